@@ -1,0 +1,224 @@
+"""What somebody consents to: a tool, its version and its arguments, as canonical bytes (RFC 8785).
+
+The canonical bytes are the truth. Digest, card and execution all read them, so what was shown is what is
+approved and what is approved is what runs. RFC 8785 knows one kind of number, the IEEE 754 double, written
+the way ECMAScript writes it: `1.0` and `1` are the same argument (`1`), `1e16` is `10000000000000000`.
+Reading canonical bytes therefore gives an int for every whole number up to 2**53 - 1 and a float for all others.
+"""
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Never
+
+import rfc8785
+
+from agent.domain.errors import MalformedArguments
+
+MAX_DEPTH = 64
+"""How many arrays and objects may stand inside one another."""
+
+MAX_BYTES = 256 * 1024
+"""How large arguments may be, as text and in canonical form."""
+
+MAX_INTEGER = 2**53 - 1
+"""Beyond this, a double cannot tell neighbouring integers apart (RFC 8785 section 3.2.2.3, RFC 7493)."""
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+def canonical_bytes(value: Any) -> bytes:
+    """The one byte string of this JSON value, by RFC 8785.
+
+    Raises MalformedArguments, with the path, for what has none: NaN and Infinity, integers beyond 2**53 - 1,
+    NUL and lone surrogates in strings and keys, keys that are not strings, other types, more than MAX_DEPTH
+    levels, more than MAX_BYTES bytes.
+    """
+    encoded = rfc8785.dumps(_plain(value, "$", 1))
+    if len(encoded) > MAX_BYTES:
+        raise MalformedArguments("$", f"is larger than {MAX_BYTES // 1024} KiB")
+    return encoded
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Read JSON that somebody else wrote, and refuse whatever could be read in two ways.
+
+    Raises MalformedArguments, with the path, for everything that `canonical_bytes` refuses, and for
+    duplicate keys, NaN literals, numbers beyond the range of a double, invalid UTF-8 and broken syntax.
+    An integer literal beyond 2**53 - 1 is refused, because the tool would get another number.
+    """
+    return _plain(_decode(text, _integer), "$", 1)
+
+
+def parse_arguments(text: str | bytes) -> dict[str, Any]:
+    """`parse_json` for a tool's arguments, which are always an object."""
+    value = parse_json(text)
+    if not isinstance(value, dict):
+        raise MalformedArguments("$", f"must be an object, not {_kind(value)}")
+    return value
+
+
+def parse_canonical(encoded: bytes) -> Any:
+    """Read bytes back that `canonical_bytes` wrote.
+
+    Raises MalformedArguments when the bytes are not the canonical form of what they say.
+    """
+    return _read_canonical(encoded, depth=1)
+
+
+@dataclass(frozen=True)
+class Action:
+    """A tool call as consented to. `arguments` is a copy, read from the canonical bytes.
+
+    Raises MalformedArguments when the arguments have no canonical form.
+    """
+
+    tool: str
+    tool_version: str
+    arguments: Mapping[str, Any] = field(hash=False)
+    canonical: bytes = field(init=False, repr=False, compare=False)
+    """RFC 8785 bytes of `{"arguments": …, "tool": …, "tool_version": …}`."""
+
+    def __post_init__(self) -> None:
+        arguments = _plain(self.arguments, "$", 1)
+        if not isinstance(arguments, dict):
+            raise MalformedArguments("$", f"must be an object, not {_kind(arguments)}")
+        encoded = canonical_bytes(arguments)
+        envelope = {
+            "arguments": arguments,
+            "tool": _named(self.tool, "tool"),
+            "tool_version": _named(self.tool_version, "tool_version"),
+        }
+        object.__setattr__(self, "arguments", parse_canonical(encoded))
+        object.__setattr__(self, "canonical", rfc8785.dumps(envelope))
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of the canonical bytes: 32 bytes that stand for exactly this action."""
+        return hashlib.sha256(self.canonical).digest()
+
+    @classmethod
+    def from_canonical(cls, encoded: bytes) -> "Action":
+        """Read an action back from its stored bytes.
+
+        Raises MalformedArguments when they are not the canonical bytes of an action.
+        """
+        value = _read_canonical(encoded, depth=0)
+        if not isinstance(value, dict) or value.keys() != {"arguments", "tool", "tool_version"}:
+            raise MalformedArguments("$", "is not an action")
+        return cls(value["tool"], value["tool_version"], value["arguments"])
+
+
+class _DuplicateKey:
+    """Stands in for an object in which a key came twice, until the walk knows the path."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+
+def _read_canonical(encoded: bytes, *, depth: int) -> Any:
+    value = _plain(_decode(encoded, _number), "$", depth)
+    if rfc8785.dumps(value) != encoded:
+        raise MalformedArguments("$", "is not in canonical form (RFC 8785)")
+    return value
+
+
+def _decode(text: str | bytes, parse_int: Callable[[str], int | float]) -> Any:
+    # The envelope of an action adds two short names to arguments of the full size.
+    limit = MAX_BYTES + 4096
+    try:
+        encoded = text.encode() if isinstance(text, str) else text
+        decoded = encoded.decode()
+    except UnicodeError:
+        raise MalformedArguments("$", "is not valid UTF-8") from None
+    if len(encoded) > limit:
+        raise MalformedArguments("$", f"is larger than {MAX_BYTES // 1024} KiB")
+    try:
+        return json.loads(decoded, parse_int=parse_int, object_pairs_hook=_object)
+    except RecursionError:
+        raise MalformedArguments("$", f"is nested deeper than {MAX_DEPTH} levels") from None
+    except json.JSONDecodeError as error:
+        problem = f"is not JSON: {error.msg} (line {error.lineno}, column {error.colno})"
+        raise MalformedArguments("$", problem) from None
+
+
+def _integer(literal: str) -> int:
+    # CPython refuses to read very long literals; any number that the walk refuses will do for them.
+    return int(literal) if len(literal) <= 20 else MAX_INTEGER + 1
+
+
+def _number(literal: str) -> int | float:
+    short = len(literal) <= 17 and abs(int(literal)) <= MAX_INTEGER
+    return int(literal) if short else float(literal)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> Any:
+    seen: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in seen:
+            return _DuplicateKey(key)
+        seen[key] = value
+    return seen
+
+
+def _plain(value: Any, path: str, depth: int) -> Any:
+    """A copy made of dict, list, str, int, float, bool and None; the one place that judges values."""
+    fail = partial(_fail, path)
+    match value:
+        case None | bool():
+            return value
+        case str():
+            return _text(value, fail)
+        case int():
+            return int(value) if abs(value) <= MAX_INTEGER else fail("is an integer beyond 2^53 - 1")
+        case float():
+            return float(value) if math.isfinite(value) else fail("is not a finite number")
+        case _DuplicateKey():
+            fail(f"has the key {json.dumps(value.key)} twice")
+        case Mapping() | list() | tuple() if depth > MAX_DEPTH:
+            fail(f"is nested deeper than {MAX_DEPTH} levels")
+        case Mapping():
+            return {_key(k, fail): _plain(v, _member(path, k), depth + 1) for k, v in value.items()}
+        case list() | tuple():
+            return [_plain(v, f"{path}[{i}]", depth + 1) for i, v in enumerate(value)]
+        case _:
+            fail(f"is a {type(value).__name__}, which JSON does not have")
+
+
+def _text(value: str, fail: Callable[[str], Never]) -> str:
+    if "\x00" in value:
+        fail("contains a NUL character")
+    try:
+        return value.encode().decode()
+    except UnicodeEncodeError:
+        fail("contains a lone surrogate")
+
+
+def _key(key: Any, fail: Callable[[str], Never]) -> str:
+    if not isinstance(key, str):
+        fail(f"has a key that is a {type(key).__name__}, not a string")
+    return _text(key, lambda problem: fail(f"has a key that {problem}"))
+
+
+def _member(path: str, key: Any) -> str:
+    if isinstance(key, str) and _IDENTIFIER.match(key):
+        return f"{path}.{key}"
+    return f"{path}[{json.dumps(key if isinstance(key, str) else str(key))}]"
+
+
+def _named(name: Any, what: str) -> str:
+    fail = partial(_fail, f"$.{what}")
+    return _text(name, fail) if isinstance(name, str) and name else fail("must be a name")
+
+
+def _fail(path: str, problem: str) -> Never:
+    raise MalformedArguments(path, problem)
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")

@@ -1,0 +1,170 @@
+"""Everything that Signoff raises on purpose.
+
+SignoffError
+├── MalformedArguments      the model's arguments have no canonical form; goes back to the model
+├── PolicyError             the checkpoints file cannot be enforced as written; the service does not start
+├── CollaborationError      a person's decision (or its absence) stopped the run, or a parent of it
+├── Refused                 somebody may not do what they tried to do; `sentence` is what they are told
+├── Conflict                the same id with other content, or a fact that is already settled otherwise
+├── NotFound                no such thing (or none that the asker may know of)
+└── LeaseLost               another worker has taken the run over; nothing more may be written
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Literal
+
+
+class SignoffError(Exception):
+    """The root of the tree: catch this to catch all of ours and nothing else."""
+
+
+class MalformedArguments(SignoffError):
+    """A value that has no canonical JSON form, so that nobody could approve exactly it.
+
+    `path` is where (`$.items[2].price`), `problem` is what, as a phrase that follows it.
+    """
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(f"{path}: {problem}")
+        self.path = path
+        self.problem = problem
+
+
+class PolicyError(SignoffError):
+    """A checkpoints file that cannot be enforced; `problems` has one line each, with file and line number."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = list(problems)
+        super().__init__("\n".join(self.problems))
+
+
+class CollaborationError(SignoffError):
+    """The run ends because a person said no, or because nobody answered in time.
+
+    Its text starts with the cause. Expired is not rejected: `reviewer` and `reason` are None for it.
+    """
+
+    def __init__(
+        self,
+        cause: Literal["rejected", "expired"],
+        *,
+        request_id: str,
+        reason: str | None = None,
+        reviewer: str | None = None,
+    ) -> None:
+        by = f" by {reviewer}" if reviewer else ""
+        why = f": {reason}" if reason else ""
+        super().__init__(f"{cause}{by}{why} (request {request_id})")
+        self.cause = cause
+        self.request_id = request_id
+        self.reason = reason
+        self.reviewer = reviewer
+
+
+class Conflict(SignoffError):
+    """The same id was used for other content, or the question has been settled otherwise."""
+
+
+class NotFound(SignoffError):
+    """There is no such thing; says no more, so that ids cannot be probed."""
+
+
+class LeaseLost(SignoffError):
+    """This worker's lease is over and another one may hold it: write nothing more."""
+
+
+class Refusal(StrEnum):
+    """Why somebody was refused; recorded in the audit, and each has its own sentence."""
+
+    NOT_A_REVIEWER = "not_a_reviewer"
+    SELF_REVIEW = "self_review"
+    AGENT_PRINCIPAL = "agent_principal"
+    OUR_BOT = "our_bot"
+    GUEST = "guest"
+    EXTERNAL = "external"
+    BOT = "bot"
+    DEACTIVATED = "deactivated"
+    STRANGER = "stranger"
+    UNKNOWN_PERSON = "unknown_person"
+    LOOKUP_FAILED = "lookup_failed"
+    RATE_LIMITED_LOOKUP = "rate_limited_lookup"
+    NO_REVIEWERS = "no_reviewers"
+    EXPIRED = "expired"
+    ALREADY_DECIDED = "already_decided"
+    WITHDRAWN = "withdrawn"
+    STALE_REVISION = "stale_revision"
+    WRONG_PLACE = "wrong_place"
+    UNKNOWN_REQUEST = "unknown_request"
+    SAME_VOTE = "same_vote"
+    PAUSED = "paused"
+
+
+_SENTENCES: dict[Refusal, str] = {
+    Refusal.NOT_A_REVIEWER: "You are not among the reviewers of this request, so your answer does not count.",
+    Refusal.SELF_REVIEW: (
+        "You asked for this action yourself, and its checkpoint does not let people review their own requests "
+        "(`prevent_self_review = true`)."
+    ),
+    Refusal.AGENT_PRINCIPAL: "The agent that asks for an action cannot decide about it.",
+    Refusal.OUR_BOT: "Signoff's own bot user cannot decide anything.",
+    Refusal.GUEST: "Guests of this workspace cannot review requests.",
+    Refusal.EXTERNAL: "You belong to another workspace; only members of this one can review requests.",
+    Refusal.BOT: "Bots and apps cannot review requests; a person has to.",
+    Refusal.DEACTIVATED: "This account is deactivated and cannot review requests.",
+    Refusal.STRANGER: "Slack does not know you as a member of this workspace, so you cannot review requests.",
+    Refusal.UNKNOWN_PERSON: "Slack does not know this account, so it cannot review requests.",
+    Refusal.LOOKUP_FAILED: (
+        "Slack did not tell us who you are, so nothing was recorded. Please try again in a moment."
+    ),
+    Refusal.RATE_LIMITED_LOOKUP: (
+        "Slack asked us to slow down before we could check who you are, so nothing was recorded. "
+        "Please try again in a minute."
+    ),
+    Refusal.NO_REVIEWERS: "The list of reviewers is empty right now, so nobody can decide this request.",
+    Refusal.EXPIRED: "The time to decide this request has run out; your answer came too late to count.",
+    Refusal.WITHDRAWN: "This request has been withdrawn; there is nothing left to decide.",
+    Refusal.STALE_REVISION: (
+        "This request has changed since the card you answered was drawn. Please look at the new version first."
+    ),
+    Refusal.WRONG_PLACE: "This button does not belong to the place it was pressed in, so nothing was recorded.",
+    Refusal.UNKNOWN_REQUEST: "There is no such request, or it is not one you may see.",
+    Refusal.SAME_VOTE: "You have already given this answer; it is counted once.",
+    Refusal.PAUSED: "Signoff is paused by an operator: nothing can be decided until it is resumed.",
+}
+
+
+def sentence(code: Refusal, **facts: object) -> str:
+    """What the refused person is told.
+
+    `already_decided` uses the facts `outcome`, `by` and `at` (a datetime, shown in UTC, or ready text);
+    `expired` uses `at`. Facts that are missing are left out, others are ignored. The caller makes it inert.
+    """
+    at = _moment(facts.get("at"))
+    if code is Refusal.ALREADY_DECIDED:
+        return _already_decided(facts.get("outcome"), facts.get("by"), at)
+    if code is Refusal.EXPIRED and at:
+        return f"The time to decide this request ran out{at}; your answer came too late to count."
+    return _SENTENCES[code]
+
+
+class Refused(SignoffError):
+    """Somebody may not do this. `code` says why, `sentence` is what they are told."""
+
+    def __init__(self, code: Refusal, **facts: object) -> None:
+        self.code = code
+        self.sentence = sentence(code, **facts)
+        super().__init__(f"{code}: {self.sentence}")
+
+
+def _already_decided(outcome: object, by: object, at: str) -> str:
+    what = f"was already {outcome}" if outcome else "was already decided"
+    who = f" by {by}" if by else ""
+    return f"This request {what}{who}{at}; your answer was not counted."
+
+
+def _moment(at: object) -> str:
+    if isinstance(at, datetime):
+        at = at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return f" at {at}" if at else ""
