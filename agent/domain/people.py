@@ -1,0 +1,33 @@
+"""People, as far as approvals need to know them: who somebody is and what speaks against their vote."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from agent.domain.errors import Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A human (or principal) of one Slack workspace. Every Slack id is kept with its team."""
+
+    team_id: str
+    user_id: str
+
+    def __str__(self) -> str:
+        return f"{self.team_id}/{self.user_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is known about a person at the moment of a click, resolved by the front end.
+
+    ``refusal`` is the reason why this person may not act at all (guest, bot, failed look-up …), or
+    ``None``. ``roles`` are those entries of the request's ``approvers`` that the person matches: their
+    own user id, user groups they are a member of now, and ``"channel"`` when they are a current member
+    of the review channel. An empty set is never consent.
+    """
+
+    person: Person
+    roles: frozenset[str] = field(default_factory=frozenset)
+    refusal: Refusal | None = None

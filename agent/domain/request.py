@@ -1,0 +1,146 @@
+"""The question put to people: its states, its ballot and what a card shows of it.
+
+Request: ``waiting -> approved | rejected | expired | cancelled``; the four on the right absorb.
+Everything here is a value; rows become these values in ``agent.store.reads``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from agent.domain.action import Action
+from agent.domain.people import Person, Standing
+from agent.domain.policy import Risk
+
+
+class RequestStatus(StrEnum):
+    """Where a request stands. Expired is not rejected, and callers are told which."""
+
+    WAITING = "waiting"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+
+
+class Verdict(StrEnum):
+    """One reviewer's word on one revision."""
+
+    APPROVE = "approve"
+    REJECT = "reject"
+
+
+class ExecutionStatus(StrEnum):
+    """An attempt at a call. ``in_doubt``: nobody can know whether the effect happened."""
+
+    CLAIMED = "claimed"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    IN_DOUBT = "in_doubt"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a click came from; it must fit the stored card (nonce, channel and message)."""
+
+    nonce: str
+    surface: str
+    channel_id: str | None = None
+    message_ts: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ballot:
+    """One vote as it arrives at the use case.
+
+    ``standings`` holds the voter's standing and, for the tally, those of everybody whose vote is live:
+    a vote whose reviewer lost the right no longer counts. ``path`` says by which door it came
+    (``slack_button``, ``slack_modal``, ``api`` …). ``place`` is ``None`` only for doors without a card.
+    """
+
+    request_id: UUID
+    revision: int
+    verdict: Verdict
+    voter: Standing
+    standings: Mapping[Person, Standing]
+    path: str
+    reason: str | None = None
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VoteView:
+    """A live vote as shown to people."""
+
+    person: Person
+    verdict: Verdict
+    reason: str | None
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionView:
+    """The one outcome of a request; ``person`` is ``None`` for expiry and withdrawal by the system."""
+
+    outcome: RequestStatus
+    person: Person | None
+    reason: str | None
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionView:
+    """The latest attempt to run what was approved, and a person's settlement of it, if any."""
+
+    id: UUID
+    attempt: int
+    status: ExecutionStatus
+    started_at: datetime
+    finished_at: datetime | None
+    error: str | None
+    settled_by: Person | None = None
+    settled_as: str | None = None  # "retry" | "done"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestView:
+    """Everything that a card, a page or an API answer may show of a request: a pure copy of stored facts."""
+
+    id: UUID
+    status: RequestStatus
+    revision: int
+    action: Action
+    digest: bytes
+    facts: Mapping[str, Any] | None
+    previous_facts: Mapping[str, Any] | None  # what an earlier, voided approval was shown
+    description: str
+    rationale: str | None
+    agent: str
+    agent_version: str
+    run_id: UUID | None
+    source: str
+    requester: Person | None
+    requester_asserted: str
+    checkpoint_id: str
+    risk: Risk
+    approvers: tuple[str, ...]
+    notify: tuple[str, ...]
+    approvals_required: int
+    prevent_self_review: bool
+    team_id: str
+    channel_id: str
+    created_at: datetime
+    expires_at: datetime
+    votes: tuple[VoteView, ...] = ()
+    decision: DecisionView | None = None
+    execution: ExecutionView | None = None
+    voided: bool = False  # approved, but what was shown changed before execution
+    place_nonce: str = ""  # nonce of the place this view is rendered for
+    message_ts: str | None = None
+    run_channel_id: str | None = None
+    run_thread_ts: str | None = None

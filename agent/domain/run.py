@@ -1,0 +1,146 @@
+"""One agent at work, as rows: a run, its messages and its tool calls.
+
+Run: ``working | pending_approval | completed | denied | failed | cancelled``. A run is *runnable* when it
+has inputs that no model turn has heard yet; parking it costs nothing but its row.
+
+Tool call: ``new`` (policy has not judged it) ``-> asked | ready | refused``; ``asked -> ready | refused``;
+``ready -> claimed | asked`` (asked again when what was shown has changed); ``claimed -> in_doubt | answered``;
+``in_doubt -> ready | answered`` (a person settles it); ``refused -> answered``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from agent.domain.people import Person
+
+
+class RunStatus(StrEnum):
+    WORKING = "working"
+    PENDING_APPROVAL = "pending_approval"
+    COMPLETED = "completed"
+    DENIED = "denied"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class CallState(StrEnum):
+    NEW = "new"
+    ASKED = "asked"
+    READY = "ready"
+    REFUSED = "refused"
+    CLAIMED = "claimed"
+    IN_DOUBT = "in_doubt"
+    ANSWERED = "answered"
+
+
+class AnswerKind(StrEnum):
+    """Why a call has the answer that the model reads."""
+
+    RESULT = "result"
+    ERROR = "error"
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+    WITHDRAWN = "withdrawn"
+    DENIED = "denied"  # by policy, nobody was asked
+    MALFORMED = "malformed"
+    UNKNOWN_TOOL = "unknown_tool"
+    DONE_BY_PERSON = "done_by_person"  # in doubt, settled as done
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a call ended with; ``text`` is what the model reads."""
+
+    kind: AnswerKind
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunLease:
+    """The right to make one model turn. Every write is conditional on ``epoch`` (fencing)."""
+
+    run_id: UUID
+    epoch: int
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One transcript row: ``role`` is ``user``, ``assistant`` or ``note`` (ours: outcomes of background calls)."""
+
+    seq: int
+    role: str
+    turn: int
+    text: str | None
+    author: Person | None
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedCall:
+    """A tool call as the model proposed it: its own id, the tool's name, the raw JSON text of its arguments."""
+
+    model_call_id: str
+    tool: str
+    raw_arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallView:
+    """A stored call; ``action`` is ``None`` while its arguments are malformed or its tool is unknown."""
+
+    id: UUID
+    run_id: UUID
+    turn: int
+    index: int
+    model_call_id: str
+    tool: str
+    raw_arguments: str
+    state: CallState
+    blocking: bool
+    answer: Answer | None
+    request_id: UUID | None
+    repeats: UUID | None  # the expired or voided call that this one asks again
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A run with what is needed to show it or to make its next turn."""
+
+    id: UUID
+    agent: str
+    agent_version: str
+    task: str
+    status: RunStatus
+    cause: str | None  # "rejected", "expired", a model error, a limit …
+    requester: Person | None
+    parent_run_id: UUID | None
+    channel_id: str | None
+    thread_ts: str | None
+    turn: int
+    steps: int
+    tokens: int
+    awaiting_calls: int
+    created_at: datetime
+    updated_at: datetime
+    answer: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A model's turn, ready to be journalled: its words, its proposed calls and what it cost in tokens."""
+
+    text: str | None
+    calls: tuple[ProposedCall, ...]
+    tokens: int
+    heard: int  # the run's input counter when the transcript was read
+    finish_reason: str = "stop"
+
+
+JSON = Mapping[str, Any]

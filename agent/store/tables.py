@@ -1,0 +1,470 @@
+"""The tables, as SQLAlchemy Core sees them. Migrations are the source of the database; this mirrors them.
+
+No schema is named here: the connection's ``search_path`` (``SIGNOFF_DB_SCHEMA``) decides it. Triggers, roles,
+the view ``pending_reviews`` and procrastinate's objects live in the migrations alone.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    Enum,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    Table,
+    Text,
+    UniqueConstraint,
+    Uuid,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+from agent.domain.policy import Risk
+from agent.domain.request import ExecutionStatus, RequestStatus, Verdict
+from agent.domain.run import AnswerKind, CallState, RunStatus
+
+NAMING = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+    "pk": "pk_%(table_name)s",
+}
+metadata = MetaData(naming_convention=NAMING)
+
+Timestamp = DateTime(timezone=True)
+
+
+def _enum(values: type[StrEnum], name: str) -> Enum:
+    """A PostgreSQL enum that stores the values (``waiting``), not Python's member names (``WAITING``)."""
+    return Enum(values, name=name, values_callable=lambda kind: [member.value for member in kind])
+
+
+run_status = _enum(RunStatus, "run_status")
+request_status = _enum(RequestStatus, "request_status")
+call_state = _enum(CallState, "call_state")
+answer_kind = _enum(AnswerKind, "answer_kind")
+verdict = _enum(Verdict, "verdict")
+risk = _enum(Risk, "risk")
+execution_status = _enum(ExecutionStatus, "execution_status")
+message_role = Enum("user", "assistant", "note", name="message_role")
+surface = Enum("channel", "home", "modal", "command", name="surface")
+delivery_kind = Enum(
+    "run_root", "run_line", "card", "thread_line", "direct", name="delivery_kind"
+)
+delivery_state = Enum("pending", "sent", "dead", "skipped", name="delivery_state")
+settlement_verdict = Enum("retry", "done", name="settlement_verdict")
+
+
+def _created() -> Column[object]:
+    return Column("created_at", Timestamp, nullable=False, server_default=func.clock_timestamp())
+
+
+agent_run = Table(
+    "agent_run",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("parent_run_id", Uuid, ForeignKey("agent_run.id")),
+    Column("parent_call_id", Uuid),  # the call of the parent that this run answers
+    Column("agent", Text, nullable=False),
+    Column("agent_version", Text, nullable=False),
+    Column("task", Text, nullable=False),
+    Column("principal", Text, nullable=False),  # which key, command or service started it
+    Column("start_key", Text, unique=True),  # makes starting idempotent (Slack trigger, event id …)
+    Column("requester_team_id", Text),
+    Column("requester_user_id", Text),
+    Column("requester_asserted", Text, nullable=False),  # "slack", "key-owner", "on-behalf", "none"
+    Column("team_id", Text),
+    Column("channel_id", Text),
+    Column("thread_ts", Text),
+    Column("status", run_status, nullable=False, server_default=RunStatus.WORKING.value),
+    Column("cause", Text),
+    Column("answer", Text),
+    Column("turn", Integer, nullable=False, server_default="0"),
+    Column("steps", Integer, nullable=False, server_default="0"),
+    Column("tokens", BigInteger, nullable=False, server_default="0"),
+    Column("inputs", Integer, nullable=False, server_default="0"),  # how many things the model should hear
+    Column("heard", Integer, nullable=False, server_default="0"),  # how many of them the last turn had read
+    Column("awaiting_calls", Integer, nullable=False, server_default="0"),  # unanswered blocking calls
+    Column("model_failures", Integer, nullable=False, server_default="0"),
+    Column("look_at", Timestamp),  # not before: back-off after a model error
+    Column("lease_epoch", BigInteger, nullable=False, server_default="0"),
+    Column("lease_until", Timestamp),
+    Column("lease_worker", Text),
+    _created(),
+    Column("updated_at", Timestamp, nullable=False, server_default=func.clock_timestamp()),
+    CheckConstraint("heard <= inputs", name="heard_within_inputs"),
+    CheckConstraint("awaiting_calls >= 0", name="awaiting_not_negative"),
+    CheckConstraint("(requester_user_id IS NULL) = (requester_team_id IS NULL)", name="requester_with_team"),
+    CheckConstraint("(lease_until IS NULL) = (lease_worker IS NULL)", name="lease_whole"),
+    CheckConstraint(
+        "status NOT IN ('denied', 'failed') OR cause IS NOT NULL", name="ended_badly_with_cause"
+    ),
+    Index(
+        "ix_agent_run_runnable",
+        "look_at",
+        postgresql_where=text("inputs > heard AND status IN ('working', 'pending_approval')"),
+    ),
+    Index("ix_agent_run_status_created", "status", "created_at"),
+    Index("ix_agent_run_thread", "team_id", "channel_id", "thread_ts", unique=True),
+    Index("ix_agent_run_parent", "parent_run_id"),
+    Index("ix_agent_run_leased", "lease_until", postgresql_where=text("lease_until IS NOT NULL")),
+)
+
+run_message = Table(
+    "run_message",
+    metadata,
+    Column("run_id", Uuid, ForeignKey("agent_run.id", ondelete="CASCADE"), primary_key=True),
+    Column("seq", Integer, primary_key=True),
+    Column("turn", Integer, nullable=False),
+    Column("role", message_role, nullable=False),
+    Column("text", Text),
+    Column("author_team_id", Text),
+    Column("author_user_id", Text),
+    Column("source_key", Text, unique=True),  # Slack's event id: the same message is heard once
+    _created(),
+    CheckConstraint("seq >= 1", name="seq_from_one"),
+)
+
+run_step = Table(
+    "run_step",
+    metadata,
+    Column("run_id", Uuid, ForeignKey("agent_run.id", ondelete="CASCADE"), primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("result", LargeBinary, nullable=False),
+    _created(),
+)
+
+tool_call = Table(
+    "tool_call",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("run_id", Uuid, ForeignKey("agent_run.id", ondelete="CASCADE"), nullable=False),
+    Column("turn", Integer, nullable=False),
+    Column("index", SmallInteger, nullable=False),
+    Column("model_call_id", Text, nullable=False),
+    Column("tool", Text, nullable=False),
+    Column("raw_arguments", Text, nullable=False),
+    Column("tool_version", Text),
+    Column("action", LargeBinary),  # canonical bytes, once judged
+    Column("digest", LargeBinary),
+    Column("state", call_state, nullable=False, server_default=CallState.NEW.value),
+    Column("blocking", Boolean, nullable=False),
+    Column("ask_no", SmallInteger, nullable=False, server_default="0"),  # how often people were asked
+    Column("repeats", Uuid, ForeignKey("tool_call.id")),
+    Column("announced_at", Timestamp),  # the tool's on_pending hook has run
+    Column("answer_kind", answer_kind),
+    Column("answer", Text),
+    Column("answered_at", Timestamp),
+    Column("lease_until", Timestamp),  # somebody is looking at it; guards hooks, not effects
+    _created(),
+    UniqueConstraint("run_id", "turn", "index"),
+    CheckConstraint("(action IS NULL) = (digest IS NULL)", name="action_with_digest"),
+    CheckConstraint("digest IS NULL OR digest = sha256(action)", name="digest_of_action"),
+    CheckConstraint("(state = 'answered') = (answered_at IS NOT NULL)", name="answered_with_time"),
+    CheckConstraint(
+        "state NOT IN ('answered', 'refused') OR answer_kind IS NOT NULL", name="ended_with_kind"
+    ),
+    CheckConstraint(
+        "state IN ('new', 'refused', 'answered') OR action IS NOT NULL", name="judged_has_action"
+    ),
+    Index(
+        "ix_tool_call_runnable",
+        "created_at",
+        postgresql_where=text("state IN ('new', 'ready', 'refused')"),
+    ),
+    Index(
+        "ix_tool_call_unannounced",
+        "created_at",
+        postgresql_where=text("state = 'asked' AND announced_at IS NULL"),
+    ),
+    Index("uq_tool_call_repeats", "repeats", unique=True),
+)
+
+approval_request = Table(
+    "approval_request",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("principal", Text, nullable=False),
+    Column("client_id", Text, nullable=False),
+    Column("content_digest", LargeBinary, nullable=False),  # of everything that a re-open must repeat
+    Column("source", Text, nullable=False),  # "run" or "api"
+    Column("run_id", Uuid, ForeignKey("agent_run.id", ondelete="CASCADE")),
+    Column("call_id", Uuid, ForeignKey("tool_call.id", ondelete="CASCADE")),
+    Column("ask_no", SmallInteger, nullable=False, server_default="1"),
+    Column("agent", Text, nullable=False),
+    Column("agent_version", Text, nullable=False),
+    Column("requester_team_id", Text),
+    Column("requester_user_id", Text),
+    Column("requester_asserted", Text, nullable=False),
+    Column("checkpoint_id", Text, nullable=False),
+    Column("policy", JSONB, nullable=False),
+    Column("policy_digest", LargeBinary, nullable=False),
+    Column("risk", risk, nullable=False),
+    Column("approvals_required", SmallInteger, nullable=False),
+    Column("team_id", Text, nullable=False),
+    Column("channel_id", Text, nullable=False),
+    Column("status", request_status, nullable=False, server_default=RequestStatus.WAITING.value),
+    Column("revision", Integer, nullable=False, server_default="1"),
+    Column("voided_at", Timestamp),  # approved, but what was shown changed: asked again
+    _created(),
+    Column("expires_at", Timestamp, nullable=False),
+    Column("decided_at", Timestamp),
+    UniqueConstraint("principal", "client_id"),
+    UniqueConstraint("call_id", "ask_no"),
+    CheckConstraint("expires_at > created_at", name="expires_after_created"),
+    CheckConstraint("approvals_required >= 1", name="at_least_one_approval"),
+    CheckConstraint("(status = 'waiting') = (decided_at IS NULL)", name="decided_with_time"),
+    CheckConstraint("voided_at IS NULL OR status = 'approved'", name="only_approved_voided"),
+    CheckConstraint("octet_length(policy_digest) = 32", name="policy_digest_size"),
+    CheckConstraint("(source = 'run') = (call_id IS NOT NULL)", name="run_request_has_call"),
+    CheckConstraint("(requester_user_id IS NULL) = (requester_team_id IS NULL)", name="requester_with_team"),
+    Index("ix_approval_request_due", "expires_at", postgresql_where=text("status = 'waiting'")),
+    Index("ix_approval_request_status_created", "status", "created_at", "id"),
+    Index("ix_approval_request_run", "run_id"),
+    Index("ix_approval_request_requester", "requester_team_id", "requester_user_id", "created_at"),
+)
+
+request_revision = Table(
+    "request_revision",
+    metadata,
+    Column(
+        "request_id", Uuid, ForeignKey("approval_request.id", ondelete="CASCADE"), primary_key=True
+    ),
+    Column("n", Integer, primary_key=True),
+    Column("tool", Text, nullable=False),
+    Column("tool_version", Text, nullable=False),
+    Column("action", LargeBinary, nullable=False),  # RFC 8785 bytes: the truth of the action
+    Column("digest", LargeBinary, nullable=False),
+    Column("arguments", JSONB(none_as_null=True)),  # a projection for queries, never read back for execution
+    Column("facts", LargeBinary),  # RFC 8785 bytes
+    Column("author", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("rationale", Text),
+    Column("context", JSONB, nullable=False),
+    _created(),
+    CheckConstraint("digest = sha256(action)", name="digest_of_action"),
+    CheckConstraint("n >= 1", name="n_from_one"),
+)
+
+vote = Table(
+    "vote",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("request_id", Uuid, nullable=False),
+    Column("revision", Integer, nullable=False),
+    Column("team_id", Text, nullable=False),
+    Column("user_id", Text, nullable=False),
+    Column("verdict", verdict, nullable=False),
+    Column("reason", Text),
+    Column("path", Text, nullable=False),
+    Column(
+        "superseded_by",
+        Uuid,
+        ForeignKey("vote.id", deferrable=True, initially="DEFERRED", ondelete="CASCADE"),
+    ),
+    _created(),
+    ForeignKeyConstraint(
+        ["request_id", "revision"],
+        ["request_revision.request_id", "request_revision.n"],
+        ondelete="CASCADE",
+    ),
+    Index(
+        "uq_vote_live",
+        "request_id",
+        "team_id",
+        "user_id",
+        unique=True,
+        postgresql_where=text("superseded_by IS NULL"),
+    ),
+)
+
+decision = Table(
+    "decision",
+    metadata,
+    Column(
+        "request_id", Uuid, ForeignKey("approval_request.id", ondelete="CASCADE"), primary_key=True
+    ),
+    Column("outcome", request_status, nullable=False),
+    Column("revision", Integer, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("team_id", Text),
+    Column("user_id", Text),
+    Column("reason", Text),
+    Column("decided_at", Timestamp, nullable=False, server_default=func.clock_timestamp()),
+    CheckConstraint("outcome <> 'waiting'", name="is_an_outcome"),
+    CheckConstraint(
+        "outcome NOT IN ('approved', 'rejected') OR user_id IS NOT NULL", name="people_decide"
+    ),
+    CheckConstraint("octet_length(digest) = 32", name="digest_size"),
+)
+
+execution = Table(
+    "execution",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("call_id", Uuid, ForeignKey("tool_call.id", ondelete="CASCADE")),
+    Column("request_id", Uuid, ForeignKey("approval_request.id", ondelete="CASCADE")),
+    Column("attempt", SmallInteger, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("idempotent", Boolean, nullable=False),  # may be tried again when its worker is gone
+    Column("worker", Text, nullable=False),
+    Column("lease_epoch", BigInteger, nullable=False, server_default="1"),
+    Column("lease_until", Timestamp, nullable=False),
+    Column("status", execution_status, nullable=False, server_default=ExecutionStatus.CLAIMED.value),
+    Column("result", Text),
+    Column("error", Text),
+    Column("late_result", Text),  # arrived after the outcome was written; overwrites nothing
+    Column("started_at", Timestamp, nullable=False, server_default=func.clock_timestamp()),
+    Column("finished_at", Timestamp),
+    CheckConstraint("call_id IS NOT NULL OR request_id IS NOT NULL", name="of_something"),
+    CheckConstraint("(status = 'claimed') = (finished_at IS NULL)", name="finished_with_time"),
+    Index("uq_execution_attempt", "call_id", "attempt", unique=True),
+    Index(
+        "uq_execution_open_call", "call_id", unique=True, postgresql_where=text("status = 'claimed'")
+    ),
+    Index(
+        "uq_execution_open_request", "request_id", unique=True, postgresql_where=text("status = 'claimed'")
+    ),
+    Index("ix_execution_leased", "lease_until", postgresql_where=text("status = 'claimed'")),
+    Index("ix_execution_request", "request_id"),
+)
+
+settlement = Table(
+    "settlement",
+    metadata,
+    Column("execution_id", Uuid, ForeignKey("execution.id", ondelete="CASCADE"), primary_key=True),
+    Column("verdict", settlement_verdict, nullable=False),
+    Column("team_id", Text, nullable=False),
+    Column("user_id", Text, nullable=False),
+    Column("note", Text),
+    _created(),
+)
+
+card_place = Table(
+    "card_place",
+    metadata,
+    Column("nonce", Text, primary_key=True),
+    Column("request_id", Uuid, ForeignKey("approval_request.id", ondelete="CASCADE"), nullable=False),
+    Column("surface", surface, nullable=False),
+    Column("team_id", Text, nullable=False),
+    Column("channel_id", Text),
+    Column("user_id", Text),
+    Column("ts", Text),
+    _created(),
+    CheckConstraint("length(nonce) >= 22", name="nonce_unguessable"),
+    CheckConstraint("surface <> 'channel' OR channel_id IS NOT NULL", name="channel_card_has_channel"),
+    Index(
+        "uq_card_place_channel_card",
+        "request_id",
+        unique=True,
+        postgresql_where=text("surface = 'channel'"),
+    ),
+    Index("ix_card_place_message", "team_id", "channel_id", "ts"),
+)
+
+outlet = Table(
+    "outlet",
+    metadata,
+    Column("team_id", Text, primary_key=True),
+    Column("channel_id", Text, primary_key=True),
+    Column("lease_epoch", BigInteger, nullable=False, server_default="0"),
+    Column("lease_until", Timestamp),
+    Column("lease_worker", Text),
+    Column("next_at", Timestamp, nullable=False, server_default=func.clock_timestamp()),
+    CheckConstraint("(lease_until IS NULL) = (lease_worker IS NULL)", name="lease_whole"),
+)
+
+delivery = Table(
+    "delivery",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("kind", delivery_kind, nullable=False),
+    Column("priority", SmallInteger, nullable=False),
+    Column("team_id", Text, nullable=False),
+    Column("channel_id", Text, nullable=False),
+    Column("request_id", Uuid, ForeignKey("approval_request.id", ondelete="CASCADE")),
+    Column("run_id", Uuid, ForeignKey("agent_run.id", ondelete="CASCADE")),
+    Column("body", JSONB, nullable=False),  # which fact to tell; rendered when it is sent
+    Column("coalesce_key", Text),  # pending rows with the same key are one
+    Column("state", delivery_state, nullable=False, server_default="pending"),
+    Column("wanted", Integer, nullable=False, server_default="1"),  # grows when a sent card must change again
+    Column("attempts", SmallInteger, nullable=False, server_default="0"),
+    Column("ambiguous", Boolean, nullable=False, server_default=text("false")),
+    Column("not_before", Timestamp, nullable=False, server_default=func.clock_timestamp()),
+    Column("ts", Text),
+    Column("error", Text),
+    _created(),
+    Column("sent_at", Timestamp),
+    CheckConstraint("request_id IS NOT NULL OR run_id IS NOT NULL", name="about_something"),
+    Index(
+        "ix_delivery_pending",
+        "team_id",
+        "channel_id",
+        "priority",
+        "id",
+        postgresql_where=text("state = 'pending'"),
+    ),
+    Index(
+        "uq_delivery_coalesce",
+        "coalesce_key",
+        unique=True,
+        postgresql_where=text("state = 'pending' AND coalesce_key IS NOT NULL"),
+    ),
+    Index("ix_delivery_request", "request_id"),
+    Index("ix_delivery_run", "run_id"),
+)
+
+audit_event = Table(
+    "audit_event",
+    metadata,
+    Column("subject", Text, primary_key=True),
+    Column("seq", Integer, primary_key=True),
+    Column("at", Timestamp, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("event", Text, nullable=False),
+    Column("detail", JSONB, nullable=False),
+    Column("previous", LargeBinary, nullable=False),
+    Column("hash", LargeBinary, nullable=False),
+    CheckConstraint("seq >= 1", name="seq_from_one"),
+    CheckConstraint("octet_length(hash) = 32", name="hash_size"),
+    Index("ix_audit_event_at", "at"),
+)
+
+audit_head = Table(
+    "audit_head",
+    metadata,
+    Column("subject", Text, primary_key=True),
+    Column("seq", Integer, nullable=False),
+    Column("hash", LargeBinary, nullable=False),
+)
+
+api_key = Table(
+    "api_key",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("hash", LargeBinary, nullable=False, unique=True),
+    Column("scopes", JSONB, nullable=False),
+    Column("owner_team_id", Text),
+    Column("owner_user_id", Text),
+    Column("agent", Text),
+    Column("expires_at", Timestamp),
+    Column("revoked_at", Timestamp),
+    _created(),
+    CheckConstraint("octet_length(hash) = 32", name="hash_size"),
+    CheckConstraint("NOT (scopes ? 'request' AND scopes ? 'decide')", name="who_asks_never_decides"),
+)
