@@ -3,7 +3,7 @@
 The canonical bytes are the truth. Digest, card and execution all read them, so what was shown is what is
 approved and what is approved is what runs. RFC 8785 knows one kind of number, the IEEE 754 double, written
 the way ECMAScript writes it: `1.0` and `1` are the same argument (`1`), `1e16` is `10000000000000000`.
-Reading canonical bytes therefore gives an int for every whole number up to 2**53 - 1 and a float for all others.
+Reading canonical bytes therefore gives an int for every whole number up to 2**53 - 1, a float for all others.
 """
 
 import hashlib
@@ -42,6 +42,14 @@ def canonical_bytes(value: Any) -> bytes:
     if len(encoded) > MAX_BYTES:
         raise MalformedArguments("$", f"is larger than {MAX_BYTES // 1024} KiB")
     return encoded
+
+
+def plain_json(value: Any) -> Any:
+    """A copy of this value made of dict, list, str, int, float, bool and None alone.
+
+    Raises MalformedArguments, with the path, for what has no canonical form.
+    """
+    return _plain(value, "$", 1)
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -88,7 +96,7 @@ class Action:
         if not isinstance(arguments, dict):
             raise MalformedArguments("$", f"must be an object, not {_kind(arguments)}")
         encoded = canonical_bytes(arguments)
-        envelope = {
+        envelope: dict[str, Any] = {
             "arguments": arguments,
             "tool": _named(self.tool, "tool"),
             "tool_version": _named(self.tool_version, "tool_version"),
@@ -165,7 +173,7 @@ def _object(pairs: list[tuple[str, Any]]) -> Any:
     return seen
 
 
-def _plain(value: Any, path: str, depth: int) -> Any:
+def _plain(value: Any, path: str, depth: int) -> Any:  # noqa: RET503 (`fail` never returns)
     """A copy made of dict, list, str, int, float, bool and None; the one place that judges values."""
     fail = partial(_fail, path)
     match value:

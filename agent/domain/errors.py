@@ -10,6 +10,8 @@ SignoffError
 └── LeaseLost               another worker has taken the run over; nothing more may be written
 """
 
+# ruff: noqa: N818 (their names say what happened; "Error" would add nothing)
+
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -104,8 +106,8 @@ class Refusal(StrEnum):
 _SENTENCES: dict[Refusal, str] = {
     Refusal.NOT_A_REVIEWER: "You are not among the reviewers of this request, so your answer does not count.",
     Refusal.SELF_REVIEW: (
-        "You asked for this action yourself, and its checkpoint does not let people review their own requests "
-        "(`prevent_self_review = true`)."
+        "You asked for this action yourself, and its checkpoint does not let people review "
+        "their own requests (`prevent_self_review = true`)."
     ),
     Refusal.AGENT_PRINCIPAL: "The agent that asks for an action cannot decide about it.",
     Refusal.OUR_BOT: "Signoff's own bot user cannot decide anything.",
@@ -126,9 +128,10 @@ _SENTENCES: dict[Refusal, str] = {
     Refusal.EXPIRED: "The time to decide this request has run out; your answer came too late to count.",
     Refusal.WITHDRAWN: "This request has been withdrawn; there is nothing left to decide.",
     Refusal.STALE_REVISION: (
-        "This request has changed since the card you answered was drawn. Please look at the new version first."
+        "This request has changed since the card you answered was drawn. "
+        "Please look at the new version first."
     ),
-    Refusal.WRONG_PLACE: "This button does not belong to the place it was pressed in, so nothing was recorded.",
+    Refusal.WRONG_PLACE: "This button does not belong where it was pressed, so nothing was recorded.",
     Refusal.UNKNOWN_REQUEST: "There is no such request, or it is not one you may see.",
     Refusal.SAME_VOTE: "You have already given this answer; it is counted once.",
     Refusal.PAUSED: "Signoff is paused by an operator: nothing can be decided until it is resumed.",

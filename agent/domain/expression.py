@@ -1,0 +1,139 @@
+"""`when`: a condition in CEL (Common Expression Language) over an action, read so that doubt means "ask".
+
+Only a real boolean `false` says that a checkpoint does not apply. An error, a missing field, another type and
+an evaluation that would take too long all say that it does.
+
+The evaluator (`common-expression-language`, cel-rust) compares int with double by value, as JSON needs it:
+`facts.price > 1000.0` holds for 1500 and for 1500.5. Arithmetic is strict about types: write
+`double(facts.price) * 1.2`. Its regular expressions run in linear time, but it has no limit of its own for
+loops over large arguments, so a bound on their work stands in front of it.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import cel
+
+from agent.domain.action import plain_json
+
+VARIABLES = frozenset({"args", "facts", "agent", "requester"})
+# fmt: off
+FUNCTIONS = frozenset({
+    "size", "contains", "startsWith", "endsWith", "matches", "string", "int", "uint", "double", "bytes",
+    "duration", "timestamp", "getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek",
+    "getDayOfYear", "getHours", "getMinutes", "getSeconds", "getMilliseconds", "type", "dyn",
+})
+# fmt: on
+MAX_LENGTH = 4_000
+"""Characters in one expression."""
+
+MAX_WORK = 1_000_000
+"""Steps that one evaluation may take at the worst: well below a second, measured at 0.4 µs a step."""
+
+_LOOP = re.compile(r"\b(all|exists|exists_one|map|filter)\s*\(\s*([A-Za-z_]\w*)\s*,")
+_POSITION = re.compile(r"<input>:(\d+):(\d+): (?:Syntax error: )?(.+?)(?: expecting \{.*)?$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Applies:
+    """Whether a checkpoint's condition catches an action, and why, as a phrase for the record."""
+
+    applies: bool
+    because: str
+
+
+@dataclass(frozen=True)
+class When:
+    """A compiled condition; make it with `compile_when`. May be used from several threads."""
+
+    text: str
+    uses_facts: bool
+    _loops: int
+    _program: cel.Program
+
+    def applies(
+        self, args: Mapping[str, Any], facts: Mapping[str, Any] | None, agent: str, requester: str | None
+    ) -> Applies:
+        """Whether the condition holds, or cannot be said not to hold. Never raises."""
+        try:
+            known = plain_json({"args": args, "facts": facts or {}})
+            if self._loops and _weight(known) ** self._loops > MAX_WORK:
+                return Applies(True, f"when ({self.text}) would take too long on arguments of this size")
+            value = self._program.execute(known | {"agent": agent, "requester": requester})
+        except KeyError as error:
+            return Applies(True, f"when ({self.text}) misses the field {error}")
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a panic of the evaluator is not an Exception
+            return Applies(True, f"when ({self.text}) failed: {_first_line(error)}")
+        if value is False:
+            return Applies(False, f"when ({self.text}) is false")
+        if value is True:
+            return Applies(True, f"when ({self.text}) is true")
+        return Applies(True, f"when ({self.text}) gave a {type(value).__name__}, not a boolean")
+
+
+@lru_cache(maxsize=1024)
+def compile_when(text: str) -> When:
+    """Read a condition once, at load.
+
+    Raises ValueError, with line and column where there is one, for broken syntax and for names of variables
+    and functions that do not exist (at run time these would make every action ask).
+    """
+    if len(text) > MAX_LENGTH:
+        raise ValueError(f"is longer than {MAX_LENGTH} characters")
+    try:
+        program = cel.compile(text)
+    except ValueError as error:
+        raise ValueError(_where(str(error))) from None
+    used = set(program.variables())
+    loops = _LOOP.findall(text)
+    _known("variable", used - {bound for _, bound in loops}, VARIABLES)
+    functions = set(program.functions())
+    _known("function", {name for name in functions if name.isidentifier() and name[0] != "_"}, FUNCTIONS)
+    return When(text, "facts" in used, _exponent([name for name, _ in loops], functions), program)
+
+
+def _exponent(loops: list[str], functions: set[str]) -> int:
+    """The power of the input's size that bounds the work; `map` and `filter` copy their list at each step."""
+    if not loops:
+        return 0
+    compares_whole_values = bool(functions & {"@in", "_==_", "_!=_"})
+    return sum(2 if name in {"map", "filter"} else 1 for name in loops) + compares_whole_values
+
+
+def _weight(root: Any) -> int:
+    """How many values there are, strings counted by their length in units of 64 characters."""
+    weight, rest = 0, [root]
+    while rest:
+        value = rest.pop()
+        weight += 1
+        if isinstance(value, str):
+            weight += len(value) // 64
+        elif isinstance(value, dict):
+            rest.extend(value.values())
+        elif isinstance(value, list):
+            rest.extend(value)
+    return weight
+
+
+def _known(what: str, used: set[str], known: frozenset[str]) -> None:
+    unknown = sorted(used - known)
+    if unknown:
+        raise ValueError(f'unknown {what} "{unknown[0]}" (there are: {", ".join(sorted(known))})')
+
+
+def _where(message: str) -> str:
+    match = _POSITION.search(message)
+    if match is None:
+        return message.splitlines()[0]
+    line, column, problem = match.groups()
+    at = f"column {column}" if line == "1" else f"line {line}, column {column}"
+    return f"{at}: {problem}"
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]

@@ -1,0 +1,297 @@
+"""Which actions people must see first, who decides them, and how.
+
+A tool call is judged by the checkpoints in file order; the first that names the tool and whose `when` is not
+false catches it. A call that checkpoints name, and that every one of them lets pass by a real `false`, runs:
+the operator has said when that tool needs review. `unmatched` is for tools that no checkpoint names.
+What a tool says of itself can make the answer stricter, never milder. What is not known (facts that could not
+be looked up, a condition that fails) is a reason to ask.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_serializer
+
+from agent.domain.action import Action, canonical_bytes, plain_json
+from agent.domain.errors import MalformedArguments
+from agent.domain.expression import compile_when
+from agent.domain.template import plain, render, shorten
+
+OnReject = Literal["stop", "tell_model"]
+Unmatched = Literal["review", "allow", "deny"]
+Ruling = Literal["run", "ask", "deny"]
+Snapshot = dict[str, Any]
+"""A rule as JSON, stored with each request it catches, so that later edits of the file change nothing."""
+
+UNMATCHED = "unmatched"
+REQUIRES_APPROVAL = "requires_approval"
+FACTS_FAILED = "facts_failed"
+RESERVED_IDS = frozenset({UNMATCHED, REQUIRES_APPROVAL, FACTS_FAILED})
+"""Checkpoint ids of the rules that policy makes itself, out of the defaults."""
+
+
+class Risk(StrEnum):
+    """How much can go wrong; ordered, `low` is the smallest. `high` and above ask for confirmation."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    CRITICAL = "critical"
+
+    @property
+    def rank(self) -> int:
+        """0 for low, 3 for critical."""
+        return list(Risk).index(self)
+
+    # A string compares by its letters, by which "critical" would be the smallest.
+    def __lt__(self, other: str) -> bool:
+        return self.rank < Risk(other).rank
+
+    def __le__(self, other: str) -> bool:
+        return self.rank <= Risk(other).rank
+
+    def __gt__(self, other: str) -> bool:
+        return self.rank > Risk(other).rank
+
+    def __ge__(self, other: str) -> bool:
+        return self.rank >= Risk(other).rank
+
+
+def on_reject_by_risk(risk: Risk) -> OnReject:
+    """What a rejection does where nobody says it: below high risk the model is told and may try otherwise."""
+    return "stop" if risk >= Risk.HIGH else "tell_model"
+
+
+class Terms(BaseModel):
+    """How a request is decided; what `[defaults]` and each checkpoint have in common."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    risk: Risk = Risk.MEDIUM
+    approvers: tuple[str, ...] = ("channel",)
+    """Who may decide: Slack user ids (U…, W…), user group ids (S…), or "channel" for its current members."""
+
+    notify: tuple[str, ...] = ()
+    """Whom the card mentions; this gives nobody the right to decide."""
+
+    approvals_required: int = Field(default=1, ge=1)
+    channel: str | None = None
+    """Where the card goes; None: the service's own channel."""
+
+    timeout: timedelta = timedelta(hours=24)
+    prevent_self_review: bool = True
+    on_reject: OnReject | None = None
+    """None, in defaults only: by risk (`on_reject_by_risk`)."""
+
+    @field_serializer("timeout")
+    def _seconds(self, timeout: timedelta) -> float:
+        return timeout.total_seconds()
+
+
+class Defaults(Terms):
+    """The `[defaults]` of a checkpoints file."""
+
+    unmatched: Unmatched = "review"
+    """What happens to a tool call that no checkpoint names, unless the tool is read-only."""
+
+
+class Rule(Terms):
+    """A checkpoint with everything filled in: which actions it catches, and how they are decided."""
+
+    checkpoint_id: str
+    action_pattern: str
+    when: str | None = None
+    description_template: str | None = None
+    on_reject: OnReject
+
+    def names(self, tool: str) -> bool:
+        """Whether the pattern fits the tool's name from its start: `delete_*` also names `delete_records`."""
+        return re.match(self.action_pattern, tool) is not None
+
+    def describe(self, action: Action, facts: Mapping[str, Any] | None) -> str:
+        """What the action does, in the words of the template, or the tool's name and arguments."""
+        if self.description_template is None:
+            return describe(action)
+        return render(self.description_template, action.arguments, facts)
+
+    def snapshot(self) -> Snapshot:
+        """This rule as JSON, for the request that it catches."""
+        return self.model_dump(mode="json")
+
+    @classmethod
+    def from_snapshot(cls, snapshot: Snapshot) -> "Rule":
+        """The rule that a request was opened under. Raises pydantic.ValidationError for anything else."""
+        return cls.model_validate(snapshot)
+
+
+@dataclass(frozen=True)
+class ToolTraits:
+    """What a tool says of itself where it is defined."""
+
+    name: str
+    version: str
+    requires_approval: bool = False
+    risk: Risk | None = None
+    read_only: bool = False
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What policy says of one action. `rule` is set for "ask"; `because` is a phrase for the record."""
+
+    verdict: Ruling
+    rule: Rule | None
+    because: str
+    description: str
+
+
+@dataclass(frozen=True)
+class Policy:
+    """All checkpoints, in file order, and the defaults. Without any file: `Policy()` asks for everything."""
+
+    rules: tuple[Rule, ...] = ()
+    defaults: Defaults = field(default_factory=Defaults)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of the canonical JSON of the whole policy, comments and order of keys left out."""
+        rules = [rule.snapshot() for rule in self.rules]
+        return _sha256({"defaults": self.defaults.model_dump(mode="json"), "rules": rules})
+
+    def judge(
+        self,
+        tool: ToolTraits,
+        action: Action,
+        facts: Mapping[str, Any] | None,
+        agent: str,
+        requester: str | None,
+        *,
+        facts_failed: bool = False,
+    ) -> Judgement:
+        """Whether this action runs, is asked about, or is denied.
+
+        `facts_failed`: the tool declares facts, and they could not be looked up; the action never just runs.
+        Facts without a canonical form count as failed too.
+        """
+        known = None if facts_failed else _sound(facts)
+        facts_failed = facts_failed or (known is None and facts is not None)
+        exempt: list[str] = []
+        for rule in self.rules:
+            if not rule.names(action.tool):
+                continue
+            applies, because = _applies(rule, action, known, agent, requester, facts_failed=facts_failed)
+            if applies:
+                return _ask(_stricter_risk(rule, tool), because, action, known)
+            exempt.append(because)
+        return self._uncaught(tool, action, known, exempt, facts_failed=facts_failed)
+
+    def synthetic(self, checkpoint_id: str, tool: ToolTraits) -> Rule:
+        """A rule made of the defaults, for a tool that no checkpoint catches."""
+        terms = self.defaults.model_dump(exclude={"unmatched", "on_reject"})
+        on_reject = self.defaults.on_reject or on_reject_by_risk(self.defaults.risk)
+        pattern = re.escape(tool.name) + r"\Z"
+        rule = Rule(checkpoint_id=checkpoint_id, action_pattern=pattern, on_reject=on_reject, **terms)
+        return _stricter_risk(rule, tool)
+
+    def _uncaught(
+        self,
+        tool: ToolTraits,
+        action: Action,
+        facts: Mapping[str, Any] | None,
+        exempt: list[str],
+        *,
+        facts_failed: bool,
+    ) -> Judgement:
+        defaults = self.defaults
+        if tool.requires_approval:
+            caught_as, because = REQUIRES_APPROVAL, "the tool itself requires approval"
+        elif not exempt and not tool.read_only and defaults.unmatched == "deny":
+            because = "no checkpoint names this tool, and unmatched tools are denied"
+            return Judgement("deny", None, because, describe(action))
+        elif facts_failed:
+            caught_as, because = FACTS_FAILED, "its facts could not be looked up"
+        elif exempt:
+            return Judgement("run", None, "; ".join(exempt), describe(action))
+        elif tool.read_only or defaults.unmatched == "allow":
+            pardon = "is read-only" if tool.read_only else "is unmatched, and unmatched tools are allowed"
+            return Judgement("run", None, f"no checkpoint names this tool; it {pardon}", describe(action))
+        else:
+            caught_as, because = UNMATCHED, "no checkpoint names this tool"
+        return _ask(self.synthetic(caught_as, tool), because, action, facts)
+
+
+def snapshot_digest(snapshot: Snapshot) -> bytes:
+    """SHA-256 of a snapshot's canonical JSON, 32 bytes: which policy a request was opened under."""
+    return _sha256(snapshot)
+
+
+def stricter(a: Rule, b: Rule) -> bool:
+    """Whether b asks more than a, so that an approval given under a is not enough under b.
+
+    More approvals, a higher risk, a new ban on self-review, or somebody who may decide under a, not under b.
+    """
+    return (
+        b.approvals_required > a.approvals_required
+        or b.risk > a.risk
+        or (b.prevent_self_review and not a.prevent_self_review)
+        or not set(a.approvers) <= set(b.approvers)
+        or ("channel" in a.approvers and a.channel != b.channel)
+    )
+
+
+def describe(action: Action) -> str:
+    """A tool's name and its arguments, each cut when long, for actions without a template."""
+    arguments = ", ".join(f"{name}: {plain(value)}" for name, value in action.arguments.items())
+    return shorten(f"{action.tool}({arguments})", 600)
+
+
+def _ask(rule: Rule, because: str, action: Action, facts: Mapping[str, Any] | None) -> Judgement:
+    return Judgement("ask", rule, because, rule.describe(action, facts))
+
+
+def _applies(
+    rule: Rule,
+    action: Action,
+    facts: Mapping[str, Any] | None,
+    agent: str,
+    requester: str | None,
+    *,
+    facts_failed: bool,
+) -> tuple[bool, str]:
+    label = f'checkpoint "{rule.checkpoint_id}"'
+    if rule.when is None:
+        return True, label
+    when = compile_when(rule.when)
+    if facts_failed and when.uses_facts:
+        # has(facts.x) would be an honest false here, about facts that nobody has seen.
+        return True, f"{label}: when ({rule.when}) needs facts that could not be looked up"
+    result = when.applies(action.arguments, facts, agent, requester)
+    return result.applies, f"{label}: {result.because}"
+
+
+def _sound(facts: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """A copy of the facts as JSON has them, or None: a NaN price would make every comparison false."""
+    try:
+        copy = plain_json(facts)
+    except MalformedArguments:
+        return None
+    return copy if isinstance(copy, dict) else None
+
+
+def _stricter_risk(rule: Rule, tool: ToolTraits) -> Rule:
+    """The rule with the tool's own risk where that is higher; a default reaction to rejection follows it."""
+    if tool.risk is None or tool.risk <= rule.risk:
+        return rule
+    follows_risk = rule.on_reject == on_reject_by_risk(rule.risk)
+    on_reject = on_reject_by_risk(tool.risk) if follows_risk else rule.on_reject
+    return rule.model_copy(update={"risk": tool.risk, "on_reject": on_reject})
+
+
+def _sha256(value: Any) -> bytes:
+    return hashlib.sha256(canonical_bytes(value)).digest()

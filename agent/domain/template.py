@@ -1,0 +1,92 @@
+"""`description_template`: what a card says that an action does, filled in from its arguments and facts.
+
+`{args.order_id}` and `{facts.price}` name a value by its path, `{args.a.b}` and `{args.items.0}` go deeper,
+`{{` and `}}` are braces, `$` is a dollar sign. There are no attributes, calls or formats: a template can read
+the JSON that it is given and nothing else. The text is plain; whoever shows it makes it inert.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from agent.domain.action import canonical_bytes
+from agent.domain.errors import MalformedArguments
+
+ROOTS = ("args", "facts")
+MAX_VALUE = 200
+"""Characters shown of one value; the rest is counted."""
+
+_PART = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]|[^{}]+")
+_PATH = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)*\Z")
+_MISSING = object()
+
+
+def check(template: str) -> None:
+    """Raises ValueError, naming the place, for a template that `render` could not fill in."""
+    _parts(template)
+
+
+def render(template: str, args: Mapping[str, Any], facts: Mapping[str, Any] | None) -> str:
+    """The template with its values in place; a path that leads nowhere shows as `⟨missing: args.x⟩`.
+
+    Raises ValueError for a template that `check` refuses.
+    """
+    roots = {"args": args, "facts": facts or {}}
+    return "".join(part if path is None else _show(path, roots) for part, path in _parts(template))
+
+
+def shorten(text: str, limit: int = MAX_VALUE) -> str:
+    """The text, or its beginning and how many characters were left out."""
+    return text if len(text) <= limit else f"{text[:limit]}… (+{len(text) - limit} characters)"
+
+
+def plain(value: Any) -> str:
+    """A JSON value as people read it: a string as it is, anything else as canonical JSON; cut when long."""
+    return shorten(value if isinstance(value, str) else canonical_bytes(value).decode())
+
+
+@lru_cache(maxsize=1024)
+def _parts(template: str) -> tuple[tuple[str, tuple[str, ...] | None], ...]:
+    """The template as literal texts (without a path) and placeholders (with one)."""
+    parts: list[tuple[str, tuple[str, ...] | None]] = []
+    for match in _PART.finditer(template):
+        text, name = match.group(), match.group(1)
+        if name is not None:
+            parts.append((text, _path(name, match.start() + 1)))
+        elif text in {"{", "}"}:
+            raise ValueError(
+                f'column {match.start() + 1}: a single "{text}" (write "{text}{text}" for a brace)'
+            )
+        else:
+            parts.append(("{" if text == "{{" else "}" if text == "}}" else text, None))
+    return tuple(parts)
+
+
+def _path(name: str, column: int) -> tuple[str, ...]:
+    if not _PATH.match(name):
+        raise ValueError(f'column {column}: "{{{name}}}" is not a path such as {{args.order_id}}')
+    path = tuple(name.split("."))
+    if path[0] not in ROOTS:
+        raise ValueError(f'column {column}: "{{{name}}}" must start with args or facts')
+    return path
+
+
+def _show(path: tuple[str, ...], roots: Mapping[str, Any]) -> str:
+    value: Any = roots
+    for step in path:
+        value = _step(value, step)
+    if value is _MISSING:
+        return f"⟨missing: {'.'.join(path)}⟩"
+    try:
+        return plain(value)
+    except MalformedArguments:
+        return f"⟨unreadable: {'.'.join(path)}⟩"
+
+
+def _step(value: Any, step: str) -> Any:
+    if isinstance(value, Mapping):
+        return value.get(step, _MISSING)
+    if isinstance(value, list | tuple) and step.isascii() and step.isdigit() and len(step) < 9:
+        return value[int(step)] if int(step) < len(value) else _MISSING
+    return _MISSING
