@@ -1,0 +1,67 @@
+# Everything here needs only python3 (3.11 or newer): each target makes the virtual environment .venv by itself.
+#   make PYTHON=python3.12 test      another Python
+#   make test SEED=42 ARGS='-k vote' a chosen Hypothesis seed, more arguments for pytest
+
+PYTHON ?= python3
+SEED   ?= $(shell date +%s)
+ARGS   ?=
+AUTO   ?=
+BIN    := .venv/bin
+PYTEST  = $(BIN)/python -m pytest --hypothesis-seed=$(SEED)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check e2e stress bench constraints clean venv venv-dev venv-e2e venv-bench
+
+help:
+	@echo 'make demo           the main job in a local sandbox; AUTO=1 plays it through by itself'
+	@echo 'make test           all tests but the slow ones below'
+	@echo 'make check          ruff, mypy, import contracts'
+	@echo 'make e2e            the sandbox page in a real browser'
+	@echo 'make stress         the promises at their full size'
+	@echo 'make bench          speed, against peers'
+	@echo 'make constraints    resolve every dependency anew and pin it'
+	@echo 'make clean          remove .venv and caches; the data in .signoff stays'
+
+demo: venv
+	@$(BIN)/signoff demo $(if $(filter-out 0 no,$(AUTO)),--auto) $(ARGS)
+
+test: venv-dev
+	@$(PYTEST) $(ARGS)
+
+check: venv-dev
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+e2e: venv-e2e
+	@$(PYTHON) bootstrap.py --browser
+	@$(PYTEST) -m e2e $(ARGS)
+
+stress: venv-dev
+	@$(PYTEST) -m stress $(ARGS)
+
+bench: venv-bench
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+constraints:
+	@$(PYTHON) bootstrap.py --pin
+
+clean:
+	@test ! -L .venv || rm -rf "$$(readlink .venv)"
+	@rm -rf .venv .venv.lock build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
+
+# One line of make per set of extras; bootstrap.py ends at once when nothing changed, and excludes itself from
+# running twice at a time.
+MAKE_VENV = @command -v $(PYTHON) >/dev/null || { echo 'signoff: no $(PYTHON) on this machine; install Python 3.11 or newer' >&2; exit 2; }; \
+	$(PYTHON) bootstrap.py
+
+venv:
+	$(MAKE_VENV)
+venv-dev:
+	$(MAKE_VENV) dev
+venv-e2e:
+	$(MAKE_VENV) dev e2e
+venv-bench:
+	$(MAKE_VENV) dev bench

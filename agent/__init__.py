@@ -1,0 +1,1 @@
+"""What an agent needs to ask people before it acts; knows nothing of Slack."""

@@ -1,0 +1,1 @@
+"""The room with SQL: tables, writes, reads, sessions and the embedded server."""

@@ -1,0 +1,175 @@
+"""Make the virtual environment `.venv` of this checkout, from nothing but Python.
+
+    python3 bootstrap.py [EXTRA ...]      # what the Makefile calls first
+    python3 bootstrap.py --browser        # see that a Chromium is here
+    python3 bootstrap.py --pin            # write constraints.txt anew
+
+The first installs the project in editable form with its pinned dependencies and the named extras. A second
+run with nothing changed ends at once. When it cannot work it says so in one line and ends with code 2.
+
+For root in a private folder, `.venv` is a link to a place that other users can reach: PostgreSQL never runs
+as root (see agent/store/location.py).
+"""
+
+import sys
+
+if sys.version_info < (3, 11):
+    # Only syntax that an old Python can read may stand in this file.
+    sys.stderr.write("signoff: needs Python 3.11 or newer, not {}.{}\n".format(*sys.version_info))
+    sys.exit(2)
+
+import fcntl
+import hashlib
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+STAMP = VENV / "signoff.json"
+
+
+def stop(why: str) -> NoReturn:
+    """End with one line and code 2."""
+    say(why)
+    sys.exit(2)
+
+
+def say(line: str) -> None:
+    print(f"signoff: {line}", file=sys.stderr, flush=True)
+
+
+def location() -> ModuleType:
+    """The module `agent.store.location`, which decides for program and data alike."""
+    spec = importlib.util.spec_from_file_location("location", ROOT / "agent" / "store" / "location.py")
+    if spec is None or spec.loader is None:
+        stop("agent/store/location.py is missing: this checkout is incomplete")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def stamp() -> dict[str, Any]:
+    """What the present environment was made of; empty if there is none that works."""
+    try:
+        found = json.loads(STAMP.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if os.access(PYTHON, os.X_OK) and isinstance(found, dict) else {}
+
+
+def interpreter() -> list[str]:
+    """An environment made by another Python or for another checkout is made anew."""
+    return [sys.version, str(ROOT)]
+
+
+def requirements() -> str:
+    """A digest of everything that decides which packages are installed."""
+    parts = (ROOT / "pyproject.toml", ROOT / "constraints.txt")
+    return hashlib.sha256(b"\0".join(part.read_bytes() for part in parts)).hexdigest()
+
+
+def place() -> None:
+    """Link `.venv` to a place outside where it must not lie here, and say so."""
+    if os.geteuid() == 0:
+        os.umask(0o022)  # the server's user must be able to read PostgreSQL's programs
+    outside = location().place_outside(ROOT)
+    if outside is None:
+        if VENV.is_symlink():
+            VENV.unlink()
+        return
+    target = outside / "venv"
+    target.mkdir(parents=True, exist_ok=True)
+    if not location().open_to_others(target):
+        stop(f"{target} is closed to other users, and PostgreSQL cannot run as root; use another user")
+    if VENV.is_symlink() and VENV.resolve() == target:
+        return
+    if VENV.is_symlink():
+        VENV.unlink()
+    elif VENV.exists():
+        VENV.rename(VENV.with_name(f".venv-replaced-{time.time_ns()}"))
+    VENV.symlink_to(target, target_is_directory=True)
+    say(f"this folder is private and you are root: environment and data go below {outside}")
+
+
+def run(*command: str) -> str:
+    """Run quietly and return what it printed, which is shown only if it fails."""
+    pip = {"PIP_ROOT_USER_ACTION": "ignore", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | pip
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.stderr.write(done.stdout[-2000:] + done.stderr[-4000:])
+        stop(f"could not make .venv: {Path(command[0]).name} {' '.join(command[1:4])} failed (above is why)")
+    return done.stdout
+
+
+def build(extras: list[str], *, anew: bool) -> None:
+    """Install the project with `extras`, into a fresh environment if `anew`."""
+    if anew:
+        if importlib.util.find_spec("venv") is None or importlib.util.find_spec("ensurepip") is None:
+            stop("this Python lacks its venv module; on Debian or Ubuntu: apt-get install python3-venv")
+        run(sys.executable, "-m", "venv", "--clear", str(VENV))
+    project = f".[{','.join(extras)}]" if extras else "."
+    run(str(PYTHON), "-m", "pip", "install", "--quiet", "-c", "constraints.txt", "-e", project)
+
+
+def browser() -> None:
+    """See that Chromium is installed; as root on Debian or Ubuntu, install it."""
+    if any(shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")):
+        return
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        stop("the browser tests need Chromium on PATH; on Debian or Ubuntu: apt-get install chromium")
+    say("installing Chromium …")
+    run("apt-get", "update", "-qq")
+    run("apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium")
+
+
+def pin() -> None:
+    """Resolve every dependency of every extra in a fresh environment and write down the versions."""
+    with tempfile.TemporaryDirectory(prefix="signoff-pin-") as folder:
+        python = str(Path(folder) / "bin" / "python")
+        run(sys.executable, "-m", "venv", folder)
+        run(python, "-m", "pip", "install", "--quiet", ".[bench,dev,e2e]")
+        frozen = run(python, "-m", "pip", "freeze", "--exclude", "signoff")
+    pins = sorted((line for line in frozen.splitlines() if "==" in line), key=str.lower)
+    head = "# Every dependency of every extra, pinned. Made by `make constraints`."
+    (ROOT / "constraints.txt").write_text("\n".join([head, *pins, ""]))
+    say(f"constraints.txt pins {len(pins)} packages")
+
+
+def main(wanted: list[str]) -> None:
+    with (ROOT / ".venv.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two runs of make at once: the second waits, then finds it done
+        place()
+        found = stamp()
+        anew = found.get("interpreter") != interpreter()
+        extras = sorted({*wanted, *([] if anew else found.get("extras", []))})
+        if not anew and found.get("requirements") == requirements() and found["extras"] == extras:
+            return
+        say(f"{'making' if anew else 'updating'} .venv; the first time takes about a minute …")
+        begun = time.monotonic()
+        STAMP.unlink(missing_ok=True)
+        build(extras, anew=anew)
+        made_of = {"interpreter": interpreter(), "requirements": requirements(), "extras": extras}
+        STAMP.write_text(json.dumps(made_of))
+        say(f".venv is ready ({time.monotonic() - begun:.0f} s)")
+
+
+if __name__ == "__main__":
+    try:
+        if sys.argv[1:] == ["--browser"]:
+            browser()
+        elif sys.argv[1:] == ["--pin"]:
+            pin()
+        else:
+            main(sys.argv[1:])
+    except OSError as problem:
+        stop(f"could not make .venv: {problem}")
