@@ -3,11 +3,13 @@
 #   make test SEED=42 ARGS='-k vote' a chosen Hypothesis seed, more arguments for pytest
 
 PYTHON ?= python3
-SEED   ?= $(shell date +%s)
+ifndef SEED
+SEED   := $(shell date +%s)
+endif
 ARGS   ?=
 AUTO   ?=
 BIN    := .venv/bin
-PYTEST  = $(BIN)/python -m pytest --hypothesis-seed=$(SEED)
+PYTEST  = echo 'hypothesis seed $(SEED)'; $(BIN)/python -m pytest --hypothesis-seed=$(SEED)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check e2e stress bench constraints clean venv venv-dev venv-e2e venv-bench

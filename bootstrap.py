@@ -154,7 +154,7 @@ def main(wanted: list[str]) -> None:
         extras = sorted({*wanted, *([] if anew else found.get("extras", []))})
         if not anew and found.get("requirements") == requirements() and found["extras"] == extras:
             return
-        say(f"{'making' if anew else 'updating'} .venv; the first time takes about a minute …")
+        say("making .venv, which takes about a minute …" if anew else "updating .venv …")
         begun = time.monotonic()
         STAMP.unlink(missing_ok=True)
         build(extras, anew=anew)
