@@ -1,0 +1,158 @@
+"""The record as a chain: each event's hash covers its content and the hash before it, one chain per subject.
+
+Whoever keeps a chain's head (the last event's number and hash) elsewhere can tell whether anything was
+edited, deleted, inserted, swapped or cut. Details hold ids and digests, never arguments.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from agent.domain.action import canonical_bytes
+from agent.domain.errors import MalformedArguments
+
+FIRST_SEQ = 1
+
+
+class AuditKind(StrEnum):
+    """What can happen, as it is named in the record."""
+
+    POLICY_LOADED = "policy.loaded"
+    RUN_STARTED = "run.started"
+    RUN_MESSAGE = "run.message"
+    RUN_PAUSED = "run.paused"
+    RUN_RESUMED = "run.resumed"
+    RUN_ENDED = "run.ended"
+    REQUEST_OPENED = "request.opened"
+    REQUEST_REOPENED = "request.reopened"
+    REQUEST_DECIDED = "request.decided"
+    REQUEST_EXPIRED = "request.expired"
+    REQUEST_WITHDRAWN = "request.withdrawn"
+    VOTE_CAST = "vote.cast"
+    VOTE_REFUSED = "vote.refused"
+    EXECUTION_CLAIMED = "execution.claimed"
+    EXECUTION_SUCCEEDED = "execution.succeeded"
+    EXECUTION_FAILED = "execution.failed"
+    EXECUTION_IN_DOUBT = "execution.in_doubt"
+    EXECUTION_SETTLED = "execution.settled"
+    EXECUTION_LATE_RESULT = "execution.late_result"
+
+
+@dataclass(frozen=True)
+class AuditEvent:
+    """One line of the record as stored. `seq` counts from 1 within the subject; `at` is aware."""
+
+    subject: str
+    seq: int
+    at: datetime
+    actor: str
+    event: str
+    detail: Mapping[str, Any]
+    previous: bytes
+    hash: bytes
+
+
+@dataclass(frozen=True)
+class Head:
+    """The end of a subject's chain, as kept outside of it: the last event's number (0: none) and hash."""
+
+    subject: str
+    seq: int
+    hash: bytes
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Where a chain does not hold, and what speaks against it."""
+
+    subject: str
+    seq: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.subject} #{self.seq}: {self.what}"
+
+
+def genesis(subject: str) -> bytes:
+    """What the first event of this subject links to: SHA-256, 32 bytes."""
+    return hashlib.sha256(canonical_bytes({"genesis": subject})).digest()
+
+
+def link(  # noqa: PLR0917 (in the order in which a row has them)
+    previous: bytes,
+    subject: str,
+    seq: int,
+    at: datetime,
+    actor: str,
+    event: str,
+    detail: Mapping[str, Any],
+) -> bytes:
+    """The hash of an event: SHA-256 over canonical JSON of all of it and the hash before, 32 bytes.
+
+    `at` must be aware; it counts to the microsecond, which is what PostgreSQL keeps. Raises ValueError for a
+    naive one and MalformedArguments for a detail without canonical form.
+    """
+    content = {
+        "previous": previous.hex(),
+        "subject": subject,
+        "seq": seq,
+        "at": _rfc3339(at),
+        "actor": actor,
+        "event": str(event),
+        "detail": detail,
+    }
+    return hashlib.sha256(canonical_bytes(content)).digest()
+
+
+def verify(events: Iterable[AuditEvent], head: Head | None = None) -> list[Problem]:
+    """What is wrong with one subject's chain, given in stored order; an empty list: nothing.
+
+    Edits, deletions, insertions and swaps show in the chain itself; a cut at its end, or a chain that was
+    rewritten from some point on, shows only against the `head`. A chain that does not fit is followed
+    further from its stored hashes, so that one edit is one problem.
+    """
+    chain = list(events)
+    if not chain:
+        missing = head is not None and head.seq > 0
+        return [Problem(head.subject, head.seq, "the whole chain is gone")] if head and missing else []
+    subject = head.subject if head else chain[0].subject
+    previous, problems = genesis(subject), []
+    for seq, event in enumerate(chain, FIRST_SEQ):
+        what = _fault(event, subject, seq, previous)
+        if what:
+            problems.append(Problem(subject, event.seq, what))
+        previous = event.hash
+    return problems + _against_head(chain[-1], subject, head)
+
+
+def _fault(event: AuditEvent, subject: str, seq: int, previous: bytes) -> str | None:
+    if event.subject != subject:
+        return f"belongs to {event.subject}"
+    if event.seq != seq:
+        return f"stands where #{seq} should stand"
+    try:
+        expected = link(previous, subject, seq, event.at, event.actor, event.event, event.detail)
+    except (MalformedArguments, ValueError) as error:
+        return f"cannot be read: {error}"
+    if event.previous != previous:
+        return "does not follow the event before it"
+    return None if expected == event.hash else "does not fit its hash"
+
+
+def _against_head(last: AuditEvent, subject: str, head: Head | None) -> list[Problem]:
+    if head is None or (last.seq, last.hash) == (head.seq, head.hash):
+        return []
+    if last.seq < head.seq:
+        return [Problem(subject, last.seq, f"the chain is cut here; its head is #{head.seq}")]
+    if last.seq > head.seq:
+        return [Problem(subject, last.seq, f"stands after the head, which is #{head.seq}")]
+    return [Problem(subject, last.seq, "is not the event that the head names")]
+
+
+def _rfc3339(at: datetime) -> str:
+    if at.tzinfo is None:
+        raise ValueError("the time of an event must know its time zone")
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

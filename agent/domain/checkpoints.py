@@ -1,0 +1,208 @@
+"""Reads a checkpoints file (TOML) into a policy, or says with file and line why it cannot be enforced.
+
+All problems are found in one go. A key that is not enforced is refused, never ignored: a control that
+somebody wrote down and nobody carries out is worse than none.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from agent.domain import fields
+from agent.domain.errors import MalformedArguments, PolicyError
+from agent.domain.policy import Defaults, Policy, Rule, ToolTraits, on_reject_by_risk
+from agent.domain.toml_lines import Lines
+
+TERMS = {
+    "risk": fields.risk,
+    "approvers": fields.approvers,
+    "notify": fields.notify,
+    "approvals_required": fields.approvals_required,
+    "channel": fields.text,
+    "timeout": fields.duration,
+    "timeout_seconds": fields.seconds,
+    "prevent_self_review": fields.boolean,
+    "on_reject": fields.on_reject,
+}
+DEFAULTS = TERMS | {"unmatched": fields.unmatched}
+CHECKPOINT = TERMS | {
+    "checkpoint_id": fields.checkpoint_id,
+    "action_pattern": fields.pattern,
+    "when": fields.condition,
+    "description_template": fields.template,
+}
+NOT_YET = frozenset({
+    "link_template", "allow_edit", "reason_required", "reject_reasons", "remind_at", "on_timeout",
+    "escalate_to", "redact", "execute_within",
+})  # fmt: skip
+TABLES = {"defaults", "checkpoint"}
+
+
+def load(text: str, *, filename: str) -> Policy:
+    """The policy that this text describes; an empty text asks for everything that is not read-only.
+
+    Raises PolicyError with one line per problem: `checkpoints.toml:12: checkpoint "refund": …`.
+    """
+    try:
+        tables = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise PolicyError([_syntax_problem(error, filename)]) from None
+    reader = _Reader(filename, Lines(text))
+    policy = reader.policy(tables)
+    if reader.problems:
+        raise PolicyError(line for _, line in sorted(reader.problems))
+    try:
+        _ = policy.digest
+    except MalformedArguments as error:
+        raise PolicyError([f"{filename}:1: the policy has no digest: {error}"]) from None
+    return policy
+
+
+def explain(policy: Policy, traits: ToolTraits) -> str:
+    """Which checkpoints can catch this tool, in order, and what happens when none does; one line."""
+    steps: list[str] = []
+    for rule in policy.rules:
+        if not rule.names(traits.name):
+            continue
+        if rule.when is None:
+            return _sentence(traits, [*steps, f'asked by "{rule.checkpoint_id}"'])
+        steps.append(f'asked by "{rule.checkpoint_id}" when {rule.when}')
+    return _sentence(traits, [*steps, _otherwise(policy, traits, named=bool(steps))])
+
+
+class _Reader:
+    """Collects a policy and everything that is wrong with it from one file."""
+
+    def __init__(self, filename: str, lines: Lines) -> None:
+        self.problems: list[tuple[int, str]] = []
+        self._filename = filename
+        self._lines = lines
+
+    def policy(self, tables: Mapping[str, Any]) -> Policy:
+        for name in tables.keys() - TABLES:
+            line = self._lines.of(name)
+            self._problem(line, f'unknown table "{name}"{_meant(name, TABLES)}')
+        defaults = self._defaults(tables.get("defaults", {}))
+        checkpoints = tables.get("checkpoint", [])
+        if not isinstance(checkpoints, list):
+            self._problem(self._lines.of("checkpoint"), "write [[checkpoint]], with two brackets")
+            checkpoints = []
+        rules = [self._rule(i, table, defaults) for i, table in enumerate(checkpoints)]
+        self._refuse_duplicates(checkpoints)
+        return Policy(tuple(rule for rule in rules if rule is not None), defaults)
+
+    def _defaults(self, table: Any) -> Defaults:
+        read = self._table("defaults", 0, "[defaults]", table, DEFAULTS)
+        defaults = Defaults(**read)
+        self._check_quorum("defaults", 0, "[defaults]", read, defaults)
+        return defaults
+
+    def _rule(self, index: int, table: Any, defaults: Defaults) -> Rule | None:
+        label = _label(index, table)
+        read = self._table("checkpoint", index, label, table, CHECKPOINT)
+        missing = [key for key in ("checkpoint_id", "action_pattern") if key not in read]
+        for key in missing:
+            if not isinstance(table, dict) or key not in table:
+                self._problem(self._lines.of("checkpoint", index), f'{label}: "{key}" is missing')
+        if missing:
+            return None
+        terms = defaults.model_dump(exclude={"unmatched"}) | read
+        terms["on_reject"] = terms["on_reject"] or on_reject_by_risk(terms["risk"])
+        rule = Rule(**terms)
+        self._check_quorum("checkpoint", index, label, read, rule)
+        return rule
+
+    def _table(
+        self, name: str, index: int, label: str, table: Any, known: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The keys of this table that could be read; the others become problems."""
+        if not isinstance(table, dict):
+            self._problem(self._lines.of(name, index), f"{label}: must be a table")
+            return {}
+        read: dict[str, Any] = {}
+        for key, value in table.items():
+            line = self._lines.of(name, index, key)
+            if key not in known:
+                self._problem(
+                    line, f"{label}: {_unknown(key, known, CHECKPOINT if known is DEFAULTS else DEFAULTS)}"
+                )
+                continue
+            try:
+                read["timeout" if key == "timeout_seconds" else key] = known[key](value)
+            except ValueError as error:
+                self._problem(line, f'{label}: "{key}" {error}')
+        if "timeout" in table and "timeout_seconds" in table:
+            line = self._lines.of(name, index, "timeout_seconds")
+            self._problem(line, f'{label}: give "timeout" or "timeout_seconds", not both')
+        return read
+
+    def _check_quorum(
+        self, name: str, index: int, label: str, read: Mapping[str, Any], terms: Defaults | Rule
+    ) -> None:
+        """Only where all approvers are single people is their number known before somebody clicks."""
+        if not all(fields.is_user(approver) for approver in terms.approvers):
+            return
+        people, needed = len(terms.approvers), terms.approvals_required
+        if needed > people:
+            key = next((key for key in ("approvals_required", "approvers") if key in read), None)
+            line = self._lines.of(name, index, key)
+            self._problem(line, f"{label}: {needed} approvals are required, but only {people} can be given")
+
+    def _refuse_duplicates(self, checkpoints: list[Any]) -> None:
+        first: dict[str, int] = {}
+        for index, table in enumerate(checkpoints):
+            name = table.get("checkpoint_id") if isinstance(table, dict) else None
+            if not isinstance(name, str):
+                continue
+            line = self._lines.of("checkpoint", index, "checkpoint_id")
+            if name in first:
+                self._problem(line, f'checkpoint "{name}": the id is already used in line {first[name]}')
+            first.setdefault(name, line)
+
+    def _problem(self, line: int, what: str) -> None:
+        self.problems.append((line, f"{self._filename}:{line}: {what}"))
+
+
+def _label(index: int, table: Any) -> str:
+    name = table.get("checkpoint_id") if isinstance(table, dict) else None
+    return f'checkpoint "{name}"' if isinstance(name, str) and name else f"checkpoint #{index + 1}"
+
+
+def _unknown(key: str, known: Mapping[str, Any], elsewhere: Mapping[str, Any]) -> str:
+    if key in NOT_YET:
+        return f'"{key}" is not supported yet'
+    if key in elsewhere:
+        place = "[defaults]" if elsewhere is DEFAULTS else "a [[checkpoint]]"
+        return f'"{key}" belongs into {place}'
+    return f'unknown key "{key}"{_meant(key, known)}'
+
+
+def _meant(name: str, known: Mapping[str, Any] | set[str]) -> str:
+    close = get_close_matches(name, sorted(known), n=1)
+    return f' (did you mean "{close[0]}"?)' if close else ""
+
+
+def _syntax_problem(error: Exception, filename: str) -> str:
+    at = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)$", str(error))
+    if at is None:
+        return f"{filename}:1: {error}"
+    line, column = at.groups()
+    what = str(error)[: at.start()]
+    return f"{filename}:{line}: {what} (column {column})" if line else f"{filename}: {what} (at its end)"
+
+
+def _otherwise(policy: Policy, traits: ToolTraits, *, named: bool) -> str:
+    if traits.requires_approval:
+        return "asked by the defaults, because the tool requires approval"
+    if named:
+        return "runs"
+    if traits.read_only:
+        return "runs, because it is read-only"
+    unmatched = {"review": "asked by the defaults", "allow": "runs", "deny": "denied"}
+    return f"{unmatched[policy.defaults.unmatched]}, because no checkpoint names it"
+
+
+def _sentence(traits: ToolTraits, steps: list[str]) -> str:
+    return f"{traits.name}: {', else '.join(steps)}"

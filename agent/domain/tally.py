@@ -1,0 +1,46 @@
+"""How the live votes on one revision add up to a decision, or not yet."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Outcome = Literal["approved", "rejected"]
+
+
+@dataclass(frozen=True)
+class LiveVote:
+    """A vote that still counts: not superseded, on the present revision, by somebody who may still review.
+
+    `verdict` is "approve" or "reject".
+    """
+
+    team_id: str
+    user_id: str
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The count. `outcome` is None while nothing is decided; `needed` is how many approvals are missing."""
+
+    outcome: Outcome | None
+    approvals: int
+    needed: int
+
+
+def tally(votes: Sequence[LiveVote], approvals_required: int) -> Tally:
+    """One rejection ends it; otherwise that many distinct people (by team and user) have to approve.
+
+    Raises ValueError for a verdict that is neither and for a quorum below one: both would be a defect, and
+    silence about it could become consent.
+    """
+    if approvals_required < 1:
+        raise ValueError(f"a request needs at least one approval, not {approvals_required}")
+    unknown = {vote.verdict for vote in votes} - {"approve", "reject"}
+    if unknown:
+        raise ValueError(f"no verdict: {min(unknown)!r}")
+    approvals = len({(vote.team_id, vote.user_id) for vote in votes if vote.verdict == "approve"})
+    needed = max(0, approvals_required - approvals)
+    if any(vote.verdict == "reject" for vote in votes):
+        return Tally("rejected", approvals, needed)
+    return Tally(None if needed else "approved", approvals, needed)

@@ -1,0 +1,58 @@
+"""Where in a TOML text a table or key stands; tomllib reads values and forgets their lines.
+
+Only used to point at a line in an error: a spelling of TOML that is not recognised here (dotted keys, tables
+written inline) points at the nearest thing that is.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+# Strings come first, so that a "#" or a bracket inside one is not taken for a comment or an array.
+_HIDDEN = re.compile(
+    r'"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*', re.DOTALL
+)
+_HEADER = re.compile(r"\s*\[\[?\s*([\w.\"' -]+?)\s*\]\]?")
+_KEY = re.compile(r"\s*(?:\"([^\"\n]*)\"|'([^'\n]*)'|([\w-]+))\s*[.=]")
+
+
+@dataclass
+class _Section:
+    name: str
+    line: int
+    keys: dict[str, int] = field(default_factory=dict)
+
+
+class Lines:
+    """The line numbers, from 1, of tables and keys in one text."""
+
+    def __init__(self, text: str) -> None:
+        self._sections = [_Section("", 1)]
+        depth = 0
+        shown = _HIDDEN.sub(_blank, text).split("\n")
+        for number, (line, seen) in enumerate(zip(text.split("\n"), shown, strict=True), 1):
+            if depth == 0:
+                self._note(number, line, seen)
+            if depth or "=" in seen:
+                depth = max(0, depth + sum((c in "[{") - (c in "]}") for c in seen))
+
+    def of(self, table: str, index: int = 0, key: str | None = None) -> int:
+        """The line of a key in the index-th table of that name; else of the table's head; else the first."""
+        sections = [section for section in self._sections if section.name == table]
+        top = self._sections[0].keys
+        if index >= len(sections):
+            return top.get(table, 1)
+        section = sections[index]
+        return section.keys.get(key, section.line) if key is not None else section.line
+
+    def _note(self, number: int, line: str, seen: str) -> None:
+        if header := _HEADER.match(line) if seen.lstrip().startswith("[") else None:
+            self._sections.append(_Section(header.group(1).strip("\"' "), number))
+        elif key := _KEY.match(line) if seen.strip() else None:
+            name = next(group for group in key.groups() if group is not None)
+            self._sections[-1].keys.setdefault(name, number)
+
+
+def _blank(match: re.Match[str]) -> str:
+    """A string or comment without its content, but with its line breaks."""
+    text = match.group()
+    return "\n" * text.count("\n") if text[0] == "#" or "\n" in text else '"' + " " * (len(text) - 2) + '"'
