@@ -1,0 +1,272 @@
+"""A member of the workspace at the screen: says things, types commands, presses, fills in and closes.
+
+What Slack's own client would not allow is refused here too: pressing what is not shown (NotOnScreen),
+submitting a form with a required field empty, a slash command in a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from . import elements
+from .delivery_report import Delivered
+from .elements import NotFilledIn, NotOnScreen
+from .people_and_places import Member
+from .screens import Press, Screens
+from .signed_http import SignedRequest
+from .slack_error import Json, SlackError
+from .submissions import Submissions
+
+if TYPE_CHECKING:
+    from .server import SlackSandbox
+
+_TROUBLE = "We had some trouble connecting. Try again?"
+
+
+@dataclass
+class Answer:
+    """What the person experienced.
+
+    `error` is what Slack shows (None when all is well), `response` what the app answered with its
+    acknowledgement; `posts` grows as the app uses the response_url.
+    """
+
+    acked: bool
+    status: int | None
+    elapsed: float
+    error: str | None
+    response: Any = None
+    posts: list[Json] = field(default_factory=list)
+    _sandbox: SlackSandbox | None = None
+    _user: str = ""
+    _since: str = ""
+
+    @property
+    def errors(self) -> dict[str, str]:
+        """The errors shown in the modal, by block_id."""
+        found = self.response.get("errors") if isinstance(self.response, dict) else None
+        return dict(found or {})
+
+    @property
+    def ephemeral(self) -> list[Json]:
+        """Ephemeral messages that this person has been shown since then."""
+        if self._sandbox is None:
+            return []
+        shown = self._sandbox.workspace.messages.whispers(self._user)
+        return [each for each in shown if each["ts"] > self._since]
+
+
+class Person:
+    """Acts as one member."""
+
+    def __init__(self, sandbox: SlackSandbox, user_id: str) -> None:
+        self._sandbox = sandbox
+        self._workspace = sandbox.workspace
+        self._screens = Screens(sandbox.workspace, sandbox.response_urls)
+        self.id = user_id
+
+    @property
+    def member(self) -> Member:
+        """Who this is."""
+        return self._workspace.members[self.id]
+
+    def say(self, channel: str, text: str, thread_ts: str | None = None) -> Json:
+        """Type a message; @names and #names are completed. Returns the stored message."""
+        place = self._workspace.channels[channel]
+        if place.is_archived:
+            raise SlackError("is_archived")
+        if self.id not in place.members:
+            raise SlackError("not_in_channel")
+        message: Json = {"user": self.id, "text": self._workspace.as_typed(text), "team": self.member.team_id}
+        message["client_msg_id"] = self._workspace.next_id("M")
+        return self._workspace.post(place, message, thread_ts)
+
+    def mention(self, channel: str, text: str, thread_ts: str | None = None) -> Json:
+        """Say something to the app: its mention comes first."""
+        return self.say(channel, f"<@{self._workspace.bot.user_id}> {text}", thread_ts)
+
+    def direct(self, text: str) -> Json:
+        """Write to the app's Messages tab."""
+        return self.say(self._workspace.direct_channel(self.id).id, text)
+
+    def open_home(self, tab: str = "home") -> None:
+        """Look at the app's Home; the app hears `app_home_opened`."""
+        view = self._workspace.modals.home(self.id)
+        event: Json = {
+            "type": "app_home_opened",
+            "user": self.id,
+            "channel": self._workspace.direct_channel(self.id).id,
+            "tab": tab,
+        }
+        self._workspace.emit(event | ({"view": view} if view and tab == "home" else {}))
+
+    async def command(self, command: str, text: str, channel: str, thread_ts: str | None = None) -> Answer:
+        """Type a slash command; refused inside a thread, as Slack does."""
+        if thread_ts is not None:
+            return self._refused(f"{command} is not supported in threads. Sorry!")
+        if command not in self._sandbox.command_names:
+            return self._refused(f"{command} is not a valid command.")
+        place = self._workspace.channels[channel]
+        since = self._workspace.timestamps.next()
+        url, link = self._sandbox.response_urls.new("commands", self.id, place)
+        form = self._sandbox.interactions.command(self.member, place, command, self._escaped(text), url)
+        report = await self._sandbox.deliveries.command(form)
+        answer = self._answer(report, since, link.posts)
+        if report.acked and report.payload:
+            body = report.payload if isinstance(report.payload, dict) else {"text": str(report.payload)}
+            try:
+                self._sandbox.response_urls.respond(link, body)
+                link.uses -= 1
+            except SlackError as error:
+                answer.error = f"{command} failed with the error {error.code!r}"
+        return answer
+
+    async def click(
+        self,
+        place: Any,
+        action_id: str | None = None,
+        block_id: str | None = None,
+        *,
+        label: str | None = None,
+        value: Any = None,
+        state: Mapping[str, Any] | None = None,
+        confirm: bool = True,
+        stale: bool = False,
+    ) -> Answer:
+        """Press a button or choose in a menu.
+
+        `place` is a message (as `slack.messages()` returns it, or `(channel, ts)`), a view, or "home".
+        `value` is an option's value or what was picked; `state` is what else was filled in on the surface.
+        With `confirm=False` the person turns back at the confirm dialog. With `stale=True` the person presses
+        what `place` shows, even if Slack has long replaced it. Raises NotOnScreen.
+        """
+        press = self._screens.press(self.id, place, action_id, block_id, label, value, state, stale)
+        if press.found.element.get("confirm") and not confirm:
+            return self._refused("cancelled by the person")
+        since = self._workspace.timestamps.next()
+        report = await self._sandbox.deliveries.interactive(self._press_payload(press))
+        return self._answer(report, since, press.posts)
+
+    def signed_click(
+        self,
+        place: Any,
+        action_id: str | None = None,
+        block_id: str | None = None,
+        *,
+        label: str | None = None,
+        value: Any = None,
+        state: Mapping[str, Any] | None = None,
+        stale: bool = False,
+    ) -> SignedRequest:
+        """The raw signed request of a click, unsent: for replays and tampering with `slack.http.send`."""
+        press = self._screens.press(self.id, place, action_id, block_id, label, value, state, stale)
+        return self._sandbox.http.interactive(self._press_payload(press))
+
+    def click_payload(self, place: Any, action_id: str | None = None, **how: Any) -> Json:
+        """The payload of a click, unsent: for `slack.deliveries.interactive`, as often as wanted."""
+        press = self._screens.press(
+            self.id,
+            place,
+            action_id,
+            how.get("block_id"),
+            how.get("label"),
+            how.get("value"),
+            how.get("state"),
+            bool(how.get("stale")),
+        )
+        return self._press_payload(press)
+
+    async def shortcut(self, callback_id: str, message: Any = None) -> Answer:
+        """Choose a message shortcut, or a global one without a message."""
+        since = self._workspace.timestamps.next()
+        if message is None:
+            payload, posts = self._sandbox.interactions.global_shortcut(self.member, callback_id), []
+        else:
+            channel, ts = self._screens.message_place(message)
+            place = self._workspace.channels[channel]
+            url, link = self._sandbox.response_urls.new("app", self.id, place, ts)
+            stored = self._workspace.messages.get(channel, ts)
+            payload = self._sandbox.interactions.message_shortcut(
+                self.member, callback_id, place, stored, url
+            )
+            posts = link.posts
+        return self._answer(await self._sandbox.deliveries.interactive(payload), since, posts)
+
+    async def submit(self, view: Any, values: Mapping[str, Any] | None = None) -> Answer:
+        """Fill in an open modal and press its submit button.
+
+        `values` maps "block_id/action_id" (or "action_id") to a value, or a block_id to Slack state objects.
+        A required field left empty answers with `errors`, and nothing is sent.
+        """
+        submissions = Submissions(self._sandbox)
+        standing = self._screens.view(self.id, view)
+        entered = self._screens.entered(standing, values or {})
+        self._workspace.modals.enter(self.id, standing["id"], entered)
+        standing = self._screens.view(self.id, standing)
+        try:
+            elements.check_filled_in(standing["blocks"], standing["state"]["values"])
+        except NotFilledIn as missing:
+            response = {"response_action": "errors", "errors": missing.errors}
+            return Answer(False, None, 0.0, "the form is not filled in", response)
+        since = self._workspace.timestamps.next()
+        report, posts = await submissions.send(self.member, standing)
+        answer = self._answer(report, since, posts)
+        if report.error is not None:
+            answer.error = f"{_TROUBLE} ({report.error})"
+        else:
+            answer.error = submissions.apply(self.id, standing, report.payload)
+        return answer
+
+    async def close(self, view: Any, clear: bool = False) -> Answer:
+        """Close a modal by its Cancel button, or the whole stack (`clear`, the cross in its corner)."""
+        standing = self._screens.view(self.id, view)
+        stack = self._workspace.modals.stack(self.id)
+        cleared = clear or standing["clear_on_close"]
+        gone = stack if cleared else stack[[each["id"] for each in stack].index(standing["id"]) :]
+        self._workspace.modals.close(self.id, gone[0]["id"])
+        self._workspace.changes.publish({"type": "view", "user": self.id, "view_id": standing["id"]})
+        since = self._workspace.timestamps.next()
+        answer = Answer(True, None, 0.0, None)
+        for each in reversed(gone):
+            if each["notify_on_close"]:
+                payload = self._sandbox.interactions.closing(self.member, each, cleared)
+                answer = self._answer(await self._sandbox.deliveries.interactive(payload), since, [])
+        return answer
+
+    def _press_payload(self, press: Press) -> Json:
+        return self._sandbox.interactions.press(
+            self.member, press.found, press.action, press.container, press.surface, press.state
+        )
+
+    def _escaped(self, text: str) -> str:
+        """Command text as `should_escape` sends it: mentions carry the name as well."""
+        if not self._sandbox.should_escape:
+            return text
+        escaped = self._workspace.as_typed(text)
+        for member in self._workspace.members.values():
+            escaped = escaped.replace(f"<@{member.id}>", f"<@{member.id}|{member.name}>")
+        for group in self._workspace.usergroups.values():
+            escaped = escaped.replace(f"<!subteam^{group.id}>", f"<!subteam^{group.id}|@{group.handle}>")
+        return escaped
+
+    def _answer(self, report: Delivered, since: str, posts: list[Json]) -> Answer:
+        return Answer(
+            report.acked,
+            report.status,
+            report.elapsed,
+            report.error,
+            report.payload,
+            posts,
+            self._sandbox,
+            self.id,
+            since,
+        )
+
+    @staticmethod
+    def _refused(error: str) -> Answer:
+        return Answer(False, None, 0.0, error)
+
+
+__all__ = ["Answer", "NotOnScreen", "Person"]

@@ -1,0 +1,201 @@
+"""The stand-in as a server: everything on one loopback port, started and stopped together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self, TypeVar
+
+from aiohttp import web
+
+from .control import Control
+from .deliveries import RETRY_DELAYS, Deliveries
+from .delivery_report import ACK_SECONDS
+from .faults import Faults
+from .interactions import Interactions
+from .person import Person
+from .rate_limits import RateLimits
+from .response_urls import ResponseUrls
+from .signed_http import SignedHttp, SignedRequest
+from .slack_error import Json
+from .socket_mode import SocketMode
+from .uploads import Uploads
+from .web_api import Call, WebApi
+from .workspace import Workspace, demo_workspace
+
+T = TypeVar("T")
+
+COMMANDS: tuple[Json, ...] = (
+    {"command": "/agent", "description": "Run and watch agents", "usage_hint": "run <agent> <task>"},
+    {"command": "/approvals", "description": "What waits for a decision", "usage_hint": "[show <id>]"},
+)
+
+
+class SlackSandbox:
+    """A Slack workspace on loopback; use it as an async context manager.
+
+    Deliveries go over Socket Mode while the app holds a connection, else to `request_url` (it may be set later).
+    `trigger_seconds` and `ack_seconds` are Slack's 3 s; `event_retry_delays` are seconds between retries of an
+    event. `echo` tells the app of its own messages, as Slack does.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace | None = None,
+        *,
+        request_url: str | None = None,
+        signing_secret: str = "sandbox-signing-secret",
+        bot_token: str = "xoxb-sandbox",
+        app_token: str = "xapp-sandbox",
+        host: str = "127.0.0.1",
+        port: int = 0,
+        commands: Sequence[Json] = COMMANDS,
+        rate_limits: bool | RateLimits = True,
+        trigger_seconds: float = 3.0,
+        ack_seconds: float = ACK_SECONDS,
+        event_retry_delays: Sequence[float] = RETRY_DELAYS,
+        should_escape: bool = True,
+        echo: bool = True,
+    ) -> None:
+        self.workspace = workspace or demo_workspace()
+        self.workspace.modals.trigger_seconds = trigger_seconds
+        self.bot_token, self.app_token, self.signing_secret = bot_token, app_token, signing_secret
+        self.host, self.port = host, port
+        self.commands = tuple(commands)
+        self.should_escape = should_escape
+        self.faults = Faults()
+        self.rate_limits = (
+            rate_limits if isinstance(rate_limits, RateLimits) else RateLimits(enabled=rate_limits)
+        )
+        self.interactions = Interactions(self.workspace)
+        self.response_urls = ResponseUrls(self.workspace)
+        self.uploads = Uploads(self.workspace, bot_token)
+        self.sockets = SocketMode(self.workspace.bot.app_id, self.faults, self.workspace.changes)
+        self.http = SignedHttp(request_url, signing_secret)
+        self.deliveries = Deliveries(self.workspace, self.sockets, self.http, ack_seconds, event_retry_delays)
+        self.web_api = WebApi(
+            self.workspace, bot_token, app_token, self.faults, self.rate_limits, self._with_addresses
+        )
+        self._echo = echo
+        self._runner: web.AppRunner | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Listen. Raises OSError when the port is taken."""
+        app = web.Application(client_max_size=64 * 1024 * 1024)
+        app.router.add_route("*", "/api/{method}", self.web_api.handle)
+        app.router.add_get("/link/", self.sockets.handle)
+        for kind in ("actions", "commands", "app"):
+            app.router.add_post(f"/{kind}/{{team}}/{{number}}/{{secret}}", self.response_urls.handle)
+        self.uploads.add_routes(app)
+        Control(self).add_routes(app)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self.host, self.port)
+        await site.start()
+        self.port = self._runner.addresses[0][1]
+        self.response_urls.base = self.uploads.base = self.url
+        self.workspace.on_event = self._tell
+
+    async def stop(self) -> None:
+        """Close every connection and give up deliveries under way."""
+        self.workspace.on_event = lambda event: None
+        await self.deliveries.close()
+        self.workspace.changes.close()
+        await self.sockets.close()
+        await self.http.close()
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    # -- addresses --------------------------------------------------------------------------------
+
+    @property
+    def url(self) -> str:
+        """The address of the browser page."""
+        return f"http://{self.host}:{self.port}"
+
+    @property
+    def api_url(self) -> str:
+        """What the product's Slack client takes as its base URL."""
+        return f"{self.url}/api/"
+
+    @property
+    def request_url(self) -> str | None:
+        """Where deliveries go while no socket is open."""
+        return self.http.url
+
+    @request_url.setter
+    def request_url(self, url: str | None) -> None:
+        self.http.url = url
+
+    @property
+    def command_names(self) -> set[str]:
+        """The slash commands that the app has registered."""
+        return {each["command"] for each in self.commands}
+
+    # -- for tests and the tour --------------------------------------------------------------------
+
+    def person(self, user_id: str) -> Person:
+        """Somebody to act as; KeyError for an unknown id."""
+        if user_id not in self.workspace.members:
+            raise KeyError(user_id)
+        return Person(self, user_id)
+
+    def messages(self, channel: str) -> list[Json]:
+        """The messages of a channel without thread replies, oldest first; each also names its `channel`."""
+        return [{**each, "channel": channel} for each in self.workspace.messages.roots(channel)]
+
+    def thread(self, channel: str, ts: str) -> list[Json]:
+        """A root and its replies, oldest first; each also names its `channel`."""
+        return [{**each, "channel": channel} for each in self.workspace.messages.thread(channel, ts)]
+
+    def ephemeral(self, user: str, channel: str | None = None) -> list[Json]:
+        """What only this person sees."""
+        return self.workspace.messages.whispers(user, channel)
+
+    def views(self, user: str) -> list[Json]:
+        """The person's open modals, the visible one last."""
+        return self.workspace.modals.stack(user)
+
+    def home(self, user: str) -> Json | None:
+        """The person's App Home."""
+        return self.workspace.modals.home(user)
+
+    @property
+    def calls(self) -> list[Call]:
+        """Every Web API call so far."""
+        return self.web_api.calls
+
+    def calls_of(self, method: str) -> list[Call]:
+        """The calls of one method."""
+        return [call for call in self.calls if call.method == method]
+
+    async def wait_for(self, predicate: Callable[[], T], timeout: float = 5.0) -> T:
+        """The predicate's first truthy value, asked again after each change; TimeoutError after `timeout` s."""
+        return await self.workspace.changes.wait_for(predicate, timeout)
+
+    def sign(self, body: bytes, timestamp: int | None = None) -> SignedRequest:
+        """Any form body, correctly signed, for `slack.http.send`."""
+        return self.http.sign(body, timestamp=timestamp)
+
+    def _tell(self, event: Json) -> None:
+        own = event.get("bot_id") == self.workspace.bot.bot_id or "previous_message" in event
+        if self._echo or not own:
+            self.deliveries.event(event)
+
+    def _with_addresses(self, method: str, body: Json) -> Json:
+        if method == "apps.connections.open":
+            app_id = self.workspace.bot.app_id
+            ticket = self.sockets.new_ticket()
+            return body | {"url": f"ws://{self.host}:{self.port}/link/?ticket={ticket}&app_id={app_id}"}
+        if method == "files.getUploadURLExternal":
+            return body | {"upload_url": self.uploads.address(body["file_id"])}
+        return body

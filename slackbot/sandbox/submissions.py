@@ -1,0 +1,83 @@
+"""A submitted modal: its payload, and what the app's acknowledgement does to the stack of views."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import elements
+from .delivery_report import Delivered
+from .methods.views import readable_view
+from .people_and_places import Member
+from .slack_error import Json, SlackError
+
+if TYPE_CHECKING:
+    from .server import SlackSandbox
+
+_TROUBLE = "We had some trouble connecting. Try again?"
+
+
+class Submissions:
+    """Sends `view_submission` and applies its `response_action`."""
+
+    def __init__(self, sandbox: SlackSandbox) -> None:
+        self._sandbox = sandbox
+        self._modals = sandbox.workspace.modals
+
+    async def send(self, member: Member, view: Json) -> tuple[Delivered, list[Json]]:
+        """Send the submission; also returns what the app posts by the response_urls it was given."""
+        posts: list[Json] = []
+        urls = []
+        for found in elements.walk(view["blocks"]):
+            if found.element.get("response_url_enabled"):
+                state = view["state"]["values"][found.block_id][found.action_id]
+                chosen = state.get("selected_conversation") or state.get("selected_channel")
+                channel = self._sandbox.workspace.channels.get(chosen)
+                if channel is not None:
+                    url, link = self._sandbox.response_urls.new("app", member.id, channel)
+                    link.posts = posts
+                    urls.append(
+                        {
+                            "block_id": found.block_id,
+                            "action_id": found.action_id,
+                            "channel_id": channel.id,
+                            "response_url": url,
+                        }
+                    )
+        payload = self._sandbox.interactions.submission(member, view, urls)
+        return await self._sandbox.deliveries.interactive(payload), posts
+
+    def apply(self, user: str, view: Json, response: Any) -> str | None:
+        """Close, clear, replace, push or show errors; returns what goes wrong in the person's eyes."""
+        try:
+            return self._apply(user, view, response)
+        except SlackError as error:
+            return f"{_TROUBLE} ({error.code}: {'; '.join(error.messages)})"
+        finally:
+            self._sandbox.workspace.changes.publish({"type": "view", "user": user, "view_id": view["id"]})
+
+    def _apply(self, user: str, view: Json, response: Any) -> str | None:
+        if response in (None, "", {}):
+            self._modals.close(user, view["id"])
+            return None
+        action = response.get("response_action") if isinstance(response, dict) else None
+        if action == "clear":
+            self._modals.clear(user)
+        elif action == "update":
+            self._modals.update(view["id"], None, readable_view(_view_of(response), "modal"), None)
+        elif action == "push":
+            self._modals.push(user, readable_view(_view_of(response), "modal"))
+        elif action == "errors":
+            known = {block["block_id"] for block in view["blocks"] if block["type"] == "input"}
+            errors = response.get("errors")
+            if not isinstance(errors, dict) or not errors or not set(errors) <= known:
+                raise SlackError("invalid_arguments", "errors must name input blocks of the view")
+        else:
+            raise SlackError("invalid_arguments", "unknown response_action")
+        return None
+
+
+def _view_of(response: Json) -> Json:
+    view = response.get("view")
+    if not isinstance(view, dict):
+        raise SlackError("invalid_arguments", "missing required field: view")
+    return view
