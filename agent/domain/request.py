@@ -144,3 +144,21 @@ class RequestView:
     message_ts: str | None = None
     run_channel_id: str | None = None
     run_thread_ts: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLine:
+    """A request in one line of a list: enough to recognise it and to know how urgent it is."""
+
+    id: UUID
+    description: str
+    agent: str
+    risk: Risk
+    status: RequestStatus
+    requester: Person | None
+    created_at: datetime
+    expires_at: datetime
+    channel_id: str
+    message_ts: str | None  # of its card there; None while the card has not been posted
+    approvals: int
+    approvals_required: int

@@ -1,0 +1,169 @@
+"""Small constructors for Block Kit, typed by what they accept; limits are those of Slack's reference.
+
+Rich text carries everything that others wrote: Slack parses none of it. Mentions are elements made from ids.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from agent.domain.people import Person
+from slackbot.cards import inert
+from slackbot.cards.values import Json
+
+HEADER_LIMIT = 150
+TEXT_LIMIT = 3000
+BUTTON_LIMIT = 30  # 75 are allowed, about 30 show
+
+_USER = re.compile(r"[UW][A-Z0-9]{1,30}\Z", re.ASCII)
+_GROUP = re.compile(r"S[A-Z0-9]{1,30}\Z", re.ASCII)
+_CHANNEL = re.compile(r"[CGD][A-Z0-9]{1,30}\Z", re.ASCII)
+_LINK = re.compile(r"https://[^\s<>|\"\\^`{}]{1,2000}\Z", re.ASCII)
+_DATE_FORMAT = "{date_short_pretty} at {time}"
+
+
+# ---------------------------------------------------------------- pieces of rich text
+def text(content: str, *, bold: bool = False, code: bool = False, italic: bool = False) -> Json:
+    """Plain words. What others wrote must have been made visible (`inert.line`) before."""
+    style = {name: True for name, on in (("bold", bold), ("code", code), ("italic", italic)) if on}
+    return {"type": "text", "text": content, **({"style": style} if style else {})}
+
+
+def mention(person_or_group: str) -> Json:
+    """A user or a user group by id; anything that is no such id becomes plain words."""
+    if _USER.match(person_or_group):
+        return {"type": "user", "user_id": person_or_group}
+    if _GROUP.match(person_or_group):
+        return {"type": "usergroup", "usergroup_id": person_or_group}
+    return text(inert.line(person_or_group, 60))
+
+
+def person(who: Person | None, nobody: str = "somebody") -> Json:
+    """A mention of a person, or what they are called when there is none."""
+    return mention(who.user_id) if who else text(nobody)
+
+
+def channel(channel_id: str) -> Json:
+    """A channel's name as a link, by id."""
+    if _CHANNEL.match(channel_id):
+        return {"type": "channel", "channel_id": channel_id}
+    return text(inert.line(channel_id, 60))
+
+
+def moment(at: datetime) -> Json:
+    """A point in time, in the reader's own time zone; clients that cannot show UTC."""
+    return {"type": "date", "timestamp": int(at.timestamp()), "format": _DATE_FORMAT, "fallback": utc(at)}
+
+
+def link(url: str, label: str) -> Json:
+    """A live link to an address of ours or of Slack; anything odd becomes plain words."""
+    if _LINK.match(url):
+        return {"type": "link", "url": url, "text": label}
+    return text(label)
+
+
+# ---------------------------------------------------------------- mrkdwn that holds ids and numbers only
+def mention_mrkdwn(person_or_group: str) -> str:
+    """`<@U…>` or `<!subteam^S…>`; empty for anything that is no such id."""
+    if _USER.match(person_or_group):
+        return f"<@{person_or_group}>"
+    return f"<!subteam^{person_or_group}>" if _GROUP.match(person_or_group) else ""
+
+
+def moment_mrkdwn(at: datetime) -> str:
+    """`<!date^…>`: the reader's time zone, with UTC as the fallback."""
+    return f"<!date^{int(at.timestamp())}^{_DATE_FORMAT}|{utc(at)}>"
+
+
+def utc(at: datetime) -> str:
+    """A point in time for places without a reader: 2027-01-31 09:05 UTC."""
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+# ---------------------------------------------------------------- parts of a rich text block
+def section(*pieces: Json) -> Json:
+    """One line or paragraph. Slack refuses empty texts, so they are left out."""
+    return {"type": "rich_text_section", "elements": [piece for piece in pieces if piece.get("text") != ""]}
+
+
+def bullets(items: Iterable[Json]) -> Json:
+    """A list of sections."""
+    return {"type": "rich_text_list", "style": "bullet", "elements": list(items)}
+
+
+def quote(*pieces: Json) -> Json:
+    """Somebody else's words, with a bar at their side."""
+    return {"type": "rich_text_quote", "elements": [piece for piece in pieces if piece.get("text") != ""]}
+
+
+def preformatted(content: str) -> Json:
+    """Words as they are, in a box; handed to Slack in pieces, drawn as one."""
+    pieces, rest = [], content or " "
+    while rest:
+        piece, _ = inert.cut(rest, TEXT_LIMIT)
+        pieces.append(text(piece))
+        rest = rest[len(piece) :]
+    return {"type": "rich_text_preformatted", "elements": pieces}
+
+
+# ---------------------------------------------------------------- blocks
+def rich_text(*parts: Json) -> Json:
+    """A block of sections, lists, quotations and boxes."""
+    return {"type": "rich_text", "elements": list(parts)}
+
+
+def header(content: str) -> Json:
+    """A title; the text must be inert already."""
+    return {"type": "header", "text": plain(content, HEADER_LIMIT)}
+
+
+def context(mrkdwn: str) -> Json:
+    """Small print that we wrote ourselves: ids, numbers and times, never words of others."""
+    return {"type": "context", "elements": [{"type": "mrkdwn", "text": mrkdwn, "verbatim": True}]}
+
+
+def divider() -> Json:
+    """A line across."""
+    return {"type": "divider"}
+
+
+def actions(*buttons: Json) -> list[Json]:
+    """A row of buttons, as a list of blocks: none for no button, because Slack refuses an empty row."""
+    return [{"type": "actions", "elements": list(buttons)}] if buttons else []
+
+
+def button(
+    label: str, action_id: str, value: str, style: str | None = None, confirm: Json | None = None
+) -> Json:
+    """A button; `style` is "primary" or "danger"."""
+    made = {"type": "button", "text": plain(label, BUTTON_LIMIT), "action_id": action_id, "value": value}
+    return made | ({"style": style} if style else {}) | ({"confirm": confirm} if confirm else {})
+
+
+def confirm(title: str, question: str, yes: str, *, style: str) -> Json:
+    """The dialog that stands between a click and its effect."""
+    return {
+        "title": plain(title, 100),
+        "text": plain(question, 300),
+        "confirm": plain(yes, BUTTON_LIMIT),
+        "deny": plain("Cancel", BUTTON_LIMIT),
+        "style": style,
+    }
+
+
+def plain(content: str, limit: int) -> Json:
+    """A text that Slack does not parse; emoji names stay names."""
+    return {"type": "plain_text", "text": inert.shortened(content, limit) or "…", "emoji": False}
+
+
+def with_ids(blocks: Sequence[Json], state: str) -> list[Json]:
+    """The blocks, each named by its place and content: Slack wants a new `block_id` for a changed block."""
+    named = []
+    for position, block in enumerate(blocks):
+        content = json.dumps([state, block], sort_keys=True).encode()
+        named.append({**block, "block_id": f"signoff:{position}:{hashlib.sha256(content).hexdigest()[:16]}"})
+    return named

@@ -1,0 +1,85 @@
+"""JSON for people's eyes: exact, complete and readable; what it shows parses back to the same value.
+
+Characters that could deceive the eye are written as JSON escapes (`\\u202e`), which only a real such
+character can produce: a backslash in the data is itself escaped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import rfc8785
+
+from slackbot.cards.inert import hidden_positions
+
+_LONGEST_RUN_OF_SPACES = 16  # a longer one could push what follows out of sight
+
+
+def pretty(value: Any) -> str:
+    """One member a line, two spaces a level."""
+    return _write(value, "\n")
+
+
+def compact(value: Any) -> str:
+    """All in one line."""
+    return _write(value, None)
+
+
+def string(text: str) -> str:
+    """A JSON string in which every hidden or blank character is escaped."""
+    hidden = hidden_positions(text)
+    pieces, spaces = [], 0
+    for position, character in enumerate(text):
+        spaces = spaces + 1 if character == " " else 0
+        blank = character.isspace() and (character != " " or spaces > _LONGEST_RUN_OF_SPACES)
+        pieces.append(_escape(character) if blank or position in hidden else _quote(character))
+    return f'"{"".join(pieces)}"'
+
+
+def _quote(character: str) -> str:
+    return f"\\{character}" if character in '"\\' else character
+
+
+def _escape(character: str) -> str:
+    if character in "\n\r\t\b\f":
+        return json.dumps(character)[1:-1]
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
+def _write(value: Any, newline: str | None) -> str:
+    match value:
+        case str():
+            return string(value)
+        case Mapping():
+            members = (
+                f"{string(str(key))}: {_write(member, _deeper(newline))}" for key, member in value.items()
+            )
+            return _enclose("{", "}", list(members), newline)
+        case list() | tuple():
+            return _enclose("[", "]", [_write(item, _deeper(newline)) for item in value], newline)
+        case None | bool() | int() | float():
+            return _scalar(value)
+        case _:
+            return string(str(value))
+
+
+def _scalar(value: float | bool | None) -> str:
+    """As RFC 8785 writes it. Stored values always have that form; anything else is shown, not lost."""
+    try:
+        return rfc8785.dumps(value).decode()
+    except rfc8785.CanonicalizationError:
+        return string(repr(value))
+
+
+def _deeper(newline: str | None) -> str | None:
+    return None if newline is None else newline + "  "
+
+
+def _enclose(opening: str, closing: str, items: list[str], newline: str | None) -> str:
+    if not items or newline is None:
+        return f"{opening}{', '.join(items)}{closing}"
+    inner = newline + "  "
+    return f"{opening}{inner}{f',{inner}'.join(items)}{newline}{closing}"

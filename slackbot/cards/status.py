@@ -1,0 +1,184 @@
+"""Where a request stands, in one place of the card: always the first lines below its title."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from agent.domain.request import ExecutionStatus, ExecutionView, RequestStatus, RequestView, Verdict, VoteView
+from slackbot.cards import blocks, inert
+from slackbot.cards.values import Json
+
+MAX_VOTES = 5
+MAX_REASON = 500
+MAX_ERROR = 500
+
+
+def words(view: RequestView) -> str:
+    """The status in two or three plain words, for fallback texts and lists."""
+    if view.status is RequestStatus.APPROVED:
+        if view.voided:
+            return "Approval void"
+        return _EXECUTION_WORDS[view.execution.status] if view.execution else "Approved"
+    return _WORDS[view.status]
+
+
+def of_status(status: RequestStatus) -> str:
+    """The same for a line of a list, which knows nothing of executions."""
+    return _WORDS[status]
+
+
+def parts(view: RequestView) -> list[Json]:
+    """Rich text parts: the status, what it rests on, and who has said what."""
+    match view.status:
+        case RequestStatus.WAITING:
+            return list(_waiting(view))
+        case RequestStatus.APPROVED:
+            return [*_approved(view), *_votes(view)]
+        case RequestStatus.REJECTED:
+            return [_ended(view, "❌ Rejected", "Nothing was run."), *_reason(view)]
+        case RequestStatus.EXPIRED:
+            return [
+                _ended(
+                    view, "⌛ Expired", "Nobody decided in time, which is not a rejection. Nothing was run."
+                )
+            ]
+        case RequestStatus.CANCELLED:
+            return [_ended(view, "🚫 Withdrawn", "Nothing was run."), *_reason(view)]
+
+
+def approvals(view: RequestView) -> int:
+    """How many people have approved so far."""
+    return sum(vote.verdict is Verdict.APPROVE for vote in view.votes)
+
+
+def _waiting(view: RequestView) -> Iterator[Json]:
+    given = approvals(view)
+    needed = max(0, view.approvals_required - given)
+    progress = f" · {given} of {view.approvals_required} approvals, {needed} more needed"
+    pieces = [blocks.text("⏳ Waiting for review", bold=True), blocks.text(progress)]
+    asked = [blocks.mention(each) for each in view.notify if blocks.mention_mrkdwn(each)][:10]
+    for each in asked:
+        pieces += [blocks.text(" · "), each]
+    yield blocks.section(*pieces)
+    yield from _votes(view)
+
+
+def _approved(view: RequestView) -> Iterator[Json]:
+    by = _by(view)
+    if view.voided:
+        title = blocks.text("↩ Approval void", bold=True)
+        why = ": what was shown changed before execution, so nothing was run; it was asked again. Approved"
+        yield blocks.section(title, blocks.text(why), *by)
+        return
+    yield blocks.section(blocks.text("✅ Approved", bold=True), *by)
+    if view.execution is None:
+        yield blocks.section(blocks.text("Not started yet."))
+    else:
+        yield from _execution(view.execution)
+
+
+def _execution(execution: ExecutionView) -> Iterator[Json]:
+    attempt = f" (attempt {execution.attempt})" if execution.attempt > 1 else ""
+    match execution.status:
+        case ExecutionStatus.CLAIMED:
+            started = blocks.moment(execution.started_at)
+            yield blocks.section(
+                blocks.text("▶ Running", bold=True), blocks.text(f"{attempt} since "), started
+            )
+        case ExecutionStatus.SUCCEEDED:
+            yield blocks.section(
+                blocks.text("✅ Done", bold=True), blocks.text(f" in {_took(execution)}{attempt}")
+            )
+        case ExecutionStatus.FAILED:
+            yield blocks.section(
+                blocks.text("❌ Failed", bold=True), blocks.text(f" after {_took(execution)}{attempt}")
+            )
+            yield from _quoted("The tool said:", execution.error)
+        case ExecutionStatus.IN_DOUBT:
+            yield blocks.section(
+                blocks.text("⚠ In doubt", bold=True),
+                blocks.text(f"{attempt}: nobody can know whether it happened. Please look, then settle it."),
+            )
+            yield from _quoted("What is known:", execution.error)
+    if execution.settled_as is not None:
+        verdict = {"retry": "Retry asked for by ", "done": "Marked as done by "}.get(
+            execution.settled_as, "Settled by "
+        )
+        yield blocks.section(blocks.text(verdict), blocks.person(execution.settled_by))
+
+
+def _ended(view: RequestView, title: str, consequence: str) -> Json:
+    return blocks.section(blocks.text(title, bold=True), *_by(view), blocks.text(f". {consequence}"))
+
+
+def _by(view: RequestView) -> list[Json]:
+    """ " by @Grace at …", as far as it is known."""
+    decision = view.decision
+    if decision is None:
+        return []
+    by = [blocks.text(" by "), blocks.person(decision.person)] if decision.person else []
+    return [*by, blocks.text(" at "), blocks.moment(decision.at)]
+
+
+def _reason(view: RequestView) -> Iterator[Json]:
+    if view.decision and view.decision.reason:
+        yield from _quoted("Reason:", view.decision.reason)
+
+
+def _votes(view: RequestView) -> Iterator[Json]:
+    # The only vote that decided is in the status line already.
+    if view.approvals_required == 1 and view.status is not RequestStatus.WAITING:
+        return
+    if view.votes:
+        yield blocks.bullets(_vote(vote) for vote in view.votes[:MAX_VOTES])
+    if (more := len(view.votes) - MAX_VOTES) > 0:
+        yield blocks.section(blocks.text(f"… and {more:,} more votes", italic=True))
+
+
+def _vote(vote: VoteView) -> Json:
+    verb = " approved at " if vote.verdict is Verdict.APPROVE else " rejected at "
+    reason = [blocks.text(f": “{inert.line(vote.reason, 120)}”", italic=True)] if vote.reason else []
+    return blocks.section(blocks.person(vote.person), blocks.text(verb), blocks.moment(vote.at), *reason)
+
+
+def _quoted(label: str, content: str | None) -> Iterator[Json]:
+    if content and (shown := inert.paragraph(content, MAX_REASON, 8)):
+        yield blocks.section(blocks.text(label, italic=True))
+        yield blocks.quote(blocks.text(shown))
+
+
+def _took(execution: ExecutionView) -> str:
+    return duration(execution.started_at, execution.finished_at)
+
+
+def duration(start: datetime, end: datetime | None) -> str:
+    """`1.2 s`, `3 min 5 s`, `2 h 10 min`; an unknown end is said to be unknown."""
+    return seconds((end - start).total_seconds()) if end else "an unknown time"
+
+
+def seconds(amount: float) -> str:
+    """A length of time in words; below a minute to a tenth of a second."""
+    amount = max(0.0, amount)
+    if amount < 59.95:
+        return f"{amount:.1f} s"
+    minutes, rest = divmod(round(amount), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:,} h {minutes} min"
+
+
+_WORDS = {
+    RequestStatus.WAITING: "Waiting for review",
+    RequestStatus.APPROVED: "Approved",
+    RequestStatus.REJECTED: "Rejected",
+    RequestStatus.EXPIRED: "Expired",
+    RequestStatus.CANCELLED: "Withdrawn",
+}
+_EXECUTION_WORDS = {
+    ExecutionStatus.CLAIMED: "Approved, running",
+    ExecutionStatus.SUCCEEDED: "Approved, done",
+    ExecutionStatus.FAILED: "Approved, failed",
+    ExecutionStatus.IN_DOUBT: "Approved, in doubt",
+}
