@@ -1,6 +1,6 @@
 """Named points at which a crash test may kill the process; without `SIGNOFF_FAULT` they do nothing.
 
-`SIGNOFF_FAULT=vote.committed` ends the process at the first pass of that point, `vote.committed:3` at the
+`SIGNOFF_FAULT=after_claim` ends the process at the first pass of that point, `after_claim:3` at the
 third, the way `kill -9` does: no clean-up, no flush, status 137.
 """
 
@@ -10,17 +10,17 @@ from collections.abc import Iterator
 
 POINTS = frozenset(
     {
-        "request.commit",  # a request is written, not committed
-        "request.committed",  # committed, its card not posted
-        "card.accepted",  # Slack took the card, its `ts` not saved
-        "vote.commit",  # a click is judged and written, not committed
-        "vote.committed",  # the decision is committed, the click not acknowledged
-        "vote.acked",  # acknowledged, the card not updated
-        "resume.started",  # a worker has the hint of a decision, nothing claimed
-        "execution.claimed",  # the attempt is committed, the tool not called
-        "execution.effect",  # the tool has returned, its result not committed
-        "execution.reported",  # the result is committed, nobody told in the thread
-        "expiry.batch",  # some requests of a batch are expired, not committed
+        "before_request_commits",
+        "after_request_commits",  # its card is not posted yet
+        "after_card_accepted",  # Slack took the card, its `ts` is not saved
+        "before_decision_commits",  # a click is judged and written
+        "after_decision_commits",  # the click is not acknowledged
+        "after_ack",  # the card is not updated
+        "before_resume",  # a worker looks at a call that may run, nothing is claimed
+        "after_claim",  # the attempt is committed, the tool is not called
+        "after_effect",  # the tool has returned, its result is not committed
+        "after_result",  # the result is committed, nobody is told in the thread
+        "in_expiry_batch",  # some requests are expired, not committed
     }
 )
 """Every point there is. A name outside this catalogue is a mistake and is refused."""
