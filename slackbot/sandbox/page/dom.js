@@ -1,0 +1,63 @@
+// Small tools to build the page. Content only ever enters as text nodes, never as markup.
+
+export function el(tag, props = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(props)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "class") node.className = value;
+    else if (name === "data") Object.assign(node.dataset, value);
+    else if (name in node && !name.includes("-") && name !== "list") node[name] = value;
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  return node;
+}
+
+export const byId = (id) => document.getElementById(id);
+
+export function toast(text, kind = "error") {
+  const box = byId("toasts");
+  const line = el("div", { class: `toast ${kind}` }, text, " ");
+  line.append(el("button", { class: "quiet", type: "button", "aria-label": "Dismiss", onclick: () => line.remove() }, "✕"));
+  box.append(line);
+  raiseToasts();
+  setTimeout(() => {
+    line.remove();
+    if (!box.childElementCount && box.matches(":popover-open")) box.hidePopover();
+  }, 9000);
+}
+
+// Shown anew so that they lie above a dialog that was opened in the meantime.
+function raiseToasts() {
+  const box = byId("toasts");
+  if (box.matches(":popover-open")) box.hidePopover();
+  if (box.childElementCount) box.showPopover();
+}
+
+export function openDialog(dialog) {
+  dialog.showModal();
+  raiseToasts();
+}
+
+// Replaces only the children whose content changed, so that focus, open menus and scroll positions survive.
+export function reconcile(parent, items, render) {
+  const standing = new Map([...parent.children].map((node) => [node.dataset.key, node]));
+  let previous = null;
+  for (const item of items) {
+    const print = JSON.stringify(item.content);
+    let node = standing.get(item.key);
+    if (!node || node.print !== print) {
+      const fresh = render(item);
+      fresh.dataset.key = item.key;
+      fresh.print = print;
+      node?.remove();
+      node = fresh;
+    }
+    standing.delete(item.key);
+    const place = previous ? previous.nextSibling : parent.firstChild;
+    if (place !== node) parent.insertBefore(node, place);
+    previous = node;
+  }
+  for (const node of standing.values()) node.remove();
+}
