@@ -1,0 +1,309 @@
+"""The way to the database: three pools, and transactions that never claim more than they know.
+
+`transaction()` is for writes, `connection()` for reads, `decision_transaction()` for clicks: it has a pool
+of its own, so that no crowd of workers can keep a person waiting, and a budget of time, because Slack waits
+three seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any, Self, cast
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from sqlalchemy import exc
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from agent.domain.errors import SignoffError
+from agent.store.address import APP_ROLE, SCHEMA, Address
+from agent.store.faults import (
+    BudgetExceeded,
+    DatabaseError,
+    DatabaseUnavailable,
+    DatabaseUnusable,
+    OutcomeUnknown,
+    in_one_line,
+)
+from agent.store.liveness import hang_up, watch
+
+__all__ = [
+    "BudgetExceeded",
+    "Database",
+    "DatabaseError",
+    "DatabaseUnavailable",
+    "DatabaseUnusable",
+    "OutcomeUnknown",
+    "psycopg_connection",
+]
+
+POOL_WAIT = 5.0
+DECISION_POOL_WAIT = 0.4
+DECISION_BUDGET = 1.2
+"""Seconds. With 0.8 s to find out who clicked this stays below the three that Slack waits for an answer."""
+
+_GRACE = 0.1  # for a body that is not waiting for the database and so does not notice that it was hung up
+
+# Ended by the server's clock: statement_timeout, idle_in_transaction_session_timeout, transaction_timeout.
+_OUT_OF_TIME = {"57014", "25P03", "25P04"}
+
+
+class Database:
+    """One database and schema, with the rights of `role` (None: those of the login)."""
+
+    def __init__(
+        self,
+        url: str,
+        schema: str = SCHEMA,
+        role: str | None = APP_ROLE,
+        *,
+        pool_size: int = 10,
+        decision_pool_size: int = 8,
+        application_name: str = "signoff",
+    ) -> None:
+        """Connects to nothing yet.
+
+        Raises:
+            DatabaseUnusable: `url` is not the address of a PostgreSQL database.
+        """
+        self.address = Address.read(url, schema, role)
+        self._name = application_name
+        budget = int(DECISION_BUDGET * 1000)
+        self._writing = self._engine(pool_size, POOL_WAIT)
+        self._reading = self._engine(pool_size, POOL_WAIT, read_only=True)
+        # So that a server whose client has hung up lets go of its locks; transaction_timeout where it exists.
+        self._deciding = self._engine(
+            decision_pool_size,
+            DECISION_POOL_WAIT,
+            statement_timeout=budget,
+            idle_in_transaction_session_timeout=budget,
+        )
+
+    @property
+    def schema(self) -> str:
+        """The schema in which everything of ours lies."""
+        return self.address.schema
+
+    def conninfo(self, application_name: str | None = None) -> str:
+        """For drivers beside SQLAlchemy (procrastinate's own connections): same database, schema and role."""
+        return self.address.conninfo(application_name or self._name)
+
+    async def open(self) -> None:
+        """Proves that the database can be used and makes the first connection of each pool.
+
+        Raises:
+            DatabaseUnusable: it is too old.
+            DatabaseUnavailable: it does not answer or does not let us in; the message says which one and why.
+        """
+        for engine in (self._writing, self._reading, self._deciding):
+            connection = await self._checkout(engine, POOL_WAIT)
+            await connection.close()
+
+    async def close(self) -> None:
+        """Closes all idle connections; those in use close when they are given back."""
+        for engine in (self._writing, self._reading, self._deciding):
+            await engine.dispose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+        """Commits when the block ends, rolls back when it raises.
+
+        Raises:
+            DatabaseUnavailable: nothing was written.
+            OutcomeUnknown: the connection broke during COMMIT.
+        """
+        attempt = _Attempt(await self._checkout(self._writing, POOL_WAIT), self.address)
+        async with attempt.transact() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def decision_transaction(self) -> AsyncIterator[AsyncConnection]:
+        """`transaction` for a click: 0.4 s at most for getting a connection, then 1.2 s at most to its end.
+
+        When the time is over we hang up: a cancelled query would have to wait for the server's answer, and a
+        server that does not answer is the very thing that this guards against.
+
+        Raises:
+            BudgetExceeded: out of time; nothing was written.
+            DatabaseUnavailable: nothing was written.
+            OutcomeUnknown: COMMIT was sent and not acknowledged in time.
+        """
+        attempt = _Attempt(await self._checkout(self._deciding, DECISION_POOL_WAIT), self.address)
+        fuse = asyncio.get_running_loop().call_later(DECISION_BUDGET, attempt.blow)
+        try:
+            async with asyncio.timeout(DECISION_BUDGET + _GRACE), attempt.transact() as connection:
+                yield connection
+        except TimeoutError as error:
+            raise attempt.out_of_time() from error
+        finally:
+            fuse.cancel()
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[AsyncConnection]:
+        """For reads: each statement sees what is committed at its moment, and the server refuses writes.
+
+        Raises:
+            DatabaseUnavailable: it does not answer.
+        """
+        connection = await self._checkout(self._reading, POOL_WAIT)
+        raw = _driver(connection)
+        try:
+            yield connection
+        except Exception as error:
+            if raw.closed and not isinstance(error, SignoffError):
+                raise DatabaseUnavailable(
+                    f"lost the database {self.address}: {in_one_line(error)}"
+                ) from error
+            raise
+        finally:
+            await _give_back(connection)
+
+    def _engine(self, size: int, wait: float, *, read_only: bool = False, **settings: int) -> AsyncEngine:
+        if read_only:
+            settings["default_transaction_read_only"] = 1
+        conninfo = self.address.conninfo(self._name, **settings)
+
+        async def connect() -> psycopg.AsyncConnection[Any]:
+            connection = await psycopg.AsyncConnection.connect(conninfo)
+            version = connection.info.server_version
+            if problem := self.address.too_old(version):
+                await connection.close()
+                raise problem
+            if "statement_timeout" in settings and version >= 170_000:
+                await connection.set_autocommit(True)
+                await connection.execute(f"SET transaction_timeout = {settings['statement_timeout']}")
+                await connection.set_autocommit(False)
+            return connection
+
+        engine = create_async_engine(
+            "postgresql+psycopg://",
+            async_creator=connect,
+            pool_size=size,
+            max_overflow=0,
+            pool_timeout=wait,
+            use_native_hstore=False,
+            **({"isolation_level": "AUTOCOMMIT"} if read_only else {}),
+        )
+        watch(engine)
+        return engine
+
+    async def _checkout(self, engine: AsyncEngine, wait: float) -> AsyncConnection:
+        try:
+            async with asyncio.timeout(wait):
+                return await engine.connect()
+        except (TimeoutError, exc.TimeoutError) as error:
+            raise BudgetExceeded(
+                f"no free connection to the database {self.address} within {wait} s"
+            ) from error
+        except (exc.DBAPIError, OSError) as error:
+            raise DatabaseUnavailable(
+                f"cannot reach the database {self.address}: {in_one_line(error)}"
+            ) from error
+
+
+class _Attempt:
+    """One transaction: knows how far it got, so that its end is told truly."""
+
+    def __init__(self, connection: AsyncConnection, address: Address) -> None:
+        self._connection = connection
+        self._raw = _driver(connection)
+        self._address = address
+        self._committing = False
+        self._blown = False
+
+    def blow(self) -> None:
+        """The time is over."""
+        self._blown = True
+        hang_up(self._raw)
+
+    def out_of_time(self) -> DatabaseError:
+        if self._committing:
+            return self._unknown()
+        return BudgetExceeded(
+            f"the database {self._address} took longer than {DECISION_BUDGET} s: nothing was written"
+        )
+
+    @asynccontextmanager
+    async def transact(self) -> AsyncIterator[AsyncConnection]:
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(_give_back, self._connection)
+            # Begun here and not by the first statement, so that what procrastinate writes through the raw
+            # connection is part of it. Does no I/O: the driver sends BEGIN before the first statement.
+            self._connection.sync_connection.begin()  # type: ignore[union-attr]
+            try:
+                yield self._connection
+                await self._commit()
+            except Exception as error:
+                if told := self._translated(error):
+                    raise told from error
+                raise
+
+    async def _commit(self) -> None:
+        status = self._raw.info.transaction_status
+        if self._blown:
+            raise self.out_of_time()
+        if status == TransactionStatus.INERROR:
+            # PostgreSQL would answer this COMMIT with a ROLLBACK, and the driver would not complain.
+            raise DatabaseError("an error inside the transaction was passed over; it was rolled back")
+        if status == TransactionStatus.UNKNOWN:
+            raise DatabaseUnavailable(f"lost the database {self._address}: nothing was written")
+        self._committing = True
+        await self._connection.commit()
+        self._committing = False
+
+    def _translated(self, error: Exception) -> DatabaseError | None:
+        """What the end of the transaction means to the caller; None: the error speaks for itself."""
+        if isinstance(error, SignoffError):
+            return None
+        if self._raw.closed:
+            if self._committing:
+                return self._unknown()
+            if self._blown or _sqlstate(error) in _OUT_OF_TIME:
+                return self.out_of_time()
+            return DatabaseUnavailable(f"lost the database {self._address}: nothing was written")
+        if _sqlstate(error) == "57014":
+            self._committing = False  # the server is alive and has refused
+            return self.out_of_time()
+        return None
+
+    def _unknown(self) -> OutcomeUnknown:
+        return OutcomeUnknown(
+            f"lost the database {self._address} during COMMIT: it may or may not be written"
+        )
+
+
+async def psycopg_connection(connection: AsyncConnection) -> psycopg.AsyncConnection[Any]:
+    """The driver's connection inside a transaction: what is written through it shares its fate.
+
+    Raises:
+        RuntimeError: `connection` is not in a transaction of ours, so nobody would commit what is written.
+    """
+    if not connection.in_transaction():
+        raise RuntimeError("the raw connection is only for use inside a transaction")
+    return _driver(connection)
+
+
+def _driver(connection: AsyncConnection) -> psycopg.AsyncConnection[Any]:
+    raw = connection.sync_connection.connection.driver_connection  # type: ignore[union-attr]
+    return cast("psycopg.AsyncConnection[Any]", raw)
+
+
+async def _give_back(connection: AsyncConnection) -> None:
+    """Returns the connection to its pool, rolled back if not committed; cancelling does not stop that."""
+    if not connection.in_transaction():
+        await connection.close()
+        return
+    with suppress(exc.DBAPIError, psycopg.Error):
+        await asyncio.shield(asyncio.ensure_future(connection.close()))
+
+
+def _sqlstate(error: BaseException) -> str | None:
+    return getattr(getattr(error, "orig", error), "sqlstate", None)

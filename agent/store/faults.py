@@ -1,0 +1,40 @@
+"""What can go wrong between us and the database, told so that the caller knows what has happened to its work.
+
+DatabaseError
+├── DatabaseUnusable       wrong address, too old, refused: waiting does not help, a person has to act
+├── DatabaseUnavailable    not reachable, or lost before COMMIT: nothing was written, trying again is safe
+│   └── BudgetExceeded     the time that a click may take is over: nothing was written
+└── OutcomeUnknown         lost while COMMIT was on its way: written or not; look before trying again
+
+Errors of a statement itself (a violated constraint, say) are not translated: they are for whoever wrote it.
+"""
+
+from __future__ import annotations
+
+from agent.domain.errors import SignoffError
+
+
+class DatabaseError(SignoffError):
+    """Something about the database; the message is one line and never contains a password."""
+
+
+class DatabaseUnusable(DatabaseError):
+    """This database cannot be worked with as it is configured."""
+
+
+class DatabaseUnavailable(DatabaseError):
+    """The database does not answer (now). Nothing of the transaction was written."""
+
+
+class BudgetExceeded(DatabaseUnavailable):
+    """No free connection in time, or the transaction took too long and was broken off before its COMMIT."""
+
+
+class OutcomeUnknown(DatabaseError):
+    """The connection was lost before COMMIT was acknowledged: nobody can say from here whether it counts."""
+
+
+def in_one_line(error: BaseException) -> str:
+    """The words of a driver's error without its line breaks and its repetitions of each address tried."""
+    lines = [line.strip() for line in str(getattr(error, "orig", None) or error).splitlines()]
+    return next((line for line in lines if line), type(error).__name__)

@@ -1,0 +1,38 @@
+"""Alembic's way in: for `agent.store.migrations`, which hands over its target, and for the `alembic` command.
+
+The command reads `SIGNOFF_OWNER_URL` or `DATABASE_URL`, and `SIGNOFF_DB_SCHEMA`; `-x url=…`, `-x schema=…`
+and `-x role=…` override them. With `--sql` it prints what it would do.
+"""
+
+from __future__ import annotations
+
+import os
+
+from alembic import context
+
+from agent.store import migrations
+from agent.store.tables import metadata
+
+
+def main() -> None:
+    given = {**context.get_x_argument(as_dictionary=True), **context.config.attributes}
+    target = given.get("target") or migrations.Target.read(given, os.environ)
+    settings = {
+        "target_metadata": metadata,
+        "include_object": migrations.is_ours,
+        "compare_type": True,
+        "compare_server_default": True,
+    }
+    if context.is_offline_mode():
+        context.configure(dialect_name="postgresql", literal_binds=True, **settings)
+        with context.begin_transaction():
+            for statement in target.preparation():
+                context.execute(statement)
+            context.run_migrations()
+        return
+    with migrations.session(target) as connection:
+        context.configure(connection=connection, **settings)
+        context.run_migrations()
+
+
+main()

@@ -1,0 +1,374 @@
+-- Enums, tables and indexes of version 0001. Every name is unqualified: the search_path says which schema.
+
+CREATE TYPE run_status AS ENUM ('working', 'pending_approval', 'completed', 'denied', 'failed', 'cancelled');
+CREATE TYPE message_role AS ENUM ('user', 'assistant', 'note');
+CREATE TYPE call_state AS ENUM ('new', 'asked', 'ready', 'refused', 'claimed', 'in_doubt', 'answered');
+CREATE TYPE answer_kind AS ENUM (
+    'result', 'error', 'rejected', 'expired', 'withdrawn', 'denied', 'malformed', 'unknown_tool', 'done_by_person'
+);
+CREATE TYPE risk AS ENUM ('low', 'medium', 'high', 'critical');
+CREATE TYPE request_status AS ENUM ('waiting', 'approved', 'rejected', 'expired', 'cancelled');
+CREATE TYPE verdict AS ENUM ('approve', 'reject');
+CREATE TYPE execution_status AS ENUM ('claimed', 'succeeded', 'failed', 'in_doubt');
+CREATE TYPE settlement_verdict AS ENUM ('retry', 'done');
+CREATE TYPE surface AS ENUM ('channel', 'home', 'modal', 'command');
+CREATE TYPE delivery_kind AS ENUM ('run_root', 'run_line', 'card', 'thread_line', 'direct');
+CREATE TYPE delivery_state AS ENUM ('pending', 'sent', 'dead', 'skipped');
+
+CREATE TABLE agent_run (
+    id uuid NOT NULL,
+    parent_run_id uuid,
+    parent_call_id uuid,
+    agent text NOT NULL,
+    agent_version text NOT NULL,
+    task text NOT NULL,
+    principal text NOT NULL,
+    start_key text,
+    requester_team_id text,
+    requester_user_id text,
+    requester_asserted text NOT NULL,
+    team_id text,
+    channel_id text,
+    thread_ts text,
+    status run_status DEFAULT 'working' NOT NULL,
+    cause text,
+    answer text,
+    turn integer DEFAULT 0 NOT NULL,
+    steps integer DEFAULT 0 NOT NULL,
+    tokens bigint DEFAULT 0 NOT NULL,
+    inputs integer DEFAULT 0 NOT NULL,
+    heard integer DEFAULT 0 NOT NULL,
+    awaiting_calls integer DEFAULT 0 NOT NULL,
+    model_failures integer DEFAULT 0 NOT NULL,
+    look_at timestamptz,
+    lease_epoch bigint DEFAULT 0 NOT NULL,
+    lease_until timestamptz,
+    lease_worker text,
+    created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
+    updated_at timestamptz DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT pk_agent_run PRIMARY KEY (id),
+    CONSTRAINT ck_agent_run_heard_within_inputs CHECK (heard <= inputs),
+    CONSTRAINT ck_agent_run_awaiting_not_negative CHECK (awaiting_calls >= 0),
+    CONSTRAINT ck_agent_run_requester_with_team
+        CHECK ((requester_user_id IS NULL) = (requester_team_id IS NULL)),
+    CONSTRAINT ck_agent_run_lease_whole CHECK ((lease_until IS NULL) = (lease_worker IS NULL)),
+    CONSTRAINT ck_agent_run_ended_badly_with_cause
+        CHECK (status NOT IN ('denied', 'failed') OR cause IS NOT NULL),
+    CONSTRAINT fk_agent_run_parent_run_id FOREIGN KEY (parent_run_id) REFERENCES agent_run (id),
+    CONSTRAINT uq_agent_run_start_key UNIQUE (start_key)
+);
+CREATE INDEX ix_agent_run_leased ON agent_run (lease_until) WHERE lease_until IS NOT NULL;
+CREATE INDEX ix_agent_run_parent ON agent_run (parent_run_id);
+CREATE INDEX ix_agent_run_runnable ON agent_run (look_at)
+    WHERE inputs > heard AND status IN ('working', 'pending_approval');
+CREATE INDEX ix_agent_run_status_created ON agent_run (status, created_at);
+CREATE UNIQUE INDEX ix_agent_run_thread ON agent_run (team_id, channel_id, thread_ts);
+
+CREATE TABLE run_message (
+    run_id uuid NOT NULL,
+    seq integer NOT NULL,
+    turn integer NOT NULL,
+    role message_role NOT NULL,
+    text text,
+    author_team_id text,
+    author_user_id text,
+    source_key text,
+    created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT pk_run_message PRIMARY KEY (run_id, seq),
+    CONSTRAINT ck_run_message_seq_from_one CHECK (seq >= 1),
+    CONSTRAINT fk_run_message_run_id FOREIGN KEY (run_id) REFERENCES agent_run (id) ON DELETE CASCADE,
+    CONSTRAINT uq_run_message_source_key UNIQUE (source_key)
+);
+
+CREATE TABLE run_step (
+    run_id uuid NOT NULL,
+    position integer NOT NULL,
+    name text NOT NULL,
+    result bytea NOT NULL,
+    created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT pk_run_step PRIMARY KEY (run_id, position),
+    CONSTRAINT fk_run_step_run_id FOREIGN KEY (run_id) REFERENCES agent_run (id) ON DELETE CASCADE
+);
+
+CREATE TABLE tool_call (
+    id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    turn integer NOT NULL,
+    index smallint NOT NULL,
+    model_call_id text NOT NULL,
+    tool text NOT NULL,
+    raw_arguments text NOT NULL,
+    tool_version text,
+    action bytea,
+    digest bytea,
+    state call_state DEFAULT 'new' NOT NULL,
+    blocking boolean NOT NULL,
+    ask_no smallint DEFAULT 0 NOT NULL,
+    repeats uuid,
+    announced_at timestamptz,
+    answer_kind answer_kind,
+    answer text,
+    answered_at timestamptz,
+    lease_until timestamptz,
+    created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT pk_tool_call PRIMARY KEY (id),
+    CONSTRAINT uq_tool_call_run_id_turn_index UNIQUE (run_id, turn, index),
+    CONSTRAINT ck_tool_call_action_with_digest CHECK ((action IS NULL) = (digest IS NULL)),
+    CONSTRAINT ck_tool_call_digest_of_action CHECK (digest IS NULL OR digest = sha256(action)),
+    CONSTRAINT ck_tool_call_answered_with_time CHECK ((state = 'answered') = (answered_at IS NOT NULL)),
+    CONSTRAINT ck_tool_call_ended_with_kind
+        CHECK (state NOT IN ('answered', 'refused') OR answer_kind IS NOT NULL),
+    CONSTRAINT ck_tool_call_judged_has_action
+        CHECK (state IN ('new', 'refused', 'answered') OR action IS NOT NULL),
+    CONSTRAINT fk_tool_call_run_id FOREIGN KEY (run_id) REFERENCES agent_run (id) ON DELETE CASCADE,
+    CONSTRAINT fk_tool_call_repeats FOREIGN KEY (repeats) REFERENCES tool_call (id)
+);
+CREATE INDEX ix_tool_call_runnable ON tool_call (created_at) WHERE state IN ('new', 'ready', 'refused');
+CREATE INDEX ix_tool_call_unannounced ON tool_call (created_at) WHERE state = 'asked' AND announced_at IS NULL;
+CREATE UNIQUE INDEX uq_tool_call_repeats ON tool_call (repeats);
+
+CREATE TABLE approval_request (
+    id uuid NOT NULL,
+    principal text NOT NULL,
+    client_id text NOT NULL,
+    content_digest bytea NOT NULL,
+    source text NOT NULL,
+    run_id uuid,
+    call_id uuid,
+    ask_no smallint DEFAULT 1 NOT NULL,
+    agent text NOT NULL,
+    agent_version text NOT NULL,
+    requester_team_id text,
+    requester_user_id text,
+    requester_asserted text NOT NULL,
+    checkpoint_id text NOT NULL,
+    policy jsonb NOT NULL,
+    policy_digest bytea NOT NULL,
+    risk risk NOT NULL,
+    approvals_required smallint NOT NULL,
+    team_id text NOT NULL,
+    channel_id text NOT NULL,
+    status request_status DEFAULT 'waiting' NOT NULL,
+    revision integer DEFAULT 1 NOT NULL,
+    voided_at timestamptz,
+    created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
+    expires_at timestamptz NOT NULL,
+    decided_at timestamptz,
+    CONSTRAINT pk_approval_request PRIMARY KEY (id),
+    CONSTRAINT uq_approval_request_principal_client_id UNIQUE (principal, client_id),
+    CONSTRAINT uq_approval_request_call_id_ask_no UNIQUE (call_id, ask_no),
+    CONSTRAINT ck_approval_request_expires_after_created CHECK (expires_at > created_at),
+    CONSTRAINT ck_approval_request_at_least_one_approval CHECK (approvals_required >= 1),
+    CONSTRAINT ck_approval_request_decided_with_time CHECK ((status = 'waiting') = (decided_at IS NULL)),
+    CONSTRAINT ck_approval_request_only_approved_voided CHECK (voided_at IS NULL OR status = 'approved'),
+    CONSTRAINT ck_approval_request_policy_digest_size CHECK (octet_length(policy_digest) = 32),
+    CONSTRAINT ck_approval_request_run_request_has_call CHECK ((source = 'run') = (call_id IS NOT NULL)),
+    CONSTRAINT ck_approval_request_requester_with_team
+        CHECK ((requester_user_id IS NULL) = (requester_team_id IS NULL)),
+    CONSTRAINT fk_approval_request_run_id FOREIGN KEY (run_id) REFERENCES agent_run (id) ON DELETE CASCADE,
+    CONSTRAINT fk_approval_request_call_id FOREIGN KEY (call_id) REFERENCES tool_call (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_approval_request_due ON approval_request (expires_at) WHERE status = 'waiting';
+CREATE INDEX ix_approval_request_requester
+    ON approval_request (requester_team_id, requester_user_id, created_at);
+CREATE INDEX ix_approval_request_run ON approval_request (run_id);
+CREATE INDEX ix_approval_request_status_created ON approval_request (status, created_at, id);
+
+CREATE TABLE request_revision (
+    request_id uuid NOT NULL,
+    n integer NOT NULL,
+    tool text NOT NULL,
+    tool_version text NOT NULL,
+    action bytea NOT NULL,
+    digest bytea NOT NULL,
+    arguments jsonb,
+    facts bytea,
+    author text NOT NULL,
+    description text NOT NULL,
+    rationale text,
+    context jsonb NOT NULL,
+    created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT pk_request_revision PRIMARY KEY (request_id, n),
+    CONSTRAINT ck_request_revision_digest_of_action CHECK (digest = sha256(action)),
+    CONSTRAINT ck_request_revision_n_from_one CHECK (n >= 1),
+    CONSTRAINT fk_request_revision_request_id
+        FOREIGN KEY (request_id) REFERENCES approval_request (id) ON DELETE CASCADE
+);
+
+CREATE TABLE vote (
+    id uuid NOT NULL,
+    request_id uuid NOT NULL,
+    revision integer NOT NULL,
+    team_id text NOT NULL,
+    user_id text NOT NULL,
+    verdict verdict NOT NULL,
+    reason text,
+    path text NOT NULL,
+    superseded_by uuid,
+    created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT pk_vote PRIMARY KEY (id),
+    CONSTRAINT fk_vote_request_id_revision
+        FOREIGN KEY (request_id, revision) REFERENCES request_revision (request_id, n) ON DELETE CASCADE,
+    CONSTRAINT fk_vote_superseded_by
+        FOREIGN KEY (superseded_by) REFERENCES vote (id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED
+);
+CREATE UNIQUE INDEX uq_vote_live ON vote (request_id, team_id, user_id) WHERE superseded_by IS NULL;
+
+CREATE TABLE decision (
+    request_id uuid NOT NULL,
+    outcome request_status NOT NULL,
+    revision integer NOT NULL,
+    digest bytea NOT NULL,
+    team_id text,
+    user_id text,
+    reason text,
+    decided_at timestamptz DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT pk_decision PRIMARY KEY (request_id),
+    CONSTRAINT ck_decision_is_an_outcome CHECK (outcome <> 'waiting'),
+    CONSTRAINT ck_decision_people_decide
+        CHECK (outcome NOT IN ('approved', 'rejected') OR user_id IS NOT NULL),
+    CONSTRAINT ck_decision_digest_size CHECK (octet_length(digest) = 32),
+    CONSTRAINT fk_decision_request_id
+        FOREIGN KEY (request_id) REFERENCES approval_request (id) ON DELETE CASCADE
+);
+
+CREATE TABLE execution (
+    id uuid NOT NULL,
+    call_id uuid,
+    request_id uuid,
+    attempt smallint NOT NULL,
+    digest bytea NOT NULL,
+    idempotent boolean NOT NULL,
+    worker text NOT NULL,
+    lease_epoch bigint DEFAULT 1 NOT NULL,
+    lease_until timestamptz NOT NULL,
+    status execution_status DEFAULT 'claimed' NOT NULL,
+    result text,
+    error text,
+    late_result text,
+    started_at timestamptz DEFAULT clock_timestamp() NOT NULL,
+    finished_at timestamptz,
+    CONSTRAINT pk_execution PRIMARY KEY (id),
+    CONSTRAINT ck_execution_of_something CHECK (call_id IS NOT NULL OR request_id IS NOT NULL),
+    CONSTRAINT ck_execution_finished_with_time CHECK ((status = 'claimed') = (finished_at IS NULL)),
+    CONSTRAINT fk_execution_call_id FOREIGN KEY (call_id) REFERENCES tool_call (id) ON DELETE CASCADE,
+    CONSTRAINT fk_execution_request_id
+        FOREIGN KEY (request_id) REFERENCES approval_request (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_execution_leased ON execution (lease_until) WHERE status = 'claimed';
+CREATE INDEX ix_execution_request ON execution (request_id);
+CREATE UNIQUE INDEX uq_execution_attempt ON execution (call_id, attempt);
+CREATE UNIQUE INDEX uq_execution_open_call ON execution (call_id) WHERE status = 'claimed';
+CREATE UNIQUE INDEX uq_execution_open_request ON execution (request_id) WHERE status = 'claimed';
+
+CREATE TABLE settlement (
+    execution_id uuid NOT NULL,
+    verdict settlement_verdict NOT NULL,
+    team_id text NOT NULL,
+    user_id text NOT NULL,
+    note text,
+    created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT pk_settlement PRIMARY KEY (execution_id),
+    CONSTRAINT fk_settlement_execution_id
+        FOREIGN KEY (execution_id) REFERENCES execution (id) ON DELETE CASCADE
+);
+
+CREATE TABLE card_place (
+    nonce text NOT NULL,
+    request_id uuid NOT NULL,
+    surface surface NOT NULL,
+    team_id text NOT NULL,
+    channel_id text,
+    user_id text,
+    ts text,
+    created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT pk_card_place PRIMARY KEY (nonce),
+    CONSTRAINT ck_card_place_nonce_unguessable CHECK (length(nonce) >= 22),
+    CONSTRAINT ck_card_place_channel_card_has_channel CHECK (surface <> 'channel' OR channel_id IS NOT NULL),
+    CONSTRAINT fk_card_place_request_id
+        FOREIGN KEY (request_id) REFERENCES approval_request (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_card_place_message ON card_place (team_id, channel_id, ts);
+CREATE UNIQUE INDEX uq_card_place_channel_card ON card_place (request_id) WHERE surface = 'channel';
+
+CREATE TABLE outlet (
+    team_id text NOT NULL,
+    channel_id text NOT NULL,
+    lease_epoch bigint DEFAULT 0 NOT NULL,
+    lease_until timestamptz,
+    lease_worker text,
+    next_at timestamptz DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT pk_outlet PRIMARY KEY (team_id, channel_id),
+    CONSTRAINT ck_outlet_lease_whole CHECK ((lease_until IS NULL) = (lease_worker IS NULL))
+);
+
+CREATE TABLE delivery (
+    id uuid NOT NULL,
+    kind delivery_kind NOT NULL,
+    priority smallint NOT NULL,
+    team_id text NOT NULL,
+    channel_id text NOT NULL,
+    request_id uuid,
+    run_id uuid,
+    body jsonb NOT NULL,
+    coalesce_key text,
+    state delivery_state DEFAULT 'pending' NOT NULL,
+    wanted integer DEFAULT 1 NOT NULL,
+    attempts smallint DEFAULT 0 NOT NULL,
+    ambiguous boolean DEFAULT false NOT NULL,
+    not_before timestamptz DEFAULT clock_timestamp() NOT NULL,
+    ts text,
+    error text,
+    created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
+    sent_at timestamptz,
+    CONSTRAINT pk_delivery PRIMARY KEY (id),
+    CONSTRAINT ck_delivery_about_something CHECK (request_id IS NOT NULL OR run_id IS NOT NULL),
+    CONSTRAINT fk_delivery_request_id
+        FOREIGN KEY (request_id) REFERENCES approval_request (id) ON DELETE CASCADE,
+    CONSTRAINT fk_delivery_run_id FOREIGN KEY (run_id) REFERENCES agent_run (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_delivery_pending ON delivery (team_id, channel_id, priority, id) WHERE state = 'pending';
+CREATE INDEX ix_delivery_request ON delivery (request_id);
+CREATE INDEX ix_delivery_run ON delivery (run_id);
+CREATE UNIQUE INDEX uq_delivery_coalesce ON delivery (coalesce_key)
+    WHERE state = 'pending' AND coalesce_key IS NOT NULL;
+
+CREATE TABLE audit_event (
+    subject text NOT NULL,
+    seq integer NOT NULL,
+    at timestamptz NOT NULL,
+    actor text NOT NULL,
+    event text NOT NULL,
+    detail jsonb NOT NULL,
+    previous bytea NOT NULL,
+    hash bytea NOT NULL,
+    CONSTRAINT pk_audit_event PRIMARY KEY (subject, seq),
+    CONSTRAINT ck_audit_event_seq_from_one CHECK (seq >= 1),
+    CONSTRAINT ck_audit_event_hash_size CHECK (octet_length(hash) = 32)
+);
+CREATE INDEX ix_audit_event_at ON audit_event (at);
+
+CREATE TABLE audit_head (
+    subject text NOT NULL,
+    seq integer NOT NULL,
+    hash bytea NOT NULL,
+    CONSTRAINT pk_audit_head PRIMARY KEY (subject)
+);
+
+CREATE TABLE api_key (
+    id uuid NOT NULL,
+    name text NOT NULL,
+    hash bytea NOT NULL,
+    scopes jsonb NOT NULL,
+    owner_team_id text,
+    owner_user_id text,
+    agent text,
+    expires_at timestamptz,
+    revoked_at timestamptz,
+    created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT pk_api_key PRIMARY KEY (id),
+    CONSTRAINT ck_api_key_hash_size CHECK (octet_length(hash) = 32),
+    CONSTRAINT ck_api_key_who_asks_never_decides CHECK (NOT (scopes ? 'request' AND scopes ? 'decide')),
+    CONSTRAINT uq_api_key_name UNIQUE (name),
+    CONSTRAINT uq_api_key_hash UNIQUE (hash)
+);

@@ -1,0 +1,83 @@
+"""What every test may ask for: a clean environment, and a database of its own on a real PostgreSQL."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from agent.store import embedded, migrations
+from agent.store.database import Database
+
+TEMPLATE = "signoff_template"
+OF_THE_MACHINE = ("SIGNOFF_", "SLACK_", "OPENAI_", "DATABASE_URL")
+
+
+@dataclass
+class Postgres:
+    """The server of this test process; its databases are copies of a migrated one, made in milliseconds."""
+
+    server: embedded.EmbeddedServer
+    admin: psycopg.Connection[Any]
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def url(self, name: str) -> str:
+        """The address of the database `name`, as the superuser who owns everything."""
+        return self.server.url.replace("/postgres?", f"/{name}?")
+
+    def create(self, template: str = "template0") -> str:
+        """A new database; returns its name."""
+        name = f"test_{next(self._numbers)}"
+        self.admin.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
+        return name
+
+    def drop(self, name: str) -> None:
+        self.admin.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No setting of whoever runs the tests gets into them."""
+    for name in os.environ:
+        if name.startswith(OF_THE_MACHINE):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """One server per test process, in a short path because socket paths end at 103 bytes."""
+    home = Path(tempfile.mkdtemp(prefix="signoff-test-", dir="/tmp"))
+    home.chmod(0o755)  # as root the server runs as another user, who has to pass
+    server = embedded.start(home / "pg", durable=False)
+    try:
+        with psycopg.connect(server.conninfo, autocommit=True) as admin:
+            found = Postgres(server, admin)
+            admin.execute(f"CREATE DATABASE {TEMPLATE} TEMPLATE template0")
+            migrations.upgrade(found.url(TEMPLATE))
+            yield found
+    finally:
+        server.stop()
+        shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture
+def database_url(postgres: Postgres) -> Iterator[str]:
+    """A migrated, empty database of the test's own."""
+    name = postgres.create(TEMPLATE)
+    yield postgres.url(name)
+    postgres.drop(name)
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    """The same database, opened as the service opens it: with the rights of `signoff_app`."""
+    async with Database(database_url, application_name="signoff tests") as opened:
+        yield opened
