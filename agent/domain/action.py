@@ -28,6 +28,9 @@ MAX_BYTES = 256 * 1024
 MAX_INTEGER = 2**53 - 1
 """Beyond this, a double cannot tell neighbouring integers apart (RFC 8785 section 3.2.2.3, RFC 7493)."""
 
+_ENVELOPE = 4096
+"""What the names of tool and version may add to arguments of the full size."""
+
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -59,7 +62,7 @@ def parse_json(text: str | bytes) -> Any:
     duplicate keys, NaN literals, numbers beyond the range of a double, invalid UTF-8 and broken syntax.
     An integer literal beyond 2**53 - 1 is refused, because the tool would get another number.
     """
-    return _plain(_decode(text, _integer), "$", 1)
+    return _plain(_decode(text, _integer, MAX_BYTES), "$", 1)
 
 
 def parse_arguments(text: str | bytes) -> dict[str, Any]:
@@ -129,15 +132,13 @@ class _DuplicateKey:
 
 
 def _read_canonical(encoded: bytes, *, depth: int) -> Any:
-    value = _plain(_decode(encoded, _number), "$", depth)
+    value = _plain(_decode(encoded, _number, MAX_BYTES + _ENVELOPE), "$", depth)
     if rfc8785.dumps(value) != encoded:
         raise MalformedArguments("$", "is not in canonical form (RFC 8785)")
     return value
 
 
-def _decode(text: str | bytes, parse_int: Callable[[str], int | float]) -> Any:
-    # The envelope of an action adds two short names to arguments of the full size.
-    limit = MAX_BYTES + 4096
+def _decode(text: str | bytes, parse_int: Callable[[str], int | float], limit: int) -> Any:
     try:
         encoded = text.encode() if isinstance(text, str) else text
         decoded = encoded.decode()

@@ -48,7 +48,7 @@ def load(text: str, *, filename: str) -> Policy:
     try:
         tables = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise PolicyError([_syntax_problem(error, filename)]) from None
+        raise PolicyError([_syntax_problem(error, filename, text)]) from None
     reader = _Reader(filename, Lines(text))
     policy = reader.policy(tables)
     if reader.problems:
@@ -184,13 +184,13 @@ def _meant(name: str, known: Mapping[str, Any] | set[str]) -> str:
     return f' (did you mean "{close[0]}"?)' if close else ""
 
 
-def _syntax_problem(error: Exception, filename: str) -> str:
+def _syntax_problem(error: Exception, filename: str, text: str) -> str:
     at = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)$", str(error))
     if at is None:
         return f"{filename}:1: {error}"
     line, column = at.groups()
-    what = str(error)[: at.start()]
-    return f"{filename}:{line}: {what} (column {column})" if line else f"{filename}: {what} (at its end)"
+    where = f"column {column}" if line else "at the end"
+    return f"{filename}:{line or text.count(chr(10)) + 1}: {str(error)[: at.start()]} ({where})"
 
 
 def _otherwise(policy: Policy, traits: ToolTraits, *, named: bool) -> str:

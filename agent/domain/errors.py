@@ -10,8 +10,6 @@ SignoffError
 └── LeaseLost               another worker has taken the run over; nothing more may be written
 """
 
-# ruff: noqa: N818 (their names say what happened; "Error" would add nothing)
-
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from enum import StrEnum

@@ -1,0 +1,123 @@
+"""The record: nothing can be changed in it unseen."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.domain.audit import AuditEvent, AuditKind, Head, genesis, link, verify
+
+SUBJECT = "request:1"
+
+
+def chain(length: int, subject: str = SUBJECT) -> list[AuditEvent]:
+    events, previous = [], genesis(subject)
+    for seq in range(1, length + 1):
+        at = datetime(2026, 11, 21, 12, 0, 0, seq, tzinfo=UTC)
+        kind, detail = AuditKind.VOTE_CAST, {"n": seq}
+        digest = link(previous, subject, seq, at, "T1/U1", kind, detail)
+        events.append(AuditEvent(subject, seq, at, "T1/U1", kind, detail, previous, digest))
+        previous = digest
+    return events
+
+
+def head_of(events: list[AuditEvent]) -> Head:
+    return Head(SUBJECT, events[-1].seq, events[-1].hash)
+
+
+def test_an_untouched_chain_holds():
+    """A chain as it was written has no problem, with and without its head; nor has one with no event yet."""
+    events = chain(5)
+    assert verify(events) == []
+    assert verify(events, head_of(events)) == []
+    assert verify([], Head(SUBJECT, 0, genesis(SUBJECT))) == []
+    assert verify([]) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"subject": "request:2"},
+        {"seq": 9},
+        {"at": datetime(2026, 11, 21, 13, tzinfo=UTC)},
+        {"at": datetime(2026, 11, 21, 12)},  # noqa: DTZ001 (the point)
+        {"actor": "T1/U2"},
+        {"event": "vote.refused"},
+        {"detail": {"n": 3, "more": True}},
+        {"detail": {"n": float("nan")}},
+        {"previous": b"\x00" * 32},
+        {"hash": b"\x00" * 32},
+    ],
+)
+@pytest.mark.parametrize("index", [0, 2, 4])
+def test_an_edit_of_any_column_is_found(change, index):
+    """Whatever is changed in whichever row, even at the ends, verification says so."""
+    events = chain(5)
+    head = head_of(events)
+    events[index] = replace(events[index], **change)
+    problems = verify(events, head)
+    assert problems
+    assert str(problems[0]).startswith(SUBJECT)
+
+
+def test_an_edit_with_a_new_hash_is_found():
+    """Someone who also recomputes the hash of the edited row breaks the link of the next one, or the head."""
+    for index in range(5):
+        events = chain(5)
+        head = head_of(events)
+        edited = replace(events[index], actor="T1/U9")
+        digest = link(edited.previous, SUBJECT, edited.seq, edited.at, "T1/U9", edited.event, edited.detail)
+        events[index] = replace(edited, hash=digest)
+        assert verify(events, head), index
+
+
+@given(st.integers(1, 8), st.data())
+def test_delete_insert_swap_and_cut_are_found(length, data):
+    """Any row deleted, doubled, swapped or cut off is found, given the head that is kept elsewhere."""
+    events = chain(length)
+    head = head_of(events)
+    index = data.draw(st.integers(0, length - 1))
+    other = data.draw(st.integers(0, length - 1))
+    deleted = events[:index] + events[index + 1 :]
+    doubled = [*events[: index + 1], *events[index:]]
+    assert verify(deleted, head)
+    assert verify(doubled, head)
+    assert verify(events[:index], head)
+    if index != other:
+        swapped = list(events)
+        swapped[index], swapped[other] = swapped[other], swapped[index]
+        assert verify(swapped, head)
+
+
+def test_a_chain_rewritten_from_some_point_is_found_by_its_head():
+    """A consistent chain with another history does not fit the head."""
+    events = chain(3)
+    rewritten, previous = events[:1], events[0].hash
+    for event in events[1:]:
+        digest = link(previous, SUBJECT, event.seq, event.at, "T1/U9", event.event, event.detail)
+        rewritten.append(replace(event, actor="T1/U9", previous=previous, hash=digest))
+        previous = digest
+    assert verify(rewritten) == []
+    assert verify(rewritten, head_of(events))
+    assert verify([*events, *chain(4)[3:]], head_of(events))
+
+
+def test_another_subjects_chain_does_not_pass_for_this_one():
+    """Chains of two subjects cannot be exchanged."""
+    assert verify(chain(3, "request:2"), Head(SUBJECT, 3, chain(3, "request:2")[-1].hash))
+
+
+def test_the_time_zone_in_which_a_time_is_told_does_not_matter():
+    """The same moment read back in another time zone has the same hash; the microsecond counts."""
+    at = datetime(2026, 11, 21, 12, 0, 0, 1, tzinfo=UTC)
+    elsewhere = at.astimezone(timezone(timedelta(hours=5, minutes=30)))
+
+    def of(moment):
+        return link(genesis("s"), "s", 1, moment, "a", "e", {})
+
+    assert of(at) == of(elsewhere)
+    assert of(at) != of(at + timedelta(microseconds=1))
+    with pytest.raises(ValueError, match="time zone"):
+        of(at.replace(tzinfo=None))

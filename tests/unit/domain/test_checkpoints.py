@@ -1,0 +1,271 @@
+"""The checkpoints file: read in full, or refused with file and line."""
+
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.domain.checkpoints import NOT_YET, explain, load
+from agent.domain.errors import PolicyError
+from agent.domain.policy import Policy, Risk, ToolTraits
+
+ROOT = Path(__file__).parents[3]
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(PolicyError) as caught:
+        load(text, filename="checkpoints.toml")
+    return caught.value.problems
+
+
+def checkpoint(lines: str = "") -> str:
+    return f'[[checkpoint]]\ncheckpoint_id = "c"\naction_pattern = "t"\n{lines}\n'
+
+
+def test_the_files_own_example_is_enforced_as_written():
+    """Every key that the file may have ends up in the rule, and defaults fill the rest."""
+    text = """
+    [defaults]
+    channel = "C0REVIEW"
+    timeout = "1h30m"
+    approvers = ["S0REVIEWERS"]
+    unmatched = "deny"
+
+    [[checkpoint]]
+    checkpoint_id = "refund-over-limit"
+    action_pattern = "process_refund"
+    when = "facts.price > 1000.0"
+    description_template = "Refund ${facts.price} for order {args.order_id}"
+    risk = "high"
+    approvers = ["S0FINANCE", "U0BOSS"]
+    notify = ["S0FINANCE"]
+    approvals_required = 2
+    timeout_seconds = 90
+    prevent_self_review = false
+
+    [[checkpoint]]
+    checkpoint_id = "rest"
+    action_pattern = ".*"
+    """
+    policy = load(text, filename="f")
+    first, second = policy.rules
+    assert policy.defaults.unmatched == "deny"
+    assert (first.checkpoint_id, first.risk, first.channel) == ("refund-over-limit", Risk.HIGH, "C0REVIEW")
+    assert (first.approvers, first.notify) == (("S0FINANCE", "U0BOSS"), ("S0FINANCE",))
+    assert (first.approvals_required, first.timeout) == (2, timedelta(seconds=90))
+    assert (first.prevent_self_review, first.on_reject) == (False, "stop")
+    assert (second.approvers, second.timeout) == (("S0REVIEWERS",), timedelta(minutes=90))
+    assert (second.prevent_self_review, second.on_reject, second.when) == (True, "tell_model", None)
+
+
+def test_the_projects_own_file_is_valid():
+    """The file in the repository catches a large refund and every delete, and lets a small refund run."""
+    policy = load((ROOT / "checkpoints.toml").read_text(), filename="checkpoints.toml")
+    assert "refund-over-limit" in explain(policy, ToolTraits("process_refund", "1"))
+    assert "delete-anything" in explain(policy, ToolTraits("delete_records", "1"))
+
+
+def test_an_empty_file_asks_for_everything():
+    """A file without a word is the same policy as none."""
+    assert load("", filename="f") == Policy()
+
+
+@pytest.mark.parametrize(
+    ("risk", "on_reject"),
+    [("low", "tell_model"), ("medium", "tell_model"), ("high", "stop"), ("critical", "stop")],
+)
+def test_a_rejection_stops_the_run_from_high_risk_on(risk, on_reject):
+    """Where nobody says what a rejection does, risk decides; where somebody does, they are heard."""
+    assert load(checkpoint(f'risk = "{risk}"'), filename="f").rules[0].on_reject == on_reject
+    spoken = load(f'[defaults]\non_reject = "tell_model"\n{checkpoint(f"risk = {risk!r}")}', filename="f")
+    assert spoken.rules[0].on_reject == "tell_model"
+
+
+@pytest.mark.parametrize(
+    ("lines", "line", "problem"),
+    [
+        ('aprovers = ["U01"]', 4, 'unknown key "aprovers" (did you mean "approvers"?)'),
+        ("xyzzy = 1", 4, 'unknown key "xyzzy"'),
+        ('unmatched = "deny"', 4, '"unmatched" belongs into [defaults]'),
+        ('\n# risk = 1\nrisk = "hihg"', 6, '"risk" must be one of low, medium, high, critical'),
+        ("risk = 3", 4, '"risk" must be one of'),
+        ("approvers = []", 4, '"approvers" must not be empty'),
+        ('approvers = ["finance"]', 4, "'finance' is not a Slack user id"),
+        ('approvers = ["C01"]', 4, "'C01' is not a Slack user id"),
+        ('approvers = "U01"', 4, '"approvers" must be a list'),
+        ('notify = ["channel"]', 4, "'channel' is not a Slack user id"),
+        ("approvals_required = 0", 4, "1 or more"),
+        ("approvals_required = true", 4, "1 or more"),
+        ("approvals_required = 1.5", 4, "1 or more"),
+        (
+            'approvers = ["U01", "U02"]\napprovals_required = 3',
+            5,
+            "3 approvals are required, but only 2 can be given",
+        ),
+        ('approvers = ["U01", "U01"]\napprovals_required = 2', 5, "only 1 can be given"),
+        ('timeout = "24 hours"', 4, "must be a time such as"),
+        ('timeout = ""', 4, "must be a time such as"),
+        ("timeout = 24", 4, "must be a time such as"),
+        ('timeout = "0s"', 4, "between 1 second and 365 days"),
+        ('timeout = "366d"', 4, "between 1 second and 365 days"),
+        ("timeout_seconds = nan", 4, "between 1 second and 365 days"),
+        ('timeout_seconds = "90"', 4, "must be a number of seconds"),
+        ('timeout = "1h"\ntimeout_seconds = 3600', 5, "not both"),
+        ('prevent_self_review = "yes"', 4, "must be true or false"),
+        ('on_reject = "ask"', 4, "must be one of stop, tell_model"),
+        ('when = "facts.price >"', 4, "column 14"),
+        ('when = "fact.price > 1"', 4, 'unknown variable "fact"'),
+        ('description_template = "{order_id}"', 4, "must start with args or facts"),
+        ('channel = ""', 4, "must be a text that is not empty"),
+        ('channel = "a\\u0000"', 4, "NUL"),
+        *((f"{key} = 1", 4, f'"{key}" is not supported yet') for key in sorted(NOT_YET)),
+    ],
+)
+def test_what_cannot_be_enforced_is_refused_with_its_line(lines, line, problem):
+    """A wrong or unenforced value names file, line, checkpoint and key, in one line."""
+    (found,) = problems(checkpoint(lines))
+    assert found.startswith(f'checkpoints.toml:{line}: checkpoint "c": ')
+    assert problem in found
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "[[checkpoints]]\nx = 1",
+            'checkpoints.toml:1: unknown table "checkpoints" (did you mean "checkpoint"?)',
+        ),
+        ("\nrisk = 'low'", 'checkpoints.toml:2: unknown table "risk"'),
+        ("[checkpoint]\nx = 1", "checkpoints.toml:1: write [[checkpoint]], with two brackets"),
+        (
+            "\n[defaults]\nwhen = 'true'",
+            'checkpoints.toml:3: [defaults]: "when" belongs into a [[checkpoint]]',
+        ),
+        ("[defaults]\nunmatched = 'ask'", 'checkpoints.toml:2: [defaults]: "unmatched" must be one of'),
+        (
+            "[defaults]\n\nremind_at = [0.5]",
+            'checkpoints.toml:3: [defaults]: "remind_at" is not supported yet',
+        ),
+        ("defaults = 3", "checkpoints.toml:1: [defaults]: must be a table"),
+        (
+            "[[checkpoint]]\ncheckpoint_id = 'c'",
+            'checkpoints.toml:1: checkpoint "c": "action_pattern" is missing',
+        ),
+        (
+            "\n[[checkpoint]]\naction_pattern = 'c'",
+            'checkpoints.toml:2: checkpoint #1: "checkpoint_id" is missing',
+        ),
+        (
+            "[[checkpoint]]\ncheckpoint_id = 'c'\naction_pattern = '(a'",
+            'checkpoints.toml:3: checkpoint "c": "action_pattern" is not a regular expression: column 1',
+        ),
+        (
+            "[[checkpoint]]\ncheckpoint_id = 'unmatched'\naction_pattern = 'a'",
+            'checkpoints.toml:2: checkpoint "unmatched": "checkpoint_id" "unmatched" is a name that',
+        ),
+        ("[defaults]\nrisk = ", "checkpoints.toml:2: Invalid value"),
+        ("[defaults]\nrisk = 'low'\nrisk = 'high'", "checkpoints.toml:3: Cannot overwrite a value"),
+        ("x = [1,", "checkpoints.toml:1: Invalid value (at the end)"),
+    ],
+)
+def test_a_broken_file_is_refused_with_its_line(text, expected):
+    """Broken syntax, unknown tables and missing keys name the line too."""
+    assert problems(text)[0].startswith(expected)
+
+
+def test_the_same_id_twice_names_both_lines():
+    """Two checkpoints of one name could not be told apart in the record."""
+    (found,) = problems(checkpoint() + checkpoint())
+    assert found == 'checkpoints.toml:6: checkpoint "c": the id is already used in line 2'
+
+
+def test_an_impossible_quorum_is_found_across_defaults_and_checkpoint():
+    """The quorum of the defaults is held against the people that a checkpoint lists."""
+    text = '[defaults]\napprovals_required = 2\napprovers = ["S0GROUP"]\n' + checkpoint('approvers = ["U01"]')
+    assert problems(text) == [
+        'checkpoints.toml:7: checkpoint "c": 2 approvals are required, but only 1 can be given'
+    ]
+    load(text.replace('"U01"', '"U01", "channel"'), filename="f")
+
+
+def test_all_problems_are_told_at_once_in_the_order_of_lines():
+    """Whoever mends the file sees everything that is wrong with it in one go."""
+    found = problems("[defaults]\nfoo = 1\n" + checkpoint('risk = "x"\nbar = 2') + "[other]\n")
+    assert [line.split(":")[1] for line in found] == ["2", "6", "7", "8"]
+
+
+def test_strings_and_comments_do_not_mislead_about_lines():
+    """Headers and keys inside texts, arrays and comments are not taken for real ones."""
+    text = '''# [[checkpoint]]
+[[checkpoint]]
+checkpoint_id = "a" # risk = "x"
+action_pattern = "a[#]"
+description_template = """
+[[checkpoint]]
+risk = "x"
+"""
+approvers = [ # two
+  "U01", "S01]", # [[
+]
+"risk" = "x"
+[ [checkpoint] ]
+'''.replace("[ [checkpoint] ]", "[[ checkpoint ]]")
+    found = problems(text + "checkpoint_id = 'b'\naction_pattern = '''b'''\n'timeout' = 1\n")
+    assert [line.split(":")[1] for line in found] == ["9", "12", "16"]
+
+
+@pytest.mark.parametrize(
+    ("spelled", "seconds"),
+    [("24h", 86400), ("30m", 1800), ("90s", 90), ("7d", 604800), ("1h30m", 5400), ("365d", 31536000)],
+)
+def test_times_are_written_with_units(spelled, seconds):
+    """A window is written in days, hours, minutes and seconds."""
+    assert load(checkpoint(f'timeout = "{spelled}"'), filename="f").rules[0].timeout == timedelta(
+        seconds=seconds
+    )
+
+
+@given(st.text(alphabet="[]{}=\"'#,.\n ab1checkpointdefaults_", max_size=60))
+def test_any_text_is_a_policy_or_a_policy_error(text):
+    """No file, however broken, gives a traceback instead of its line."""
+    try:
+        load(text, filename="f")
+    except PolicyError as error:
+        found = error.problems
+    else:
+        return
+    assert found
+    assert all(re.match(r"f:\d+: ", line) for line in found)
+
+
+@pytest.mark.parametrize(
+    ("traits", "expected"),
+    [
+        (ToolTraits("process_refund", "1"), 'asked by "limit" when facts.price > 1000.0, else runs'),
+        (
+            ToolTraits("process_refund", "1", requires_approval=True),
+            (
+                'asked by "limit" when facts.price > 1000.0, else asked by the defaults, because the tool '
+                "requires approval"
+            ),
+        ),
+        (ToolTraits("delete_records", "1", read_only=True), 'asked by "deletes"'),
+        (ToolTraits("look", "1", read_only=True), "runs, because it is read-only"),
+        (ToolTraits("other", "1"), "asked by the defaults, because no checkpoint names it"),
+    ],
+)
+def test_explain_says_which_checkpoint_catches_a_tool(traits, expected):
+    """The check command tells for each tool which rule catches it, and what happens otherwise."""
+    text = """
+    [[checkpoint]]
+    checkpoint_id = "limit"
+    action_pattern = "process_refund"
+    when = "facts.price > 1000.0"
+    [[checkpoint]]
+    checkpoint_id = "deletes"
+    action_pattern = "delete_*"
+    """
+    assert explain(load(text, filename="f"), traits) == f"{traits.name}: {expected}"

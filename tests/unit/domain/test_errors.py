@@ -1,0 +1,65 @@
+"""The exception tree and the sentences that refused people read."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from agent.domain.errors import (
+    CollaborationError,
+    Conflict,
+    LeaseLost,
+    MalformedArguments,
+    NotFound,
+    PolicyError,
+    Refusal,
+    Refused,
+    SignoffError,
+    sentence,
+)
+
+
+def test_everything_is_a_signoff_error():
+    """Whoever catches SignoffError catches all of ours."""
+    for kind in (CollaborationError, Conflict, LeaseLost, MalformedArguments, NotFound, PolicyError, Refused):
+        assert issubclass(kind, SignoffError)
+
+
+def test_every_refusal_has_its_own_sentence():
+    """No two reasons for a refusal read the same, and none is empty."""
+    sentences = {sentence(code) for code in Refusal}
+    assert len(sentences) == len(Refusal)
+    assert all(text.endswith((".", "so nothing was recorded.")) for text in sentences)
+
+
+def test_self_review_names_the_setting():
+    """Whoever may not review their own request learns which setting says so."""
+    assert "prevent_self_review" in Refused(Refusal.SELF_REVIEW).sentence
+
+
+def test_a_late_clicker_is_told_who_decided_and_when():
+    """The outcome, the person and the time (in UTC) stand in the sentence; missing facts are left out."""
+    at = datetime(2026, 11, 21, 13, 40, tzinfo=timezone(timedelta(hours=1)))
+    refused = Refused(Refusal.ALREADY_DECIDED, outcome="approved", by="Ann", at=at)
+    assert refused.code is Refusal.ALREADY_DECIDED
+    assert "already approved by Ann at 2026-11-21 12:40 UTC" in refused.sentence
+    assert "already decided; " in sentence(Refusal.ALREADY_DECIDED)
+    assert "12:00 UTC" in sentence(Refusal.EXPIRED, at=datetime(2026, 11, 21, 12, tzinfo=UTC))
+
+
+@pytest.mark.parametrize("cause", ["rejected", "expired"])
+def test_collaboration_error_starts_with_its_cause(cause):
+    """The log line of a stopped run begins with what stopped it; expired is not rejected."""
+    assert str(CollaborationError(cause, request_id="r1")).startswith(cause)
+    error = CollaborationError("rejected", request_id="r1", reason="too much", reviewer="U1")
+    assert str(error) == "rejected by U1: too much (request r1)"
+    assert (error.cause, error.request_id, error.reason, error.reviewer) == (
+        "rejected",
+        "r1",
+        "too much",
+        "U1",
+    )
+
+
+def test_policy_error_keeps_its_problems_apart():
+    """Each problem of a checkpoints file can be shown on a line of its own."""
+    assert PolicyError(["a:1: x", "a:2: y"]).problems == ["a:1: x", "a:2: y"]

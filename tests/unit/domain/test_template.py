@@ -1,0 +1,74 @@
+"""`description_template`: values in place, and nothing but values."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.domain.template import check, render
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("Refund ${facts.price} for order {args.order_id}", "Refund $1500 for order 7"),
+        ("{{{args.order_id}}} {{args.order_id}}", "{7} {args.order_id}"),
+        ("{args.to.name}: {args.items.1.sku}", "Ann: B"),
+        ("{args.to}", '{"name":"Ann"}'),
+        ("{args.ok} {args.none}", "true null"),
+        (
+            "{args.missing} {args.order_id.deeper} {args.items.9}",
+            "⟨missing: args.missing⟩ ⟨missing: args.order_id.deeper⟩ ⟨missing: args.items.9⟩",
+        ),
+        ("{args.text}", "{facts.price} %s <!channel>"),
+        ("no placeholder", "no placeholder"),
+    ],
+)
+def test_placeholders_show_values_as_plain_text(template, expected):
+    """Each placeholder becomes its value, once; a path that leads nowhere is said to be missing."""
+    args = {
+        "order_id": 7, "to": {"name": "Ann"}, "items": [{"sku": "A"}, {"sku": "B"}], "ok": True, "none": None,
+        "text": "{facts.price} %s <!channel>",
+    }  # fmt: skip
+    assert render(template, args, {"price": 1500.0}) == expected
+
+
+@pytest.mark.parametrize(
+    ("template", "problem"),
+    [
+        ("{order_id}", "must start with args or facts"),
+        ("{agent.name}", "must start with args or facts"),
+        ("{args.a!r}", "not a path"),
+        ("{args.a:>10}", "not a path"),
+        ("{args[0]}", "not a path"),
+        ("{}", "not a path"),
+        ("{args..a}", "not a path"),
+        ("abc {args.a", "column 5"),
+        ("abc }", "column 5"),
+    ],
+)
+def test_what_could_not_be_filled_in_is_refused_at_load(template, problem):
+    """An unknown root, a format, an index in brackets or a loose brace is an error when the file is read."""
+    with pytest.raises(ValueError, match=problem):
+        check(template)
+
+
+def test_attributes_of_objects_are_out_of_reach():
+    """A template reads JSON members only, so it can never reach Python's own attributes."""
+    assert render("{args.x.__class__}", {"x": "s"}, None) == "⟨missing: args.x.__class__⟩"
+
+
+def test_long_values_are_cut_and_counted():
+    """At most 200 characters of one value are shown, and how many more there are is said."""
+    assert render("{args.x}!", {"x": "a" * 250}, None) == "a" * 200 + "… (+50 characters)!"
+
+
+@given(st.text(), st.text(max_size=200))
+def test_every_text_can_be_written_literally(literal, value):
+    """A text with its braces doubled renders as itself, and an inserted value is never read as a template."""
+    doubled = literal.replace("{", "{{").replace("}", "}}")
+    assert render(doubled + "{args.x}", {"x": value}, None) == literal + value
+
+
+def test_a_fact_without_json_form_is_said_to_be_unreadable():
+    """A value that JSON does not have does not break the card that people have to see."""
+    assert render("{facts.x}", {}, {"x": float("nan")}) == "⟨unreadable: facts.x⟩"
