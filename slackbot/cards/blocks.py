@@ -33,6 +33,16 @@ def text(content: str, *, bold: bool = False, code: bool = False, italic: bool =
     return {"type": "text", "text": content, **({"style": style} if style else {})}
 
 
+def texts(content: str) -> list[Json]:
+    """Long words in pieces that Slack takes; drawn as one."""
+    pieces, rest = [], content
+    while rest:
+        piece, _ = inert.cut(rest, TEXT_LIMIT)
+        pieces.append(text(piece))
+        rest = rest[len(piece) :]
+    return pieces
+
+
 def mention(person_or_group: str) -> Json:
     """A user or a user group by id; anything that is no such id becomes plain words."""
     if _USER.match(person_or_group):
@@ -101,13 +111,8 @@ def quote(*pieces: Json) -> Json:
 
 
 def preformatted(content: str) -> Json:
-    """Words as they are, in a box; handed to Slack in pieces, drawn as one."""
-    pieces, rest = [], content or " "
-    while rest:
-        piece, _ = inert.cut(rest, TEXT_LIMIT)
-        pieces.append(text(piece))
-        rest = rest[len(piece) :]
-    return {"type": "rich_text_preformatted", "elements": pieces}
+    """Words as they are, in a box."""
+    return {"type": "rich_text_preformatted", "elements": texts(content)}
 
 
 # ---------------------------------------------------------------- blocks

@@ -1,0 +1,160 @@
+"""Lines in threads: a request's history, a run's conversation. Each tells one stored fact (`delivery.body`).
+
+The sentence is ours and comes first; what agents, tools and people said stands below it, quoted and labelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from agent.domain.run import RunStatus, RunView
+from slackbot.cards import blocks, inert, status
+from slackbot.cards.values import Card, Json, metadata
+
+MAX_QUOTED = 1500
+MAX_QUOTED_LINES = 20
+MAX_ANSWER = 9000
+MAX_ANSWER_LINES = 120
+MAX_TASK = 1500
+
+# line -> (our words, what the quoted `text` is called)
+_REQUEST_LINES = {
+    "opened": ("⏳ Asked for review", "About:"),
+    "voted": ("✅ One approval", "Comment:"),
+    "approved": ("✅ Approved", "Comment:"),
+    "rejected": ("❌ Rejected", "Comment:"),
+    "expired": ("⌛ Expired: nobody decided in time, which is not a rejection; nothing was run", "Note:"),
+    "withdrawn": ("🚫 Withdrawn; nothing was run", "Note:"),
+    "running": ("▶ Running", "Note:"),
+    "succeeded": ("✅ Done", "The tool's result:"),
+    "failed": ("❌ Failed", "The tool's error:"),
+    "in_doubt": (
+        "⚠ In doubt: nobody can know whether it happened; please look, then settle it on the card",
+        "Known:",
+    ),
+    "settled": ("↩ Settled", "Note:"),
+    "voided": ("↩ Approval void: what was shown changed before execution; asked again", "The difference:"),
+    "late_result": ("⌛ A late result arrived; it was recorded and changed nothing", "The tool said:"),
+}
+_RUN_LINES = {
+    "answer": ("The agent's answer", ""),
+    "pending": ("⏳ Waiting for review", "About:"),
+    "decided": ("Decided", "Outcome:"),
+    "background": ("Result of a background call", "It said:"),
+    "completed": ("✅ The run is complete", "Note:"),
+    "failed": ("❌ The run failed", "Error:"),
+    "denied": ("❌ The run was stopped", "Note:"),
+    "cancelled": ("🚫 The run was cancelled", "Note:"),
+    "retrying": ("↩ The model did not answer; trying again", "It said:"),
+    "in_doubt": ("⚠ A call is in doubt: nobody can know whether it happened", "Known:"),
+}
+_SETTLED = {"retry": "↩ Settled: to be run again", "done": "✅ Settled: marked as done"}
+_RUN_WORDS = {
+    RunStatus.WORKING: "▶ Working",
+    RunStatus.PENDING_APPROVAL: "⏳ Waiting for review",
+    RunStatus.COMPLETED: "✅ Completed",
+    RunStatus.DENIED: "❌ Denied",
+    RunStatus.FAILED: "❌ Failed",
+    RunStatus.CANCELLED: "🚫 Cancelled",
+}
+
+
+def thread_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -> Card:
+    """A line of a request's thread. A kind that is not known is still told, by its name."""
+    kind = str(body.get("line"))
+    words, label = _REQUEST_LINES.get(kind) or (inert.line(f"Event: {kind}", 80), "It says:")
+    if kind == "settled" and (settled := _SETTLED.get(str(body.get("text")))):
+        words, body = settled, {**body, "text": None}
+    if kind == "voted" and body.get("verdict") == "reject":
+        words = "❌ One rejection"
+    return _line(kind, words, label, body, delivery_id)
+
+
+def run_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -> Card:
+    """A line of a run's thread; an answer is shown as far as a message can hold it."""
+    kind = str(body.get("line"))
+    words, label = _RUN_LINES.get(kind) or (inert.line(f"Event: {kind}", 80), "It says:")
+    if kind == "answer":
+        return _answer(words, str(body.get("text") or ""), delivery_id)
+    return _line(kind, words, label, body, delivery_id)
+
+
+def run_root(run: RunView, *, delivery_id: object | None = None) -> Card:
+    """The first message of a run's thread: who asked which agent for what, and how far it is."""
+    agent = inert.line(run.agent, 80)
+    first = blocks.section(
+        blocks.text(_RUN_WORDS[run.status], bold=True),
+        blocks.text(f" · agent {agent}, version {inert.line(run.agent_version, 40)} · asked by "),
+        blocks.person(run.requester, "nobody in Slack"),
+    )
+    parts = [first, *_quoted("Task:", run.task, MAX_TASK, MAX_QUOTED_LINES)]
+    if run.cause and run.status in {RunStatus.DENIED, RunStatus.FAILED, RunStatus.CANCELLED}:
+        parts += _quoted("Cause:", run.cause, MAX_QUOTED, 8)
+    rows = [blocks.rich_text(*parts), blocks.context(f"run {run.id}")]
+    text = f"{_RUN_WORDS[run.status]}: {inert.mrkdwn(f'{run.agent}: {run.task}', 300)}"
+    return Card(text, blocks.with_ids(rows, f"{run.id}:{run.status}"), metadata(delivery_id, run=run.id))
+
+
+def run_words(run_status: RunStatus) -> str:
+    """Where a run stands, in a sign and a word or three."""
+    return _RUN_WORDS[run_status]
+
+
+def _line(kind: str, words: str, label: str, body: Mapping[str, Any], delivery_id: object | None) -> Card:
+    first = blocks.section(blocks.text(words, bold=True), *_circumstances(body))
+    said = [("Reason:", body.get("reason")), (label, body.get("text")), ("Cause:", body.get("cause"))]
+    quoted = [part for name, words in said for part in _quoted(name, words, MAX_QUOTED, MAX_QUOTED_LINES)]
+    rows = [blocks.rich_text(first, *quoted)]
+    reason = f": {inert.mrkdwn(str(body['reason']), 200)}" if body.get("reason") else ""
+    return Card(f"{words}{reason}", blocks.with_ids(rows, kind), metadata(delivery_id))
+
+
+def _circumstances(body: Mapping[str, Any]) -> Iterator[Json]:
+    """By whom, when, how long, how many are missing, of which tool and request: as far as the fact says."""
+    if isinstance(user := body.get("user"), str) and user:
+        yield blocks.text(" by ")
+        yield blocks.mention(user)
+    if at := _moment(body.get("at")):
+        yield blocks.text(" at ")
+        yield blocks.moment(at)
+    if (taken := _number(body.get("seconds"))) is not None:
+        yield blocks.text(f" in {status.seconds(taken)}")
+    if needed := _number(body.get("needed")):
+        yield blocks.text(f" · {needed:,.0f} more needed")
+    if isinstance(body.get("channel"), str):
+        yield blocks.text(" in ")
+        yield blocks.channel(body["channel"])
+    for name in ("tool", "request"):
+        if body.get(name):
+            yield blocks.text(f" · {name} ")
+            yield blocks.text(inert.line(str(body[name]), 80), code=True)
+
+
+def _answer(words: str, answer: str, delivery_id: object | None) -> Card:
+    parts = [blocks.section(blocks.text(words, bold=True))]
+    parts += _quoted("", answer, MAX_ANSWER, MAX_ANSWER_LINES) or _quoted("", "(nothing)", 20, 1)
+    text = f"{words}: {inert.mrkdwn(answer, 500)}"
+    return Card(text, blocks.with_ids([blocks.rich_text(*parts)], "answer"), metadata(delivery_id))
+
+
+def _quoted(label: str, content: Any, limit: int, max_lines: int) -> list[Json]:
+    shown = inert.paragraph(str(content), limit, max_lines) if content else ""
+    if not shown:
+        return []
+    head = [blocks.section(blocks.text(label, italic=True))] if label else []
+    return [*head, blocks.quote(*blocks.texts(shown))]
+
+
+def _number(value: Any) -> float | None:
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12
+    return float(value) if usable else None
+
+
+def _moment(value: Any) -> datetime | None:
+    try:
+        at = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return at if at is not None and at.tzinfo is not None else None
