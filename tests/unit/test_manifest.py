@@ -128,7 +128,7 @@ def test_schema_refuses(raw: dict[str, Any]) -> None:
 
 
 def test_commands(manifest: Manifest) -> None:
-    """Both commands exist, explain themselves, and deliver mentions as ids that cannot be forged by typing."""
+    """Both commands exist, explain themselves, and deliver mentions as ids."""
     commands = {command.command: command for command in manifest.features.slash_commands}
     assert set(commands) == {"/agent", "/approvals"}
     assert all(command.should_escape and command.usage_hint for command in commands.values())
@@ -144,7 +144,7 @@ def test_events_have_their_scopes(manifest: Manifest) -> None:
 
 
 def test_scopes_are_the_least(manifest: Manifest) -> None:
-    """The app asks for what it uses and for nothing more; in particular it cannot post where it is not a member."""
+    """The app asks for what it uses and nothing more: it cannot post where it is not a member."""
     scopes = manifest.oauth_config.scopes.bot
     assert len(scopes) == len(set(scopes))
     assert set(scopes) == {"chat:write", "commands", "users:read", *set().union(*SCOPES_OF_EVENT.values())}

@@ -1,0 +1,90 @@
+"""Who runs the embedded server: PostgreSQL refuses to run as root, so root lends it an account of its own."""
+
+import os
+import pwd
+import stat
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ACCOUNT = "signoff-postgres"
+
+
+@dataclass(frozen=True)
+class ServerUser:
+    """The user and group that run the server and own its files."""
+
+    uid: int
+    gid: int
+
+    @classmethod
+    def of(cls, data_dir: Path) -> "ServerUser":
+        """Ourselves; for root the owner of `data_dir`, or the account made for this.
+
+        Raises:
+            OSError: the account cannot be made.
+        """
+        if os.geteuid() != 0:
+            return cls(os.geteuid(), os.getegid())
+        if data_dir.exists() and (status := data_dir.stat()).st_uid != 0:
+            return cls(status.st_uid, status.st_gid)
+        entry = account()
+        return cls(entry.pw_uid, entry.pw_gid)
+
+    def process(self) -> dict[str, Any]:
+        """The arguments of `subprocess` that make this user run a program."""
+        if os.geteuid() != 0:
+            return {}
+        return {"user": self.uid, "group": self.gid, "extra_groups": []}
+
+    def make_parents(self, data_dir: Path) -> None:
+        """Create the missing folders above `data_dir`; those that exist keep their modes.
+
+        Root's new folders let the server's user pass, whatever root's umask says.
+        """
+        if os.geteuid() != 0:
+            data_dir.parent.mkdir(parents=True, exist_ok=True)
+            return
+        missing = [folder for folder in data_dir.parents if not folder.exists()]
+        for folder in reversed(missing):
+            folder.mkdir(exist_ok=True)
+            folder.chmod(0o755)
+
+    def stopped_by(self, path: Path) -> Path | None:
+        """The first file or folder on the way to `path`, itself included, that this user may not enter or run."""
+        for step in (*reversed(path.parents), path):
+            status = step.stat()
+            if status.st_uid == self.uid:
+                needed = stat.S_IXUSR
+            else:
+                needed = stat.S_IXGRP if status.st_gid == self.gid else stat.S_IXOTH
+            if not status.st_mode & needed:
+                return step
+        return None
+
+    def give(self, folder: Path) -> None:
+        """Make `folder` this user's own, closed to everybody else."""
+        folder.chmod(0o700)
+        if os.geteuid() == 0:
+            os.chown(folder, self.uid, self.gid)
+
+
+def account() -> pwd.struct_passwd:
+    """The system account for the server, made at its first use: no password, no shell, no home."""
+    try:
+        return pwd.getpwnam(ACCOUNT)
+    except KeyError:
+        pass
+    made = subprocess.run(
+        ["useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", ACCOUNT],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    try:
+        return pwd.getpwnam(ACCOUNT)  # perhaps made by another process at the same moment
+    except KeyError:
+        raise OSError(
+            f"root needs the system user {ACCOUNT}, and useradd failed: {made.stderr.strip()}"
+        ) from None
