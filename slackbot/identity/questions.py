@@ -149,7 +149,7 @@ class Questions:
         if self._clock() < self._silent_until.get(method, 0.0):
             raise RateLimited(method)
         try:
-            return await self._client.api_call(method, http_verb="GET", params=args)
+            return await self._client.api_call(method, data=args)  # aiohttp retries GET
         except SlackApiError as error:
             answer = error.response
             if answer.status_code == 429:

@@ -1,0 +1,268 @@
+"""Who may act: every kind of account, every way in which a look-up can fail, and how fresh an answer is."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+from slack_sdk.web.async_client import AsyncWebClient
+
+from agent.domain.errors import NotFound, Refusal
+from agent.domain.people import Person, Standing
+from slackbot.identity import Directory, RateLimited
+from slackbot.sandbox import SlackSandbox, demo_workspace
+
+TEAM = "T0SANDBOX"
+GRACE = Person(TEAM, "U0GRACE")
+LINUS = Person(TEAM, "U0LINUS")
+ADA = Person(TEAM, "U0ADA")
+FINANCE = ["S0FINANCE"]
+REVIEW = "C0REVIEW"
+
+
+class Clock:
+    """Seconds that pass when the test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+async def slack() -> AsyncIterator[SlackSandbox]:
+    workspace = demo_workspace()
+    workspace.add_member("U0APP", "appuser", is_app_user=True)
+    workspace.add_member("U0ULTRA", "ultra", is_restricted=True, is_ultra_restricted=True)
+    workspace.add_member("U0STRANGE", "strange", is_stranger=True)
+    workspace.add_member("U0ROBOT", "robot", is_bot=True)
+    workspace.add_member("USLACKBOT", "slackbot")
+    workspace.add_usergroup("S0EMPTY", "empty", [])
+    async with SlackSandbox(workspace, rate_limits=False) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def directory(slack: SlackSandbox, clock: Clock) -> Directory:
+    client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url)
+    return Directory(client, TEAM, "U0BOT", clock=clock)
+
+
+def calls(slack: SlackSandbox, method: str) -> int:
+    return sum(call.method == method for call in slack.web_api.calls)
+
+
+@pytest.mark.parametrize(
+    ("user", "team", "refusal"),
+    [
+        ("U0BOT", TEAM, Refusal.OUR_BOT),
+        ("U0BOT", "T0ELSEWHERE", Refusal.OUR_BOT),
+        ("U0ROBOT", TEAM, Refusal.BOT),
+        ("U0APP", TEAM, Refusal.BOT),
+        ("USLACKBOT", TEAM, Refusal.BOT),
+        ("U0GONE", TEAM, Refusal.DEACTIVATED),
+        ("U0MALLORY", TEAM, Refusal.GUEST),
+        ("U0ULTRA", TEAM, Refusal.GUEST),
+        ("U0STRANGE", TEAM, Refusal.STRANGER),
+        ("U0EVE", TEAM, Refusal.EXTERNAL),
+        ("U0EVE", "T0ELSEWHERE", Refusal.EXTERNAL),
+        ("U0GRACE", "T0ELSEWHERE", Refusal.EXTERNAL),
+        ("U0NOBODY", TEAM, Refusal.UNKNOWN_PERSON),
+        ("U0GRACE", TEAM, None),
+    ],
+)
+async def test_every_kind_of_account(
+    directory: Directory, user: str, team: str, refusal: Refusal | None
+) -> None:
+    """Each kind of account that may not decide is refused with its own reason, even when it is listed."""
+    standing = await directory.standing(Person(team, user), [user, "channel"], REVIEW)
+    assert standing.refusal is refusal
+    assert bool(standing.roles) is (refusal is None)
+    assert (await directory.identify(Person(team, user))).refusal is refusal
+
+
+@pytest.mark.parametrize(
+    ("person", "approvers", "roles"),
+    [
+        (GRACE, ["U0GRACE"], {"U0GRACE"}),
+        (GRACE, ["S0FINANCE", "S0REVIEWERS"], {"S0FINANCE", "S0REVIEWERS"}),
+        (ADA, ["channel"], {"channel"}),
+        (GRACE, ["U0GRACE", "S0FINANCE", "channel"], {"U0GRACE", "S0FINANCE", "channel"}),
+        (ADA, ["U0GRACE", "S0FINANCE"], set()),
+    ],
+)
+async def test_roles(directory: Directory, person: Person, approvers: list[str], roles: set[str]) -> None:
+    """A person has exactly those roles among the approvers that Slack confirms now."""
+    assert await directory.standing(person, approvers, REVIEW) == Standing(person, frozenset(roles))
+
+
+@pytest.mark.parametrize("approvers", [[], ["S0EMPTY"], ["S0NOSUCH"]])
+async def test_nobody_to_decide(directory: Directory, approvers: list[str]) -> None:
+    """A list of reviewers that stands for nobody is said to be empty, to everybody."""
+    assert (await directory.standing(GRACE, approvers, REVIEW)).refusal is Refusal.NO_REVIEWERS
+
+
+Switch = Callable[[SlackSandbox, str], object]
+FAILURES: dict[str, tuple[Switch, Refusal]] = {
+    "error": (lambda slack, method: slack.faults.error(method, "internal_error"), Refusal.LOOKUP_FAILED),
+    "500": (lambda slack, method: slack.faults.http_500(method), Refusal.LOOKUP_FAILED),
+    "reset": (lambda slack, method: slack.faults.reset_before_accept(method), Refusal.LOOKUP_FAILED),
+    "lost": (lambda slack, method: slack.faults.reset_after_accept(method), Refusal.LOOKUP_FAILED),
+    "slow": (lambda slack, method: slack.faults.slow(method, 1.5), Refusal.LOOKUP_FAILED),
+    "429": (lambda slack, method: slack.faults.ratelimited(method, 7), Refusal.RATE_LIMITED_LOOKUP),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("method", ["users.info", "usergroups.users.list", "conversations.members"])
+async def test_failed_look_up_refuses(
+    slack: SlackSandbox, directory: Directory, method: str, failure: str
+) -> None:
+    """Whatever goes wrong in a look-up, within the budget and without a second try: refused, with no role."""
+    switch, refusal = FAILURES[failure]
+    switch(slack, method)
+    approvers = ["channel"] if method == "conversations.members" else FINANCE
+    began = time.monotonic()
+    standing = await directory.standing(GRACE, approvers, REVIEW)
+    assert time.monotonic() - began < 1.2
+    assert standing == Standing(GRACE, refusal=refusal)
+    assert calls(slack, method) <= 1
+
+
+async def test_failed_group_does_not_take_a_listed_persons_role(
+    slack: SlackSandbox, directory: Directory
+) -> None:
+    """Who is listed by name stays a reviewer while a group cannot be looked up; others are refused."""
+    slack.faults.error("usergroups.users.list", "internal_error", times=None)
+    standings = await directory.standings([GRACE, LINUS], ["U0GRACE", "S0FINANCE"], REVIEW)
+    assert standings[GRACE].roles == {"U0GRACE"}
+    assert standings[LINUS].refusal is Refusal.LOOKUP_FAILED
+
+
+async def test_slow_answer_serves_the_next_click(slack: SlackSandbox, directory: Directory) -> None:
+    """A look-up that was too late for one click is not thrown away: the next click has its answer at once."""
+    slack.faults.slow("users.info", 1.0)
+    assert (await directory.identify(GRACE)).refusal is Refusal.LOOKUP_FAILED
+    assert (await directory.identify(GRACE)).refusal is None
+    assert calls(slack, "users.info") == 1
+
+
+async def test_retry_after_is_honoured(slack: SlackSandbox, directory: Directory, clock: Clock) -> None:
+    """After a 429 nothing is asked until Retry-After is over, and then again."""
+    slack.faults.ratelimited("users.info", 7)
+    assert (await directory.identify(GRACE)).refusal is Refusal.RATE_LIMITED_LOOKUP
+    clock.now += 6.9
+    assert (await directory.identify(GRACE)).refusal is Refusal.RATE_LIMITED_LOOKUP
+    assert calls(slack, "users.info") == 1
+    clock.now += 0.2
+    assert (await directory.identify(GRACE)).refusal is None
+
+
+async def test_single_flight(slack: SlackSandbox, directory: Directory) -> None:
+    """Fifty clicks at once cost one look-up per person and one per group."""
+    people = [GRACE, LINUS] * 25
+    asked = [directory.standing(person, [*FINANCE, "channel"], REVIEW) for person in people]
+    standings = await asyncio.gather(*asked)
+    assert all(standing.roles == {"S0FINANCE", "channel"} for standing in standings)
+    assert calls(slack, "usergroups.users.list") == 1
+    assert calls(slack, "conversations.members") == 1
+    assert calls(slack, "users.info") == 2
+
+
+async def test_removed_reviewer_is_refused_within_a_minute(
+    slack: SlackSandbox, directory: Directory, clock: Clock
+) -> None:
+    """Without any event, a removal from a group or a channel is seen after 60 s at the latest."""
+    approvers = [*FINANCE, "channel"]
+    assert (await directory.standing(GRACE, approvers, REVIEW)).roles == {"S0FINANCE", "channel"}
+    slack.workspace.usergroups["S0FINANCE"].users.remove("U0GRACE")
+    slack.workspace.channels[REVIEW].members.discard("U0GRACE")
+    slack.workspace.change_member("U0LINUS", deleted=True)
+    clock.now += 60.0
+    standings = await directory.standings([GRACE, LINUS], approvers, REVIEW)
+    assert standings[GRACE].roles == frozenset()
+    assert standings[LINUS].refusal is Refusal.DEACTIVATED
+
+
+async def test_forgetting_is_immediate(slack: SlackSandbox, directory: Directory) -> None:
+    """What an event says has changed is asked anew at once, even when an old answer is still under way."""
+    approvers = [*FINANCE, "channel"]
+    await directory.standing(GRACE, approvers, REVIEW)
+    slack.workspace.usergroups["S0FINANCE"].users.remove("U0GRACE")
+    slack.workspace.channels[REVIEW].members.discard("U0GRACE")
+    directory.forget_group("S0FINANCE")
+    directory.forget_channel(REVIEW)
+    assert (await directory.standing(GRACE, approvers, REVIEW)).roles == frozenset()
+
+    directory.forget_person("U0GRACE")
+    slack.faults.slow("users.info", 0.3)
+    early = asyncio.create_task(directory.identify(GRACE))
+    await until(lambda: calls(slack, "users.info") == 2)
+    slack.workspace.change_member("U0GRACE", deleted=True)
+    directory.forget_person("U0GRACE")
+    assert (await early).refusal is None
+    assert (await directory.identify(GRACE)).refusal is Refusal.DEACTIVATED
+
+
+async def test_whole_channel_is_paged(slack: SlackSandbox, directory: Directory) -> None:
+    """A member on the third page of a large channel is one."""
+    slack.workspace.channels[REVIEW].members.update(f"U{number:06d}" for number in range(2500))
+    slack.workspace.add_member("UZZZ", "zoe")
+    slack.workspace.channels[REVIEW].members.add("UZZZ")
+    assert (await directory.standing(Person(TEAM, "UZZZ"), ["channel"], REVIEW)).roles == {"channel"}
+    assert calls(slack, "conversations.members") == 3
+
+
+@pytest.mark.parametrize(
+    ("traits", "said"),
+    [
+        ({}, None),
+        ({"is_ext_shared": True}, "shared with another organisation"),
+        ({"is_pending_ext_shared": True}, "shared with another organisation"),
+        ({"is_archived": True}, "archived"),
+        ({"members": {"U0ADA"}}, "not a member"),
+    ],
+)
+async def test_channel_problem(
+    slack: SlackSandbox, directory: Directory, traits: dict[str, object], said: str | None
+) -> None:
+    """Cards stay out of channels that outsiders read, that are closed, or that the bot is not in."""
+    for name, value in traits.items():
+        setattr(slack.workspace.channels[REVIEW], name, value)
+    problem = await directory.channel_problem(REVIEW)
+    assert (problem is None) if said is None else (problem is not None and said in problem)
+
+
+async def test_channel_problem_of_an_unknown_channel(slack: SlackSandbox, directory: Directory) -> None:
+    """A channel that does not exist is a problem; one that Slack does not tell of is asked again later."""
+    assert "does not exist" in str(await directory.channel_problem("C0NOWHERE"))
+    slack.faults.ratelimited("conversations.info")
+    with pytest.raises(RateLimited):
+        await directory.channel_problem(REVIEW)
+
+
+@pytest.mark.parametrize("given", ["#refund-reviews", "refund-reviews", "C0REVIEW"])
+async def test_resolve_channel(directory: Directory, given: str) -> None:
+    """A channel may be named in the configuration by its name or by its id."""
+    assert await directory.resolve_channel(given) == "C0REVIEW"
+
+
+async def test_resolve_unknown_channel(directory: Directory) -> None:
+    """A name that no visible channel has is an error that says the name."""
+    with pytest.raises(NotFound, match="#nowhere"):
+        await directory.resolve_channel("#nowhere")
+
+
+async def until(condition: Callable[[], bool | Awaitable[bool]], seconds: float = 5.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        await asyncio.sleep(0.005)
