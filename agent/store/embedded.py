@@ -97,7 +97,10 @@ def start(data_dir: Path, *, durable: bool = True) -> EmbeddedServer:
         user = ServerUser.of(data_dir)
         user.make_parents(data_dir)
         if closed := user.stopped_by(programs / "postgres") or user.stopped_by(data_dir.parent):
-            raise EmbeddedServerError(no_way(closed))
+            raise EmbeddedServerError(
+                f"PostgreSQL never runs as root, and its own user may not enter {closed}: choose open places "
+                "for the data (SIGNOFF_HOME) and the installation, or run as another user"
+            )
         while (lock := take_lock(data_dir)) is None:
             if server := attach(data_dir, durable=durable):
                 return server
@@ -108,16 +111,6 @@ def start(data_dir: Path, *, durable: bool = True) -> EmbeddedServer:
             return own(data_dir, programs, user, lock, durable=durable)
     except OSError as problem:
         raise EmbeddedServerError(f"embedded PostgreSQL cannot use {data_dir}: {problem}") from problem
-
-
-def no_way(closed: Path) -> str:
-    """What to do where the server's user does not get through."""
-    if os.geteuid() != 0:
-        return f"no right to enter {closed}: choose another place with SIGNOFF_HOME"
-    return (
-        f"PostgreSQL never runs as root, and its own user may not enter {closed}: "
-        "choose open places for the data (SIGNOFF_HOME) and the installation, or run as another user"
-    )
 
 
 # ------------------------------------------------------------------ ownership

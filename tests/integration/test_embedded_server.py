@@ -195,7 +195,7 @@ def test_half_made_data(data_dir: Path) -> None:
 
 
 def test_long_and_odd_path(place: Path) -> None:
-    """A path too long for a socket, with spaces and commas, works; its short socket folder goes at the stop."""
+    """A path too long for a socket, with spaces and commas, works; its socket folder goes at the stop."""
     odd = place / "a folder, with commas" / ("long-" * 30)
     with running(odd / "postgres") as server:
         assert ask(server, "SELECT 1") == "1"
@@ -244,7 +244,7 @@ def test_unusable_place_is_one_line(place: Path) -> None:
     closed.mkdir()
     closed.chmod(0o700 if os.geteuid() == 0 else 0o500)
     before = closed.stat().st_mode
-    with pytest.raises(EmbeddedServerError, match="SIGNOFF_HOME|Permission denied") as failure:
+    with pytest.raises(EmbeddedServerError, match=r"SIGNOFF_HOME|Permission denied") as failure:
         start(closed / "postgres", durable=False)
     assert "\n" not in str(failure.value)
     assert closed.stat().st_mode == before

@@ -9,6 +9,7 @@ from sqlalchemy import make_url
 
 from agent.store import postmaster
 from agent.store.embedded import EmbeddedServer, EmbeddedServerError, start
+from agent.store.server_user import ServerUser
 
 POSTMASTER_PID = "{pid}\n{data_dir}\n1700000000\n5432\n{socket_dir}\n\n  1234   5678\nready   \n"
 
@@ -70,7 +71,7 @@ def test_data_of_another_version_is_refused(tmp_path: Path) -> None:
     data_dir.mkdir()
     (data_dir / "PG_VERSION").write_text("16\n")
     with pytest.raises(EmbeddedServerError, match="PostgreSQL 16"):
-        start(data_dir)
+        postmaster.create(data_dir, tmp_path, ServerUser.of(tmp_path), durable=False)
     assert [entry.name for entry in data_dir.iterdir()] == ["PG_VERSION"]
 
 
