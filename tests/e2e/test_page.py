@@ -1,0 +1,367 @@
+"""The sandbox page in a real browser, against the real stand-in and a small Bolt app on Socket Mode."""
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, ConsoleMessage, Locator, Page, Route, async_playwright, expect
+from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
+from slack_bolt.async_app import AsyncApp
+from slack_sdk.web.async_client import AsyncWebClient
+
+from slackbot.sandbox import SlackSandbox
+
+pytestmark = pytest.mark.e2e
+
+CHANNEL = "C0AGENTS"
+FLAGS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
+    *("--disable-background-networking", "--disable-component-update"),
+]
+
+
+def _text(words: str) -> dict[str, Any]:
+    return {"type": "plain_text", "text": words}
+
+
+HOSTILE = "<b>bold?</b> <img src=x onerror=document.title='owned'>"
+CARD: list[dict[str, Any]] = [
+    {"type": "header", "text": _text("Refund 1,240.00 for order 7")},
+    {"type": "section", "text": {"type": "mrkdwn", "text": "*Risk:* high, for <!subteam^S0FINANCE>"}},
+    {
+        "type": "rich_text",
+        "elements": [
+            {"type": "rich_text_preformatted", "elements": [{"type": "text", "text": HOSTILE}]},
+        ],
+    },
+    {
+        "type": "actions",
+        "block_id": "decide",
+        "elements": [
+            {
+                "type": "button",
+                "action_id": "approve",
+                "style": "primary",
+                "text": _text("Approve"),
+                "value": "r1",
+                "confirm": {
+                    "title": _text("Approve this?"),
+                    "text": _text("It pays 1,240.00."),
+                    "confirm": _text("Yes, approve"),
+                    "deny": _text("Not yet"),
+                },
+            },
+            {
+                "type": "button",
+                "action_id": "reject",
+                "style": "danger",
+                "text": _text("Reject"),
+                "value": "r1",
+            },
+            {"type": "button", "action_id": "broken", "text": _text("Broken"), "value": "r1"},
+        ],
+    },
+]
+MODAL: dict[str, Any] = {
+    "type": "modal",
+    "callback_id": "reason",
+    "private_metadata": "kept as it is",
+    "title": _text("Reject request"),
+    "submit": _text("Reject"),
+    "close": _text("Cancel"),
+    "blocks": [
+        {
+            "type": "input",
+            "block_id": "why",
+            "label": _text("Reason"),
+            "element": {"type": "plain_text_input", "action_id": "text", "multiline": True},
+        },
+        {
+            "type": "input",
+            "block_id": "kind",
+            "optional": True,
+            "label": _text("Kind"),
+            "element": {
+                "type": "static_select",
+                "action_id": "choice",
+                "options": [
+                    {"text": _text("Wrong amount"), "value": "amount"},
+                    {"text": _text("Wrong customer"), "value": "customer"},
+                ],
+            },
+        },
+    ],
+}
+
+
+class Heard:
+    """What the app heard, to be awaited."""
+
+    def __init__(self) -> None:
+        self.all: list[tuple[Any, ...]] = []
+        self._news = asyncio.Condition()
+
+    async def note(self, *fact: Any) -> None:
+        async with self._news:
+            self.all.append(fact)
+            self._news.notify_all()
+
+    def of(self, kind: str) -> list[tuple[Any, ...]]:
+        return [fact for fact in self.all if fact[0] == kind]
+
+    async def latest(self, kind: str) -> tuple[Any, ...]:
+        """The latest fact of this kind; waits up to 10 s for the first."""
+        async with asyncio.timeout(10), self._news:
+            await self._news.wait_for(lambda: self.of(kind))
+        return self.of(kind)[-1]
+
+
+def small_app(sandbox: SlackSandbox, heard: Heard) -> AsyncApp:
+    """A Bolt app that posts a card, asks for a reason, and notes what it heard."""
+    app = AsyncApp(
+        client=AsyncWebClient(token=sandbox.bot_token, base_url=sandbox.api_url),
+        signing_secret=sandbox.signing_secret,
+    )
+
+    @app.command("/agent")
+    async def agent(ack: Any, command: dict[str, Any], client: AsyncWebClient) -> None:
+        await ack()
+        await heard.note("command", command["user_id"], command["text"])
+        await client.chat_postMessage(channel=command["channel_id"], text="Refund 1,240.00", blocks=CARD)
+
+    @app.action("approve")
+    async def approve(ack: Any, body: dict[str, Any], client: AsyncWebClient) -> None:
+        await ack()
+        await heard.note("approve", body["user"]["id"])
+        place = {"channel": body["channel"]["id"], "ts": body["message"]["ts"]}
+        done = {"type": "section", "block_id": "done", "text": _text("Approved by Grace")}
+        await client.chat_update(**place, text="Approved", blocks=[done])
+
+    @app.action("reject")
+    async def reject(ack: Any, body: dict[str, Any], client: AsyncWebClient) -> None:
+        await client.views_open(trigger_id=body["trigger_id"], view=MODAL)
+        await ack()
+
+    @app.view("reason")
+    async def reason(ack: Any, body: dict[str, Any], view: dict[str, Any]) -> None:
+        values = view["state"]["values"]
+        words = values["why"]["text"]["value"]
+        if len(words) < 10:
+            await ack(response_action="errors", errors={"why": "Please say more."})
+            return
+        kind = values["kind"]["choice"]["selected_option"]
+        await heard.note("reason", body["user"]["id"], words, kind["value"], view["private_metadata"])
+        await ack()
+
+    @app.event("message")
+    async def message(event: dict[str, Any]) -> None:
+        if event.get("thread_ts") and "bot_id" not in event:
+            await heard.note("reply", event["user"], event["text"])
+
+    @app.event("app_home_opened")
+    async def home(event: dict[str, Any], client: AsyncWebClient) -> None:
+        words = {"type": "section", "text": _text(f"Nothing waits for {event['user']}")}
+        await client.views_publish(user_id=event["user"], view={"type": "home", "blocks": [words]})
+
+    return app
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Everything one test needs: the stand-in, what the app heard, the open page, its console errors."""
+
+    sandbox: SlackSandbox
+    heard: Heard
+    page: Page
+    complaints: list[str]
+
+    async def act_as(self, user: str) -> None:
+        await self.page.locator(f'[data-person="{user}"]').click()
+        await expect(self.page.locator(f'[data-person="{user}"]')).to_have_attribute("aria-pressed", "true")
+
+    async def write(self, words: str, box: str = "#composer") -> None:
+        await self.page.locator(f"{box} textarea").fill(words)
+        await self.page.locator(f"{box} textarea").press("Enter")
+
+    async def card(self) -> Locator:
+        """A fresh card in the channel, asked for with the slash command."""
+        await self.write("/agent run refunds refund order 7")
+        card = self.page.locator("#messages article", has_text="Refund 1,240.00 for order 7").last
+        await expect(card).to_be_visible()
+        return card
+
+
+@pytest_asyncio.fixture
+async def browser() -> AsyncIterator[Browser]:
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    assert chromium, "no Chromium on PATH: `make e2e` installs it"
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield browser
+        await browser.close()
+
+
+@pytest_asyncio.fixture
+async def desk(browser: Browser) -> AsyncIterator[Desk]:
+    heard = Heard()
+    complaints: list[str] = []
+
+    def note(message: ConsoleMessage) -> None:
+        # A missing tour is a 404 that the browser reports by itself.
+        if message.type == "error" and "/sandbox/tour" not in message.location["url"]:
+            complaints.append(message.text)
+
+    async with SlackSandbox() as sandbox:
+        handler = AsyncSocketModeHandler(
+            small_app(sandbox, heard),
+            sandbox.app_token,
+            web_client=AsyncWebClient(token=sandbox.app_token, base_url=sandbox.api_url),
+        )
+        await handler.connect_async()
+        await sandbox.wait_for(lambda: sandbox.sockets.connections)
+        page = await browser.new_page()
+        page.set_default_timeout(10_000)
+        page.on("console", note)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        await page.goto(f"{sandbox.url}/#channel={CHANNEL}&user=U0ADA")
+        await expect(page.locator("#place")).to_have_text("# agents")
+        yield Desk(sandbox, heard, page, complaints)
+        await page.close()
+        await handler.close_async()
+    assert complaints == []
+
+
+async def test_a_slash_command_reaches_the_app_as_the_acting_person(desk: Desk) -> None:
+    """A command typed on the page, completed from the list, arrives as the person one acts as."""
+    box = desk.page.locator("#composer textarea")
+    await box.press_sequentially("/ag")
+    await expect(desk.page.get_by_role("option", name="/agent")).to_be_visible()
+    await box.press("Tab")
+    await box.press_sequentially("run refunds refund order 7")
+    await box.press("Enter")
+    assert await desk.heard.latest("command") == ("command", "U0ADA", "run refunds refund order 7")
+    card = desk.page.locator("#messages article")
+    await expect(card.get_by_role("heading")).to_have_text("Refund 1,240.00 for order 7")
+    await expect(card.locator(".mention")).to_have_text("@finance")
+
+
+async def test_content_never_becomes_markup(desk: Desk) -> None:
+    """HTML in a message is shown as the characters it is."""
+    card = await desk.card()
+    await expect(card.locator("pre")).to_have_text(HOSTILE)
+    await expect(card.locator("img, b")).to_have_count(0)
+    await expect(desk.page).to_have_title("Signoff sandbox: a local stand-in for Slack")
+
+
+async def test_a_button_with_a_confirm_dialog_is_pressed_only_after_yes(desk: Desk) -> None:
+    """ "Not yet" sends nothing; confirming sends one click, and the changed card appears by itself."""
+    card = await desk.card()
+    await desk.act_as("U0GRACE")
+    await card.get_by_role("button", name="Approve").click()
+    dialog = desk.page.get_by_role("alertdialog")
+    await expect(dialog).to_contain_text("It pays 1,240.00.")
+    await dialog.get_by_role("button", name="Not yet").click()
+    await expect(dialog).to_be_hidden()
+    await card.get_by_role("button", name="Approve").click()
+    await dialog.get_by_role("button", name="Yes, approve").click()
+    await expect(desk.page.locator("#messages article", has_text="Approved by Grace")).to_be_visible()
+    await expect(desk.page.get_by_role("button", name="Approve")).to_have_count(0)
+    assert desk.heard.of("approve") == [("approve", "U0GRACE")]
+
+
+async def test_a_modal_shows_errors_beside_fields_and_is_then_accepted(desk: Desk) -> None:
+    """An empty field and the app's own error show in the modal; a good answer arrives whole and closes it."""
+    await (await desk.card()).get_by_role("button", name="Reject").click()
+    modal = desk.page.get_by_role("dialog", name="Reject request")
+    await modal.get_by_role("button", name="Reject").click()
+    await expect(modal.locator('[data-block="why"] .error')).to_have_text(
+        "Please complete this required field."
+    )
+    await modal.get_by_label("Reason").fill("too much")
+    await modal.get_by_role("button", name="Reject").click()
+    await expect(modal.locator('[data-block="why"] .error')).to_have_text("Please say more.")
+    await expect(modal.get_by_label("Reason")).to_have_value("too much")
+    await modal.get_by_label("Reason").fill("The amount\nis wrong")
+    await modal.get_by_label("Kind").select_option("Wrong amount")
+    await modal.get_by_role("button", name="Reject").click()
+    await expect(modal).to_be_hidden()
+    heard = await desk.heard.latest("reason")
+    assert heard == ("reason", "U0ADA", "The amount\nis wrong", "amount", "kept as it is")
+
+
+async def test_escape_closes_a_modal_and_sends_nothing(desk: Desk) -> None:
+    """Leaving a modal with the keyboard closes it for Slack too."""
+    await (await desk.card()).get_by_role("button", name="Reject").click()
+    await expect(desk.page.locator("#modal")).to_be_visible()
+    await desk.page.keyboard.press("Escape")
+    await expect(desk.page.locator("#modal")).to_be_hidden()
+    assert desk.sandbox.views("U0ADA") == []
+
+
+async def test_a_reply_in_a_thread_reaches_the_app(desk: Desk) -> None:
+    """A reply written in the thread pane is stored in the thread and counted under the card."""
+    card = await desk.card()
+    await card.hover()
+    await card.get_by_role("button", name="Reply in thread").click()
+    await desk.write("is it @grace who paid?", "#reply")
+    assert await desk.heard.latest("reply") == ("reply", "U0ADA", "is it <@U0GRACE> who paid?")
+    await expect(desk.page.locator("#replies article").last).to_contain_text("is it @grace who paid?")
+    await expect(card.locator(".thread-line")).to_contain_text("1 reply")
+    await desk.write("/agent list", "#reply")
+    await expect(desk.page.locator(".toast")).to_contain_text("cannot be used in threads")
+
+
+async def test_what_slack_would_complain_about_is_shown(desk: Desk) -> None:
+    """A click that no listener answers is shown as an error, as in Slack."""
+    await (await desk.card()).get_by_role("button", name="Broken").click()
+    await expect(desk.page.locator(".toast")).to_be_visible()
+
+
+async def test_ephemeral_messages_are_shown_to_their_reader_alone(desk: Desk) -> None:
+    """A message for one person is marked as such, and gone when one acts as another."""
+    client = AsyncWebClient(token=desk.sandbox.bot_token, base_url=desk.sandbox.api_url)
+    await client.chat_postEphemeral(channel=CHANNEL, user="U0ADA", text="You may not approve this.")
+    whisper = desk.page.locator("#messages article", has_text="You may not approve this.")
+    await expect(whisper).to_contain_text("Only visible to you")
+    await desk.act_as("U0GRACE")
+    await expect(whisper).to_have_count(0)
+
+
+async def test_the_app_home_is_published_and_shown(desk: Desk) -> None:
+    """Opening the app's Home tells the app, and what it publishes appears, for each person their own."""
+    await desk.page.locator("#open-home").click()
+    await expect(desk.page.locator("#home")).to_contain_text("Nothing waits for U0ADA")
+    await desk.act_as("U0GRACE")
+    await expect(desk.page.locator("#home")).to_contain_text("Nothing waits for U0GRACE")
+
+
+async def test_the_tour_fills_the_composer_as_the_right_person(desk: Desk) -> None:
+    """A step of an offered tour acts as its person and writes its command, which one then sends oneself."""
+    steps = [{"text": "Ask for a *large* refund.", "as": "U0LINUS", "command": "/agent run refunds order 7"}]
+
+    async def offer(route: Route) -> None:
+        await route.fulfill(json={"title": "Try this", "steps": steps})
+
+    await desk.page.route("**/sandbox/tour", offer)
+    await desk.page.reload()
+    tour = desk.page.get_by_role("complementary", name="Try this")
+    await tour.get_by_role("button", name="Write it as Linus Pauling").click()
+    await expect(desk.page.locator("#composer textarea")).to_have_value("/agent run refunds order 7")
+    assert desk.heard.all == []
+    await desk.page.locator("#composer textarea").press("Enter")
+    assert await desk.heard.latest("command") == ("command", "U0LINUS", "run refunds order 7")
+
+
+async def test_the_page_fits_a_phone(desk: Desk) -> None:
+    """At phone width nothing scrolls sideways, and the side opens as a drawer."""
+    await desk.card()
+    await desk.page.set_viewport_size({"width": 360, "height": 700})
+    assert await desk.page.evaluate("document.documentElement.scrollWidth") == 360
+    await desk.page.get_by_role("button", name="Channels and people").click()
+    await desk.page.locator('[data-channel="C0REVIEW"]').click()
+    await expect(desk.page.locator("#place")).to_have_text("# refund-reviews")
+    await expect(desk.page.locator("#side")).to_be_hidden()
