@@ -1,0 +1,146 @@
+"""The use cases on what people must be told: lease an outlet, take what is due, mark it sent, postpone, give up.
+
+One drain per channel at a time; its lease fences like a run's. What is sent is drawn from the facts at that
+moment; a card that had to change again meanwhile (``wanted`` grew) stays due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from agent import jobs
+from agent.store import deliveries
+from agent.store.batch import Batch
+from agent.store.database import Database
+
+LEASE_SECONDS = 20.0
+"""Longer than one call to Slack may take (10 s)."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutletLease:
+    """The right to speak at an outlet; ``wait`` is how many seconds until the next message may go out."""
+
+    team_id: str
+    channel_id: str
+    epoch: int
+    worker: str
+    wait: float
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """One message to be sent. Lines of the same thread that wait together go out as one (``bodies``)."""
+
+    ids: tuple[UUID, ...]
+    kind: str
+    request_id: UUID | None
+    run_id: UUID | None
+    bodies: tuple[Mapping[str, Any], ...]
+    wanted: int
+    attempts: int
+    ambiguous: bool
+    thread_ts: str | None  # root to reply to, for lines
+    ts: str | None  # message to update, for cards and roots
+
+    @property
+    def id(self) -> UUID:
+        """The first delivery's id: what the message's metadata carries."""
+        return self.ids[0]
+
+
+async def lease_outlet(db: Database, team_id: str, channel_id: str, worker: str) -> OutletLease | None:
+    """Take the outlet, unless somebody else is speaking there."""
+    async with db.transaction() as connection:
+        row = await deliveries.take_outlet(connection, team_id, channel_id, worker, LEASE_SECONDS)
+    return OutletLease(team_id, channel_id, row.lease_epoch, worker, max(0.0, row.wait)) if row else None
+
+
+async def release_outlet(db: Database, lease: OutletLease) -> None:
+    """Give the outlet back, and hint the next drain for what is or becomes due meanwhile."""
+    async with db.transaction() as connection:
+        next_at = await deliveries.release_outlet(connection, lease.team_id, lease.channel_id, lease.epoch)
+        if next_at is not None:
+            batch = Batch()
+            batch.hint(jobs.drain(lease.team_id, lease.channel_id, not_before=next_at))
+            await batch.send(connection)
+
+
+async def next_due(db: Database, lease: OutletLease) -> Due | None:
+    """What should be said next: by priority, then age; a line waits until its thread has a root."""
+    async with db.connection() as connection:
+        first = await deliveries.next_pending(connection, lease.team_id, lease.channel_id)
+        if first is None:
+            return None
+        rows = await deliveries.same_thread(connection, first) if first.kind.endswith("_line") else [first]
+    return Due(
+        ids=tuple(row.id for row in rows),
+        kind=first.kind,
+        request_id=first.request_id,
+        run_id=first.run_id,
+        bodies=tuple(row.body for row in rows),
+        wanted=first.wanted,
+        attempts=first.attempts,
+        ambiguous=first.ambiguous,
+        thread_ts=first.root_ts,
+        ts=first.root_ts if first.kind in ("card", "run_root") else None,
+    )
+
+
+async def sent(db: Database, lease: OutletLease, due: Due, ts: str | None, *, pause: float) -> bool:
+    """It stands in the channel as ``ts``; the outlet rests for ``pause`` seconds. False: the lease was lost."""
+    async with db.transaction() as connection:
+        if not await deliveries.hold(
+            connection, lease.team_id, lease.channel_id, lease.epoch, pause, LEASE_SECONDS
+        ):
+            return False
+        batch = Batch()
+        if ts is not None and due.kind == "card" and due.request_id:
+            deliveries.place_card(batch, due.request_id, ts)
+        if ts is not None and due.kind == "run_root" and due.run_id:
+            deliveries.place_run(batch, due.run_id, ts)
+        deliveries.mark_sent(batch, due.ids, due.wanted, ts)
+        await batch.send(connection)
+    return True
+
+
+async def postpone(
+    db: Database,
+    lease: OutletLease,
+    due: Due,
+    seconds: float,
+    *,
+    error: str,
+    ambiguous: bool = False,
+    whole_outlet: bool = False,
+) -> bool:
+    """Not now: try again after so many seconds. ``whole_outlet``: Slack asked the channel to slow down.
+
+    ``ambiguous``: Slack may have taken it; it must be looked for before it is sent again.
+    """
+    async with db.transaction() as connection:
+        pause = seconds if whole_outlet else 0.0
+        if not await deliveries.hold(
+            connection, lease.team_id, lease.channel_id, lease.epoch, pause, LEASE_SECONDS
+        ):
+            return False
+        batch = Batch()
+        deliveries.postpone(batch, due.ids, seconds, error, ambiguous=ambiguous)
+        await batch.send(connection)
+    return True
+
+
+async def dead(db: Database, lease: OutletLease, due: Due, error: str) -> bool:
+    """It cannot be told there; kept with the reason, for people to mend."""
+    async with db.transaction() as connection:
+        if not await deliveries.hold(
+            connection, lease.team_id, lease.channel_id, lease.epoch, 0.0, LEASE_SECONDS
+        ):
+            return False
+        batch = Batch()
+        deliveries.mark_dead(batch, due.ids, error)
+        await batch.send(connection)
+    return True

@@ -1,0 +1,269 @@
+"""The use cases on an attempt to run a call: claim, report, ask anew, rescue, beat.
+
+At most once: an attempt is claimed before its effect begins, and one whose worker is gone is never silently run
+again. Nobody can promise exactly-once for an arbitrary effect; what cannot be known is called *in doubt*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Row
+
+from agent.approvals import Opened, write_request
+from agent.domain.action import Action
+from agent.domain.audit import AuditKind
+from agent.domain.errors import Conflict, NotFound
+from agent.domain.request import ExecutionStatus
+from agent.domain.run import Answer, AnswerKind, RunLease
+from agent.faults import point
+from agent.store import chain, locks, outbox
+from agent.store.batch import Batch
+from agent.store.chain import ChainHead, Entry
+from agent.store.database import Database
+from agent.store.ids import new_id
+from agent.store.outbox import Outlet, Telling
+from agent.store.writes import calls, executions, requests, runs
+from agent.store.writes.requests import NewRequest
+
+LEASE_SECONDS = 10.0
+"""How long an attempt, or a model turn, stays its worker's without a heartbeat (every 2 s)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to cause the effect once. ``action`` is what was approved, from its canonical bytes."""
+
+    execution_id: UUID
+    call_id: UUID
+    run_id: UUID
+    attempt: int
+    action: Action
+    request_id: UUID | None
+    worker: str
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt at this call."""
+        return str(self.call_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an attempt ended: ``succeeded`` with the result, ``failed`` or ``in_doubt`` with what is known."""
+
+    status: ExecutionStatus
+    text: str
+    seconds: float = 0.0
+
+
+async def claim(db: Database, call_id: UUID, *, worker: str, idempotent: bool) -> Claim | None:
+    """Take the one open attempt at a ready call, if what it would run is what was decided.
+
+    ``None``: there is nothing to run (any more). The comparison with the decision is made under the call's lock.
+    """
+    async with db.transaction() as connection:
+        await runs.resume(connection, call_id)
+        call = await locks.call(connection, call_id)
+        if call is None or call.state != "ready" or not _allowed(call):
+            return None
+        encoded = bytes(call.decided_action or call.action)
+        action = Action.from_canonical(encoded)
+        execution_id = new_id()
+        batch = Batch()
+        executions.begin(
+            batch,
+            execution_id,
+            call_id=call_id,
+            request_id=call.request_id,
+            attempt=call.attempts + 1,
+            digest=action.digest,
+            idempotent=idempotent,
+            worker=worker,
+            lease_seconds=LEASE_SECONDS,
+        )
+        calls.claim(batch, call_id)
+        head = await _head(connection, call)
+        detail = {"execution": str(execution_id), "call": str(call_id), "attempt": call.attempts + 1}
+        detail["digest"] = action.digest.hex()
+        chain.append(batch, head, Entry(AuditKind.EXECUTION_CLAIMED, f"worker:{worker}", detail))
+        outbox.tell(batch, _card_of(call))
+        await batch.send(connection)
+    point("after_claim")
+    return Claim(execution_id, call_id, call.run_id, call.attempts + 1, action, call.request_id, worker)
+
+
+def _allowed(call: Row[Any]) -> bool:
+    """A call that people were asked about runs only as decided: approved, not void, byte for byte."""
+    if call.ask_no == 0:
+        return call.request_id is None and call.action is not None
+    if call.outcome != "approved" or call.voided_at is not None or call.decided_action is None:
+        return False
+    return bool(Action.from_canonical(bytes(call.decided_action)).digest == bytes(call.decided_digest))
+
+
+async def report(db: Database, claimed: Claim, outcome: Outcome) -> bool:
+    """Write how the attempt ended, and let its run hear of it.
+
+    False: the outcome had been written already (the lease was over, a person settled it). This result is then
+    recorded beside it and overwrites nothing.
+    """
+    point("after_effect")
+    async with db.transaction() as connection:
+        run = await runs.lock(connection, claimed.run_id)
+        attempt = await locks.execution(connection, claimed.execution_id)
+        if run is None or attempt is None:
+            raise NotFound(f"no execution {claimed.execution_id}")
+        batch = Batch()
+        head = await _head(connection, attempt, run.id)
+        on_time = bool(attempt.status == "claimed" and attempt.worker == claimed.worker)
+        if on_time:
+            _finish(batch, run, attempt, outcome, head)
+        else:
+            executions.record_late(batch, claimed.execution_id, f"{outcome.status.value}: {outcome.text}")
+            detail = {"execution": str(claimed.execution_id), "status": outcome.status.value}
+            entry = Entry(AuditKind.EXECUTION_LATE_RESULT, f"worker:{claimed.worker}", detail)
+            chain.append(batch, head, entry)
+            outbox.tell(batch, _line(attempt, "late_result", text=outcome.status.value))
+        await batch.send(connection)
+    point("after_result")
+    return on_time
+
+
+_KINDS = {
+    ExecutionStatus.SUCCEEDED: AuditKind.EXECUTION_SUCCEEDED,
+    ExecutionStatus.FAILED: AuditKind.EXECUTION_FAILED,
+    ExecutionStatus.IN_DOUBT: AuditKind.EXECUTION_IN_DOUBT,
+}
+
+
+def _finish(batch: Batch, run: runs.LockedRun, attempt: Row[Any], outcome: Outcome, head: ChainHead) -> None:
+    executions.finish(batch, attempt.id, outcome.status, outcome.text)
+    detail = {"execution": str(attempt.id), "attempt": attempt.attempt}
+    chain.append(batch, head, Entry(_KINDS[outcome.status], f"worker:{attempt.worker}", detail))
+    if outcome.status is ExecutionStatus.IN_DOUBT:
+        calls.doubt(batch, attempt.call_id)
+        _tell_doubt(batch, run, attempt)
+    else:
+        kind = AnswerKind.RESULT if outcome.status is ExecutionStatus.SUCCEEDED else AnswerKind.ERROR
+        runs.answer(batch, run, _ended(attempt), Answer(kind, outcome.text))
+    facts: dict[str, Any] = {"seconds": outcome.seconds}
+    if outcome.status is not ExecutionStatus.SUCCEEDED:
+        facts["text"] = outcome.text[:500]
+    outbox.tell(batch, [*_card_of(attempt), *_line(attempt, outcome.status.value, **facts)])
+
+
+def _tell_doubt(batch: Batch, run: runs.LockedRun, attempt: Row[Any]) -> None:
+    if attempt.request_id is None and run.outlet:
+        facts = {"text": attempt.tool, "execution": str(attempt.id), "call": str(attempt.call_id)}
+        outbox.tell(batch, [outbox.run_line(run.outlet, run.id, "in_doubt", **facts)])
+
+
+async def ask_anew(db: Database, call_id: UUID, new: NewRequest) -> Opened:
+    """What people were shown has changed since they approved: void the approval and ask with the difference.
+
+    Raises ``NotFound``, and ``Conflict`` when the call is not waiting to run any more.
+    """
+    async with db.transaction() as connection:
+        run_id = await locks.run_of_call(connection, call_id)
+        run = await runs.lock(connection, run_id) if run_id else None
+        call = await locks.call(connection, call_id)
+        if run is None or call is None:
+            raise NotFound(f"no tool call {call_id}")
+        if call.state != "ready" or call.request_id is None:
+            raise Conflict("the call is not waiting to run")
+        batch = Batch()
+        request_id = new_id()
+        requests.void(batch, call.request_id)
+        old = await _head(connection, call)
+        detail = {"because": "what was shown has changed", "anew": str(request_id)}
+        chain.append(batch, old, Entry(AuditKind.REQUEST_REOPENED, chain.SYSTEM, detail))
+        calls.ask(batch, new, blocking=call.blocking)
+        if call.blocking:
+            runs.park(batch, run.id)
+        subject = chain.request_subject(request_id)
+        write_request(batch, request_id, new, call.ask_no + 1, chain.fresh(subject, old.at))
+        outbox.tell(batch, [*_card_of(call), *_line(call, "voided")])
+        await batch.send(connection)
+    return Opened(request_id, created=True)
+
+
+async def rescue(db: Database, *, batch_size: int = 200) -> int:
+    """Attempts whose worker is gone: in doubt, or ready for another attempt if the tool is idempotent."""
+    async with db.connection() as connection:
+        lost = await locks.lost_executions(connection, batch_size)
+    rescued = 0
+    for execution_id in lost:
+        rescued += await _rescue_one(db, execution_id)
+    return rescued
+
+
+async def _rescue_one(db: Database, execution_id: UUID) -> bool:
+    async with db.transaction() as connection:
+        run_id = await locks.run_of_execution(connection, execution_id)
+        run = await runs.lock(connection, run_id) if run_id else None
+        attempt = await locks.execution(connection, execution_id)
+        if run is None or attempt is None or attempt.status != "claimed" or not attempt.lease_over:
+            return False
+        batch = Batch()
+        head = await _head(connection, attempt, run.id)
+        words = f"the worker {attempt.worker} disappeared during attempt {attempt.attempt}"
+        if attempt.idempotent:
+            executions.finish(batch, execution_id, ExecutionStatus.FAILED, words)
+            calls.make_ready_again(batch, attempt.call_id)
+            detail = {"execution": str(execution_id), "lost": True, "retried": True}
+            chain.append(batch, head, Entry(AuditKind.EXECUTION_FAILED, chain.SYSTEM, detail))
+            outbox.tell(batch, _card_of(attempt))
+        else:
+            _finish(batch, run, attempt, Outcome(ExecutionStatus.IN_DOUBT, words), head)
+        await batch.send(connection)
+    return True
+
+
+async def beat(
+    db: Database, worker: str, execution_ids: Collection[UUID], run_leases: Collection[RunLease]
+) -> None:
+    """Extend what this worker holds; what was taken from it stays taken."""
+    if not execution_ids and not run_leases:
+        return
+    async with db.transaction() as connection:
+        batch = Batch()
+        if run_leases:
+            runs.beat(batch, run_leases, LEASE_SECONDS)
+        if execution_ids:
+            executions.beat(batch, execution_ids, worker, LEASE_SECONDS)
+        await batch.send(connection)
+
+
+def _ended(attempt: Row[Any]) -> runs.EndedCall:
+    return runs.EndedCall(
+        id=attempt.call_id,
+        tool=attempt.tool,
+        raw_arguments=attempt.raw_arguments,
+        blocking=attempt.blocking,
+        request_id=attempt.request_id,
+        on_reject=None,
+    )
+
+
+async def _head(connection: Any, row: Row[Any], run_id: UUID | None = None) -> ChainHead:
+    """The chain that tells of this call: its request's, or its run's when nobody was asked."""
+    subject = (
+        chain.request_subject(row.request_id) if row.request_id else chain.run_subject(run_id or row.run_id)
+    )
+    return (await chain.lock_heads(connection, [subject]))[subject]
+
+
+def _card_of(row: Row[Any]) -> list[Telling]:
+    if not row.request_id:
+        return []
+    return [outbox.card(Outlet(row.team_id, row.channel_id), row.request_id)]
+
+
+def _line(row: Row[Any], line: str, **facts: Any) -> list[Telling]:
+    if not row.request_id:
+        return []
+    return [outbox.request_line(Outlet(row.team_id, row.channel_id), row.request_id, line, **facts)]

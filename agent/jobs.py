@@ -1,0 +1,73 @@
+"""The jobs by name. A job is a hint ("look at this now"), deferred inside the transaction of the fact that causes it.
+
+Handlers register themselves where the process is put together; whoever causes a job needs only its name here.
+No locks are used: a job's lock neither excludes a second run after a missed heartbeat nor heals itself, so the
+rows that a hint points to say themselves whether there is anything to do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from procrastinate import App, PsycopgConnector
+from procrastinate.jobs import Job
+from psycopg import AsyncConnection
+
+RUNS: Final = "runs"
+CALLS: Final = "calls"
+DELIVERIES: Final = "deliveries"
+QUEUES: Final = (RUNS, CALLS, DELIVERIES)
+
+ADVANCE_RUN: Final = "advance_run"
+EXECUTE_CALL: Final = "execute_call"
+DRAIN: Final = "drain"
+
+# Only builds and sends the statement, over the caller's own connection; its pool is never opened.
+_DEFERRER = App(connector=PsycopgConnector())
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """One job to defer: its name, its queue, the key of what to look at, and optionally not before when."""
+
+    task: str
+    queue: str
+    args: tuple[tuple[str, str], ...]
+    not_before: datetime | None = None
+
+
+def advance_run(run_id: UUID, not_before: datetime | None = None) -> Hint:
+    """Make the run's next model turn, if it has anything to hear."""
+    return Hint(ADVANCE_RUN, RUNS, (("run_id", str(run_id)),), not_before)
+
+
+def execute_call(call_id: UUID) -> Hint:
+    """Do whatever the call's state asks for next."""
+    return Hint(EXECUTE_CALL, CALLS, (("call_id", str(call_id)),))
+
+
+def drain(team_id: str, channel_id: str, not_before: datetime | None = None) -> Hint:
+    """Tell a channel what it has not been told yet."""
+    return Hint(DRAIN, DELIVERIES, (("team_id", team_id), ("channel_id", channel_id)), not_before)
+
+
+async def defer(connection: AsyncConnection[object], hints: list[Hint]) -> None:
+    """Defer these inside the connection's transaction, in one round trip, each once."""
+    if hints:
+        await _DEFERRER.job_manager.batch_defer_jobs_async(
+            [_job(hint) for hint in dict.fromkeys(hints)], connection=connection
+        )
+
+
+def _job(hint: Hint) -> Job:
+    return Job(
+        queue=hint.queue,
+        task_name=hint.task,
+        task_kwargs=dict(hint.args),
+        lock=None,
+        queueing_lock=None,
+        scheduled_at=hint.not_before,
+    )

@@ -1,0 +1,123 @@
+"""Writing the record: events are linked into their subject's chain inside the transaction of the fact they tell.
+
+Lock order puts the chain's head last; whoever appends has locked the subject itself before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.domain.audit import AuditKind, genesis, link
+from agent.domain.people import Person
+from agent.store.batch import Batch
+
+SYSTEM = "signoff"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One event to be recorded: what, by whom, and ids and digests (never arguments)."""
+
+    kind: AuditKind
+    actor: str
+    detail: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ChainHead:
+    """Where a subject's chain ends now, read under its lock; ``at`` is the database's clock."""
+
+    subject: str
+    seq: int
+    hash: bytes
+    at: datetime
+
+
+def actor(person: Person | None) -> str:
+    """How the record names who did it."""
+    return f"slack:{person}" if person else SYSTEM
+
+
+def fresh(subject: str, at: datetime) -> ChainHead:
+    """The head of a chain that has no event yet."""
+    return ChainHead(subject, 0, genesis(subject), at)
+
+
+def request_subject(request_id: UUID) -> str:
+    return f"request:{request_id}"
+
+
+def run_subject(run_id: UUID) -> str:
+    return f"run:{run_id}"
+
+
+_LOCK_HEADS = text(
+    "SELECT subject, seq, hash, clock_timestamp() AS at FROM audit_head"
+    " WHERE subject = ANY(:subjects) ORDER BY subject FOR UPDATE"
+)
+
+
+async def lock_heads(connection: AsyncConnection, subjects: Sequence[str]) -> dict[str, ChainHead]:
+    """Lock and read these heads; a subject without any event starts at its genesis."""
+    result = await connection.execute(_LOCK_HEADS, {"subjects": list(subjects)})
+    rows = result.all()
+    heads = {row.subject: ChainHead(row.subject, row.seq, row.hash, row.at) for row in rows}
+    missing = [subject for subject in subjects if subject not in heads]
+    if missing:
+        at = rows[0].at if rows else await _now(connection)
+        heads |= {subject: fresh(subject, at) for subject in missing}
+    return heads
+
+
+async def _now(connection: AsyncConnection) -> datetime:
+    moment: datetime = (await connection.execute(text("SELECT clock_timestamp()"))).scalar_one()
+    return moment
+
+
+def append(batch: Batch, head: ChainHead, *entries: Entry) -> ChainHead:
+    """Link the entries behind the head. Returns the new head, for more entries in the same transaction."""
+    return append_all(batch, [(head, entry) for entry in entries])[head.subject] if entries else head
+
+
+def append_all(batch: Batch, pairs: Sequence[tuple[ChainHead, Entry]]) -> dict[str, ChainHead]:
+    """Link each entry behind its subject's head, in the order given, in two statements for all."""
+    heads: dict[str, ChainHead] = {}
+    rows: list[tuple[Any, ...]] = []
+    for first, entry in pairs:
+        head = heads.get(first.subject, first)
+        seq, detail = head.seq + 1, dict(entry.detail)
+        kind = entry.kind.value
+        digest = link(head.hash, head.subject, seq, head.at, entry.actor, kind, detail)
+        rows.append((head.subject, seq, head.at, entry.actor, kind, Jsonb(detail), head.hash, digest))
+        heads[head.subject] = ChainHead(head.subject, seq, digest, head.at)
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    names = ("subjects", "seqs", "ats", "actors", "events", "details", "previous", "hashes")
+    batch.add(_INSERT_EVENTS, **dict(zip(names, columns, strict=True)))
+    batch.add(
+        _MOVE_HEADS,
+        subjects=[head.subject for head in heads.values()],
+        seqs=[head.seq for head in heads.values()],
+        hashes=[head.hash for head in heads.values()],
+    )
+    return heads
+
+
+_INSERT_EVENTS = """
+INSERT INTO audit_event (subject, seq, at, actor, event, detail, previous, hash)
+SELECT * FROM unnest(%(subjects)s::text[], %(seqs)s::int[], %(ats)s::timestamptz[], %(actors)s::text[],
+                     %(events)s::text[], %(details)s::jsonb[], %(previous)s::bytea[], %(hashes)s::bytea[])
+"""
+# A chain that does not exist yet is born here; of two at once the second one fails on the event's key.
+_MOVE_HEADS = """
+INSERT INTO audit_head (subject, seq, hash)
+SELECT * FROM unnest(%(subjects)s::text[], %(seqs)s::int[], %(hashes)s::bytea[])
+ON CONFLICT (subject) DO UPDATE SET seq = excluded.seq, hash = excluded.hash
+"""

@@ -1,0 +1,145 @@
+"""Statements on outlets and deliveries, for the drain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Row, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.store.batch import Batch
+
+LINES_AT_ONCE = 10
+"""Thread lines that go out as one message when they wait together."""
+
+
+async def take_outlet(
+    connection: AsyncConnection, team_id: str, channel_id: str, worker: str, seconds: float
+) -> Row[Any] | None:
+    """Lease the outlet if it is free; the epoch counts up."""
+    parameters = {"team": team_id, "channel": channel_id, "worker": worker, "seconds": seconds}
+    return (await connection.execute(_TAKE, parameters)).one_or_none()
+
+
+async def release_outlet(
+    connection: AsyncConnection, team_id: str, channel_id: str, epoch: int
+) -> datetime | None:
+    """Give the lease back. Returns when the next pending delivery is due, if there is one."""
+    key = {"team": team_id, "channel": channel_id, "epoch": epoch}
+    if (await connection.execute(_RELEASE, key)).rowcount == 0:
+        return None
+    next_at: datetime | None = (await connection.execute(_NEXT_AT, key)).scalar_one_or_none()
+    return next_at
+
+
+async def hold(
+    connection: AsyncConnection, team_id: str, channel_id: str, epoch: int, pause: float, seconds: float
+) -> bool:
+    """Extend the lease and set the pause after a message; False when another drain has taken over."""
+    key = {"team": team_id, "channel": channel_id, "epoch": epoch, "pause": pause, "seconds": seconds}
+    return bool((await connection.execute(_HOLD, key)).rowcount)
+
+
+async def next_pending(connection: AsyncConnection, team_id: str, channel_id: str) -> Row[Any] | None:
+    """The delivery to be sent next, with the ``ts`` of its card or thread."""
+    return (await connection.execute(_NEXT, {"team": team_id, "channel": channel_id})).one_or_none()
+
+
+async def same_thread(connection: AsyncConnection, first: Row[Any]) -> Sequence[Row[Any]]:
+    """The lines that may go out together with the first: same thread, as certain or uncertain as it."""
+    parameters = {
+        "first": first.id,
+        "kind": first.kind,
+        "request": first.request_id,
+        "run": first.run_id,
+        "ambiguous": first.ambiguous,
+        "limit": LINES_AT_ONCE,
+    }
+    return (await connection.execute(_SAME_THREAD, parameters)).all()
+
+
+def place_card(batch: Batch, request_id: UUID, ts: str) -> None:
+    """The request's card is this message."""
+    batch.add(_PLACE_CARD, id=request_id, ts=ts)
+
+
+def place_run(batch: Batch, run_id: UUID, ts: str) -> None:
+    """The run's thread hangs below this message."""
+    batch.add(_PLACE_RUN, id=run_id, ts=ts)
+
+
+def mark_sent(batch: Batch, ids: Sequence[UUID], wanted: int, ts: str | None) -> None:
+    """Sent, as far as it was wanted when it was drawn."""
+    batch.add(_SENT, ids=list(ids), wanted=wanted, ts=ts)
+
+
+def postpone(batch: Batch, ids: Sequence[UUID], seconds: float, error: str, *, ambiguous: bool) -> None:
+    """Not before then."""
+    batch.add(_POSTPONE, ids=list(ids), seconds=seconds, error=error, ambiguous=ambiguous)
+
+
+def mark_dead(batch: Batch, ids: Sequence[UUID], error: str) -> None:
+    """Given up, with the reason."""
+    batch.add(_DEAD, ids=list(ids), error=error)
+
+
+_TAKE = text("""
+INSERT INTO outlet AS o (team_id, channel_id, lease_epoch, lease_until, lease_worker)
+VALUES (:team, :channel, 1, clock_timestamp() + make_interval(secs => :seconds), :worker)
+ON CONFLICT (team_id, channel_id) DO UPDATE
+SET lease_epoch = o.lease_epoch + 1, lease_until = excluded.lease_until, lease_worker = excluded.lease_worker
+WHERE o.lease_until IS NULL OR o.lease_until <= clock_timestamp()
+RETURNING lease_epoch, extract(epoch FROM next_at - clock_timestamp())::float AS wait
+""")
+_RELEASE = text("""
+UPDATE outlet SET lease_until = NULL, lease_worker = NULL
+WHERE team_id = :team AND channel_id = :channel AND lease_epoch = :epoch
+""")
+_NEXT_AT = text("""
+SELECT greatest(min(not_before), clock_timestamp()) FROM delivery
+WHERE team_id = :team AND channel_id = :channel AND state = 'pending' HAVING count(*) > 0
+""")
+_HOLD = text("""
+UPDATE outlet SET lease_until = clock_timestamp() + make_interval(secs => :seconds),
+                  next_at = greatest(next_at, clock_timestamp() + make_interval(secs => :pause))
+WHERE team_id = :team AND channel_id = :channel AND lease_epoch = :epoch
+""")
+# A line waits for its root, and for every earlier line of its own thread.
+_NEXT = text("""
+SELECT d.id, d.kind::text AS kind, d.request_id, d.run_id, d.body, d.wanted, d.attempts, d.ambiguous,
+       coalesce(p.ts, a.thread_ts) AS root_ts
+FROM delivery AS d
+LEFT JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel'
+LEFT JOIN agent_run AS a ON a.id = d.run_id
+WHERE d.team_id = :team AND d.channel_id = :channel AND d.state = 'pending' AND d.not_before <= clock_timestamp()
+  AND (d.kind IN ('card', 'run_root', 'direct')
+       OR (coalesce(p.ts, a.thread_ts) IS NOT NULL
+           AND NOT EXISTS (SELECT 1 FROM delivery AS e
+                           WHERE e.state = 'pending' AND e.kind = d.kind AND e.id < d.id
+                             AND (e.request_id = d.request_id OR e.run_id = d.run_id))))
+ORDER BY d.priority, d.id LIMIT 1
+""")
+_SAME_THREAD = text("""
+SELECT id, body FROM delivery
+WHERE state = 'pending' AND kind = CAST(:kind AS delivery_kind) AND id >= :first AND ambiguous = :ambiguous
+  AND (request_id = CAST(:request AS uuid) OR run_id = CAST(:run AS uuid))
+ORDER BY id LIMIT :limit
+""")
+_PLACE_CARD = """
+UPDATE card_place SET ts = %(ts)s WHERE request_id = %(id)s AND surface = 'channel' AND ts IS NULL
+"""
+_PLACE_RUN = "UPDATE agent_run SET thread_ts = %(ts)s WHERE id = %(id)s AND thread_ts IS NULL"
+_SENT = """
+UPDATE delivery SET state = CASE WHEN wanted > %(wanted)s THEN state ELSE 'sent'::delivery_state END,
+       ts = %(ts)s, sent_at = clock_timestamp(), attempts = 0, ambiguous = false, error = NULL
+WHERE id = ANY(%(ids)s) AND state = 'pending'
+"""
+_POSTPONE = """
+UPDATE delivery SET not_before = clock_timestamp() + make_interval(secs => %(seconds)s), attempts = attempts + 1,
+       error = %(error)s, ambiguous = ambiguous OR %(ambiguous)s
+WHERE id = ANY(%(ids)s) AND state = 'pending'
+"""
+_DEAD = "UPDATE delivery SET state = 'dead', error = %(error)s WHERE id = ANY(%(ids)s) AND state = 'pending'"

@@ -1,0 +1,18 @@
+"""Ids are uuid7 (RFC 9562) made here, so that they sort by creation and are known before the row is written."""
+
+from __future__ import annotations
+
+import secrets
+from uuid import UUID
+
+from uuid_utils.compat import uuid7
+
+
+def new_id() -> UUID:
+    """A fresh uuid7."""
+    return uuid7()
+
+
+def new_nonce() -> str:
+    """128 random bits as 22 URL-safe characters: names a place where a card stands; cannot be guessed."""
+    return secrets.token_urlsafe(16)

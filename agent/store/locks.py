@@ -1,0 +1,179 @@
+"""What use cases lock and read before they decide, in the lock order: run, request, tool call, execution, audit head.
+
+A statement that judges time or counts votes starts after the lock was taken: PostgreSQL evaluates a locking
+statement's own expressions before it waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Row, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+
+async def clock(connection: AsyncConnection) -> datetime:
+    """The database's clock: the only one that judges deadlines."""
+    now: datetime = (await connection.execute(text("SELECT clock_timestamp()"))).scalar_one()
+    return now
+
+
+async def new_call(connection: AsyncConnection, call_id: UUID) -> Row[Any] | None:
+    """A call to be judged, locked behind its run."""
+    await connection.execute(_TAKE_RUN_OF_CALL, {"call": call_id})
+    return (await connection.execute(_NEW_CALL, {"call": call_id})).one_or_none()
+
+
+async def request(connection: AsyncConnection, request_id: UUID, nonce: str | None = None) -> Row[Any] | None:
+    """A request with its current revision, the policy it was opened under, and the place named by the nonce."""
+    return (await connection.execute(_REQUEST, {"id": request_id, "nonce": nonce})).one_or_none()
+
+
+async def ballot_state(connection: AsyncConnection, request_id: UUID, subject: str) -> Row[Any]:
+    """The live votes, the decision and the audit head of a locked request, with the time after the lock."""
+    return (await connection.execute(_BALLOT_STATE, {"id": request_id, "subject": subject})).one()
+
+
+async def due(connection: AsyncConnection, limit: int) -> Sequence[Row[Any]]:
+    """Overdue waiting requests that nobody else holds."""
+    return (await connection.execute(_DUE, {"limit": limit})).all()
+
+
+async def open_requests(connection: AsyncConnection, runs: Sequence[UUID]) -> Sequence[Row[Any]]:
+    """The waiting requests of these runs."""
+    return (await connection.execute(_OPEN_OF_RUNS, {"runs": list(runs)})).all()
+
+
+async def request_of_call(connection: AsyncConnection, call_id: UUID) -> Row[Any] | None:
+    """The request that stands for the call now, with its first digest."""
+    return (await connection.execute(_REQUEST_OF_CALL, {"call": call_id})).one_or_none()
+
+
+async def request_of_client(connection: AsyncConnection, principal: str, client_id: str) -> Row[Any] | None:
+    """The request of that name, once nobody else is opening it; a second opener waits here for the first."""
+    key = {"principal": principal, "client": client_id}
+    await connection.execute(_TAKE_CLIENT_ID, key)
+    return (await connection.execute(_REQUEST_OF_CLIENT, key)).one_or_none()
+
+
+async def expired_call(connection: AsyncConnection, request_id: UUID) -> Row[Any] | None:
+    """A run's request with its call, to be asked again."""
+    return (await connection.execute(_CALL_OF_REQUEST, {"id": request_id})).one_or_none()
+
+
+async def run_of_execution(connection: AsyncConnection, execution_id: UUID) -> UUID | None:
+    """Which run an execution belongs to."""
+    found: UUID | None = (
+        await connection.execute(_RUN_OF_EXECUTION, {"id": execution_id})
+    ).scalar_one_or_none()
+    return found
+
+
+async def run_of_call(connection: AsyncConnection, call_id: UUID) -> UUID | None:
+    """Which run a call belongs to."""
+    found: UUID | None = (await connection.execute(_RUN_OF_CALL, {"id": call_id})).scalar_one_or_none()
+    return found
+
+
+async def execution(connection: AsyncConnection, execution_id: UUID) -> Row[Any] | None:
+    """An execution and its call, locked, with the request that allowed it."""
+    return (await connection.execute(_EXECUTION, {"id": execution_id})).one_or_none()
+
+
+async def call(connection: AsyncConnection, call_id: UUID) -> Row[Any] | None:
+    """A call, locked, with the request that stands for it and its decision."""
+    await connection.execute(_TAKE_CALL, {"id": call_id})
+    return (await connection.execute(_CALL, {"id": call_id})).one_or_none()
+
+
+async def lost_executions(connection: AsyncConnection, limit: int) -> Sequence[UUID]:
+    """Attempts whose worker has not been heard of for longer than its lease."""
+    return list((await connection.execute(_LOST, {"limit": limit})).scalars())
+
+
+_TAKE_RUN_OF_CALL = text("""
+SELECT 1 FROM agent_run WHERE id = (SELECT run_id FROM tool_call WHERE id = :call) FOR UPDATE
+""")
+_NEW_CALL = text("""
+SELECT c.state::text AS state, c.run_id, c.blocking, c.ask_no, r.awaiting_calls, r.team_id, r.channel_id
+FROM tool_call AS c JOIN agent_run AS r ON r.id = c.run_id WHERE c.id = :call FOR UPDATE OF c
+""")
+_REQUEST = text("""
+SELECT r.id, r.call_id, r.status::text AS status, r.revision, r.team_id, r.channel_id, r.approvals_required,
+       r.expires_at, r.decided_at, r.requester_team_id, r.requester_user_id,
+       r.policy -> 'approvers' AS approvers, (r.policy ->> 'prevent_self_review')::boolean AS prevent_self_review,
+       v.digest, p.nonce, p.surface::text AS surface, p.channel_id AS place_channel, p.ts AS place_ts
+FROM approval_request AS r
+JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
+LEFT JOIN card_place AS p ON p.nonce = :nonce AND p.request_id = r.id
+WHERE r.id = :id FOR UPDATE OF r
+""")
+_BALLOT_STATE = text("""
+SELECT clock_timestamp() AS now, h.seq, h.hash,
+       (SELECT user_id FROM decision WHERE request_id = :id) AS decided_by,
+       (SELECT coalesce(json_agg(json_build_array(team_id, user_id, verdict, id, revision)), '[]'::json)
+        FROM vote WHERE request_id = :id AND superseded_by IS NULL) AS votes
+FROM audit_head AS h WHERE h.subject = :subject FOR UPDATE OF h
+""")
+_DUE = text("""
+SELECT r.id, r.call_id, r.team_id, r.channel_id, r.revision, v.digest
+FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
+WHERE r.status = 'waiting' AND r.expires_at <= clock_timestamp()
+ORDER BY r.expires_at LIMIT :limit FOR UPDATE OF r SKIP LOCKED
+""")
+_OPEN_OF_RUNS = text("""
+SELECT r.id, r.call_id, r.team_id, r.channel_id, r.revision, v.digest
+FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
+WHERE r.run_id = ANY(:runs) AND r.status = 'waiting' ORDER BY r.id FOR UPDATE OF r
+""")
+_REQUEST_OF_CALL = text("""
+SELECT r.id, v.digest FROM approval_request AS r
+JOIN request_revision AS v ON v.request_id = r.id AND v.n = 1
+JOIN tool_call AS c ON c.id = r.call_id AND c.ask_no = r.ask_no WHERE c.id = :call
+""")
+_TAKE_CLIENT_ID = text("SELECT pg_advisory_xact_lock(hashtextextended(:principal || chr(10) || :client, 0))")
+_REQUEST_OF_CLIENT = text(
+    "SELECT id, content_digest FROM approval_request WHERE principal = :principal AND client_id = :client"
+)
+_CALL_OF_REQUEST = text("""
+SELECT r.status::text AS status, r.call_id, c.run_id, r.team_id, r.channel_id,
+       r.requester_team_id, r.requester_user_id
+FROM approval_request AS r JOIN tool_call AS c ON c.id = r.call_id WHERE r.id = :id
+""")
+_RUN_OF_EXECUTION = text("""
+SELECT c.run_id FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id WHERE e.id = :id
+""")
+_RUN_OF_CALL = text("SELECT run_id FROM tool_call WHERE id = :id")
+_EXECUTION = text("""
+SELECT e.id, e.status::text AS status, e.attempt, e.lease_epoch, e.idempotent, e.lease_until, e.worker,
+       e.lease_until <= clock_timestamp() AS lease_over,
+       c.id AS call_id, c.state::text AS call_state, c.tool, c.raw_arguments, c.blocking,
+       r.id AS request_id, r.team_id, r.channel_id, r.policy -> 'approvers' AS approvers,
+       (r.policy ->> 'prevent_self_review')::boolean AS prevent_self_review,
+       coalesce(r.requester_team_id, a.requester_team_id) AS requester_team_id,
+       coalesce(r.requester_user_id, a.requester_user_id) AS requester_user_id,
+       EXISTS (SELECT 1 FROM settlement WHERE execution_id = e.id) AS settled
+FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id JOIN agent_run AS a ON a.id = c.run_id
+LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
+WHERE e.id = :id FOR UPDATE OF c, e
+""")
+_TAKE_CALL = text("SELECT 1 FROM tool_call WHERE id = :id FOR UPDATE")
+_CALL = text("""
+SELECT c.id, c.run_id, c.state::text AS state, c.blocking, c.tool, c.raw_arguments, c.ask_no,
+       c.answer_kind::text AS answer_kind, c.answer, c.action, c.digest,
+       r.id AS request_id, r.team_id, r.channel_id, r.voided_at, r.policy ->> 'on_reject' AS on_reject,
+       d.outcome::text AS outcome, d.digest AS decided_digest, d.user_id AS decided_by, v.action AS decided_action,
+       (SELECT coalesce(max(attempt), 0) FROM execution WHERE call_id = c.id) AS attempts
+FROM tool_call AS c
+LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
+LEFT JOIN decision AS d ON d.request_id = r.id
+LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = d.revision
+WHERE c.id = :id
+""")
+_LOST = text("""
+SELECT id FROM execution WHERE status = 'claimed' AND lease_until <= clock_timestamp()
+ORDER BY lease_until LIMIT :limit
+""")

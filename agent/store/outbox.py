@@ -1,0 +1,96 @@
+"""Writing down what people must be told, inside the transaction of the fact; ``slackbot.delivery`` sends it.
+
+Priorities: a card that changed after its decision, then new cards and run threads, then lines in threads.
+Pending rows about the same card are one row (``coalesce_key``): it is drawn from the facts when it is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from agent import jobs
+from agent.domain.people import Person
+from agent.store.batch import Batch
+from agent.store.ids import new_id
+
+URGENT, CARD, LINE = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Outlet:
+    """A channel of a team; everything told there goes through one drain at a time."""
+
+    team_id: str
+    channel_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """One thing to be told at an outlet, about a request or a run."""
+
+    kind: str  # run_root | run_line | card | thread_line | direct
+    outlet: Outlet
+    body: Mapping[str, Any]
+    request_id: UUID | None = None
+    run_id: UUID | None = None
+    priority: int = LINE
+    coalesce_key: str | None = None
+
+
+def card(outlet: Outlet, request_id: UUID, *, new: bool = False) -> Telling:
+    """The request's card should show the present state."""
+    priority = CARD if new else URGENT
+    return Telling(
+        "card", outlet, {}, request_id=request_id, priority=priority, coalesce_key=f"card:{request_id}"
+    )
+
+
+def request_line(
+    outlet: Outlet, request_id: UUID, line: str, by: Person | None = None, **facts: Any
+) -> Telling:
+    """A line in the request's thread, its history."""
+    who = {"team": by.team_id, "user": by.user_id} if by else {"team": None, "user": None}
+    return Telling("thread_line", outlet, {"line": line, **who, **facts}, request_id=request_id)
+
+
+def run_root(outlet: Outlet, run_id: UUID) -> Telling:
+    """The run's first message, whose thread is the conversation."""
+    return Telling("run_root", outlet, {}, run_id=run_id, priority=CARD, coalesce_key=f"run:{run_id}")
+
+
+def run_line(outlet: Outlet, run_id: UUID, line: str, **facts: Any) -> Telling:
+    """A line in the run's thread."""
+    return Telling("run_line", outlet, {"line": line, **facts}, run_id=run_id)
+
+
+def tell(batch: Batch, tellings: Sequence[Telling]) -> None:
+    """Write these down and hint the drains concerned."""
+    if not tellings:
+        return
+    for telling in tellings:
+        batch.add(
+            _INSERT,
+            id=new_id(),
+            kind=telling.kind,
+            priority=telling.priority,
+            team=telling.outlet.team_id,
+            channel=telling.outlet.channel_id,
+            request=telling.request_id,
+            run=telling.run_id,
+            body=Jsonb(dict(telling.body)),
+            key=telling.coalesce_key,
+        )
+    batch.hint(*(jobs.drain(t.outlet.team_id, t.outlet.channel_id) for t in tellings))
+
+
+_INSERT = """
+INSERT INTO delivery (id, kind, priority, team_id, channel_id, request_id, run_id, body, coalesce_key)
+VALUES (%(id)s, %(kind)s, %(priority)s, %(team)s, %(channel)s, %(request)s, %(run)s, %(body)s, %(key)s)
+ON CONFLICT (coalesce_key) WHERE state = 'pending' AND coalesce_key IS NOT NULL
+DO UPDATE SET wanted = delivery.wanted + 1, priority = least(delivery.priority, excluded.priority)
+"""

@@ -1,0 +1,257 @@
+"""Requests as values: what a card, a list or a ballot needs, one query each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Row, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.domain.action import Action, parse_canonical
+from agent.domain.people import Person
+from agent.domain.policy import Risk
+from agent.domain.request import (
+    DecisionView,
+    ExecutionStatus,
+    ExecutionView,
+    RequestLine,
+    RequestStatus,
+    RequestView,
+    Verdict,
+    VoteView,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BallotPaper:
+    """What must be known before somebody's word on a request can be judged."""
+
+    request_id: UUID
+    revision: int
+    approvers: tuple[str, ...]
+    team_id: str
+    channel_id: str
+    requester: Person | None
+    voters: tuple[Person, ...]
+
+
+async def ballot_paper(connection: AsyncConnection, request_id: UUID) -> BallotPaper | None:
+    """Who may decide this request and whose votes are live; ``None`` if there is no such request."""
+    row = (await connection.execute(_BALLOT_PAPER, {"id": request_id})).one_or_none()
+    if row is None:
+        return None
+    return BallotPaper(
+        request_id=row.id,
+        revision=row.revision,
+        approvers=tuple(row.approvers),
+        team_id=row.team_id,
+        channel_id=row.channel_id,
+        requester=person(row.requester_team_id, row.requester_user_id),
+        voters=tuple(Person(team, user) for team, user in row.voters),
+    )
+
+
+async def request_view(connection: AsyncConnection, request_id: UUID) -> RequestView | None:
+    """Everything that may be shown of a request, with the place of its channel card."""
+    row = (await connection.execute(_VIEW, {"id": request_id})).one_or_none()
+    return _view(row) if row is not None else None
+
+
+async def waiting_requests(
+    connection: AsyncConnection, *, team_id: str, limit: int = 20, after: UUID | None = None
+) -> list[RequestLine]:
+    """Waiting requests of a team, oldest first; ``after`` is the last id of the page before (ids are uuid7)."""
+    parameters = {"team": team_id, "limit": limit, "after": after}
+    return [_line(row) for row in (await connection.execute(_WAITING, parameters)).all()]
+
+
+async def count_waiting(connection: AsyncConnection, *, team_id: str, at_most: int = 1000) -> int:
+    """How many wait, counted up to ``at_most`` so that the answer stays cheap."""
+    parameters = {"team": team_id, "limit": at_most}
+    found: int = (await connection.execute(_COUNT_WAITING, parameters)).scalar_one()
+    return found
+
+
+async def requests_like(connection: AsyncConnection, *, team_id: str, id_prefix: str) -> list[UUID]:
+    """Up to two requests whose id begins so (dashes left out or not); two mean ambiguous."""
+    digits = id_prefix.replace("-", "").lower()
+    if not digits or not set(digits) <= set("0123456789abcdef") or len(digits) > 32:
+        return []
+    first, last = UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))
+    parameters = {"team": team_id, "first": first, "last": last}
+    return list((await connection.execute(_LIKE, parameters)).scalars())
+
+
+async def request_in_thread(
+    connection: AsyncConnection, team_id: str, channel_id: str, thread_ts: str
+) -> UUID | None:
+    """The request whose card is that message."""
+    parameters = {"team": team_id, "channel": channel_id, "ts": thread_ts}
+    found: UUID | None = (await connection.execute(_IN_THREAD, parameters)).scalar_one_or_none()
+    return found
+
+
+async def execution_request(
+    connection: AsyncConnection, execution_id: UUID
+) -> tuple[UUID | None, UUID] | None:
+    """The request (if people were asked) and the run of an execution."""
+    row = (await connection.execute(_EXECUTION_REQUEST, {"id": execution_id})).one_or_none()
+    return (row.request_id, row.run_id) if row is not None else None
+
+
+def person(team_id: str | None, user_id: str | None) -> Person | None:
+    """Two columns as a person, or nobody."""
+    return Person(team_id, user_id) if team_id and user_id else None
+
+
+def _view(row: Row[Any]) -> RequestView:
+    return RequestView(
+        id=row.id,
+        status=RequestStatus(row.status),
+        revision=row.revision,
+        action=Action.from_canonical(bytes(row.action)),
+        digest=bytes(row.digest),
+        facts=_facts(row.facts),
+        previous_facts=_facts(row.previous_facts),
+        description=row.description,
+        rationale=row.rationale,
+        agent=row.agent,
+        agent_version=row.agent_version,
+        run_id=row.run_id,
+        source=row.source,
+        requester=person(row.requester_team_id, row.requester_user_id),
+        requester_asserted=row.requester_asserted,
+        checkpoint_id=row.checkpoint_id,
+        risk=Risk(row.risk),
+        approvers=tuple(row.policy["approvers"]),
+        notify=tuple(row.policy["notify"]),
+        approvals_required=row.approvals_required,
+        prevent_self_review=row.policy["prevent_self_review"],
+        team_id=row.team_id,
+        channel_id=row.channel_id,
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+        votes=_votes(row.votes),
+        decision=_decision(row),
+        execution=_execution(row),
+        voided=row.voided_at is not None,
+        place_nonce=row.nonce or "",
+        message_ts=row.ts,
+        run_channel_id=row.run_channel_id,
+        run_thread_ts=row.run_thread_ts,
+    )
+
+
+def _facts(encoded: bytes | None) -> dict[str, Any] | None:
+    if encoded is None:
+        return None
+    facts: dict[str, Any] = parse_canonical(bytes(encoded))
+    return facts
+
+
+def _votes(rows: Sequence[dict[str, Any]]) -> tuple[VoteView, ...]:
+    return tuple(
+        VoteView(
+            person=Person(row["team"], row["user"]),
+            verdict=Verdict(row["verdict"]),
+            reason=row["reason"],
+            at=datetime.fromisoformat(row["at"]),
+        )
+        for row in rows
+    )
+
+
+def _decision(row: Row[Any]) -> DecisionView | None:
+    if row.outcome is None:
+        return None
+    by = person(row.decided_team_id, row.decided_user_id)
+    return DecisionView(RequestStatus(row.outcome), by, row.decided_reason, row.decided_at)
+
+
+def _execution(row: Row[Any]) -> ExecutionView | None:
+    if row.execution_id is None:
+        return None
+    return ExecutionView(
+        id=row.execution_id,
+        attempt=row.attempt,
+        status=ExecutionStatus(row.execution_status),
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        error=row.error,
+        settled_by=person(row.settled_team_id, row.settled_user_id),
+        settled_as=row.settled_as,
+    )
+
+
+def _line(row: Row[Any]) -> RequestLine:
+    return RequestLine(
+        id=row.id,
+        description=row.description,
+        agent=row.agent,
+        risk=Risk(row.risk),
+        status=RequestStatus(row.status),
+        requester=person(row.requester_team_id, row.requester_user_id),
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+        channel_id=row.channel_id,
+        message_ts=row.ts,
+        approvals=row.approvals,
+        approvals_required=row.approvals_required,
+    )
+
+
+_BALLOT_PAPER = text("""
+SELECT r.id, r.revision, r.policy -> 'approvers' AS approvers, r.team_id, r.channel_id,
+       r.requester_team_id, r.requester_user_id,
+       (SELECT coalesce(json_agg(json_build_array(v.team_id, v.user_id)), '[]'::json)
+        FROM vote AS v WHERE v.request_id = r.id AND v.superseded_by IS NULL) AS voters
+FROM approval_request AS r WHERE r.id = :id
+""")
+_VIEW = text("""
+SELECT r.id, r.status::text AS status, r.revision, v.action, v.digest, v.facts, v.description, v.rationale, r.agent,
+       r.agent_version, r.run_id, r.source, r.requester_team_id, r.requester_user_id, r.requester_asserted,
+       r.checkpoint_id, r.risk::text AS risk, r.policy, r.approvals_required, r.team_id, r.channel_id, r.created_at,
+       r.expires_at, r.voided_at, p.nonce, p.ts, a.channel_id AS run_channel_id, a.thread_ts AS run_thread_ts,
+       d.outcome::text AS outcome, d.team_id AS decided_team_id, d.user_id AS decided_user_id,
+       d.reason AS decided_reason, d.decided_at,
+       e.id AS execution_id, e.attempt, e.status::text AS execution_status, e.started_at, e.finished_at, e.error,
+       s.team_id AS settled_team_id, s.user_id AS settled_user_id, s.verdict::text AS settled_as,
+       (SELECT b.facts FROM approval_request AS o JOIN request_revision AS b ON b.request_id = o.id
+        WHERE o.call_id = r.call_id AND o.ask_no = r.ask_no - 1 AND b.n = o.revision) AS previous_facts,
+       (SELECT coalesce(json_agg(json_build_object('team', team_id, 'user', user_id, 'verdict', verdict,
+                                                   'reason', reason, 'at', created_at) ORDER BY id), '[]'::json)
+        FROM vote WHERE request_id = r.id AND superseded_by IS NULL) AS votes
+FROM approval_request AS r
+JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
+LEFT JOIN agent_run AS a ON a.id = r.run_id
+LEFT JOIN card_place AS p ON p.request_id = r.id AND p.surface = 'channel'
+LEFT JOIN decision AS d ON d.request_id = r.id
+LEFT JOIN LATERAL (SELECT * FROM execution WHERE request_id = r.id ORDER BY attempt DESC LIMIT 1) AS e ON true
+LEFT JOIN settlement AS s ON s.execution_id = e.id
+WHERE r.id = :id
+""")
+_WAITING = text("""
+SELECT r.id, v.description, r.agent, r.risk::text AS risk, r.status::text AS status, r.requester_team_id,
+       r.requester_user_id, r.created_at, r.expires_at, r.channel_id, p.ts, r.approvals_required,
+       (SELECT count(*) FROM vote AS b
+        WHERE b.request_id = r.id AND b.superseded_by IS NULL AND b.verdict = 'approve') AS approvals
+FROM approval_request AS r
+JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
+LEFT JOIN card_place AS p ON p.request_id = r.id AND p.surface = 'channel'
+WHERE r.status = 'waiting' AND r.team_id = :team AND (CAST(:after AS uuid) IS NULL OR r.id > :after)
+ORDER BY r.created_at, r.id LIMIT :limit
+""")
+_COUNT_WAITING = text("""
+SELECT count(*) FROM (SELECT 1 FROM approval_request WHERE status = 'waiting' AND team_id = :team LIMIT :limit) AS w
+""")
+_LIKE = text("SELECT id FROM approval_request WHERE team_id = :team AND id BETWEEN :first AND :last LIMIT 2")
+_IN_THREAD = text("""
+SELECT request_id FROM card_place WHERE team_id = :team AND channel_id = :channel AND ts = :ts
+""")
+_EXECUTION_REQUEST = text("""
+SELECT e.request_id, c.run_id FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id WHERE e.id = :id
+""")

@@ -1,0 +1,186 @@
+"""Runs, their messages and their calls as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Row, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.domain.run import Answer, AnswerKind, CallState, CallView, Message, RunStatus, RunView
+from agent.store.reads.requests import person
+
+
+@dataclass(frozen=True, slots=True)
+class CallAtWork:
+    """A call with what is needed to judge or to execute it.
+
+    ``facts`` are those that people were shown (RFC 8785 bytes), ``policy`` the snapshot they decided under.
+    """
+
+    call: CallView
+    run: RunView
+    requester_asserted: str
+    team_id: str | None
+    words: str | None  # what the model said in the same turn: its rationale
+    tool_version: str | None
+    announced: bool
+    decided: bool
+    digest_decided: bytes | None
+    action_decided: bytes | None
+    facts: bytes | None
+    policy: dict[str, Any] | None
+    attempts: int
+
+
+async def run_view(connection: AsyncConnection, run_id: UUID) -> RunView | None:
+    """One run, or ``None``."""
+    row = (await connection.execute(_RUN, {"id": run_id})).one_or_none()
+    return _run(row) if row is not None else None
+
+
+async def recent_runs(
+    connection: AsyncConnection, *, team_id: str | None = None, limit: int = 20
+) -> list[RunView]:
+    """The latest runs, newest first; of one team, if given."""
+    rows = (await connection.execute(_RECENT, {"team": team_id, "limit": limit})).all()
+    return [_run(row) for row in rows]
+
+
+async def runs_like(connection: AsyncConnection, *, team_id: str, id_prefix: str) -> list[UUID]:
+    """Up to two runs whose id begins so; two mean ambiguous."""
+    digits = id_prefix.replace("-", "").lower()
+    if not digits or not set(digits) <= set("0123456789abcdef") or len(digits) > 32:
+        return []
+    first, last = UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))
+    return list((await connection.execute(_LIKE, {"team": team_id, "first": first, "last": last})).scalars())
+
+
+async def run_in_thread(
+    connection: AsyncConnection, team_id: str, channel_id: str, thread_ts: str
+) -> UUID | None:
+    """The run whose conversation that thread is."""
+    parameters = {"team": team_id, "channel": channel_id, "ts": thread_ts}
+    found: UUID | None = (await connection.execute(_IN_THREAD, parameters)).scalar_one_or_none()
+    return found
+
+
+async def messages(connection: AsyncConnection, run_id: UUID) -> tuple[Message, ...]:
+    """The transcript's rows in order."""
+    rows = (await connection.execute(_MESSAGES, {"id": run_id})).all()
+    return tuple(
+        Message(r.seq, r.role, r.turn, r.text, person(r.author_team_id, r.author_user_id), r.created_at)
+        for r in rows
+    )
+
+
+async def calls(connection: AsyncConnection, run_id: UUID) -> tuple[CallView, ...]:
+    """The run's calls by turn and index."""
+    rows = (await connection.execute(_CALLS, {"run": run_id, "call": None})).all()
+    return tuple(_call(row) for row in rows)
+
+
+async def call_at_work(connection: AsyncConnection, call_id: UUID) -> CallAtWork | None:
+    """A call as ``execute_call`` finds it."""
+    row = (await connection.execute(_CALLS, {"run": None, "call": call_id})).one_or_none()
+    if row is None:
+        return None
+    run = await run_view(connection, row.run_id)
+    more = (await connection.execute(_AT_WORK, {"call": call_id})).one()
+    if run is None:
+        return None
+    return CallAtWork(
+        call=_call(row),
+        run=run,
+        requester_asserted=more.requester_asserted,
+        team_id=more.team_id,
+        words=more.words,
+        tool_version=more.tool_version,
+        announced=more.announced_at is not None,
+        decided=more.outcome is not None,
+        digest_decided=_bytes(more.digest_decided),
+        action_decided=_bytes(more.action_decided),
+        facts=_bytes(more.facts),
+        policy=more.policy,
+        attempts=more.attempts,
+    )
+
+
+def _bytes(value: Any) -> bytes | None:
+    return None if value is None else bytes(value)
+
+
+def _run(row: Row[Any]) -> RunView:
+    return RunView(
+        id=row.id,
+        agent=row.agent,
+        agent_version=row.agent_version,
+        task=row.task,
+        status=RunStatus(row.status),
+        cause=row.cause,
+        requester=person(row.requester_team_id, row.requester_user_id),
+        parent_run_id=row.parent_run_id,
+        channel_id=row.channel_id,
+        thread_ts=row.thread_ts,
+        turn=row.turn,
+        steps=row.steps,
+        tokens=row.tokens,
+        awaiting_calls=row.awaiting_calls,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        answer=row.answer,
+    )
+
+
+def _call(row: Row[Any]) -> CallView:
+    answer = Answer(AnswerKind(row.answer_kind), row.answer or "") if row.answer_kind else None
+    return CallView(
+        id=row.id,
+        run_id=row.run_id,
+        turn=row.turn,
+        index=row.position,
+        model_call_id=row.model_call_id,
+        tool=row.tool,
+        raw_arguments=row.raw_arguments,
+        state=CallState(row.state),
+        blocking=row.blocking,
+        answer=answer,
+        request_id=row.request_id,
+        repeats=row.repeats,
+    )
+
+
+_RUN_COLUMNS = """id, agent, agent_version, task, status::text AS status, cause, requester_team_id, requester_user_id,
+       parent_run_id, channel_id, thread_ts, turn, steps, tokens, awaiting_calls, created_at, updated_at, answer"""
+_RUN = text(f"SELECT {_RUN_COLUMNS} FROM agent_run WHERE id = :id")  # noqa: S608 - a constant
+_RECENT = text(f"""
+SELECT {_RUN_COLUMNS} FROM agent_run WHERE CAST(:team AS text) IS NULL OR team_id = :team
+ORDER BY id DESC LIMIT :limit
+""")  # noqa: S608 - a constant
+_LIKE = text("SELECT id FROM agent_run WHERE team_id = :team AND id BETWEEN :first AND :last LIMIT 2")
+_IN_THREAD = text("""
+SELECT id FROM agent_run WHERE team_id = :team AND channel_id = :channel AND thread_ts = :ts
+""")
+_MESSAGES = text("""
+SELECT seq, role::text AS role, turn, text, author_team_id, author_user_id, created_at
+FROM run_message WHERE run_id = :id ORDER BY seq
+""")
+_CALLS = text("""
+SELECT c.id, c.run_id, c.turn, c.index AS position, c.model_call_id, c.tool, c.raw_arguments,
+       c.state::text AS state, c.blocking, c.answer_kind::text AS answer_kind, c.answer, c.repeats, r.id AS request_id
+FROM tool_call AS c LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
+WHERE c.run_id = CAST(:run AS uuid) OR c.id = CAST(:call AS uuid) ORDER BY c.turn, c.index
+""")
+_AT_WORK = text("""
+SELECT a.requester_asserted, a.team_id, m.text AS words, c.tool_version, c.announced_at,
+       d.outcome::text AS outcome, d.digest AS digest_decided, v.action AS action_decided, v.facts, r.policy,
+       (SELECT count(*) FROM execution WHERE call_id = c.id) AS attempts
+FROM tool_call AS c JOIN agent_run AS a ON a.id = c.run_id
+LEFT JOIN run_message AS m ON m.run_id = c.run_id AND m.turn = c.turn AND m.role = 'assistant'
+LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
+LEFT JOIN decision AS d ON d.request_id = r.id
+LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = coalesce(d.revision, r.revision)
+WHERE c.id = :call
+""")

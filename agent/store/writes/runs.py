@@ -1,0 +1,398 @@
+"""Writes about runs: what their model should hear next, and how they end. The run's row is locked by the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal
+from uuid import UUID
+
+from sqlalchemy import Row, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent import jobs
+from agent.domain.audit import AuditKind
+from agent.domain.people import Person
+from agent.domain.request import RequestStatus
+from agent.domain.run import Answer, AnswerKind, RunLease, RunStatus, Turn
+from agent.store import chain, locks, outbox
+from agent.store.batch import Batch
+from agent.store.chain import SYSTEM, Entry
+from agent.store.outbox import Outlet
+from agent.store.writes import requests
+
+if TYPE_CHECKING:
+    from agent.runs import NewRun
+
+
+@dataclass(frozen=True, slots=True)
+class LockedRun:
+    """A run as its locking statement found it."""
+
+    id: UUID
+    status: RunStatus
+    parent_run_id: UUID | None
+    outlet: Outlet | None
+    awaiting_calls: int
+    inputs: int
+    heard: int
+    turn: int
+    lease_epoch: int
+    last_seq: int
+
+    @property
+    def over(self) -> bool:
+        """Nothing wakes it any more but a person's new message."""
+        return self.status in (RunStatus.DENIED, RunStatus.FAILED, RunStatus.CANCELLED)
+
+
+@dataclass(frozen=True, slots=True)
+class EndedCall:
+    """A call that has just got its answer, with what decides how its run goes on."""
+
+    id: UUID
+    tool: str
+    raw_arguments: str
+    blocking: bool
+    request_id: UUID | None
+    on_reject: str | None
+
+
+_LOCK_RUN = text("""
+SELECT id, status::text AS status, parent_run_id, team_id, channel_id, awaiting_calls, inputs, heard, turn,
+       lease_epoch, (SELECT coalesce(max(seq), 0) FROM run_message WHERE run_id = agent_run.id) AS last_seq
+FROM agent_run WHERE id = :id FOR UPDATE
+""")
+
+
+async def lock(connection: AsyncConnection, run_id: UUID) -> LockedRun | None:
+    """Lock the run; first in the lock order."""
+    await connection.execute(_TAKE_RUN, {"id": run_id})
+    row = (await connection.execute(_LOCK_RUN, {"id": run_id})).one_or_none()
+    if row is None:
+        return None
+    outlet = Outlet(row.team_id, row.channel_id) if row.team_id and row.channel_id else None
+    return LockedRun(
+        id=row.id,
+        status=RunStatus(row.status),
+        parent_run_id=row.parent_run_id,
+        outlet=outlet,
+        awaiting_calls=row.awaiting_calls,
+        inputs=row.inputs,
+        heard=row.heard,
+        turn=row.turn,
+        lease_epoch=row.lease_epoch,
+        last_seq=row.last_seq,
+    )
+
+
+# A statement's sub-selects are evaluated before it waits for a row lock; so the lock comes first, alone.
+_TAKE_RUN = text("SELECT 1 FROM agent_run WHERE id = :id FOR UPDATE")
+
+
+async def insert(connection: AsyncConnection, run_id: UUID, new: NewRun) -> bool:
+    """A new run with one input to hear. False when its start key is taken."""
+    result = await connection.execute(
+        _INSERT_RUN,
+        {
+            "id": run_id,
+            "parent_run": new.parent_run_id,
+            "parent_call": new.parent_call_id,
+            "agent": new.agent,
+            "version": new.agent_version,
+            "task": new.task,
+            "principal": new.principal,
+            "start_key": new.start_key,
+            "requester_team": new.requester.team_id if new.requester else None,
+            "requester_user": new.requester.user_id if new.requester else None,
+            "asserted": new.requester_asserted,
+            "team": new.team_id,
+            "channel": new.channel_id,
+            "thread": new.thread_ts,
+        },
+    )
+    return result.rowcount == 1
+
+
+async def started_with(connection: AsyncConnection, start_key: str | None) -> UUID:
+    """The run of that start key."""
+    found: UUID = (await connection.execute(_RUN_OF_KEY, {"key": start_key})).scalar_one()
+    return found
+
+
+def add_first_message(batch: Batch, run_id: UUID, task: str, author: Person | None) -> None:
+    """The task is the transcript's first row."""
+    batch.add(
+        _INSERT_MESSAGE,
+        run=run_id,
+        seq=1,
+        turn=0,
+        role="user",
+        text=task,
+        team=author.team_id if author else None,
+        user=author.user_id if author else None,
+        key=None,
+    )
+
+
+async def take(connection: AsyncConnection, run_id: UUID, worker: str, seconds: float) -> Row[Any] | None:
+    """Lease the run if it is runnable and free; the epoch counts up, which fences whoever held it before."""
+    parameters = {"id": run_id, "worker": worker, "seconds": seconds}
+    return (await connection.execute(_TAKE_LEASE, parameters)).one_or_none()
+
+
+def beat(batch: Batch, leases: Collection[RunLease], seconds: float) -> None:
+    """These turns are still being made."""
+    batch.add(
+        _BEAT,
+        ids=[lease.run_id for lease in leases],
+        epochs=[lease.epoch for lease in leases],
+        seconds=seconds,
+    )
+
+
+def record_turn(batch: Batch, run_id: UUID, number: int, turn: Turn, proposed: int, *, final: bool) -> None:
+    """Count the turn, give the lease back; ``final``: the agent has answered and waits for nothing."""
+    batch.add(
+        _RECORD_TURN,
+        run=run_id,
+        turn=number,
+        tokens=turn.tokens,
+        heard=turn.heard,
+        proposed=proposed,
+        final=final,
+        answer=turn.text,
+    )
+
+
+async def postpone(connection: AsyncConnection, run_id: UUID, until: datetime) -> bool:
+    """Give the lease back and look again later. True for the first failure in a row."""
+    failures: int = (await connection.execute(_POSTPONE, {"run": run_id, "until": until})).scalar_one()
+    return failures == 1
+
+
+async def has_heard(connection: AsyncConnection, source_key: str) -> bool:
+    """Whether this very message is in a transcript already."""
+    return (await connection.execute(_HAS_HEARD, {"key": source_key})).one_or_none() is not None
+
+
+def take_up(batch: Batch, run_id: UUID) -> None:
+    """A person's message takes an ended run up again."""
+    batch.add(_REOPEN, run=run_id)
+    add_input(batch, run_id)
+
+
+async def resume(connection: AsyncConnection, call_id: UUID) -> None:
+    """A parked run works again when its last waiting call was decided; comes before the call's lock."""
+    await connection.execute(_RESUME, {"call": call_id})
+
+
+def add_message(
+    batch: Batch,
+    run: LockedRun,
+    role: str,
+    words: str | None,
+    *,
+    author: Person | None = None,
+    source_key: str | None = None,
+    offset: int = 1,
+    turn: int | None = None,
+) -> None:
+    """Append a transcript row; ``offset`` counts messages added in the same transaction."""
+    batch.add(
+        _INSERT_MESSAGE,
+        run=run.id,
+        seq=run.last_seq + offset,
+        turn=run.turn if turn is None else turn,
+        role=role,
+        text=words,
+        team=author.team_id if author else None,
+        user=author.user_id if author else None,
+        key=source_key,
+    )
+
+
+def add_input(batch: Batch, run_id: UUID) -> None:
+    """There is something new that the model should hear; wakes the run unless it is over."""
+    batch.add(_ADD_INPUT, run=run_id)
+    batch.hint(jobs.advance_run(run_id))
+
+
+def park(batch: Batch, run_id: UUID) -> None:
+    """A blocking call waits for people, so its run does."""
+    batch.add(_PARK, run=run_id)
+
+
+def release(batch: Batch, run_id: UUID, *, last: bool) -> None:
+    """A call goes on in the background; ``last``: the run waited for no other."""
+    batch.add(_RELEASE, run=run_id)
+    if last:
+        add_input(batch, run_id)
+
+
+def answer(batch: Batch, run: LockedRun, call: EndedCall, given: Answer) -> None:
+    """The call has its answer: the model hears of it when its turn's last blocking call is answered.
+
+    A call that goes on in the background (or repeats an expired one) is told as a note of its own.
+    """
+    batch.add(_ANSWER_CALL, call=call.id, kind=given.kind.value, answer=given.text)
+    if call.blocking:
+        batch.add(_ONE_CALL_LESS, run=run.id)
+        if run.awaiting_calls <= 1 and not run.over:
+            add_input(batch, run.id)
+        return
+    add_message(batch, run, "note", _note(call, given))
+    if run.status is not RunStatus.CANCELLED and given.kind is not AnswerKind.WITHDRAWN:
+        batch.add(_REOPEN, run=run.id)
+        add_input(batch, run.id)
+
+
+def _note(call: EndedCall, given: Answer) -> str:
+    about = f" (request {call.request_id})" if call.request_id else ""
+    words = f": {given.text}" if given.text else ""
+    return f"Outcome of {call.tool} {call.raw_arguments}{about}: {given.kind.value}{words}"
+
+
+def close_call(batch: Batch, run_id: UUID, call_id: UUID, given: Answer, *, blocking: bool) -> None:
+    """Answer a call whose run ends with it: the model hears nothing more."""
+    batch.add(_ANSWER_CALL, call=call_id, kind=given.kind.value, answer=given.text)
+    if blocking:
+        batch.add(_ONE_CALL_LESS, run=run_id)
+
+
+def stop_cause(kind: AnswerKind, on_reject: str | None) -> Literal["rejected", "expired"] | None:
+    """The cause with which a refused call ends its run, or ``None`` when the model is told instead."""
+    if on_reject != "stop":
+        return None
+    if kind is AnswerKind.REJECTED:
+        return "rejected"
+    return "expired" if kind is AnswerKind.EXPIRED else None
+
+
+async def end_run(
+    connection: AsyncConnection, batch: Batch, run: LockedRun, status: RunStatus, cause: str, **facts: Any
+) -> list[UUID]:
+    """End the run and, for a person's decision, its parents; their open requests are withdrawn.
+
+    Returns the ids of the runs that ended, the given one first.
+    """
+    ended = [run]
+    parent = run.parent_run_id
+    while status is RunStatus.DENIED and parent is not None:
+        above = await lock(connection, parent)
+        if above is None or above.over:
+            break
+        ended.append(above)
+        parent = above.parent_run_id
+    for each in ended:
+        batch.add(_END_RUN, run=each.id, status=status.value, cause=cause)
+        head = (await chain.lock_heads(connection, [chain.run_subject(each.id)]))[chain.run_subject(each.id)]
+        detail = {"status": status.value, "cause": cause[:200]}
+        chain.append(batch, head, Entry(AuditKind.RUN_ENDED, SYSTEM, detail))
+        if each.outlet:
+            tellings = [outbox.run_line(each.outlet, each.id, status.value, cause=cause, **facts)]
+            outbox.tell(batch, [*tellings, outbox.run_root(each.outlet, each.id)])
+    await withdraw_open(connection, batch, [each.id for each in ended], "the run has ended")
+    return [each.id for each in ended]
+
+
+async def withdraw_open(connection: AsyncConnection, batch: Batch, runs: list[UUID], reason: str) -> None:
+    """Withdraw every waiting request of these runs: nobody is asked in vain."""
+    rows = await locks.open_requests(connection, runs)
+    if not rows:
+        return
+    heads = await chain.lock_heads(connection, [chain.request_subject(row.id) for row in rows])
+    endings = [
+        requests.Ending(
+            request_id=row.id,
+            call_id=row.call_id,
+            outlet=Outlet(row.team_id, row.channel_id),
+            revision=row.revision,
+            digest=row.digest,
+            outcome=RequestStatus.CANCELLED,
+            by=None,
+            reason=reason,
+            head=heads[chain.request_subject(row.id)],
+        )
+        for row in rows
+    ]
+    requests.end(batch, endings)
+
+
+_INSERT_RUN = text("""
+INSERT INTO agent_run (id, parent_run_id, parent_call_id, agent, agent_version, task, principal, start_key,
+                       requester_team_id, requester_user_id, requester_asserted, team_id, channel_id, thread_ts,
+                       inputs)
+VALUES (:id, :parent_run, :parent_call, :agent, :version, :task, :principal, :start_key,
+        :requester_team, :requester_user, :asserted, :team, :channel, :thread, 1)
+ON CONFLICT (start_key) DO NOTHING
+""")
+_RUN_OF_KEY = text("SELECT id FROM agent_run WHERE start_key = :key")
+_TAKE_LEASE = text("""
+UPDATE agent_run SET lease_epoch = lease_epoch + 1, lease_worker = :worker,
+                     lease_until = clock_timestamp() + make_interval(secs => :seconds)
+WHERE id = :id AND inputs > heard AND status IN ('working', 'pending_approval')
+  AND (lease_until IS NULL OR lease_until <= clock_timestamp())
+  AND (look_at IS NULL OR look_at <= clock_timestamp())
+RETURNING lease_epoch, inputs, model_failures
+""")
+_BEAT = """
+UPDATE agent_run AS r SET lease_until = clock_timestamp() + make_interval(secs => %(seconds)s)
+FROM unnest(%(ids)s::uuid[], %(epochs)s::bigint[]) AS held (id, epoch)
+WHERE r.id = held.id AND r.lease_epoch = held.epoch AND r.lease_until IS NOT NULL
+"""
+_RECORD_TURN = """
+UPDATE agent_run SET turn = %(turn)s, steps = steps + 1, tokens = tokens + %(tokens)s, heard = %(heard)s,
+       awaiting_calls = awaiting_calls + %(proposed)s, model_failures = 0, look_at = NULL,
+       lease_until = NULL, lease_worker = NULL, updated_at = clock_timestamp(),
+       status = CASE WHEN %(final)s THEN 'completed'::run_status ELSE status END,
+       answer = CASE WHEN %(final)s THEN %(answer)s ELSE answer END
+WHERE id = %(run)s
+"""
+_POSTPONE = text("""
+UPDATE agent_run SET look_at = :until, model_failures = model_failures + 1,
+                     lease_until = NULL, lease_worker = NULL
+WHERE id = :run RETURNING model_failures
+""")
+_HAS_HEARD = text("SELECT 1 FROM run_message WHERE source_key = :key")
+_RESUME = text("""
+UPDATE agent_run SET status = 'working', updated_at = clock_timestamp()
+WHERE id = (SELECT run_id FROM tool_call WHERE id = :call) AND status = 'pending_approval'
+  AND NOT EXISTS (SELECT 1 FROM tool_call AS c WHERE c.run_id = agent_run.id AND c.state = 'asked' AND c.blocking)
+""")
+_INSERT_MESSAGE = """
+INSERT INTO run_message (run_id, seq, turn, role, text, author_team_id, author_user_id, source_key)
+VALUES (%(run)s, %(seq)s, %(turn)s, %(role)s, %(text)s, %(team)s, %(user)s, %(key)s)
+"""
+_ADD_INPUT = """
+UPDATE agent_run SET inputs = inputs + 1, updated_at = clock_timestamp(),
+       status = CASE WHEN status = 'completed' THEN 'working'::run_status ELSE status END
+WHERE id = %(run)s
+"""
+_PARK = """
+UPDATE agent_run SET status = 'pending_approval', updated_at = clock_timestamp()
+WHERE id = %(run)s AND status = 'working'
+"""
+_RELEASE = "UPDATE agent_run SET awaiting_calls = awaiting_calls - 1 WHERE id = %(run)s"
+_REOPEN = """
+UPDATE agent_run SET status = 'working', cause = NULL
+WHERE id = %(run)s AND status IN ('completed', 'denied', 'failed')
+"""
+_ONE_CALL_LESS = """
+UPDATE agent_run SET awaiting_calls = awaiting_calls - 1, updated_at = clock_timestamp(),
+       status = CASE WHEN status = 'pending_approval' AND NOT EXISTS (
+                         SELECT 1 FROM tool_call WHERE run_id = %(run)s AND state = 'asked' AND blocking)
+                     THEN 'working'::run_status ELSE status END
+WHERE id = %(run)s
+"""
+_ANSWER_CALL = """
+UPDATE tool_call SET state = 'answered', answer_kind = %(kind)s, answer = %(answer)s, lease_until = NULL,
+                     answered_at = clock_timestamp()
+WHERE id = %(call)s AND state <> 'answered'
+"""
+_END_RUN = """
+UPDATE agent_run SET status = %(status)s, cause = %(cause)s, updated_at = clock_timestamp(),
+                     lease_epoch = lease_epoch + 1, lease_until = NULL, lease_worker = NULL, heard = inputs
+WHERE id = %(run)s
+"""

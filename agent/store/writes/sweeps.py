@@ -1,0 +1,54 @@
+"""What is runnable although no hint is queued for it: the truth behind every lost wake-up."""
+
+from __future__ import annotations
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent import jobs
+from agent.jobs import Hint
+
+LIMIT = 1000
+"""Hints per sweep and kind; what is left is found by the next one."""
+
+
+async def runnable(connection: AsyncConnection) -> list[Hint]:
+    """Hints for runs to advance, calls to look at and outlets to drain."""
+    runs = (await connection.execute(_RUNS, {"limit": LIMIT})).scalars()
+    calls = (await connection.execute(_CALLS, {"limit": LIMIT})).scalars()
+    outlets = (await connection.execute(_OUTLETS, {"limit": LIMIT})).all()
+    return [
+        *(jobs.advance_run(run_id) for run_id in runs),
+        *(jobs.execute_call(call_id) for call_id in calls),
+        *(jobs.drain(row.team_id, row.channel_id) for row in outlets),
+    ]
+
+
+_RUNS = text("""
+SELECT r.id FROM agent_run AS r
+WHERE r.inputs > r.heard AND r.status IN ('working', 'pending_approval')
+  AND (r.lease_until IS NULL OR r.lease_until <= clock_timestamp())
+  AND (r.look_at IS NULL OR r.look_at <= clock_timestamp())
+  AND NOT EXISTS (SELECT 1 FROM procrastinate_jobs AS j
+                  WHERE j.status = 'todo' AND j.task_name = 'advance_run' AND j.args ->> 'run_id' = r.id::text
+                    AND (j.scheduled_at IS NULL OR j.scheduled_at <= clock_timestamp()))
+LIMIT :limit
+""")
+_CALLS = text("""
+SELECT c.id FROM tool_call AS c
+WHERE (c.state IN ('new', 'ready', 'refused') OR (c.state = 'asked' AND c.announced_at IS NULL))
+  AND c.created_at < clock_timestamp() - interval '1 second'
+  AND NOT EXISTS (SELECT 1 FROM procrastinate_jobs AS j
+                  WHERE j.status = 'todo' AND j.task_name = 'execute_call' AND j.args ->> 'call_id' = c.id::text)
+ORDER BY c.created_at LIMIT :limit
+""")
+_OUTLETS = text("""
+SELECT d.team_id, d.channel_id FROM delivery AS d
+LEFT JOIN outlet AS o ON o.team_id = d.team_id AND o.channel_id = d.channel_id
+WHERE d.state = 'pending' AND d.not_before <= clock_timestamp()
+  AND (o.lease_until IS NULL OR o.lease_until <= clock_timestamp())
+  AND NOT EXISTS (SELECT 1 FROM procrastinate_jobs AS j
+                  WHERE j.status = 'todo' AND j.task_name = 'drain' AND j.args ->> 'channel_id' = d.channel_id
+                    AND (j.scheduled_at IS NULL OR j.scheduled_at <= clock_timestamp()))
+GROUP BY d.team_id, d.channel_id LIMIT :limit
+""")

@@ -1,0 +1,125 @@
+"""The shortest way to a waiting request: a run, a model's turn with one call, and policy's question."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import text
+
+from agent import approvals, runs
+from agent.approvals import NewRequest
+from agent.domain.action import Action
+from agent.domain.people import Person, Standing
+from agent.domain.policy import Rule
+from agent.domain.request import Ballot, Place, Verdict
+from agent.domain.run import ProposedCall, Turn
+from agent.runs import NewRun
+from agent.store import reads
+from agent.store.database import Database
+from agent.store.outbox import Outlet
+
+TEAM = "T0SIGNOFF"
+REVIEWS = Outlet(TEAM, "C0REVIEW")
+ADA, GRACE, LINUS = (Person(TEAM, user) for user in ("U0ADA", "U0GRACE", "U0LINUS"))
+REVIEWERS = "S0FINANCE"
+
+
+def rule(**changes: Any) -> Rule:
+    """A checkpoint on refunds that one member of the finance group decides, unless changed."""
+    terms: dict[str, Any] = {
+        "checkpoint_id": "refunds",
+        "action_pattern": "process_refund",
+        "risk": "medium",
+        "approvers": (REVIEWERS,),
+        "on_reject": "tell_model",
+    }
+    return Rule(**(terms | changes))
+
+
+def reviewer(person: Person, *roles: str) -> Standing:
+    """Somebody in good standing, by default a member of the reviewers' group."""
+    return Standing(person, frozenset(roles or (REVIEWERS,)))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A waiting request with the run and the call behind it."""
+
+    request_id: UUID
+    call_id: UUID
+    run_id: UUID
+    nonce: str
+
+
+async def start(db: Database, *, calls: int = 1, tool: str = "process_refund") -> tuple[UUID, list[UUID]]:
+    """A run whose model has proposed so many calls; returns the run's id and the calls' ids."""
+    started = await runs.start(
+        db, NewRun("refunds", "1", "refund order 7", "slack", ADA, "slack", TEAM, "C0AGENTS")
+    )
+    leased = await runs.lease(db, started.run_id, "worker-1")
+    assert leased is not None
+    proposed = tuple(ProposedCall(f"call_{n}", tool, json.dumps({"order_id": n})) for n in range(calls))
+    await runs.record_turn(db, leased.lease, Turn("Ada asks for it.", proposed, 10, leased.heard))
+    async with db.connection() as connection:
+        return started.run_id, [call.id for call in await reads.calls(connection, started.run_id)]
+
+
+def question(run_id: UUID, call_id: UUID, terms: Rule, *, order: int = 0, **changes: Any) -> NewRequest:
+    """What people are asked about one of these calls."""
+    fields: dict[str, Any] = {
+        "rule": terms,
+        "action": Action("process_refund", "1", {"order_id": order}),
+        "facts": {"price": 1500},
+        "description": f"Refund 1500 for order {order}",
+        "rationale": "Ada asks for it.",
+        "context": {"task": "refund order 7"},
+        "agent": "refunds",
+        "agent_version": "1",
+        "requester": ADA,
+        "requester_asserted": "slack",
+        "outlet": REVIEWS,
+        "client_id": f"{call_id}:1",
+        "run_id": run_id,
+        "call_id": call_id,
+    }
+    return NewRequest(**(fields | changes))
+
+
+async def ask(db: Database, terms: Rule | None = None, **changes: Any) -> Asked:
+    """A waiting request under these terms."""
+    run_id, calls = await start(db)
+    opened = await approvals.open(db, question(run_id, calls[0], terms or rule(), **changes))
+    async with db.connection() as connection:
+        view = await reads.request_view(connection, opened.request_id)
+    assert view is not None
+    return Asked(opened.request_id, calls[0], run_id, view.place_nonce)
+
+
+def ballot(
+    asked: Asked,
+    standing: Standing,
+    verdict: str = "approve",
+    others: Iterable[Standing] = (),
+    **changes: Any,
+) -> Ballot:
+    """A click on the request's card in the review channel."""
+    fields: dict[str, Any] = {
+        "request_id": asked.request_id,
+        "revision": 1,
+        "verdict": Verdict(verdict),
+        "voter": standing,
+        "standings": {each.person: each for each in (*others, standing)},
+        "path": "slack_button",
+        "place": Place(asked.nonce, "channel", "C0REVIEW", "1700000000.000100"),
+    }
+    return Ballot(**(fields | changes))
+
+
+async def column(db: Database, sql: str, **parameters: Any) -> list[Any]:
+    """The first column of a query, for looking at what was written."""
+    async with db.connection() as connection:
+        return list((await connection.execute(text(sql), parameters)).scalars())

@@ -1,0 +1,235 @@
+"""The use cases on requests, on a real PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from agent import approvals, executions, runs
+from agent.domain.errors import Conflict, Refusal, Refused
+from agent.domain.people import Person, Standing
+from agent.domain.request import ExecutionStatus, Place, RequestStatus
+from agent.executions import Outcome
+from agent.store import reads
+from agent.store.database import Database
+from tests.integration.asking import (
+    ADA,
+    GRACE,
+    LINUS,
+    ask,
+    ballot,
+    column,
+    question,
+    reviewer,
+    rule,
+    start,
+)
+
+
+async def test_an_approved_call_runs_once_and_wakes_its_run(database: Database) -> None:
+    """A click makes the call ready; it can be claimed once, and its result is what the run hears next."""
+    asked = await ask(database)
+    assert await column(database, "SELECT status::text FROM pending_reviews") == ["waiting"]
+    assert await column(database, "SELECT status::text FROM agent_run") == ["pending_approval"]
+    voted = await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+    assert voted.status is RequestStatus.APPROVED
+    claims = await asyncio.gather(
+        *(executions.claim(database, asked.call_id, worker=f"w{n}", idempotent=False) for n in range(5))
+    )
+    claim = next(claim for claim in claims if claim is not None)
+    assert sum(claim is not None for claim in claims) == 1
+    assert claim.action.arguments == {"order_id": 0}
+    assert await executions.report(database, claim, Outcome(ExecutionStatus.SUCCEEDED, "refunded"))
+    leased = await runs.lease(database, asked.run_id, "worker-2")
+    assert leased is not None
+    assert leased.tools_on
+    assert leased.calls[0].answer is not None
+    assert leased.calls[0].answer.text == "refunded"
+
+
+async def test_the_same_question_twice_is_one_request(database: Database) -> None:
+    """Twenty concurrent openings of one call give one request; other arguments are refused."""
+    run_id, calls = await start(database)
+    new = question(run_id, calls[0], rule())
+    opened = await asyncio.gather(*(approvals.open(database, new) for _ in range(20)))
+    assert len({each.request_id for each in opened}) == 1
+    assert sum(each.created for each in opened) == 1
+    with pytest.raises(Conflict):
+        await approvals.open(database, question(run_id, calls[0], rule(), order=8))
+
+
+async def test_ten_people_at_once_make_one_decision(database: Database) -> None:
+    """Of ten mixed clicks at the same moment one decides, and nine are told who did."""
+    asked = await ask(database)
+    people = [reviewer(Person(ADA.team_id, f"U{n}")) for n in range(10)]
+    verdicts = ["approve", "reject"] * 5
+    results = await asyncio.gather(
+        *(approvals.vote(database, ballot(asked, p, v)) for p, v in zip(people, verdicts, strict=True)),
+        return_exceptions=True,
+    )
+    refused = [result for result in results if isinstance(result, Refused)]
+    assert len(refused) == 9
+    assert {each.code for each in refused} == {Refusal.ALREADY_DECIDED}
+    [decider] = await column(database, "SELECT user_id FROM decision")
+    assert all(decider in each.sentence for each in refused)
+
+
+async def test_a_late_click_never_approves(database: Database) -> None:
+    """After the deadline a click is refused although no sweep has run yet."""
+    asked = await ask(database, rule(timeout=timedelta(milliseconds=1)))
+    with pytest.raises(Refused) as caught:
+        await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+    assert caught.value.code is Refusal.EXPIRED
+    assert await approvals.expire_due(database) == 1
+    assert await approvals.expire_due(database) == 0
+    assert await runs.answer_call(database, asked.call_id) is None
+    assert await column(database, "SELECT answer_kind::text FROM tool_call") == ["expired"]
+
+
+async def test_the_same_click_again_changes_nothing(database: Database) -> None:
+    """Three deliveries of one click are one vote and one audit event, with the same reply."""
+    asked = await ask(database)
+    first = await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+    again = [await approvals.vote(database, ballot(asked, reviewer(GRACE))) for _ in range(2)]
+    assert {each.status for each in (first, *again)} == {RequestStatus.APPROVED}
+    assert await column(database, "SELECT count(*) FROM vote") == [1]
+    events = await column(database, "SELECT event FROM audit_event WHERE event LIKE 'vote.%'")
+    assert events == ["vote.cast"]
+
+
+async def test_a_quorum_needs_distinct_people_who_may_still_decide(database: Database) -> None:
+    """Two of two: one person twice is not enough, and a vote whose reviewer lost the right does not count."""
+    asked = await ask(database, rule(approvals_required=2))
+    assert (await approvals.vote(database, ballot(asked, reviewer(GRACE)))).needed == 1
+    assert (await approvals.vote(database, ballot(asked, reviewer(GRACE)))).repeated
+    gone = Standing(GRACE, frozenset())
+    voted = await approvals.vote(database, ballot(asked, reviewer(LINUS), others=[gone]))
+    assert voted.status is RequestStatus.WAITING
+    third = reviewer(Person(ADA.team_id, "U0EVE"))
+    voted = await approvals.vote(database, ballot(asked, third, others=[gone, reviewer(LINUS)]))
+    assert voted.status is RequestStatus.APPROVED
+
+
+async def test_a_reviewer_may_change_their_mind_until_it_is_decided(database: Database) -> None:
+    """A rejection after one's own approval ends the request; the superseded vote stays on record."""
+    asked = await ask(database, rule(approvals_required=2))
+    await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+    voted = await approvals.vote(database, ballot(asked, reviewer(GRACE), "reject", reason="wrong order"))
+    assert voted.status is RequestStatus.REJECTED
+    assert await column(database, "SELECT count(*) FROM vote WHERE superseded_by IS NULL") == [1]
+    assert await column(database, "SELECT count(*) FROM vote") == [2]
+
+
+@pytest.mark.parametrize(
+    ("standing", "changes", "refusal"),
+    [
+        (Standing(GRACE, frozenset(), None), {}, Refusal.NOT_A_REVIEWER),
+        (Standing(GRACE, frozenset({"S0FINANCE"}), Refusal.GUEST), {}, Refusal.GUEST),
+        (reviewer(ADA), {}, Refusal.SELF_REVIEW),
+        (reviewer(GRACE), {"revision": 2}, Refusal.STALE_REVISION),
+        (reviewer(GRACE), {"place": Place("x" * 22, "channel", "C0REVIEW", "1.1")}, Refusal.UNKNOWN_REQUEST),
+    ],
+)
+async def test_who_may_not_vote_is_refused_and_recorded(
+    database: Database, standing: Standing, changes: dict[str, object], refusal: Refusal
+) -> None:
+    """Each reason has its own refusal; nothing is decided, and the attempt is on record."""
+    asked = await ask(database)
+    with pytest.raises(Refused) as caught:
+        await approvals.vote(database, ballot(asked, standing, **changes))
+    assert caught.value.code is refusal
+    assert await column(database, "SELECT count(*) FROM decision") == [0]
+    recorded = await column(
+        database, "SELECT detail ->> 'refusal' FROM audit_event WHERE event = 'vote.refused'"
+    )
+    assert recorded == ([] if refusal is Refusal.UNKNOWN_REQUEST else [refusal.value])
+
+
+async def test_a_click_from_another_message_is_refused(database: Database) -> None:
+    """Once a card's message is known, its buttons work nowhere else."""
+    asked = await ask(database, rule(approvals_required=2))
+    await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+    forged = Place(asked.nonce, "channel", "C0REVIEW", "1700000000.999999")
+    with pytest.raises(Refused) as caught:
+        await approvals.vote(database, ballot(asked, reviewer(LINUS), place=forged))
+    assert caught.value.code is Refusal.WRONG_PLACE
+
+
+async def test_a_rejection_that_stops_ends_the_run_and_its_parents(database: Database) -> None:
+    """With `on_reject = "stop"` the run and its parent end denied, with the cause and the reason."""
+    asked = await ask(database, rule(on_reject="stop"))
+    parent_id, _ = await start(database)
+    async with database.transaction() as connection:
+        from sqlalchemy import text
+
+        await connection.execute(
+            text("UPDATE agent_run SET parent_run_id = :parent WHERE id = :child"),
+            {"parent": parent_id, "child": asked.run_id},
+        )
+    await approvals.vote(database, ballot(asked, reviewer(GRACE), "reject", reason="no"))
+    error = await runs.answer_call(database, asked.call_id)
+    assert str(error).startswith("rejected")
+    assert await column(database, "SELECT status::text FROM agent_run") == ["denied", "denied"]
+
+
+async def test_a_background_call_lets_the_chat_go_on(database: Database) -> None:
+    """The run is answered at once and completes; the outcome wakes it again as a note."""
+    asked = await ask(database, background=True)
+    leased = await runs.lease(database, asked.run_id, "worker-1")
+    assert leased is not None
+    assert leased.tools_on
+    from agent.domain.run import Turn
+
+    await runs.record_turn(database, leased.lease, Turn("It is being reviewed.", (), 5, leased.heard))
+    assert await column(database, "SELECT status::text FROM agent_run") == ["completed"]
+    await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+    claim = await executions.claim(database, asked.call_id, worker="w", idempotent=False)
+    assert claim is not None
+    await executions.report(database, claim, Outcome(ExecutionStatus.SUCCEEDED, "refunded"))
+    leased = await runs.lease(database, asked.run_id, "worker-1")
+    assert leased is not None
+    assert leased.messages[-1].role == "note"
+    assert "refunded" in (leased.messages[-1].text or "")
+
+
+async def test_a_lost_worker_leaves_its_attempt_in_doubt_until_a_person_settles_it(
+    database: Database,
+) -> None:
+    """It is not run again by itself; Retry makes a new attempt, and the old worker's late result is kept beside."""
+    asked = await ask(database)
+    await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+    claim = await executions.claim(database, asked.call_id, worker="gone", idempotent=False)
+    assert claim is not None
+    assert await executions.rescue(database) == 0
+    async with database.transaction() as connection:
+        from sqlalchemy import text
+
+        await connection.execute(text("UPDATE execution SET lease_until = clock_timestamp()"))
+    assert await executions.rescue(database) == 1
+    assert await executions.claim(database, asked.call_id, worker="w2", idempotent=False) is None
+    assert not await executions.report(database, claim, Outcome(ExecutionStatus.SUCCEEDED, "late"))
+    with pytest.raises(Refused):
+        await approvals.settle(database, claim.execution_id, reviewer(ADA), "retry")
+    await approvals.settle(database, claim.execution_id, reviewer(GRACE), "retry")
+    with pytest.raises(Conflict):
+        await approvals.settle(database, claim.execution_id, reviewer(LINUS), "done")
+    again = await executions.claim(database, asked.call_id, worker="w2", idempotent=False)
+    assert again is not None
+    assert again.attempt == 2
+
+
+async def test_only_the_requester_asks_again_after_an_expiry(database: Database) -> None:
+    """Asking again twice is one new call with the same arguments, in the background of the same run."""
+    asked = await ask(database, rule(timeout=timedelta(milliseconds=1)))
+    await approvals.expire_due(database)
+    with pytest.raises(Refused):
+        await approvals.ask_again(database, asked.request_id, reviewer(GRACE))
+    first = await approvals.ask_again(database, asked.request_id, reviewer(ADA))
+    assert first == await approvals.ask_again(database, asked.request_id, reviewer(ADA))
+    async with database.connection() as connection:
+        call = await reads.call_at_work(connection, first)
+    assert call is not None
+    assert call.call.repeats == asked.call_id
+    assert not call.call.blocking
