@@ -27,7 +27,7 @@ export async function act(what, body, { quiet = false } = {}) {
   } catch (error) {
     result = { ok: false, error: `the sandbox did not answer (${error.message})` };
   }
-  if (typeof result.elapsed === "number" && what !== "say") {
+  if (typeof result.elapsed === "number" && ["click", "submit", "command"].includes(what)) {
     byId("ack").textContent = `${result.ok ? "acknowledged" : "no good answer"} after ${seconds(result.elapsed)}`;
   }
   if (!result.ok && !quiet) toast(result.error || "that did not work");
