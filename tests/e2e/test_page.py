@@ -16,7 +16,7 @@ from slackbot.sandbox import SlackSandbox
 
 # Without the extra, collecting this file must not fail; the import therefore stands below the check.
 pytest.importorskip("playwright", reason="the browser tests need the extra `e2e`: run `make e2e`")
-from playwright.async_api import (  # noqa: E402
+from playwright.async_api import (
     Browser,
     ConsoleMessage,
     Locator,
