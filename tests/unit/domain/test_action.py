@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+from types import MappingProxyType
 
 import pytest
 from hypothesis import given
@@ -84,6 +85,12 @@ def test_a_change_of_the_callers_dict_does_not_reach_the_action():
     arguments["items"].append(2)
     assert action.arguments == {"items": [1]}
     assert action.canonical == before
+
+
+def test_any_mapping_or_sequence_is_an_object_or_array():
+    """Read-only mappings and tuples are arguments like any other, at every level."""
+    frozen = MappingProxyType({"items": (MappingProxyType({"n": 1}),)})
+    assert Action("tool", "1", frozen) == Action("tool", "1", {"items": [{"n": 1}]})
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,14 @@ def test_failed_facts_never_run(when, traits, unmatched):
 CONDITIONS = ["facts.price > 1000.0", "args.n < 3", "agent == 'x'", "false", "args.m"]
 
 
+def test_facts_that_json_does_not_have_count_as_failed():
+    """A NaN among the facts asks even where no condition reads it: what was looked up is not to be trusted."""
+    policy = Policy((rule(when="args.order_id == 0"),), Defaults(unmatched="allow"))
+    for tool in ("process_refund", "other"):
+        judged = judge(policy, tool, facts={"price": float("nan")})
+        assert (judged.verdict, judged.rule.checkpoint_id) == ("ask", "facts_failed")
+
+
 @given(
     st.lists(
         st.sampled_from([*CONDITIONS, None]),
