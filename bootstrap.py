@@ -116,7 +116,7 @@ def build(extras: list[str], *, anew: bool) -> None:
     if anew:
         if importlib.util.find_spec("venv") is None or importlib.util.find_spec("ensurepip") is None:
             stop("this Python lacks its venv module; on Debian or Ubuntu: apt-get install python3-venv")
-        run(sys.executable, "-m", "venv", "--clear", str(VENV))
+        run(sys.executable, "-m", "venv", "--clear", str(VENV.resolve()))
     project = f".[{','.join(extras)}]" if extras else "."
     run(str(PYTHON), "-m", "pip", "install", "--quiet", "-c", "constraints.txt", "-e", project)
 
