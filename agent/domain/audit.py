@@ -81,7 +81,7 @@ def genesis(subject: str) -> bytes:
     return hashlib.sha256(canonical_bytes({"genesis": subject})).digest()
 
 
-def link(  # noqa: PLR0917 (in the order in which a row has them)
+def link(
     previous: bytes,
     subject: str,
     seq: int,
