@@ -1,0 +1,116 @@
+"""The buttons of a card: commit first, then acknowledge, so that what looks like success is success."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
+from slack_sdk.errors import SlackApiError, SlackClientError
+
+from agent import approvals
+from agent.domain.errors import Conflict, NotFound, Refusal, Refused, sentence
+from agent.domain.request import RequestStatus, Verdict
+from slackbot.cards import (
+    ACTION_APPROVE,
+    ACTION_ASK_AGAIN,
+    ACTION_DONE,
+    ACTION_REJECT,
+    ACTION_RETRY,
+    refusal_text,
+    reject_modal,
+)
+from slackbot.listeners.catch_all import OLD_BUTTON
+from slackbot.listeners.doors import NOT_KNOWN, Doors
+from slackbot.listeners.voting import Press, card_of, cast
+
+FORM_NOT_OPENED = (
+    "Slack did not open the form in time, so nothing was recorded. Please press the button again."
+)
+NOT_EXPIRED = "This request can not be asked again: only one that nobody decided in time can be."
+NOT_IN_DOUBT = "This was settled already, or it is not in doubt any more."
+GONE = "There is nothing like that any more."
+
+Work = Callable[[Press], Awaitable[str | None]]
+"""Does what a button is for; returns what the person should be told beyond what the card will show."""
+
+
+def register(app: AsyncApp, doors: Doors) -> None:
+    """Approve, Reject, Ask again, Retry, Mark as done."""
+
+    def button(action_id: str, work: Callable[[Doors, Press, dict[str, Any]], Awaitable[str | None]]) -> None:
+        @app.action(action_id)
+        async def pressed(ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
+            await _answer(doors, ack, body, respond, lambda press: work(doors, press, body))
+
+    button(ACTION_APPROVE, _approve)
+    button(ACTION_REJECT, _open_reject_form)
+    button(ACTION_ASK_AGAIN, _ask_again)
+    button(ACTION_RETRY, lambda doors, press, _: _settle(doors, press, "retry"))
+    button(ACTION_DONE, lambda doors, press, _: _settle(doors, press, "done"))
+
+
+async def _answer(
+    doors: Doors, ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond, work: Work
+) -> None:
+    """Do the work of a button, then acknowledge. A failure is not acknowledged: Slack shows it on the button."""
+    press = Press.read(body)
+    if press is None:
+        told: str | None = OLD_BUTTON
+    else:
+        try:
+            async with asyncio.timeout(doors.budget):
+                told = await work(press)
+        except Refused as refused:
+            told = refusal_text(refused.sentence)
+        except Exception:
+            doors.whisper(respond, NOT_KNOWN)
+            raise
+    await ack()
+    if told:
+        doors.whisper(respond, told)
+
+
+async def _approve(doors: Doors, press: Press, _: dict[str, Any]) -> str | None:
+    voted = await cast(doors, press, Verdict.APPROVE, path="slack_button")
+    if voted.repeated and voted.status is RequestStatus.WAITING:
+        return sentence(Refusal.SAME_VOTE)
+    return None
+
+
+async def _open_reject_form(doors: Doors, press: Press, body: dict[str, Any]) -> str | None:
+    """A trigger lives for three seconds, so nobody is looked up first: the form's submission is judged."""
+    view = await card_of(doors, press)
+    form = reject_modal(view, press.value.nonce) | {"private_metadata": press.carry()}
+    try:
+        await doors.client.views_open(trigger_id=body["trigger_id"], view=form)
+    except (SlackApiError, SlackClientError, OSError):
+        return FORM_NOT_OPENED
+    return None
+
+
+async def _ask_again(doors: Doors, press: Press, _: dict[str, Any]) -> str | None:
+    await card_of(doors, press)
+    by = await doors.directory.identify(press.person)
+    try:
+        await approvals.ask_again(doors.db, press.value.request_id, by)
+    except Conflict:
+        return NOT_EXPIRED
+    except NotFound:
+        return GONE
+    return None
+
+
+async def _settle(doors: Doors, press: Press, verdict: Literal["retry", "done"]) -> str | None:
+    view = await card_of(doors, press)
+    if view.execution is None or view.execution.id != press.value.execution_id:
+        return NOT_IN_DOUBT
+    settler = await doors.directory.standing(press.person, view.approvers, view.channel_id)
+    try:
+        await approvals.settle(doors.db, view.execution.id, settler, verdict)
+    except Conflict:
+        return NOT_IN_DOUBT
+    except NotFound:
+        return GONE
+    return None

@@ -1,0 +1,81 @@
+"""What listeners need from the rest of the house, and how they tell somebody something beside the acknowledgement."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from slack_bolt.context.respond.async_respond import AsyncRespond
+from slack_sdk.web.async_client import AsyncWebClient
+
+from agent.runtime.agents import Registry
+from agent.store.database import Database
+from slackbot.cards import Card
+from slackbot.identity import Directory
+
+log = logging.getLogger(__name__)
+
+BUDGET = 2.6
+"""Seconds from a payload to its answer; Slack stops waiting after 3 (0.8 for identity, 0.4 + 1.2 for the vote)."""
+
+NOT_KNOWN = (
+    "Something took too long or failed, so nothing is known to be recorded. It is safe to try again: "
+    "an answer that was recorded after all is counted once."
+)
+
+
+class Asides:
+    """Work that the acknowledgement does not wait for, and whose failure changes nothing."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[Any, Any, object]) -> None:
+        """Do this soon; a failure is logged, never raised."""
+        task = asyncio.create_task(self._quietly(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def finish(self, seconds: float = 2.0) -> None:
+        """Wait for what is under way, at the end of the service; what takes longer is dropped."""
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=seconds)
+            for task in late:
+                task.cancel()
+
+    async def _quietly(self, work: Coroutine[Any, Any, object]) -> None:
+        try:
+            await work
+        except Exception as error:
+            log.warning("telling somebody failed: %s", type(error).__name__, extra={"action": "aside_failed"})
+
+
+@dataclass(frozen=True)
+class Doors:
+    """Everything that a listener may use. `budget` is in seconds, from a payload to its answer."""
+
+    db: Database
+    directory: Directory
+    client: AsyncWebClient
+    agents: Registry
+    budget: float = BUDGET
+    asides: Asides = field(default_factory=Asides)
+
+    def whisper(self, respond: AsyncRespond, text: str) -> None:
+        """Tell only the person who pressed or typed; the message that they acted on stays as it is."""
+        self.asides.start(respond(text=text, response_type="ephemeral", replace_original=False))
+
+    def whisper_in(self, channel_id: str, user_id: str, card: Card, thread_ts: str | None = None) -> None:
+        """Tell one person something in a channel, for events, which have no response_url."""
+        self.asides.start(
+            self.client.chat_postEphemeral(
+                channel=channel_id,
+                user=user_id,
+                text=card.text,
+                blocks=card.blocks or None,
+                thread_ts=thread_ts,
+            )
+        )

@@ -1,0 +1,109 @@
+"""Starting an agent on somebody's behalf, the same way by command and by mention."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from agent import runs
+from agent.domain.errors import Refusal, sentence
+from agent.domain.people import Person
+from agent.runs import NewRun
+from agent.store import reads
+from slackbot.cards import Card, run_started, usage
+from slackbot.identity import LookupFailed
+from slackbot.listeners.doors import Doors
+
+MAX_TASK = 8000
+"""Characters. A message has at most 40,000; a task longer than this is a document, not a task."""
+
+CHANNEL_UNKNOWN = (
+    "Slack did not tell us about this channel, so nothing was started. Please try again in a moment."
+)
+_MAY_NOT = {
+    Refusal.GUEST: "Guests of this workspace cannot start agents or talk to them.",
+    Refusal.EXTERNAL: "You belong to another workspace; only members of this one can start agents or talk to them.",
+    Refusal.STRANGER: "Slack does not know you as a member of this workspace, so you cannot start agents.",
+    Refusal.LOOKUP_FAILED: "Slack did not tell us who you are, so nothing was started. Please try again in a moment.",
+    Refusal.RATE_LIMITED_LOOKUP: (
+        "Slack asked us to slow down before we could check who you are, so nothing was started. "
+        "Please try again in a minute."
+    ),
+}
+
+
+def may_not(refusal: Refusal) -> str:
+    """What somebody is told who may not start agents or talk to them."""
+    return _MAY_NOT.get(refusal) or sentence(refusal).replace("review requests", "start agents")
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The one that was probably meant."""
+    close = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=0.5)
+    return close[0] if close else None
+
+
+def split(text: str) -> tuple[str, str]:
+    """The first word and the rest, both without spaces around them."""
+    first, _, rest = text.strip().partition(" ")
+    head, _, tail = first.partition("\n")
+    return head, f"{tail} {rest}".strip() if tail else rest.strip()
+
+
+def unescaped(text: str) -> str:
+    """Slack's text as it was typed: it escapes `&`, `<` and `>` and nothing else; undone once, `&` last."""
+    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+
+
+async def start(
+    doors: Doors, person: Person, words: str, *, channel_id: str, start_key: str, by: str
+) -> Card:
+    """Start the agent named by the first word, with the rest as its task; returns what the person is told.
+
+    `start_key` makes a repeated delivery one run; `by` is the principal that is recorded.
+    """
+    name, task = split(words)
+    agent = doors.agents.find(name)
+    if agent is None or not task:
+        return usage("/agent", _what_is_missing(doors, name, task))
+    if len(task) > MAX_TASK:
+        return usage("/agent", f"This task has {len(task):,} characters; up to {MAX_TASK:,} are taken.")
+    if problem := await _objection(doors, person, channel_id):
+        return Card(problem, [])
+    new = NewRun(
+        agent=agent.name,
+        agent_version=agent.version,
+        task=task,
+        principal=by,
+        requester=person,
+        requester_asserted="slack",
+        team_id=doors.directory.own_team_id,
+        channel_id=channel_id,
+        start_key=start_key,
+    )
+    started = await runs.start(doors.db, new)
+    async with doors.db.connection() as connection:
+        run = await reads.run_view(connection, started.run_id)
+    return run_started(run) if run is not None else Card(f"{agent.name} has started.", [])
+
+
+async def _objection(doors: Doors, person: Person, channel_id: str) -> str | None:
+    """Why this person may not start anything here."""
+    standing = await doors.directory.identify(person)
+    if standing.refusal is not None:
+        return may_not(standing.refusal)
+    try:
+        return await doors.directory.channel_problem(channel_id)
+    except (LookupFailed, TimeoutError):
+        return CHANNEL_UNKNOWN
+
+
+def _what_is_missing(doors: Doors, name: str, task: str) -> str:
+    names = [agent.name for agent in doors.agents]
+    known = f"There are: {', '.join(names)}." if names else "No agents are loaded."
+    if not name:
+        return f"Which agent? {known}"
+    if name in names:
+        return f"What should {name} do? Write the task behind its name."
+    guess = nearest(name, names)
+    return f'There is no agent "{name[:60]}"; did you mean "{guess}"?' if guess else f"No such agent. {known}"

@@ -1,0 +1,115 @@
+"""From a press to a vote: what a payload claims, who stands behind it, and the use case that judges both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agent import approvals
+from agent.domain.errors import Refusal, Refused
+from agent.domain.people import Person, Standing
+from agent.domain.request import Ballot, Place, RequestView, Verdict
+from agent.store import reads
+from slackbot.cards import ButtonValue, parse_button_value
+from slackbot.listeners.doors import Doors
+
+_DOUBTFUL = (Refusal.LOOKUP_FAILED, Refusal.RATE_LIMITED_LOOKUP)
+
+
+@dataclass(frozen=True, slots=True)
+class Press:
+    """Who pressed which button where. All of it is a claim until it is compared with what is stored."""
+
+    person: Person
+    value: ButtonValue
+    place: Place
+
+    @classmethod
+    def read(cls, body: Mapping[str, Any]) -> Press | None:
+        """From a `block_actions` payload; `None` for a button that we never made."""
+        value = parse_button_value(body["actions"][0].get("value"))
+        return None if value is None else cls(person_of(body), value, _place(value.nonce, body["container"]))
+
+    @classmethod
+    def resume(cls, body: Mapping[str, Any], carried: str) -> Press | None:
+        """From the submission of a modal that `carry` was put into; the modal stands for the card's place."""
+        try:
+            text, channel_id, message_ts = carried.split(" ")
+        except ValueError:
+            return None
+        value = parse_button_value(text)
+        if value is None:
+            return None
+        return cls(person_of(body), value, Place(value.nonce, "channel", channel_id, message_ts))
+
+    def carry(self) -> str:
+        """What a modal's `private_metadata` says, so that its submission counts at the card's place."""
+        return f"{self.value} {self.place.channel_id} {self.place.message_ts}"
+
+
+def person_of(body: Mapping[str, Any]) -> Person:
+    """Who acted, by the team that Slack says the person belongs to (not the workspace it happened in)."""
+    user = body["user"]
+    return Person(str(user.get("team_id") or ""), str(user["id"]))
+
+
+def _place(nonce: str, container: Mapping[str, Any]) -> Place:
+    if container.get("type") == "message":
+        return Place(nonce, "channel", container.get("channel_id"), container.get("message_ts"))
+    return Place(nonce, "modal")
+
+
+async def cast(
+    doors: Doors, press: Press, verdict: Verdict, *, path: str, reason: str | None = None
+) -> approvals.Voted:
+    """Count this person's word. Raises Refused (recorded); anything else: nothing is known to be recorded."""
+    voter, standings = await _standings(doors, press, path)
+    ballot = Ballot(
+        request_id=press.value.request_id,
+        revision=press.value.revision,
+        verdict=verdict,
+        voter=voter,
+        standings=standings,
+        path=path,
+        reason=reason,
+        place=press.place,
+    )
+    return await approvals.vote(doors.db, ballot)
+
+
+async def card_of(doors: Doors, press: Press) -> RequestView:
+    """The request whose card's button was pressed. Raises Refused for a button that is not one of that card.
+
+    A card whose post is not known to have arrived has no `ts` yet: its secret nonce and its channel have to do.
+    """
+    async with doors.db.connection() as connection:
+        view = await reads.request_view(connection, press.value.request_id)
+    if view is None or view.team_id != doors.directory.own_team_id or view.place_nonce != press.place.nonce:
+        raise Refused(Refusal.UNKNOWN_REQUEST)
+    here = ("channel", view.channel_id, view.message_ts or press.place.message_ts)
+    if here != (press.place.surface, press.place.channel_id, press.place.message_ts):
+        raise Refused(Refusal.WRONG_PLACE)
+    return view
+
+
+async def _standings(doors: Doors, press: Press, path: str) -> tuple[Standing, dict[Person, Standing]]:
+    """The voter's standing and those of everybody whose vote is live.
+
+    When somebody's earlier vote cannot be judged now, this vote has to wait: counted without it, a quorum that
+    is there would be missed, and nobody would be left to complete it.
+    """
+    async with doors.db.connection() as connection:
+        paper = await reads.ballot_paper(connection, press.value.request_id)
+    if paper is None or paper.team_id != doors.directory.own_team_id:
+        raise Refused(Refusal.UNKNOWN_REQUEST)
+    people = [press.person, *paper.voters]
+    standings = await doors.directory.standings(people, paper.approvers, paper.channel_id)
+    voter = standings[press.person]
+    doubt = next((each.refusal for each in standings.values() if each.refusal in _DOUBTFUL), None)
+    if voter.refusal is None and doubt is not None:
+        await approvals.record_refusal(
+            doors.db, press.value.request_id, press.value.revision, press.person, doubt, path
+        )
+        raise Refused(doubt)
+    return voter, standings
