@@ -1,0 +1,117 @@
+"""`Agent`: a model with instructions and tools; and the registry of those that this process serves."""
+
+import importlib
+import re
+import traceback
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType, ModuleType
+
+from agent.domain.errors import SignoffError
+from agent.runtime.tool import Tool
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")  # one word, because people type it after `/agent run`
+
+
+class LoadError(SignoffError):
+    """The agents cannot be loaded as named; its text is one line that says which module and why."""
+
+
+@dataclass(frozen=True)
+class Agent:
+    """An agent, as a value at module level; `SIGNOFF_AGENTS` names the modules to look in.
+
+    `model` None means the service's own. `max_steps` bounds the model turns since a person last spoke,
+    `max_tokens` the tokens of a whole run, prompts included. Change `version` when a run that was parked
+    before should be known to have begun under other instructions.
+
+    Raises TypeError or ValueError for a definition that could not work.
+    """
+
+    name: str
+    instructions: str
+    tools: Sequence[Tool] = ()
+    model: str | None = None
+    version: str = "1"
+    max_steps: int = 20
+    max_tokens: int = 200_000
+    _by_name: Mapping[str, Tool] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        title = f"Agent {self.name!r}"
+        if not _NAME.match(self.name):
+            raise ValueError(f'{title}: a name has 1 to 64 letters, digits, "_" or "-", and no space')
+        if not self.instructions.strip():
+            raise ValueError(f"{title}: instructions must not be empty")
+        if not self.version:
+            raise ValueError(f"{title}: version must not be empty")
+        if self.max_steps < 1 or self.max_tokens < 1:
+            raise ValueError(f"{title}: max_steps and max_tokens must be at least 1")
+        by_name: dict[str, Tool] = {}
+        offered: Sequence[object] = self.tools
+        for tool in offered:
+            if not isinstance(tool, Tool):
+                shown = getattr(tool, "__name__", repr(tool))
+                raise TypeError(f"{title}: {shown} is not a tool; put @tool above its definition")
+            if tool.name in by_name:
+                raise ValueError(f'{title}: two tools are named "{tool.name}"')
+            by_name[tool.name] = tool
+        object.__setattr__(self, "tools", tuple(self.tools))
+        object.__setattr__(self, "_by_name", MappingProxyType(by_name))
+
+    def tool(self, name: str) -> Tool | None:
+        """The tool of this name, or None."""
+        return self._by_name.get(name)
+
+    def blocks(self, tool: str) -> bool:
+        """Whether a call of this tool holds up the chat; one that does not exist is answered in its turn."""
+        found = self.tool(tool)
+        return found is None or not found.background
+
+
+class Registry:
+    """The agents that this process serves, by name. Raises LoadError for two of the same name."""
+
+    def __init__(self, agents: Iterable[Agent] = ()) -> None:
+        self._agents: dict[str, Agent] = {}
+        for agent in agents:
+            if self._agents.setdefault(agent.name, agent) is not agent:
+                raise LoadError(f'two agents are named "{agent.name}"')
+
+    def find(self, name: str) -> Agent | None:
+        """The agent of this name, or None."""
+        return self._agents.get(name)
+
+    def __iter__(self) -> Iterator[Agent]:
+        return iter(self._agents.values())
+
+    def __len__(self) -> int:
+        return len(self._agents)
+
+
+def load_agents(modules: Sequence[str]) -> Registry:
+    """Import the modules and collect every `Agent` at their top level.
+
+    Raises LoadError, one line, for a module that cannot be imported or has no agent, and for two agents of
+    the same name.
+    """
+    found: dict[str, tuple[Agent, str]] = {}
+    for name in modules:
+        agents = [value for value in vars(_import(name)).values() if isinstance(value, Agent)]
+        if not agents:
+            raise LoadError(f"{name} has no Agent at its top level")
+        for agent in agents:
+            known, where = found.setdefault(agent.name, (agent, name))
+            if known is not agent:
+                raise LoadError(f'two agents are named "{agent.name}": in {where} and in {name}')
+    return Registry(agent for agent, _ in found.values())
+
+
+def _import(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except Exception as error:  # whatever a user's module may raise while it is imported
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        where = f" ({last.filename}, line {last.lineno})" if last.filename.endswith(".py") else ""
+        reason = " ".join(str(error).split())
+        raise LoadError(f"cannot import {name}: {type(error).__name__}: {reason}{where}") from error

@@ -1,0 +1,145 @@
+"""One attempt at a call that may run: claim it, call the tool, say truly how it ended.
+
+Exactly once cannot be promised of an arbitrary effect. A tool that is not idempotent is called at most once,
+and when nobody can know whether its effect happened, that is what is reported.
+"""
+
+import asyncio
+import time
+from typing import Any
+
+import structlog
+
+from agent import executions
+from agent.domain.action import Action
+from agent.domain.request import ExecutionStatus
+from agent.executions import Claim, Outcome
+from agent.runtime import invoke, wording
+from agent.runtime.services import Services
+from agent.runtime.tool import NotDone, Tool, ToolContext
+from agent.store.database import DatabaseError
+from agent.store.reads import CallAtWork
+
+MAX_ATTEMPTS = 3
+"""How often a tool that may be tried again is tried when it times out."""
+
+log = structlog.get_logger(__name__)
+
+
+async def run_tool(services: Services, work: CallAtWork, tool: Tool, judged: Action) -> None:
+    """Claim the call and run its tool with the arguments that were decided, byte for byte."""
+    claim = await executions.claim(
+        services.db, work.call.id, worker=services.worker, idempotent=tool.repeatable
+    )
+    if claim is None:
+        return
+    with services.heartbeat.holding_execution(claim.execution_id):
+        if claim.action.canonical != judged.canonical:
+            await _report(
+                services, claim, _failed("the tool has changed since this was proposed; nothing ran")
+            )
+            return
+        await _run(services, work, tool, claim)
+
+
+async def give_up(services: Services, work: CallAtWork, why: str) -> None:
+    """End a call that may run but cannot any more; nothing is executed, and the record says so."""
+    claim = await executions.claim(services.db, work.call.id, worker=services.worker, idempotent=True)
+    if claim is not None:
+        await _report(services, claim, _failed(why))
+
+
+async def _run(services: Services, work: CallAtWork, tool: Tool, claim: Claim) -> None:
+    context = ToolContext(
+        run_id=work.run.id,
+        call_id=work.call.id,
+        idempotency_key=claim.idempotency_key,
+        requester=work.run.requester,
+        agent=work.run.agent,
+    )
+    arguments = invoke.with_context(tool.signature.values(claim.action.arguments), context)
+    begun = time.monotonic()
+    task = asyncio.create_task(invoke.call(tool.function, arguments))
+    try:
+        await asyncio.wait({task}, timeout=tool.timeout)
+    except asyncio.CancelledError:
+        # The service stops. What may be tried again is found by the next one when the lease is over.
+        task.cancel()
+        if not tool.repeatable:
+            await _report(services, claim, _doubtful(begun, "the service stopped while it ran"))
+        raise
+    if task.done():
+        await _report(services, claim, _outcome(task, tool, begun))
+        return
+    services.watch(_straggle(services, claim, tool, task, begun))
+    if tool.repeatable and claim.attempt < MAX_ATTEMPTS:
+        return  # not reported: when the lease is over, the call is ready for another attempt
+    overdue = f"it did not end within {tool.timeout:g} s"
+    await _report(services, claim, _overdue(tool, begun, overdue))
+
+
+async def _straggle(
+    services: Services, claim: Claim, tool: Tool, task: asyncio.Task[Any], begun: float
+) -> None:
+    """A tool that outlived its timeout: what it says in the end is recorded beside what was reported.
+
+    A coroutine is cancelled; a thread cannot be and goes on.
+    """
+    if asyncio.iscoroutinefunction(tool.function):
+        task.cancel()
+    await asyncio.wait({task})
+    if not task.cancelled():
+        await _report(services, claim, _outcome(task, tool, begun))
+
+
+def _outcome(task: asyncio.Task[Any], tool: Tool, begun: float) -> Outcome:
+    seconds = time.monotonic() - begun
+    if task.cancelled():
+        return _overdue(tool, begun, "it was cancelled from within")
+    match task.exception():
+        case None:
+            return Outcome(ExecutionStatus.SUCCEEDED, wording.result(task.result()), seconds)
+        case NotDone() as nothing:
+            return Outcome(ExecutionStatus.FAILED, wording.storable(str(nothing)), seconds)
+        case TimeoutError() as error:  # something that the tool waited for may have done its part
+            return _overdue(tool, begun, wording.error(error))
+        case error:
+            return Outcome(ExecutionStatus.FAILED, wording.error(error), seconds)
+
+
+def _overdue(tool: Tool, begun: float, what: str) -> Outcome:
+    if tool.read_only:
+        return Outcome(ExecutionStatus.FAILED, what, time.monotonic() - begun)
+    return _doubtful(begun, what)
+
+
+def _doubtful(begun: float, what: str) -> Outcome:
+    text = f"{what}; whether it had its effect cannot be known from here"
+    return Outcome(ExecutionStatus.IN_DOUBT, text, time.monotonic() - begun)
+
+
+def _failed(why: str) -> Outcome:
+    return Outcome(ExecutionStatus.FAILED, why)
+
+
+async def _report(services: Services, claim: Claim, outcome: Outcome) -> None:
+    """Write the outcome down, however long the database is away: the effect cannot be taken back."""
+    on_time = await _written(services, claim, outcome)
+    log.info(
+        "execution ended",
+        action="execution.ended" if on_time else "execution.late",
+        execution_id=str(claim.execution_id),
+        call_id=str(claim.call_id),
+        status=outcome.status.value,
+    )
+
+
+async def _written(services: Services, claim: Claim, outcome: Outcome) -> bool:
+    wait = 0.2
+    while True:
+        try:
+            return await executions.report(services.db, claim, outcome)
+        except DatabaseError as error:
+            log.warning("outcome not written yet", action="execution.unwritten", error=str(error))
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, 5.0)

@@ -1,0 +1,225 @@
+"""`execute_call`: do the next thing for one tool call, whatever state it is in.
+
+`new`: judge it. `asked`: tell the tool that it waits. `ready`: check once more and run it. `refused`: tell the
+tool and let the run hear of it. Every other state is somebody else's turn.
+"""
+
+from uuid import UUID
+
+import structlog
+
+from agent import approvals, executions, runs
+from agent.domain.action import Action
+from agent.domain.errors import CollaborationError, Conflict, MalformedArguments
+from agent.domain.policy import Rule, stricter
+from agent.domain.run import Answer, AnswerKind, CallState, RunStatus
+from agent.faults import point
+from agent.runtime import attempt, wording
+from agent.runtime.agents import Agent
+from agent.runtime.hooks import run_hook
+from agent.runtime.judging import Facts, judge, look_up, question, read_action
+from agent.runtime.services import Services
+from agent.runtime.tool import NotDone, Tool
+from agent.store import reads
+from agent.store.reads import CallAtWork
+
+_OVER = (RunStatus.DENIED, RunStatus.FAILED, RunStatus.CANCELLED)
+_HEARD_BY_TOOL = (AnswerKind.REJECTED, AnswerKind.EXPIRED, AnswerKind.WITHDRAWN, AnswerKind.DENIED)
+
+log = structlog.get_logger(__name__)
+
+
+async def execute_call(services: Services, call_id: UUID) -> None:
+    """Move the call on as far as it goes now. May be called at any time, any number of times.
+
+    Raises DatabaseError; the sweep finds the call again.
+    """
+    looks = services.at_work
+    if call_id in looks:  # whoever is at it in this process looks once more, so no hint is lost
+        looks[call_id] = True
+        return
+    looks[call_id] = True
+    try:
+        while looks[call_id]:
+            looks[call_id] = False
+            looks[call_id] = await _step(services, call_id) or looks[call_id]
+    finally:
+        del looks[call_id]
+
+
+async def _step(services: Services, call_id: UUID) -> bool:
+    """One look at the call; true when it may have moved to a state in which there is more to do."""
+    async with services.db.connection() as connection:
+        work = await reads.call_at_work(connection, call_id)
+    if work is None:
+        return False
+    agent = services.registry.find(work.run.agent)
+    if agent is None:
+        log.warning("not served here", action="call.unserved", agent=work.run.agent, call_id=str(call_id))
+        return False
+    tool = agent.tool(work.call.tool)
+    match work.call.state:
+        case CallState.NEW:
+            return await _judge(services, work, agent, tool)
+        case CallState.ASKED if not work.announced:
+            await _announce(services, work, tool)
+        case CallState.READY:
+            point("before_resume")
+            return await _execute(services, work, agent, tool)
+        case CallState.REFUSED:
+            await _refused(services, work, tool)
+        case _:
+            pass
+    return False
+
+
+async def _judge(services: Services, work: CallAtWork, agent: Agent, tool: Tool | None) -> bool:
+    """A new call: malformed, denied, asked about, or let through."""
+    if work.run.status in _OVER and work.call.repeats is None:
+        return await _refuse(services, work, AnswerKind.DENIED, "the run has ended")
+    if tool is None:
+        known = ", ".join(known.name for known in agent.tools) or "none"
+        text = f"there is no tool named {work.call.tool!r}. Tools: {known}"
+        return await _refuse(services, work, AnswerKind.UNKNOWN_TOOL, text)
+    try:
+        action = read_action(tool, work.call.raw_arguments)
+    except MalformedArguments as error:
+        text = f"the arguments of {tool.name} cannot be used, so it was not called: {error}"
+        return await _refuse(services, work, AnswerKind.MALFORMED, text)
+    try:
+        facts = await look_up(tool, action)
+    except NotDone as nothing:
+        return await _refuse(services, work, AnswerKind.ERROR, str(nothing))
+    judgement = judge(services, work, tool, action, facts)
+    if judgement.verdict == "deny":
+        return await _refuse(services, work, AnswerKind.DENIED, judgement.because)
+    if judgement.verdict == "run":
+        if await runs.pass_call(services.db, work.call.id, action):
+            await attempt.run_tool(services, work, tool, action)
+        return True
+    rule = _rule(judgement.rule)
+    new = await question(services, work, agent, tool, action, facts, rule, judgement.description)
+    try:
+        opened = await approvals.open(services.db, new)
+    except Conflict:
+        return True  # judged by another worker in the meantime
+    log.info(
+        "waiting for approval",
+        action="call.pending" if tool.background else "run.paused",
+        request_id=str(opened.request_id),
+        run_id=str(work.run.id),
+        call_id=str(work.call.id),
+        tool=tool.name,
+        because=judgement.because,
+    )
+    return True
+
+
+async def _refuse(services: Services, work: CallAtWork, kind: AnswerKind, text: str) -> bool:
+    log.info("call refused", action="call.refused", call_id=str(work.call.id), kind=kind.value, because=text)
+    await runs.refuse_call(services.db, work.call.id, Answer(kind, wording.storable(text)))
+    return True
+
+
+async def _execute(services: Services, work: CallAtWork, agent: Agent, tool: Tool | None) -> bool:
+    """A call that may run: run it if everything is still as it was judged or shown."""
+    if tool is None:
+        await attempt.give_up(
+            services, work, f"the tool {work.call.tool} does not exist any more; nothing ran"
+        )
+        return False
+    decided = Action.from_canonical(work.action_decided) if work.action_decided else None
+    try:
+        action = _as_of_now(work, tool, decided)
+        facts = await look_up(tool, action)
+    except MalformedArguments as error:
+        await attempt.give_up(services, work, f"the arguments do not fit the tool any more: {error}")
+        return False
+    except NotDone as nothing:
+        await attempt.give_up(services, work, str(nothing))
+        return False
+    judgement = judge(services, work, tool, action, facts)
+    if judgement.verdict == "deny":
+        await attempt.give_up(services, work, f"policy denies this now: {judgement.because}")
+    elif decided is None and judgement.verdict == "ask":
+        await attempt.give_up(services, work, "this needs approval now; nothing ran, propose it again")
+    elif decided is not None and (changed := _changed(work, decided, action, facts, judgement.rule)):
+        rule = judgement.rule or Rule.from_snapshot(work.policy or {})
+        new = await question(services, work, agent, tool, action, facts, rule, judgement.description)
+        return await _ask_anew(services, work, new, changed)
+    else:
+        await attempt.run_tool(services, work, tool, action)
+    return False
+
+
+def _as_of_now(work: CallAtWork, tool: Tool, decided: Action | None) -> Action:
+    """The decided arguments under the tool's present version; raises MalformedArguments if they do not fit."""
+    if decided is None:
+        return read_action(tool, work.call.raw_arguments)
+    tool.signature.values(decided.arguments)
+    return Action(tool.name, tool.version, decided.arguments)
+
+
+def _changed(work: CallAtWork, decided: Action, now: Action, facts: Facts, rule: Rule | None) -> str | None:
+    """Why an approval does not cover what would run now, or None."""
+    if decided.digest != work.digest_decided:
+        return "the stored action is not the one that was decided"
+    if decided.canonical != now.canonical:
+        return f"the tool's version is {now.tool_version}, approved was {decided.tool_version}"
+    if facts.failed:
+        return "its facts cannot be looked up any more"
+    if facts.canonical != work.facts:
+        return "its facts have changed"
+    if rule is not None and work.policy is not None and stricter(Rule.from_snapshot(work.policy), rule):
+        return "policy asks more than it did"
+    return None
+
+
+async def _ask_anew(services: Services, work: CallAtWork, new: approvals.NewRequest, changed: str) -> bool:
+    try:
+        opened = await executions.ask_anew(services.db, work.call.id, new)
+    except Conflict:
+        return True
+    log.info(
+        "asked anew",
+        action="call.asked_anew",
+        call_id=str(work.call.id),
+        request_id=str(opened.request_id),
+        because=changed,
+    )
+    return True
+
+
+async def _announce(services: Services, work: CallAtWork, tool: Tool | None) -> None:
+    if tool is not None and tool.on_pending is not None:
+        await run_hook(tool.on_pending, tool, work)
+    await runs.announce(services.db, work.call.id)
+
+
+async def _refused(services: Services, work: CallAtWork, tool: Tool | None) -> None:
+    """A no reaches the tool, then the run; a no that stops the run is logged for it and for its parents."""
+    kind = work.call.answer.kind if work.call.answer else None
+    if tool is not None and tool.on_refused is not None and kind in _HEARD_BY_TOOL:
+        await run_hook(tool.on_refused, tool, work, cause=kind.value)
+    stopped = await runs.answer_call(services.db, work.call.id)
+    if stopped is not None:
+        await _log_stop(services, work.run.id, stopped)
+
+
+async def _log_stop(services: Services, run_id: UUID, stopped: CollaborationError) -> None:
+    text = f"{type(stopped).__name__}: {stopped}"
+    ended: UUID | None = run_id
+    async with services.db.connection() as connection:
+        while ended is not None:
+            run = await reads.run_view(connection, ended)
+            if run is None or run.status is not RunStatus.DENIED:
+                return
+            origin = str(run_id) if ended != run_id else None
+            log.error(text, action="run.stopped", run_id=str(ended), cause=stopped.cause, origin=origin)
+            ended = run.parent_run_id
+
+
+def _rule(rule: Rule | None) -> Rule:
+    if rule is None:
+        raise AssertionError("policy asks without a rule")
+    return rule

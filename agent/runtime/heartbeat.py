@@ -1,0 +1,66 @@
+"""One task per process that extends every lease this process holds, in one statement for all of them."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import UUID
+
+import structlog
+
+from agent import executions
+from agent.domain.errors import SignoffError
+from agent.domain.run import RunLease
+from agent.store.database import Database
+
+INTERVAL = 2.0
+"""Seconds between beats; a lease lasts five of them, so that four lost ones lose nothing."""
+
+log = structlog.get_logger(__name__)
+
+
+class Heartbeat:
+    """Keeps leases alive while their work goes on: `holding_…` around the work, `run` beside it.
+
+    A beat that fails is logged and tried again. Losing a lease needs no word from here: every write of the
+    work is conditional on its lease, and whoever took over has the truth.
+    """
+
+    def __init__(self, db: Database, worker: str, interval: float = INTERVAL) -> None:
+        self._db = db
+        self._worker = worker
+        self._interval = interval
+        self._runs: set[RunLease] = set()
+        self._executions: set[UUID] = set()
+
+    @contextmanager
+    def holding_run(self, lease: RunLease) -> Iterator[None]:
+        """Extend this lease until the block ends."""
+        self._runs.add(lease)
+        try:
+            yield
+        finally:
+            self._runs.discard(lease)
+
+    @contextmanager
+    def holding_execution(self, execution_id: UUID) -> Iterator[None]:
+        """Extend this attempt's lease until the block ends."""
+        self._executions.add(execution_id)
+        try:
+            yield
+        finally:
+            self._executions.discard(execution_id)
+
+    async def run(self) -> None:
+        """Beat for ever; cancel to stop."""
+        while True:
+            await asyncio.sleep(self._interval)
+            await self.beat()
+
+    async def beat(self) -> None:
+        """Extend everything held, once."""
+        if not self._runs and not self._executions:
+            return
+        try:
+            await executions.beat(self._db, self._worker, list(self._executions), list(self._runs))
+        except SignoffError as error:
+            log.warning("leases were not extended", action="heartbeat.failed", error=str(error))

@@ -1,0 +1,53 @@
+"""Telling a tool that its call waits for people, or that the answer was no."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+from agent.domain.action import Action
+from agent.domain.errors import MalformedArguments
+from agent.runtime import invoke, wording
+from agent.runtime.judging import read_action
+from agent.runtime.tool import Tool
+from agent.store.reads import CallAtWork
+
+TIMEOUT = 10.0
+"""Seconds that a hook may take."""
+
+_WAITS = (0.5, 1.0, 2.0, 4.0)
+
+log = structlog.get_logger(__name__)
+
+
+async def run_hook(hook: Callable[..., Any], tool: Tool, work: CallAtWork, **more: str) -> None:
+    """Run a hook, a few times if need be.
+
+    One that fails for good is logged as an error, and the call goes on: a decision must not wait for it.
+    """
+    try:
+        decided = Action.from_canonical(work.action_decided) if work.action_decided else None
+        action = decided or read_action(tool, work.call.raw_arguments)
+        arguments = tool.signature.values(action.arguments) | more
+    except MalformedArguments as error:
+        log.warning("hook not run", action="hook.skipped", tool=tool.name, error=str(error))
+        return
+    for wait in (*_WAITS, None):
+        failure = await _failure(hook, arguments)
+        if failure is None:
+            return
+        if wait is None:
+            log.error("hook failed", action="hook.failed", tool=tool.name, error=failure)
+            return
+        log.warning("hook will be tried again", action="hook.retried", tool=tool.name, error=failure)
+        await asyncio.sleep(wait)
+
+
+async def _failure(hook: Callable[..., Any], arguments: dict[str, Any]) -> str | None:
+    try:
+        async with asyncio.timeout(TIMEOUT):
+            await invoke.call(hook, arguments)
+    except Exception as error:  # whatever a user's function may raise
+        return wording.error(error)
+    return None

@@ -1,0 +1,138 @@
+"""From a proposed call to a verdict: read its arguments, look up its facts, ask policy, word the question.
+
+Whatever is in doubt on this way becomes a question to people, and what cannot be read becomes an answer to
+the model. Nothing here executes anything.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import structlog
+from pydantic_core import to_jsonable_python
+
+from agent.domain.action import Action, canonical_bytes, parse_arguments
+from agent.domain.policy import Judgement, Rule
+from agent.runtime import invoke, transcript, wording
+from agent.runtime.agents import Agent
+from agent.runtime.services import Services
+from agent.runtime.tool import NotDone, Tool
+from agent.store import reads
+from agent.store.reads import CallAtWork
+from agent.store.writes.requests import NewRequest
+
+FACTS_TIMEOUT = 10.0
+"""Seconds that a look-up may take, or less when the tool itself has less."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the tool's look-up said. `failed`: it should have said something and did not."""
+
+    values: Mapping[str, Any] | None = None
+    failed: bool = False
+
+    @property
+    def canonical(self) -> bytes | None:
+        """The bytes by which facts are compared with those that people were shown."""
+        return None if self.values is None else canonical_bytes(dict(self.values))
+
+
+def read_action(tool: Tool, raw_arguments: str) -> Action:
+    """The action that a call proposes, defaults written out. Raises MalformedArguments, with the path."""
+    return Action(tool.name, tool.version, tool.signature.complete(parse_arguments(raw_arguments)))
+
+
+async def look_up(tool: Tool, action: Action) -> Facts:
+    """The facts about these arguments, from the tool itself. Raises NotDone when the tool says so."""
+    if tool.facts is None:
+        return Facts()
+    try:
+        async with asyncio.timeout(min(FACTS_TIMEOUT, tool.timeout)):
+            found = await invoke.call(tool.facts, tool.signature.values(action.arguments))
+        facts = Facts(_plain(found))
+        facts.canonical  # noqa: B018 - facts without canonical bytes could not be compared later
+    except NotDone:
+        raise
+    except Exception as error:  # whatever a user's function may raise: policy asks, and nothing just runs
+        log.warning("facts failed", action="facts.failed", tool=tool.name, error=wording.error(error))
+        return Facts(failed=True)
+    return facts
+
+
+def judge(services: Services, work: CallAtWork, tool: Tool, action: Action, facts: Facts) -> Judgement:
+    """What policy says now."""
+    requester = work.run.requester.user_id if work.run.requester else None
+    return services.policy.judge(
+        tool.traits, action, facts.values, work.run.agent, requester, facts_failed=facts.failed
+    )
+
+
+async def question(
+    services: Services,
+    work: CallAtWork,
+    agent: Agent,
+    tool: Tool,
+    action: Action,
+    facts: Facts,
+    rule: Rule,
+    description: str,
+) -> NewRequest:
+    """The request to be opened: what would be done, why the model says so, and what led to it."""
+    async with services.db.connection() as connection:
+        messages = await reads.messages(connection, work.run.id)
+        calls = await reads.calls(connection, work.run.id)
+    # One question per call, and one for every time that it had to be asked anew.
+    again = f":after:{work.call.request_id}" if work.call.request_id else ""
+    return NewRequest(
+        rule=rule,
+        action=action,
+        facts=facts.values,
+        description=description,
+        rationale=transcript.rationale(messages, work.call.turn),
+        context=transcript.context(work.run.task, messages, calls, but=work.call.id),
+        agent=agent.name,
+        agent_version=agent.version,
+        requester=work.run.requester,
+        requester_asserted=work.requester_asserted,
+        outlet=services.outlet(rule.channel),
+        client_id=f"{work.call.id}{again}",
+        run_id=work.run.id,
+        call_id=work.call.id,
+        background=tool.background,
+        has_pending_hook=tool.on_pending is not None,
+    )
+
+
+def _plain(found: Any) -> dict[str, Any] | None:
+    """Facts as JSON values; an exact decimal becomes a number, so that conditions can compare it."""
+    if found is None:
+        return None
+    if not isinstance(found, Mapping):
+        raise TypeError(f"facts must return a mapping, not {type(found).__name__}")
+    plain: dict[str, Any] = to_jsonable_python(_numbers(found))
+    return plain
+
+
+def _numbers(value: Any) -> Any:
+    match value:
+        case Mapping():
+            return {key: _numbers(part) for key, part in value.items()}
+        case list() | tuple():
+            return [_numbers(part) for part in value]
+        case Decimal():
+            return _number(value)
+        case _:
+            return value
+
+
+def _number(exact: Decimal) -> int | float:
+    if exact == exact.to_integral_value():
+        return int(exact)
+    if Decimal(repr(float(exact))) != exact:
+        raise ValueError(f"{exact} has more digits than a JSON number can keep")
+    return float(exact)

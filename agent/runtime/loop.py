@@ -1,0 +1,107 @@
+"""`advance_run`: lease a run, make one model turn, journal it, let go. It never runs tools.
+
+Everything that the next turn needs is in the rows, so any process can make it, also after this one is gone.
+"""
+
+import random
+from uuid import UUID
+
+import structlog
+
+from agent import runs
+from agent.domain.errors import LeaseLost
+from agent.domain.run import Turn
+from agent.runs import Leased
+from agent.runtime import transcript
+from agent.runtime.agents import Agent
+from agent.runtime.model import ModelError, Reply
+from agent.runtime.services import Services
+
+MAX_TRIES = 6
+"""Failures in a row after which a run ends as failed."""
+
+_LONGEST_WAIT = 60.0
+_LONGEST_ASKED_FOR = 600.0  # a provider that wants us to wait longer is as good as absent
+
+log = structlog.get_logger(__name__)
+
+
+async def advance_run(services: Services, run_id: UUID) -> None:
+    """Make the run's next model turn, if it has anything to hear and nobody else is at it.
+
+    A lease that is lost on the way ends the work silently: whoever has it now makes the turn. Raises
+    DatabaseError; the sweep finds the run again.
+    """
+    leased = await runs.lease(services.db, run_id, services.worker)
+    if leased is None:
+        return
+    try:
+        with services.heartbeat.holding_run(leased.lease):
+            await _advance(services, leased)
+    except LeaseLost:
+        log.info("turn dropped", action="run.lease_lost", run_id=str(run_id), epoch=leased.lease.epoch)
+
+
+async def _advance(services: Services, leased: Leased) -> None:
+    try:
+        reply = await _ask(services, leased)
+    except ModelError as error:
+        await _failed(services, leased, error)
+        return
+    turn = Turn(reply.text, reply.calls, reply.tokens, leased.heard, reply.finish_reason)
+    await runs.record_turn(services.db, leased.lease, turn)
+    log.info(
+        "turn made",
+        action="run.turn",
+        run_id=str(leased.run.id),
+        calls=[call.tool for call in reply.calls],
+        tokens=reply.tokens,
+    )
+
+
+async def _ask(services: Services, leased: Leased) -> Reply:
+    agent = services.registry.find(leased.run.agent)
+    if agent is None:
+        # Another worker may know it, or this one after its next start.
+        raise ModelError(f"no agent named {leased.run.agent!r} is loaded (SIGNOFF_AGENTS)", retryable=True)
+    _within_limits(agent, leased)
+    return await services.model.complete(
+        transcript.chat(agent, leased.messages, leased.calls),
+        [tool.offered for tool in agent.tools],
+        may_call=leased.tools_on,
+        model=agent.model,
+    )
+
+
+def _within_limits(agent: Agent, leased: Leased) -> None:
+    steps = transcript.steps_since_person(leased.messages)
+    if steps >= agent.max_steps:
+        text = f"step limit: {steps} turns since a person last spoke (max_steps = {agent.max_steps})"
+        raise ModelError(text, retryable=False)
+    if leased.run.tokens >= agent.max_tokens:
+        text = f"token limit: {leased.run.tokens} tokens used (max_tokens = {agent.max_tokens})"
+        raise ModelError(text, retryable=False)
+
+
+async def _failed(services: Services, leased: Leased, error: ModelError) -> None:
+    wait = retry_in(error, leased.failures, random.random())  # noqa: S311 - jitter
+    await runs.record_model_failure(services.db, leased.lease, str(error), wait)
+    log.warning(
+        "no turn",
+        action="run.failed" if wait is None else "run.retrying",
+        run_id=str(leased.run.id),
+        error=str(error),
+        retry_in=wait,
+    )
+
+
+def retry_in(error: ModelError, failures: int, jitter: float) -> float | None:
+    """Seconds until the model is asked again: 1, 2, 4 … 60, times 0.75 to 1.25 by `jitter` (0 to 1).
+
+    Never before the provider wants it. None: give up, at once when asking again cannot help, else after
+    MAX_TRIES; `failures` counts those before this one.
+    """
+    asked_for = error.retry_after or 0.0
+    if not error.retryable or failures + 1 >= MAX_TRIES or asked_for > _LONGEST_ASKED_FOR:
+        return None
+    return max(asked_for, min(2.0**failures, _LONGEST_WAIT) * (0.75 + jitter / 2))

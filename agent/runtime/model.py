@@ -1,0 +1,181 @@
+"""One question to a language model over the Chat Completions API, and every way in which it can go wrong.
+
+Nothing is retried here: whoever asks decides when to ask again, and keeps count in the database.
+"""
+
+import asyncio
+import email.utils
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import openai
+from openai import AsyncOpenAI
+
+from agent.domain.errors import SignoffError
+from agent.domain.run import ProposedCall
+from agent.runtime import wording
+
+TIMEOUT = 60.0
+"""Seconds for one answer, connection included."""
+
+MAX_CALLS = 128
+"""Calls in one turn; also the number of parallel calls that the API itself knows."""
+
+_PASSING = frozenset({408, 409, 425, 429})
+_CODE = re.compile(r"[a-z0-9_]{1,64}\Z")
+
+
+class ModelError(SignoffError):
+    """The model gave no usable answer. The text is safe to show: no key, no body, no address.
+
+    `retryable`: asking again may help. `retry_after`: seconds that the provider asked us to wait, if it did.
+    """
+
+    def __init__(self, text: str, *, retryable: bool, retry_after: float | None = None) -> None:
+        super().__init__(text)
+        self.retryable = retryable
+        self.retry_after = retry_after
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the model said in one turn. `tokens` counts prompt and answer."""
+
+    text: str | None
+    calls: tuple[ProposedCall, ...]
+    tokens: int
+    finish_reason: str
+
+
+class Model:
+    """A client for one provider. `name` is the model for agents that do not name their own."""
+
+    def __init__(
+        self, name: str, *, api_key: str, base_url: str | None = None, timeout: float = TIMEOUT
+    ) -> None:
+        self.name = name
+        self._timeout = timeout
+        self._client = AsyncOpenAI(api_key=api_key, base_url=base_url, timeout=timeout, max_retries=0)
+
+    async def complete(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] = (),
+        *,
+        may_call: bool = True,
+        model: str | None = None,
+    ) -> Reply:
+        """Ask for one turn. With `may_call` false the tools are shown, and the model is told to use none.
+
+        Raises ModelError, and nothing else, for whatever goes wrong on the way or in the answer.
+        """
+        request: dict[str, Any] = {"model": model or self.name, "messages": list(messages)}
+        if tools:
+            request["tools"] = list(tools)
+            request["tool_choice"] = "auto" if may_call else "none"
+        try:
+            async with asyncio.timeout(self._timeout):
+                completion: Any = await self._client.chat.completions.create(**request)
+        except (openai.APITimeoutError, TimeoutError):
+            raise ModelError(f"the model did not answer in {self._timeout:g} s", retryable=True) from None
+        except openai.APIStatusError as error:
+            raise _refused(error) from None
+        except openai.APIConnectionError:
+            raise ModelError("the model's provider cannot be reached", retryable=True) from None
+        except (openai.OpenAIError, ValueError) as error:
+            raise _unusable(f"it could not be read ({type(error).__name__})") from None
+        return _reply(completion, may_call=may_call)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+
+def _refused(error: openai.APIStatusError) -> ModelError:
+    status = error.status_code
+    code = error.code if isinstance(error.code, str) and _CODE.match(error.code) else None
+    known = {401: "it did not accept the API key", 404: "it does not know this model or address"}
+    said = known.get(status) or code
+    spent = code == "insufficient_quota"  # a 429 that no waiting mends
+    text = f"the model's provider answered {status}" + (f": {said}" if said else "")
+    return ModelError(
+        text,
+        retryable=(status in _PASSING or status >= 500) and not spent,
+        retry_after=_retry_after(error.response.headers),
+    )
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """RFC 9110 section 10.2.3: seconds or a date; OpenAI also sends milliseconds."""
+    try:
+        if milliseconds := headers.get("retry-after-ms"):
+            return max(0.0, float(milliseconds) / 1000)
+        value = headers.get("retry-after")
+        return None if value is None else max(0.0, float(value))
+    except ValueError:
+        date = email.utils.parsedate_tz(headers.get("retry-after", ""))
+        return None if date is None else max(0.0, email.utils.mktime_tz(date) - time.time())
+
+
+def _reply(completion: Any, *, may_call: bool) -> Reply:
+    """Judge an answer whose fields the client library has not checked."""
+    choices = getattr(completion, "choices", None)
+    choice: Any = choices[0] if isinstance(choices, list) and choices else None
+    message = getattr(choice, "message", None)
+    if message is None:
+        raise _unusable("it holds no choice")
+    reason = getattr(choice, "finish_reason", None)
+    calls = _calls(getattr(message, "tool_calls", None)) if may_call else ()
+    text = _text(getattr(message, "content", None))
+    if refusal := _text(getattr(message, "refusal", None)):
+        text, calls = f"The model declined: {refusal}", ()
+    elif reason == "content_filter":
+        raise ModelError("the provider's content filter withheld the answer", retryable=False)
+    elif reason == "length":
+        if calls or not text:
+            raise ModelError("the answer was cut off at the model's length limit", retryable=False)
+        text = f"{text}\n[cut off at the model's length limit]"
+    elif reason not in ("stop", "tool_calls", "function_call"):
+        raise _unusable("its finish reason is unknown")
+    if not calls and not text:
+        raise _unusable("it is empty")
+    return Reply(text, calls, _tokens(completion, text), str(reason))
+
+
+def _calls(proposed: Any) -> tuple[ProposedCall, ...]:
+    if not proposed:
+        return ()
+    if not isinstance(proposed, list) or len(proposed) > MAX_CALLS:
+        raise _unusable(f"it proposes more than {MAX_CALLS} calls, or none that can be read")
+    return tuple(_call(item) for item in proposed)
+
+
+def _call(item: Any) -> ProposedCall:
+    function = getattr(item, "function", None)
+    name, arguments = getattr(function, "name", None), getattr(function, "arguments", None)
+    if not isinstance(name, str) or not name:
+        raise _unusable("it calls a tool without a name")
+    if not isinstance(arguments, str):
+        arguments = "" if arguments is None else repr(arguments)  # malformed, and shown as such
+    return ProposedCall(
+        wording.escaped(str(getattr(item, "id", None) or "")),
+        wording.escaped(name),
+        wording.escaped(arguments),
+    )
+
+
+def _text(content: Any) -> str | None:
+    return wording.storable(content).strip() or None if isinstance(content, str) else None
+
+
+def _tokens(completion: Any, text: str | None) -> int:
+    total = getattr(getattr(completion, "usage", None), "total_tokens", None)
+    # A provider that does not count still has a limit: about four characters make a token.
+    return total if isinstance(total, int) and total > 0 else 1 + len(text or "") // 4
+
+
+def _unusable(why: str) -> ModelError:
+    return ModelError(f"the model's answer cannot be used: {why}", retryable=True)

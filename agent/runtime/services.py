@@ -1,0 +1,47 @@
+"""What running agents needs, put together once per process by the composition root."""
+
+import asyncio
+import os
+import secrets
+import socket
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from agent.domain.policy import Policy
+from agent.runtime.agents import Registry
+from agent.runtime.heartbeat import Heartbeat
+from agent.runtime.model import Model
+from agent.store.database import Database
+from agent.store.outbox import Outlet
+
+
+def worker_name() -> str:
+    """A name for this process that no other one has, and that says where to look for it."""
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The parts that `advance_run` and `execute_call` work with.
+
+    `outlet` says where a request's card goes, from its rule's channel (None: the service's own).
+    """
+
+    db: Database
+    policy: Policy
+    registry: Registry
+    model: Model
+    heartbeat: Heartbeat
+    worker: str
+    outlet: Callable[[str | None], Outlet]
+    at_work: dict[UUID, bool] = field(default_factory=dict, repr=False)
+    """The calls that this process is looking at, and whether they should be looked at once more."""
+    _stragglers: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
+
+    def watch(self, straggler: Coroutine[Any, Any, Any]) -> None:
+        """Let something end in its own time after its job has ended: a tool that outlived its timeout."""
+        task = asyncio.create_task(straggler)
+        self._stragglers.add(task)  # the event loop itself keeps only weak references
+        task.add_done_callback(self._stragglers.discard)

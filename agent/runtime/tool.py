@@ -1,0 +1,181 @@
+"""`@tool`: a plain function, sync or async, that a model may propose to call."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, overload
+from uuid import UUID
+
+from agent.domain import template
+from agent.domain.errors import SignoffError
+from agent.domain.people import Person
+from agent.domain.policy import Risk, ToolTraits
+from agent.runtime import docstring
+from agent.runtime.signature import Signature, check_subset, signature_of
+
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")  # what the Chat Completions API accepts as a function's name
+DEFAULT_TIMEOUT = 60.0
+"""Seconds that a tool may take when it does not say."""
+
+
+class NotDone(SignoffError):
+    """Raised by a tool, or its facts, to say that nothing happened; the model reads its text.
+
+    From a tool it ends the execution as failed, without doubt. From facts it answers the call before anybody
+    is asked.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a tool may know about its call, through a parameter named `ctx`; not part of its schema.
+
+    `idempotency_key` is the same for every attempt at this call, and for no other call.
+    """
+
+    run_id: UUID
+    call_id: UUID
+    idempotency_key: str
+    requester: Person | None
+    agent: str
+
+
+Hook = Callable[..., Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Tool:
+    """A function with what policy and runtime must know of it; made by `@tool`, callable like the function.
+
+    - `requires_approval`, `risk`: what the tool itself demands; a checkpoint can only be stricter.
+    - `read_only`: has no effect. Unmatched, it is not asked about, and it is never in doubt.
+    - `background`: the chat goes on at once; the outcome reaches the model later.
+    - `idempotent`: may be tried again with the same `ctx.idempotency_key` when its worker is gone.
+    - `facts`: read-only look-up; takes some of the arguments by name and returns a mapping (JSON).
+    - `on_pending`, `on_refused`: hooks for waiting and for a no. They take arguments by name, `on_refused`
+      also `cause` ("rejected", "expired", "withdrawn", "denied"). They may run twice and must not mind.
+    - `pending_text`: what the model is told while people decide; a template over `{args.…}`.
+    - `timeout`: seconds. A tool that takes longer is in doubt, since its effect may have happened.
+    - `version`: change it when the meaning changes; what was approved for another version is asked again.
+
+    Raises TypeError or ValueError for a definition that could not work.
+    """
+
+    function: Callable[..., Any]
+    _: KW_ONLY
+    name: str = ""
+    description: str = ""
+    requires_approval: bool = False
+    risk: Risk | str | None = None
+    read_only: bool = False
+    background: bool = False
+    idempotent: bool = False
+    facts: Hook | None = None
+    on_pending: Hook | None = None
+    on_refused: Hook | None = None
+    pending_text: str | None = None
+    timeout: float = DEFAULT_TIMEOUT
+    version: str = "1"
+    signature: Signature = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise TypeError(f"@tool: {self.function!r} is not a function")
+        name = self.name or getattr(self.function, "__name__", "")
+        title = f"@tool {name}"
+        descriptions = docstring.arguments(self.function)
+        settled: dict[str, Any] = {
+            "name": name,
+            "description": self.description or docstring.lead(self.function),
+            "risk": None if self.risk is None else _risk(self.risk, title),
+            "signature": signature_of(self.function, title, descriptions),
+        }
+        for attribute, value in settled.items():
+            object.__setattr__(self, attribute, value)
+        self._check(title)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself, as tests of a tool do: no policy, no record."""
+        return self.function(*args, **kwargs)
+
+    @property
+    def traits(self) -> ToolTraits:
+        """What policy needs to know."""
+        risk = None if self.risk is None else Risk(self.risk)
+        return ToolTraits(self.name, self.version, self.requires_approval, risk, self.read_only)
+
+    @property
+    def offered(self) -> dict[str, Any]:
+        """The tool as the Chat Completions API takes it."""
+        function: dict[str, Any] = {"name": self.name, "parameters": self.signature.schema}
+        if self.description:
+            function["description"] = self.description
+        return {"type": "function", "function": function}
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether trying again can do no harm."""
+        return self.idempotent or self.read_only
+
+    def pending(self, arguments: Mapping[str, Any]) -> str | None:
+        """The tool's own words for the model while people decide."""
+        return None if self.pending_text is None else template.render(self.pending_text, arguments, None)
+
+    def _check(self, title: str) -> None:
+        if not NAME.match(self.name):
+            raise ValueError(f'{title}: a name has 1 to 64 letters, digits, "_" or "-"')
+        if not self.version:
+            raise ValueError(f"{title}: version must not be empty")
+        if not self.timeout > 0:
+            raise ValueError(f"{title}: timeout must be more than 0 seconds")
+        if self.read_only and (self.on_pending or self.on_refused):
+            raise ValueError(f"{title}: a read-only tool has nothing to prepare or take back, so no hooks")
+        if self.pending_text is not None:
+            _check_template(self.pending_text, title)
+        names = self.signature.names
+        for part, hook, extra in (
+            ("facts", self.facts, ()),
+            ("on_pending", self.on_pending, ()),
+            ("on_refused", self.on_refused, ("cause",)),
+        ):
+            if hook is not None:
+                check_subset(hook, f"{title}: {part}", (*names, *extra))
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+@overload
+def tool(
+    *,
+    name: str = "",
+    requires_approval: bool = False,
+    risk: Risk | str | None = None,
+    read_only: bool = False,
+    background: bool = False,
+    idempotent: bool = False,
+    facts: Hook | None = None,
+    on_pending: Hook | None = None,
+    on_refused: Hook | None = None,
+    pending_text: str | None = None,
+    timeout: float = DEFAULT_TIMEOUT,
+    version: str = "1",
+) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Make a `Tool` of a function: `@tool`, or `@tool(background=True, …)`; `Tool` tells what can be said."""
+    if function is not None:
+        return Tool(function)
+    return lambda decorated: Tool(decorated, **options)
+
+
+def _risk(value: Risk | str, title: str) -> Risk:
+    try:
+        return Risk(value)
+    except ValueError:
+        raise ValueError(f"{title}: risk {value!r} is none of {', '.join(Risk)}") from None
+
+
+def _check_template(text: str, title: str) -> None:
+    try:
+        template.check(text)
+    except ValueError as error:
+        raise ValueError(f"{title}: pending_text: {error}") from None

@@ -1,0 +1,163 @@
+"""What the model reads: the stored rows of a run as Chat Completions messages. Pure.
+
+The API wants every proposed call answered right after the message that proposed it, so a call that has no
+answer yet gets a placeholder, and a background call keeps it: its outcome follows as a note, in its time.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+from uuid import UUID
+
+from agent.domain.action import Action, parse_arguments
+from agent.domain.errors import MalformedArguments
+from agent.domain.run import AnswerKind, CallState, CallView, Message
+from agent.runtime.agents import Agent
+
+ChatMessage = dict[str, Any]
+
+CONTEXT_BYTES = 32 * 1024
+"""How much of a run a reviewer gets to see beside a request, as JSON."""
+
+_MESSAGE_CHARACTERS = 4000
+
+
+def chat(agent: Agent, messages: Sequence[Message], calls: Iterable[CallView]) -> list[ChatMessage]:
+    """The whole conversation, oldest first, from the agent's instructions on."""
+    by_turn = {turn: list(group) for turn, group in groupby(_in_order(calls), key=lambda call: call.turn)}
+    said: list[ChatMessage] = [{"role": "system", "content": agent.instructions}]
+    for message in messages:
+        if message.role == "assistant":
+            said.extend(_turn(agent, message, by_turn.get(message.turn, [])))
+        elif message.role == "note":
+            said.append({"role": "system", "content": f"[Note by Signoff, not by the user] {message.text}"})
+        else:
+            said.append({"role": "user", "content": message.text or ""})
+    return said
+
+
+def steps_since_person(messages: Iterable[Message]) -> int:
+    """How many turns the model has made since a person last spoke."""
+    steps = 0
+    for message in messages:
+        steps = 0 if message.role == "user" else steps + (message.role == "assistant")
+    return steps
+
+
+def context(
+    task: str, messages: Sequence[Message], calls: Iterable[CallView], but: UUID | None = None
+) -> dict[str, Any]:
+    """The snapshot kept with a request: the task, and as much of what led to it as fits, the latest kept.
+
+    `omitted` counts what was left out. The call `but` is the one being asked about and not part of it.
+    """
+    said = [{"role": message.role, "text": _short(message.text or "")} for message in messages]
+    done = [_line(call) for call in _in_order(calls) if call.id != but]
+    snapshot: dict[str, Any] = {"task": _short(task), "transcript": said, "calls": done, "omitted": 0}
+    while len(json.dumps(snapshot).encode()) > CONTEXT_BYTES and (said or done):
+        (said if len(said) >= len(done) else done).pop(0)
+        snapshot["omitted"] += 1
+    return snapshot
+
+
+def rationale(messages: Iterable[Message], turn: int) -> str | None:
+    """What the model said when it proposed the calls of this turn."""
+    said = [message.text for message in messages if message.role == "assistant" and message.turn == turn]
+    return said[-1] if said else None
+
+
+def _turn(agent: Agent, message: Message, calls: Sequence[CallView]) -> list[ChatMessage]:
+    # A repeated call is nobody's proposal: the people who asked again hear of it, the model by a note.
+    proposed = [call for call in calls if call.repeats is None]
+    if not proposed:
+        return [{"role": "assistant", "content": message.text or ""}]
+    asked = [
+        {
+            "id": _call_id(call),
+            "type": "function",
+            "function": {"name": _name(call), "arguments": call.raw_arguments},
+        }
+        for call in proposed
+    ]
+    answers = [
+        {"role": "tool", "tool_call_id": _call_id(call), "content": told(agent, call)} for call in proposed
+    ]
+    return [{"role": "assistant", "content": message.text, "tool_calls": asked}, *answers]
+
+
+def told(agent: Agent, call: CallView) -> str:
+    """What the model is told in answer to its call: the outcome, or truly what is going on."""
+    if call.answer is None or (call.request_id is not None and not call.blocking):
+        return _pending(agent, call)
+    return outcome(call.answer.kind, call.answer.text)
+
+
+def outcome(kind: AnswerKind, words: str | None) -> str:
+    """An ended call in words. A no names whose it was: a person's, the clock's, or policy's."""
+    text = words or ""
+    why = words or "no reason was given"
+    sentences = {
+        AnswerKind.REJECTED: (
+            f"The user refused this action; it was not executed. Reason given by the reviewer: {why}"
+        ),
+        AnswerKind.EXPIRED: (
+            "No decision arrived before the deadline (expired); this is not a rejection. "
+            "The action was not executed."
+        ),
+        AnswerKind.WITHDRAWN: f"The request was withdrawn ({why}). The action was not executed.",
+        AnswerKind.DENIED: f"Policy denies this action ({why}). Nobody was asked, nothing was executed.",
+        AnswerKind.DONE_BY_PERSON: f"A person confirmed that this was done. {text}".strip(),
+        AnswerKind.RESULT: text,
+    }
+    return sentences.get(kind, f"Error: {text}")
+
+
+def _pending(agent: Agent, call: CallView) -> str:
+    if call.request_id is None:
+        return "Not finished yet; no result so far."
+    state = f"pending, request id {call.request_id}"
+    if call.state is CallState.IN_DOUBT:
+        return f"Whether this was executed is in doubt ({state}). A person has to find out; do not try again."
+    if call.blocking:
+        return f"Waiting for approval, {state}; not executed."
+    own = _own_words(agent, call)
+    told_later = "The outcome follows in a later note."
+    return f"{own} ({state}) {told_later}" if own else f"Waiting for approval, {state}. {told_later}"
+
+
+def _own_words(agent: Agent, call: CallView) -> str | None:
+    tool = agent.tool(call.tool)
+    if tool is None or tool.pending_text is None:
+        return None
+    try:
+        action = Action(tool.name, tool.version, tool.signature.complete(parse_arguments(call.raw_arguments)))
+    except MalformedArguments:
+        return None
+    return tool.pending(action.arguments)
+
+
+def _call_id(call: CallView) -> str:
+    # The model's own ids repeat between turns and providers; turn and index are unique in a run.
+    return f"call_{call.turn}_{call.index}"
+
+
+def _name(call: CallView) -> str:
+    # The API would refuse the whole conversation for one name that it does not like.
+    return re.sub(r"[^A-Za-z0-9_-]", "_", call.tool)[:64]
+
+
+def _in_order(calls: Iterable[CallView]) -> list[CallView]:
+    return sorted(calls, key=lambda call: (call.turn, call.index))
+
+
+def _line(call: CallView) -> Mapping[str, Any]:
+    answer = {"kind": call.answer.kind.value, "text": _short(call.answer.text)} if call.answer else None
+    arguments = _short(call.raw_arguments)
+    return {"tool": call.tool, "arguments": arguments, "state": call.state.value, "answer": answer}
+
+
+def _short(text: str) -> str:
+    cut = len(text) - _MESSAGE_CHARACTERS
+    return text if cut <= 0 else f"{text[:_MESSAGE_CHARACTERS]}… (+{cut} characters)"

@@ -1,0 +1,52 @@
+"""Texts made by models and tools, cut and cleaned so that they can be stored and read by a model."""
+
+import json
+import re
+from typing import Any
+
+from pydantic_core import to_json
+
+MAX_BYTES = 64 * 1024
+"""How much of a tool's result the model gets to read, in UTF-8."""
+
+_MAX_ERROR = 500
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # PostgreSQL's text takes neither NUL nor lone surrogates
+
+
+def storable(text: str) -> str:
+    """Text with U+FFFD for what the database cannot hold."""
+    return _UNSTORABLE.sub("\ufffd", text)
+
+
+def escaped(text: str) -> str:
+    """JSON text that the database can hold; the escapes mean the same, and strict reading refuses them."""
+    return _UNSTORABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def result(value: Any) -> str:
+    """What a tool returned: a string as it is, anything else as JSON; cut, with a word about it, when long."""
+    if value is None:
+        return "Done."
+    return _cut(storable(value if isinstance(value, str) else _as_json(value)))
+
+
+def error(raised: BaseException) -> str:
+    """Type and message in one line, without a traceback."""
+    message = " ".join(storable(str(raised)).split())
+    text = f"{type(raised).__name__}: {message}" if message else type(raised).__name__
+    return text if len(text) <= _MAX_ERROR else f"{text[:_MAX_ERROR]}… (+{len(text) - _MAX_ERROR} characters)"
+
+
+def _as_json(value: Any) -> str:
+    try:
+        return to_json(value, fallback=repr, inf_nan_mode="constants").decode()
+    except (ValueError, TypeError, RecursionError):
+        return json.dumps(repr(value))  # the effect has happened, whatever its result looks like
+
+
+def _cut(text: str) -> str:
+    encoded = text.encode()
+    if len(encoded) <= MAX_BYTES:
+        return text
+    kept = encoded[:MAX_BYTES].decode(errors="ignore")
+    return f"{kept}\n[cut: the first {MAX_BYTES // 1024} KiB of {len(encoded) // 1024 + 1} KiB]"
