@@ -155,12 +155,11 @@ class Control:
             return await person.command(wanted["command"], wanted.get("text", ""), *where)
 
         async def click(person: Person, wanted: Json) -> Answer:
-            chosen = _chosen(wanted)
             return await person.click(
                 _place(wanted),
                 wanted["action_id"],
-                wanted["block_id"],
-                value=chosen,
+                block_id=wanted["block_id"],
+                value=_chosen(wanted),
                 state=wanted.get("state"),
             )
 

@@ -74,8 +74,8 @@ def with_ids(blocks: list[Json]) -> list[Json]:
     """Blocks in which everything has an id: Slack makes up those that the app left out."""
     taken = {block.get("block_id") for block in blocks}
     filled = []
-    for block in blocks:
-        block = dict(block)
+    for given in blocks:
+        block = dict(given)
         if not block.get("block_id"):
             while (block_id := "".join(secrets.choice(_ID_LETTERS) for _ in range(5))) in taken:
                 pass

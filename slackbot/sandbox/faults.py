@@ -93,7 +93,7 @@ class Faults:
 
     def refuse_tickets(self, times: int | None = 1) -> Fault:
         """Socket Mode addresses are handed out, but opening one is refused."""
-        return self._add(Kind.REFUSE_TICKET, "socket", times, 1.0, 0)
+        return self._add(Kind.REFUSE_TICKET, "socket", times)
 
     def drop_acks(self, times: int | None = 1, probability: float = 1.0, seed: int = 0) -> Fault:
         """The app's acknowledgement over a socket is lost."""
@@ -108,7 +108,10 @@ class Faults:
         self.active.clear()
 
     def strike(self, method: str, *kinds: Kind) -> Fault | None:
-        """The failure that this call meets, counted; None when all is well. Without `kinds`: any but sockets'."""
+        """The failure that this call meets, counted; None when all is well.
+
+        Without `kinds`: any but those of sockets.
+        """
         for fault in list(self.active):
             fitting = fault.kind in kinds if kinds else fault.method != "socket"
             if not fitting or fault.method not in (method, "*", "socket"):
@@ -128,11 +131,12 @@ class Faults:
         kind: Kind,
         method: str,
         times: int | None,
-        probability: float,
-        seed: int,
+        *dice: float,
         seconds: float = 0.0,
         code: str = "",
     ) -> Fault:
-        fault = Fault(kind, method, times, probability, random.Random(seed), seconds, code)
+        probability, seed = dice or (1.0, 0)
+        # Reproducible on purpose: these dice decide about test failures, not about secrets.
+        fault = Fault(kind, method, times, probability, random.Random(seed), seconds, code)  # noqa: S311
         self.active.append(fault)
         return fault

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from .elements import Found
 from .people_and_places import Channel, Member
 from .slack_error import Json
 from .workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Press:
+    """A press on one element: everything that its payload tells of the surface.
+
+    `surface` brings `channel`, `message` and `response_url`, or `view`; `posts` fills as that URL is used.
+    """
+
+    found: Found
+    action: Json
+    container: Json
+    surface: Json
+    state: Json
+    posts: list[Json]
 
 
 class Interactions:
@@ -14,25 +31,23 @@ class Interactions:
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
 
-    def press(
-        self, member: Member, found: Found, action: Json, container: Json, surface: Json, state: Json
-    ) -> Json:
-        """`block_actions`; `surface` brings `channel`, `message` and `response_url`, or `view`."""
-        view = surface.get("view")
-        channel = surface.get("channel", {}).get("id")
+    def press(self, member: Member, press: Press) -> Json:
+        """`block_actions`."""
+        view = press.surface.get("view")
+        channel = press.surface.get("channel", {}).get("id")
         payload: Json = {
             "type": "block_actions",
             **self._who(member),
-            "container": container,
+            "container": press.container,
             "trigger_id": self._workspace.modals.new_trigger(
                 member.id, channel, view["id"] if view else None
             ),
             **self._where(),
-            **surface,
-            "actions": [action],
+            **press.surface,
+            "actions": [press.action],
         }
         if view is None:
-            payload["state"] = {"values": state}
+            payload["state"] = {"values": press.state}
         return payload
 
     def message_shortcut(
@@ -110,7 +125,7 @@ class Interactions:
         return {"id": channel.id, "name": name}
 
     def _who(self, member: Member) -> Json:
-        # A person of another organisation keeps that team's id; `team` below stays the one that installed the app.
+        # A person of another organisation keeps that team's id; `team` stays the one that has the app.
         user = {"id": member.id, "username": member.name, "name": member.name, "team_id": member.team_id}
         return {"user": user, "api_app_id": self._workspace.bot.app_id, "token": "sandbox-verification"}
 

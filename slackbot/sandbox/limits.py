@@ -64,9 +64,9 @@ def check_view(view: Json, kind: str) -> None:
         raise SlackError("invalid_arguments", fault(f"must be one of {kind}", "/view/type"))
     faults = list(_VIEWS[kind](view, "/view"))
     faults += _block_faults(view.get("blocks"), kind, "/view/blocks")
-    if not faults and kind == "modal" and "submit" not in view:
-        if any(block["type"] == "input" for block in view["blocks"]):
-            faults.append(fault("missing required field: submit", "/view"))
+    has_input = not faults and any(block["type"] == "input" for block in view["blocks"])
+    if has_input and kind == "modal" and "submit" not in view:
+        faults.append(fault("missing required field: submit", "/view"))
     if faults:
         raise SlackError(
             "invalid_arguments", "failed to match all allowed schemas [json-pointer:/view]", *faults

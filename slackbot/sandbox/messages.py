@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Iterable
 
@@ -24,7 +23,10 @@ class Timestamps:
 
 
 class Messages:
-    """Everything said, by channel; messages are raw Slack message objects."""
+    """Everything said, by channel; messages are raw Slack message objects.
+
+    What is handed out shares its inner values with what is stored: a change replaces whole fields.
+    """
 
     def __init__(self, timestamps: Timestamps) -> None:
         self._timestamps = timestamps
@@ -56,7 +58,7 @@ class Messages:
         stored = self._channels.get(channel, {}).get(ts)
         if stored is None:
             return None
-        message = copy.deepcopy(stored)
+        message = dict(stored)
         replies = self._replies.get((channel, ts))
         if replies:
             authors = list(dict.fromkeys(self._author(channel, reply) for reply in replies))
@@ -81,7 +83,7 @@ class Messages:
     def change(self, channel: str, ts: str, changes: Json, remove: Iterable[str] = ()) -> Json:
         """Replace fields of a stored message; returns it as it now stands."""
         stored = self._channels[channel][ts]
-        stored.update(copy.deepcopy(changes))
+        stored.update(changes)
         for name in remove:
             stored.pop(name, None)
         return self.get(channel, ts)
@@ -107,7 +109,7 @@ class Messages:
         return message
 
     def roots(self, channel: str) -> list[Json]:
-        """What `conversations.history` shows, oldest first: no replies, except those also sent to the channel."""
+        """What `conversations.history` shows, oldest first: no replies but those also sent to the channel."""
         return [
             self.get(channel, ts)
             for ts, message in self._channels.get(channel, {}).items()
@@ -128,18 +130,18 @@ class Messages:
     def whisper(self, channel: str, user: str, message: Json) -> Json:
         """Show a message to one person only."""
         shown = {
-            **copy.deepcopy(message),
+            **message,
             "ts": self._timestamps.next(),
             "channel": channel,
             "is_ephemeral": True,
         }
         self._ephemeral.append({"user": user, "channel": channel, "message": shown})
-        return copy.deepcopy(shown)
+        return dict(shown)
 
     def whispers(self, user: str | None = None, channel: str | None = None) -> list[Json]:
         """Ephemeral messages that still stand, oldest first, each with its `channel`."""
         return [
-            copy.deepcopy(each["message"])
+            dict(each["message"])
             for each in self._ephemeral
             if user in (None, each["user"]) and channel in (None, each["channel"])
         ]
@@ -157,7 +159,7 @@ class Messages:
                     del self._ephemeral[index]
                 else:
                     kept = {name: each["message"][name] for name in ("ts", "channel", "is_ephemeral")}
-                    each["message"] = {**copy.deepcopy(message), **kept}
+                    each["message"] = {**message, **kept}
                 return True
         return False
 

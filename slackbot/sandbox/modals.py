@@ -92,14 +92,14 @@ class Modals:
         return copy.deepcopy(pushed)
 
     def update(
-        self, view_id: str | None, external_id: str | None, view: Json, hash: str | None
+        self, view_id: str | None, external_id: str | None, view: Json, expected_hash: str | None
     ) -> tuple[str, Json]:
         """Replace a view that is open (or published); returns the person and the new view.
 
-        Raises SlackError `not_found`, or `hash_conflict` when `hash` is not the view's present one.
+        Raises SlackError `not_found`, or `hash_conflict` when `expected_hash` is not the view's present one.
         """
         user, standing = self._find(view_id, external_id)
-        if hash is not None and hash != standing["hash"]:
+        if expected_hash is not None and expected_hash != standing["hash"]:
             raise SlackError("hash_conflict")
         fresh = self._new(view, previous=None)
         fresh |= {name: standing[name] for name in ("id", "root_view_id", "previous_view_id")}
@@ -108,10 +108,10 @@ class Modals:
         standing.update(fresh)
         return user, copy.deepcopy(standing)
 
-    def publish(self, user: str, view: Json, hash: str | None) -> Json:
+    def publish(self, user: str, view: Json, expected_hash: str | None) -> Json:
         """Publish a person's App Home; SlackError `hash_conflict` as with `update`."""
         standing = self._homes.get(user)
-        if hash is not None and (standing is None or hash != standing["hash"]):
+        if expected_hash is not None and (standing is None or expected_hash != standing["hash"]):
             raise SlackError("hash_conflict")
         home = self._new(view, previous=None)
         if standing is not None:

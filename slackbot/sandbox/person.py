@@ -14,7 +14,7 @@ from . import elements
 from .delivery_report import Delivered
 from .elements import NotFilledIn, NotOnScreen
 from .people_and_places import Member
-from .screens import Press, Screens
+from .screens import Gesture, Screens
 from .signed_http import SignedRequest
 from .slack_error import Json, SlackError
 from .submissions import Submissions
@@ -39,9 +39,9 @@ class Answer:
     error: str | None
     response: Any = None
     posts: list[Json] = field(default_factory=list)
-    _sandbox: SlackSandbox | None = None
-    _user: str = ""
-    _since: str = ""
+    _sandbox: SlackSandbox | None = field(default=None, repr=False)
+    _user: str = field(default="", repr=False)
+    _since: str = field(default="", repr=False)
 
     @property
     def errors(self) -> dict[str, str]:
@@ -124,59 +124,29 @@ class Person:
         return answer
 
     async def click(
-        self,
-        place: Any,
-        action_id: str | None = None,
-        block_id: str | None = None,
-        *,
-        label: str | None = None,
-        value: Any = None,
-        state: Mapping[str, Any] | None = None,
-        confirm: bool = True,
-        stale: bool = False,
+        self, place: Any, action_id: str | None = None, *, confirm: bool = True, **gesture: Any
     ) -> Answer:
         """Press a button or choose in a menu.
 
-        `place` is a message (as `slack.messages()` returns it, or `(channel, ts)`), a view, or "home".
-        `value` is an option's value or what was picked; `state` is what else was filled in on the surface.
-        With `confirm=False` the person turns back at the confirm dialog. With `stale=True` the person presses
-        what `place` shows, even if Slack has long replaced it. Raises NotOnScreen.
+        `place` is a message (as `slack.messages()` returns it, or `(channel, ts)`), a view, or "home";
+        `gesture` are the other fields of Gesture (`block_id`, `label`, `value`, `state`, `stale`). With `confirm=False`
+        the person turns back at the confirm dialog. Raises NotOnScreen.
         """
-        press = self._screens.press(self.id, place, action_id, block_id, label, value, state, stale)
+        press = self._screens.press(self.id, place, Gesture(action_id, **gesture))
         if press.found.element.get("confirm") and not confirm:
             return self._refused("cancelled by the person")
         since = self._workspace.timestamps.next()
-        report = await self._sandbox.deliveries.interactive(self._press_payload(press))
-        return self._answer(report, since, press.posts)
+        payload = self._sandbox.interactions.press(self.member, press)
+        return self._answer(await self._sandbox.deliveries.interactive(payload), since, press.posts)
 
-    def signed_click(
-        self,
-        place: Any,
-        action_id: str | None = None,
-        block_id: str | None = None,
-        *,
-        label: str | None = None,
-        value: Any = None,
-        state: Mapping[str, Any] | None = None,
-        stale: bool = False,
-    ) -> SignedRequest:
-        """The raw signed request of a click, unsent: for replays and tampering with `slack.http.send`."""
-        press = self._screens.press(self.id, place, action_id, block_id, label, value, state, stale)
-        return self._sandbox.http.interactive(self._press_payload(press))
-
-    def click_payload(self, place: Any, action_id: str | None = None, **how: Any) -> Json:
+    def click_payload(self, place: Any, action_id: str | None = None, **gesture: Any) -> Json:
         """The payload of a click, unsent: for `slack.deliveries.interactive`, as often as wanted."""
-        press = self._screens.press(
-            self.id,
-            place,
-            action_id,
-            how.get("block_id"),
-            how.get("label"),
-            how.get("value"),
-            how.get("state"),
-            bool(how.get("stale")),
-        )
-        return self._press_payload(press)
+        press = self._screens.press(self.id, place, Gesture(action_id, **gesture))
+        return self._sandbox.interactions.press(self.member, press)
+
+    def signed_click(self, place: Any, action_id: str | None = None, **gesture: Any) -> SignedRequest:
+        """The raw signed request of a click, unsent: for replays and tampering with `slack.send`."""
+        return self._sandbox.http.interactive(self.click_payload(place, action_id, **gesture))
 
     async def shortcut(self, callback_id: str, message: Any = None) -> Answer:
         """Choose a message shortcut, or a global one without a message."""
@@ -186,7 +156,7 @@ class Person:
         else:
             channel, ts = self._screens.message_place(message)
             place = self._workspace.channels[channel]
-            url, link = self._sandbox.response_urls.new("app", self.id, place, ts)
+            url, link = self._sandbox.response_urls.new("app", self.id, place, message_ts=ts)
             stored = self._workspace.messages.get(channel, ts)
             payload = self._sandbox.interactions.message_shortcut(
                 self.member, callback_id, place, stored, url
@@ -234,11 +204,6 @@ class Person:
                 payload = self._sandbox.interactions.closing(self.member, each, cleared)
                 answer = self._answer(await self._sandbox.deliveries.interactive(payload), since, [])
         return answer
-
-    def _press_payload(self, press: Press) -> Json:
-        return self._sandbox.interactions.press(
-            self.member, press.found, press.action, press.container, press.surface, press.state
-        )
 
     def _escaped(self, text: str) -> str:
         """Command text as `should_escape` sends it: mentions carry the name as well."""

@@ -50,6 +50,7 @@ class ResponseUrls:
         kind: str,
         user: str,
         channel: Channel,
+        *,
         message_ts: str | None = None,
         thread_ts: str | None = None,
         ephemeral: bool = False,
@@ -62,19 +63,8 @@ class ResponseUrls:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Take one answer of the app."""
-        link = self._links.get(request.path.lstrip("/"))
         try:
-            if link is None or time.monotonic() > link.expires:
-                raise SlackError("expired_url")
-            if link.uses >= USES:
-                raise SlackError("used_url")
-            try:
-                body: Any = json.loads(await request.text())
-            except ValueError:
-                raise SlackError("invalid_payload") from None
-            if not isinstance(body, dict):
-                raise SlackError("invalid_payload")
-            self.respond(link, body)
+            self.respond(self._usable(request.path), _decoded(await request.text()))
         except SlackError as error:
             status = 404 if error.code in ("expired_url", "used_url") else 400
             return web.json_response(error.body(), status=status)
@@ -102,6 +92,14 @@ class ResponseUrls:
         link.posts.append(body)
         workspace.changes.wake()
 
+    def _usable(self, path: str) -> Link:
+        link = self._links.get(path.lstrip("/"))
+        if link is None or time.monotonic() > link.expires:
+            raise SlackError("expired_url")
+        if link.uses >= USES:
+            raise SlackError("used_url")
+        return link
+
     def _replace_original(self, link: Link, content: Json | None) -> None:
         workspace, channel, ts = self._workspace, link.channel, link.message_ts
         if ts is None:
@@ -116,3 +114,13 @@ class ResponseUrls:
             workspace.delete(channel, ts)
         else:
             workspace.edit(channel, ts, content, [] if "blocks" in content else ["blocks"])
+
+
+def _decoded(text: str) -> Json:
+    try:
+        body: Any = json.loads(text)
+    except ValueError:
+        body = None
+    if not isinstance(body, dict):
+        raise SlackError("invalid_payload")
+    return body

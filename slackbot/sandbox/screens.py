@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from . import elements
 from .elements import Found, NotOnScreen
-from .interactions import Interactions
+from .interactions import Interactions, Press
 from .response_urls import ResponseUrls
 from .slack_error import Json
 from .workspace import Workspace
 
 
 @dataclass(frozen=True)
-class Press:
-    """A press on one element: everything that its payload tells of the surface."""
+class Gesture:
+    """What a person presses, and with what: an element named by its ids or its `label`.
 
-    found: Found
-    action: Json
-    container: Json
-    surface: Json
-    state: Json
-    posts: list[Json]
+    `value` is an option's value or what was picked, `state` what else was filled in on the surface. A `stale`
+    gesture presses what the person's screen still shows, though Slack has long replaced it.
+    """
+
+    action_id: str | None = None
+    block_id: str | None = None
+    label: str | None = None
+    value: Any = None
+    state: Mapping[str, Any] | None = None
+    stale: bool = False
+
+    def element(self, blocks: list[Json]) -> Found:
+        """The element that is meant; raises NotOnScreen."""
+        return elements.find(blocks, self.action_id, self.block_id, self.label)
 
 
 class Screens:
@@ -33,25 +42,12 @@ class Screens:
         self._workspace = workspace
         self._response_urls = response_urls
 
-    def press(
-        self,
-        user: str,
-        place: Any,
-        action_id: str | None,
-        block_id: str | None,
-        label: str | None,
-        value: Any,
-        state: Mapping[str, Any] | None,
-        stale: bool,
-    ) -> Press:
+    def press(self, user: str, place: Any, gesture: Gesture) -> Press:
         """Locate the element and describe the press; raises NotOnScreen."""
         if place == "home" or (isinstance(place, str | dict) and _is_view(place)):
-            shown = dict(place) if stale and isinstance(place, dict) else self.view(user, place)
-            found = elements.find(shown["blocks"], action_id, block_id, label)
-            return self._press_on_view(user, shown, found, value, state)
-        shown = self._message(user, place, stale)
-        found = elements.find(shown.get("blocks", []), action_id, block_id, label)
-        return self._press_on_message(user, shown, found, value, state)
+            stale = gesture.stale and isinstance(place, dict)
+            return self._press_on_view(user, dict(place) if stale else self.view(user, place), gesture)
+        return self._press_on_message(user, self._message(user, place, gesture.stale), gesture)
 
     def view(self, user: str, place: Any) -> Json:
         """The open view (or Home) that `place` names: a view, its id, or "home"."""
@@ -67,16 +63,22 @@ class Screens:
         """What a person fills in, as `state.values`; plain values are taken for their element's kind."""
         state: Json = {}
         for name, value in values.items():
-            block_id, _, action_id = name.rpartition("/")
-            inner = value if isinstance(value, Mapping) and not block_id else None
-            if inner is not None and any(found.block_id == name for found in elements.walk(view["blocks"])):
-                for each, given in inner.items():
-                    found = elements.find(view["blocks"], each, name)
-                    state.setdefault(name, {})[each] = elements.entered(found, given)
-                continue
-            found = elements.find(view["blocks"], action_id or None, block_id or None)
-            state.setdefault(found.block_id, {})[found.action_id] = elements.entered(found, value)
+            for found, given in self._named(view["blocks"], name, value):
+                state.setdefault(found.block_id, {})[found.action_id] = elements.entered(found, given)
         return state
+
+    @staticmethod
+    def _named(blocks: list[Json], name: str, value: Any) -> list[tuple[Found, Any]]:
+        """The elements that "block_id/action_id", an action_id, or a block_id with its actions stands for."""
+        everything = list(elements.walk(blocks))
+        if isinstance(value, Mapping) and any(found.block_id == name for found in everything):
+            return [(elements.find(blocks, action_id, name), given) for action_id, given in value.items()]
+        named = [
+            found for found in everything if name in (f"{found.block_id}/{found.action_id}", found.action_id)
+        ]
+        if len(named) != 1:
+            raise NotOnScreen(f"{len(named)} fields are called {name}")
+        return [(named[0], value)]
 
     def message_place(self, place: Any) -> tuple[str, str]:
         """Channel and ts of a message, given either way."""
@@ -96,13 +98,14 @@ class Screens:
             raise NotOnScreen(f"{user} does not see message {ts} in {channel}")
         return message | {"channel": channel}
 
-    def _press_on_message(
-        self, user: str, shown: Json, found: Found, value: Any, given: Mapping[str, Any] | None
-    ) -> Press:
+    def _press_on_message(self, user: str, shown: Json, gesture: Gesture) -> Press:
+        found = gesture.element(shown.get("blocks", []))
         channel, ts = self._workspace.channels[shown["channel"]], shown["ts"]
         whispered = bool(shown.get("is_ephemeral"))
         thread_ts = shown.get("thread_ts")
-        url, link = self._response_urls.new("actions", user, channel, ts, thread_ts, whispered)
+        url, link = self._response_urls.new(
+            "actions", user, channel, message_ts=ts, thread_ts=thread_ts, ephemeral=whispered
+        )
         container: Json = {
             "type": "message",
             "message_ts": ts,
@@ -115,26 +118,26 @@ class Screens:
         if not whispered:
             surface["message"] = {name: shown[name] for name in shown if name != "channel"}
         surface["response_url"] = url
-        state = self._state(shown["blocks"], found, value, given)
-        action = elements.pressed(found, _own(state, found), value, self._workspace.timestamps.next())
+        state = elements.initial_state(shown["blocks"])
+        self._fill_in(state, shown["blocks"], found, gesture)
+        action = elements.pressed(found, _own(state, found), gesture.value, self._workspace.timestamps.next())
         return Press(found, action, container, surface, state, link.posts)
 
-    def _press_on_view(
-        self, user: str, view: Json, found: Found, value: Any, given: Mapping[str, Any] | None
-    ) -> Press:
-        state = self._state(view["blocks"], found, value, given)
-        self._workspace.modals.enter(user, view["id"], state if given or value is not None else {})
-        standing = self._workspace.modals.find(user, view["id"]) or view
-        action = elements.pressed(found, _own(state, found), value, self._workspace.timestamps.next())
-        return Press(found, action, {"type": "view", "view_id": view["id"]}, {"view": standing}, state, [])
+    def _press_on_view(self, user: str, view: Json, gesture: Gesture) -> Press:
+        found = gesture.element(view["blocks"])
+        state = copy.deepcopy(view["state"]["values"])
+        self._fill_in(state, view["blocks"], found, gesture)
+        self._workspace.modals.enter(user, view["id"], state)
+        shown = view | {"state": {"values": state}}
+        action = elements.pressed(found, _own(state, found), gesture.value, self._workspace.timestamps.next())
+        return Press(found, action, {"type": "view", "view_id": view["id"]}, {"view": shown}, state, [])
 
-    def _state(self, blocks: list[Json], found: Found, value: Any, given: Mapping[str, Any] | None) -> Json:
-        state = elements.initial_state(blocks)
-        for block_id, actions in self.entered({"blocks": blocks}, given or {}).items():
+    def _fill_in(self, state: Json, blocks: list[Json], found: Found, gesture: Gesture) -> None:
+        for block_id, actions in self.entered({"blocks": blocks}, gesture.state or {}).items():
             state.setdefault(block_id, {}).update(actions)
-        if value is not None and found.element["type"] not in elements.STATELESS:
-            state.setdefault(found.block_id, {})[found.action_id] = elements.entered(found, value)
-        return state
+        if gesture.value is not None and found.element["type"] not in elements.STATELESS:
+            own = elements.entered(found, gesture.value)
+            state.setdefault(found.block_id, {})[found.action_id] = own
 
 
 def _own(state: Json, found: Found) -> Json | None:

@@ -1,4 +1,4 @@
-"""The Web API over HTTP: reading a call, tokens and scopes, rate limits and faults, the answer, the record."""
+"""The Web API over HTTP: reading a call, tokens and scopes, rate limits, faults, answering, recording."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ class WebApi:
     def __init__(
         self,
         workspace: Workspace,
+        *,
         bot_token: str,
         app_token: str,
         faults: Faults,
@@ -85,14 +86,11 @@ class WebApi:
     def _answer(
         self, request: web.Request, name: str, values: Json, refusal: SlackError | None
     ) -> web.Response:
-        method = METHODS.get(name)
         scopes = {"x-oauth-scopes": ",".join(self.workspace.bot.scopes)}
         try:
             if refusal is not None:
                 raise refusal
-            if method is None:
-                raise SlackError("unknown_method", req_method=name)
-            self._authorise(request, method, values)
+            method = self._authorised(request, name, values)
             if wait := self._rate_limits.retry_after(name, method.tier, str(values.get("channel", ""))):
                 self._record(name, values, "ratelimited", None)
                 return _too_many(wait)
@@ -103,9 +101,12 @@ class WebApi:
         self._record(name, values, "ok" if body["ok"] else body["error"], body)
         return web.json_response(body, headers=scopes)
 
-    def _authorise(self, request: web.Request, method: Method, values: Json) -> None:
+    def _authorised(self, request: web.Request, name: str, values: Json) -> Method:
+        method = METHODS.get(name)
+        if method is None:
+            raise SlackError("unknown_method", req_method=name)
         if method.token is TokenKind.NONE:
-            return
+            return method
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer":
             token = str(values.get("token") or "")
@@ -119,6 +120,7 @@ class WebApi:
         granted = self.workspace.bot.scopes
         if method.scopes and not set(method.scopes) & set(granted):
             raise SlackError("missing_scope", needed=method.scopes[0], provided=",".join(granted))
+        return method
 
     def _record(self, name: str, values: Json, outcome: str, response: Json | None) -> None:
         args = {key: value for key, value in values.items() if key != "token"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -197,9 +196,7 @@ class Workspace:
 
     # -- what happens to messages --------------------------------------------------------------------
 
-    def post(
-        self, channel: Channel, message: Json, thread_ts: str | None = None, hidden: bool = False
-    ) -> Json:
+    def post(self, channel: Channel, message: Json, thread_ts: str | None = None) -> Json:
         """Store a message and tell pages and the app of it."""
         stored = self.messages.add(
             channel.id, {"type": "message", "team": self.team.id, **message}, thread_ts
@@ -252,7 +249,7 @@ class Workspace:
 
     def emit(self, event: Json) -> None:
         """Tell the app of an event."""
-        self.on_event({**copy.deepcopy(event), "event_ts": event.get("event_ts") or self.timestamps.next()})
+        self.on_event({**event, "event_ts": event.get("event_ts") or self.timestamps.next()})
 
     def _tell_app(self, channel: Channel, event: Json, event_ts: str) -> None:
         if self.bot.user_id not in channel.members:
@@ -267,7 +264,7 @@ class Workspace:
 
 
 def demo_workspace() -> Workspace:
-    """The workspace of the tour: a requester, two finance reviewers, a guest, one who left, one from outside."""
+    """The workspace of the tour: a requester, two reviewers, a guest, one who left, one from outside."""
     people = ["U0ADA", "U0GRACE", "U0LINUS", "U0MALLORY"]
     workspace = Workspace()
     bot = workspace.bot.user_id

@@ -101,15 +101,12 @@ def reactions_add(workspace: Workspace, args: Arguments) -> Json:
         raise SlackError("invalid_name")
     if user not in channel.members:
         raise SlackError("not_in_channel")
-    reactions: list[Json] = workspace.messages.get(channel.id, ts).get("reactions", [])
-    found = next((each for each in reactions if each["name"] == name), None)
-    if found is None:
-        found = {"name": name, "users": [], "count": 0}
-        reactions.append(found)
-    if user in found["users"]:
+    before: list[Json] = workspace.messages.get(channel.id, ts).get("reactions", [])
+    users = {each["name"]: each["users"] for each in before}
+    if user in users.get(name, ()):
         raise SlackError("already_reacted")
-    found["users"].append(user)
-    found["count"] += 1
+    users[name] = [*users.get(name, ()), user]
+    reactions = [{"name": each, "users": who, "count": len(who)} for each, who in users.items()]
     workspace.messages.change(channel.id, ts, {"reactions": reactions})
     workspace.changes.publish({"type": "update", "channel": channel.id, "ts": ts})
     return {}
