@@ -7,6 +7,7 @@ and `-x role=…` override them. With `--sql` it prints what it would do.
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from alembic import context
 
@@ -17,7 +18,7 @@ from agent.store.tables import metadata
 def main() -> None:
     given = {**context.get_x_argument(as_dictionary=True), **context.config.attributes}
     target = given.get("target") or migrations.Target.read(given, os.environ)
-    settings = {
+    settings: dict[str, Any] = {
         "target_metadata": metadata,
         "include_object": migrations.is_ours,
         "compare_type": True,

@@ -43,6 +43,14 @@ class Postgres:
         self.admin.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
 
+def fastest_folder() -> Path:
+    """Memory where there is plenty of it: copying a database is then several times faster than on a busy disk."""
+    memory = Path("/dev/shm")
+    if memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 2**31:
+        return memory
+    return Path("/tmp")
+
+
 @pytest.fixture(autouse=True)
 def _nothing_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """No setting of whoever runs the tests gets into them."""
@@ -54,7 +62,7 @@ def _nothing_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """One server per test process, in a short path because socket paths end at 103 bytes."""
-    home = Path(tempfile.mkdtemp(prefix="signoff-test-", dir="/tmp"))
+    home = Path(tempfile.mkdtemp(prefix="signoff-test-", dir=fastest_folder()))
     home.chmod(0o755)  # as root the server runs as another user, who has to pass
     server = embedded.start(home / "pg", durable=False)
     try:

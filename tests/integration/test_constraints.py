@@ -1,0 +1,341 @@
+"""The database as referee: what raw SQL cannot write, whoever sends it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import errors, sql
+
+from agent.store.address import APP_ROLE, Address
+
+RUN = "00000000-0000-7000-8000-000000000001"
+CALL = "00000000-0000-7000-8000-000000000002"
+REQUEST = "00000000-0000-7000-8000-000000000003"
+EXECUTION = "00000000-0000-7000-8000-000000000004"
+VOTE, LATER_VOTE = "00000000-0000-7000-8000-000000000005", "00000000-0000-7000-8000-000000000006"
+
+WORLD = f"""
+    INSERT INTO agent_run (id, agent, agent_version, task, principal, requester_asserted)
+        VALUES ('{RUN}', 'refunds', '1', 'refund order 7', 'slack', 'none');
+    INSERT INTO tool_call (id, run_id, turn, index, model_call_id, tool, raw_arguments, state, blocking, action, digest)
+        VALUES ('{CALL}', '{RUN}', 1, 0, 'call_1', 'refund', '{{}}', 'asked', true, 'a', sha256('a'));
+    INSERT INTO approval_request (id, principal, client_id, content_digest, source, run_id, call_id, agent,
+            agent_version, requester_asserted, checkpoint_id, policy, policy_digest, risk, approvals_required, team_id,
+            channel_id, expires_at)
+        VALUES ('{REQUEST}', 'runtime', 'c1', sha256('c'), 'run', '{RUN}', '{CALL}', 'refunds', '1', 'none', 'large',
+            '{{}}', sha256('p'), 'high', 1, 'T1', 'C1', clock_timestamp() + interval '1 day');
+    INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, author, description, context)
+        VALUES ('{REQUEST}', 1, 'refund', '1', 'a', sha256('a'), 'agent', 'Refund order 7', '{{"why": "broken"}}');
+    INSERT INTO vote (id, request_id, revision, team_id, user_id, verdict, path)
+        VALUES ('{VOTE}', '{REQUEST}', 1, 'T1', 'U1', 'approve', 'slack_button');
+    INSERT INTO execution (id, call_id, request_id, attempt, digest, idempotent, worker, lease_until)
+        VALUES ('{EXECUTION}', '{CALL}', '{REQUEST}', 1, sha256('a'), false, 'w1', clock_timestamp());
+    INSERT INTO settlement (execution_id, verdict, team_id, user_id) VALUES ('{EXECUTION}', 'done', 'T1', 'U1');
+    INSERT INTO run_message (run_id, seq, turn, role) VALUES ('{RUN}', 1, 0, 'user');
+    INSERT INTO audit_event (subject, seq, at, actor, event, detail, previous, hash)
+        VALUES ('{REQUEST}', 1, now(), 'U1', 'opened', '{{}}', '', sha256('h'));
+    INSERT INTO delivery (id, kind, priority, team_id, channel_id, run_id, body)
+        VALUES ('{RUN}', 'run_root', 1, 'T1', 'C1', '{RUN}', '{{}}');
+    INSERT INTO outlet (team_id, channel_id) VALUES ('T1', 'C1');
+    INSERT INTO card_place (nonce, request_id, surface, team_id, channel_id)
+        VALUES (repeat('n', 22), '{REQUEST}', 'channel', 'T1', 'C1');
+    INSERT INTO api_key (id, name, hash, scopes) VALUES ('{RUN}', 'one', sha256('k'), '["read"]');
+"""
+DECIDE = f"""
+    UPDATE approval_request SET status = 'approved', decided_at = now() WHERE id = '{REQUEST}';
+    INSERT INTO decision (request_id, outcome, revision, digest, team_id, user_id)
+        VALUES ('{REQUEST}', 'approved', 1, sha256('a'), 'T1', 'U1');
+"""
+
+
+Connection = psycopg.Connection[Any]
+
+
+@pytest.fixture(scope="module")
+def shared(postgres: Any) -> Iterator[tuple[Connection, Connection]]:
+    """Owner's and service's connections to a database with one waiting request, its run, call, vote and execution.
+
+    Most tests here try what is refused, so it stays as it is; the others roll back, or take the fixture `fresh`.
+    """
+    name = postgres.create("signoff_template")
+    yield from opened(postgres.url(name))
+    postgres.drop(name)
+
+
+@pytest.fixture
+def fresh(database_url: str) -> Iterator[tuple[Connection, Connection]]:
+    """The same in a database of the test's own, for what is committed."""
+    yield from opened(database_url)
+
+
+def opened(url: str) -> Iterator[tuple[Connection, Connection]]:
+    as_owner, as_service = Address.read(url).conninfo(), Address.read(url, role=APP_ROLE).conninfo()
+    with (
+        psycopg.connect(as_owner, autocommit=True) as owner,
+        psycopg.connect(as_service, autocommit=True) as service,
+    ):
+        owner.execute(WORLD)
+        yield owner, service
+
+
+def test_every_enum_refuses_a_strange_state(shared: tuple[Connection, Connection]) -> None:
+    """No column with states, of any table, takes one that is not among them."""
+    owner, _ = shared
+    columns = owner.execute("""
+        SELECT c.relname, a.attname FROM pg_attribute a
+            JOIN pg_class c ON c.oid = a.attrelid AND c.relkind = 'r' JOIN pg_type t ON t.oid = a.atttypid
+        WHERE c.relnamespace = 'signoff'::regnamespace AND t.typtype = 'e' AND c.relname !~ '^procrastinate'
+    """).fetchall()
+    assert ("approval_request", "status") in columns
+    assert len(columns) >= 13
+    for table, column in columns:
+        with pytest.raises(errors.InvalidTextRepresentation):
+            owner.execute(
+                sql.SQL("UPDATE {} SET {} = 'no_such_state'").format(
+                    sql.Identifier(table), sql.Identifier(column)
+                )
+            )
+
+
+BROKEN = {
+    "ck_agent_run_heard_within_inputs": "UPDATE agent_run SET heard = inputs + 1",
+    "ck_agent_run_awaiting_not_negative": "UPDATE agent_run SET awaiting_calls = -1",
+    "ck_agent_run_requester_with_team": "UPDATE agent_run SET requester_user_id = 'U1'",
+    "ck_agent_run_lease_whole": "UPDATE agent_run SET lease_until = now()",
+    "ck_agent_run_ended_badly_with_cause": "UPDATE agent_run SET status = 'denied'",
+    "ck_run_message_seq_from_one": "UPDATE run_message SET seq = 0",
+    "ck_tool_call_action_with_digest": "UPDATE tool_call SET digest = NULL",
+    "ck_tool_call_digest_of_action": "UPDATE tool_call SET action = 'another'",
+    "ck_tool_call_answered_with_time": "UPDATE tool_call SET state = 'answered', answer_kind = 'result'",
+    "ck_tool_call_ended_with_kind": "UPDATE tool_call SET state = 'refused'",
+    "ck_tool_call_judged_has_action": "UPDATE tool_call SET action = NULL, digest = NULL",
+    "ck_approval_request_expires_after_created": "UPDATE approval_request SET expires_at = created_at",
+    "ck_approval_request_at_least_one_approval": "UPDATE approval_request SET approvals_required = 0",
+    "ck_approval_request_decided_with_time": "UPDATE approval_request SET status = 'approved'",
+    "ck_approval_request_only_approved_voided": "UPDATE approval_request SET voided_at = now()",
+    "ck_approval_request_policy_digest_size": "UPDATE approval_request SET policy_digest = ''",
+    "ck_approval_request_run_request_has_call": "UPDATE approval_request SET source = 'api'",
+    "ck_approval_request_requester_with_team": "UPDATE approval_request SET requester_team_id = 'T1'",
+    "ck_request_revision_digest_of_action": f"""
+        INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, author, description, context)
+        VALUES ('{REQUEST}', 2, 't', '1', 'a', sha256('b'), 'U1', 'd', '{{}}')""",
+    "ck_request_revision_n_from_one": f"""
+        INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, author, description, context)
+        VALUES ('{REQUEST}', 0, 't', '1', 'a', sha256('a'), 'U1', 'd', '{{}}')""",
+    "ck_decision_is_an_outcome": f"""
+        INSERT INTO decision (request_id, outcome, revision, digest) VALUES ('{REQUEST}', 'waiting', 1, sha256('a'))""",
+    "ck_decision_people_decide": f"""
+        INSERT INTO decision (request_id, outcome, revision, digest)
+        VALUES ('{REQUEST}', 'approved', 1, sha256('a'))""",
+    "ck_decision_digest_size": f"""
+        INSERT INTO decision (request_id, outcome, revision, digest) VALUES ('{REQUEST}', 'expired', 1, '')""",
+    "ck_execution_of_something": "UPDATE execution SET call_id = NULL, request_id = NULL",
+    "ck_execution_finished_with_time": "UPDATE execution SET status = 'succeeded'",
+    "ck_card_place_nonce_unguessable": "UPDATE card_place SET nonce = 'guess'",
+    "ck_card_place_channel_card_has_channel": "UPDATE card_place SET channel_id = NULL",
+    "ck_outlet_lease_whole": "UPDATE outlet SET lease_worker = 'w1'",
+    "ck_delivery_about_something": "UPDATE delivery SET run_id = NULL",
+    "ck_audit_event_seq_from_one": "INSERT INTO audit_event VALUES ('s', 0, now(), 'a', 'e', '{}', '', sha256('h'))",
+    "ck_audit_event_hash_size": "INSERT INTO audit_event VALUES ('s', 1, now(), 'a', 'e', '{}', '', '')",
+    "ck_api_key_hash_size": "UPDATE api_key SET hash = ''",
+    "ck_api_key_who_asks_never_decides": """UPDATE api_key SET scopes = '["request", "decide"]'""",
+    # What unique constraints settle.
+    "uq_agent_run_start_key": f"""
+        UPDATE agent_run SET start_key = 'k';
+        INSERT INTO agent_run (id, agent, agent_version, task, principal, requester_asserted, start_key)
+            VALUES ('{CALL}', 'a', '1', 't', 'p', 'none', 'k')""",
+    "uq_tool_call_run_id_turn_index": f"""
+        INSERT INTO tool_call (id, run_id, turn, index, model_call_id, tool, raw_arguments, blocking)
+            VALUES ('{RUN}', '{RUN}', 1, 0, 'call_1', 'refund', '', true)""",
+    "uq_vote_live": f"""
+        INSERT INTO vote (id, request_id, revision, team_id, user_id, verdict, path)
+            VALUES ('{LATER_VOTE}', '{REQUEST}', 1, 'T1', 'U1', 'reject', 'slack_button')""",
+    "uq_execution_open_call": f"""
+        INSERT INTO execution (id, call_id, attempt, digest, idempotent, worker, lease_until)
+            VALUES ('{RUN}', '{CALL}', 2, '', false, 'w2', now())""",
+    "uq_execution_open_request": f"""
+        INSERT INTO execution (id, request_id, attempt, digest, idempotent, worker, lease_until)
+            VALUES ('{RUN}', '{REQUEST}', 2, '', false, 'w2', now())""",
+    "uq_card_place_channel_card": f"""
+        INSERT INTO card_place (nonce, request_id, surface, team_id, channel_id)
+            VALUES (repeat('m', 22), '{REQUEST}', 'channel', 'T1', 'C2')""",
+    "pk_settlement": f"""
+        INSERT INTO settlement (execution_id, verdict, team_id, user_id) VALUES ('{EXECUTION}', 'retry', 'T1', 'U2')""",
+}
+
+
+@pytest.mark.parametrize("constraint", BROKEN)
+def test_broken_combination_is_refused(shared: tuple[Connection, Connection], constraint: str) -> None:
+    """A row that contradicts itself, or a second one where there can be one, is refused by the named constraint."""
+    owner, _ = shared
+    with pytest.raises(errors.IntegrityError) as caught:
+        owner.execute(BROKEN[constraint])
+    assert caught.value.diag.constraint_name == constraint
+
+
+def test_every_check_is_tried(shared: tuple[Connection, Connection]) -> None:
+    """No check constraint exists without a row above that it refuses."""
+    owner, _ = shared
+    checks = owner.execute("""
+        SELECT conname FROM pg_constraint WHERE contype = 'c' AND connamespace = 'signoff'::regnamespace
+            AND conrelid::regclass::text !~ '^procrastinate'
+    """)
+    assert {name for (name,) in checks} <= set(BROKEN)
+
+
+@pytest.mark.parametrize("who", ["owner", "replica", "service"])
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        "UPDATE audit_event SET actor = 'nobody'",
+        "UPDATE audit_event SET actor = 'nobody' WHERE false",
+        "DELETE FROM audit_event",
+        "TRUNCATE audit_event",
+        "TRUNCATE audit_event CASCADE",
+        """INSERT INTO audit_event SELECT * FROM audit_event
+           ON CONFLICT (subject, seq) DO UPDATE SET actor = 'nobody'""",
+    ],
+)
+def test_audit_rows_are_final(shared: tuple[Connection, Connection], who: str, attempt: str) -> None:
+    """Neither the service nor the owner, even one that poses as a replica, changes or removes an audit row."""
+    owner, service = shared
+    if who == "replica":
+        attempt = f"SET LOCAL session_replication_role = replica; {attempt}"
+    with pytest.raises(errors.InsufficientPrivilege if who == "service" else errors.RestrictViolation):
+        (service if who == "service" else owner).execute(attempt)
+    assert owner.execute("SELECT actor FROM audit_event").fetchall() == [("U1",)]
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        "UPDATE decision SET outcome = 'rejected'",
+        "DELETE FROM decision",
+        "TRUNCATE decision",
+        "UPDATE settlement SET verdict = 'retry'",
+        "DELETE FROM settlement",
+        "TRUNCATE settlement",
+        "UPDATE request_revision SET action = 'b', digest = sha256('b')",
+        "UPDATE request_revision SET description = 'harmless'",
+        "DELETE FROM request_revision",
+        "TRUNCATE request_revision CASCADE",
+        "UPDATE vote SET verdict = 'reject'",
+        f"UPDATE vote SET superseded_by = '{LATER_VOTE}', reason = 'another'",
+        "DELETE FROM vote",
+        "TRUNCATE vote",
+        "UPDATE approval_request SET status = 'rejected'",
+        "UPDATE approval_request SET status = 'waiting', decided_at = NULL",
+    ],
+)
+def test_the_record_is_final(shared: tuple[Connection, Connection], attempt: str) -> None:
+    """What was shown, voted, decided and settled stays, and an outcome absorbs; not even the owner changes it."""
+    owner, _ = shared
+    with pytest.raises(errors.RestrictViolation, match="refused"):
+        owner.execute(DECIDE + "SET CONSTRAINTS ALL IMMEDIATE;" + attempt)
+
+
+def test_a_vote_is_superseded_once(fresh: tuple[Connection, Connection]) -> None:
+    """A change of mind supersedes the earlier vote, which then stays superseded by that one."""
+    _, service = fresh
+    with service.transaction():
+        service.execute("UPDATE vote SET superseded_by = %s", [LATER_VOTE])
+        service.execute(
+            """INSERT INTO vote (id, request_id, revision, team_id, user_id, verdict, path)
+               VALUES (%s, %s, 1, 'T1', 'U1', 'reject', 'slack_button')""",
+            [LATER_VOTE, REQUEST],
+        )
+    with pytest.raises(errors.RestrictViolation):
+        service.execute("UPDATE vote SET superseded_by = NULL")
+
+
+@pytest.mark.parametrize("ended", ["succeeded", "failed", "in_doubt"])
+def test_an_execution_ends_once(fresh: tuple[Connection, Connection], ended: str) -> None:
+    """An execution that has ended keeps its outcome; a late result is written beside it."""
+    _, service = fresh
+    service.execute("UPDATE execution SET status = %s, finished_at = now()", [ended])
+    for other in {"claimed", "succeeded", "failed", "in_doubt"} - {ended}:
+        with pytest.raises(errors.RestrictViolation):
+            service.execute(
+                "UPDATE execution SET status = %s, finished_at = CASE WHEN %s THEN now() END",
+                [other, other != "claimed"],
+            )
+    service.execute("UPDATE execution SET late_result = 'done after all'")
+
+
+@pytest.mark.parametrize(
+    "half",
+    [
+        f"UPDATE approval_request SET status = 'approved', decided_at = now() WHERE id = '{REQUEST}'",
+        f"""INSERT INTO decision (request_id, outcome, revision, digest)
+            VALUES ('{REQUEST}', 'expired', 1, sha256('a'))""",
+        f"""UPDATE approval_request SET status = 'cancelled', decided_at = now();
+            INSERT INTO decision (request_id, outcome, revision, digest)
+            VALUES ('{REQUEST}', 'expired', 1, sha256('a'))""",
+    ],
+)
+def test_outcome_and_decision_are_one(shared: tuple[Connection, Connection], half: str) -> None:
+    """An outcome without a decision, a decision without an outcome, or two that differ, do not commit."""
+    _, service = shared
+    with pytest.raises(errors.CheckViolation, match="decision says"):
+        service.execute(half)
+    assert service.execute("SELECT status FROM approval_request").fetchone() == ("waiting",)
+
+
+def test_outcome_and_decision_in_any_search_path(fresh: tuple[Connection, Connection]) -> None:
+    """The rule holds for a session that names the schema itself, in either order of the two writes."""
+    owner, _ = fresh
+    owner.execute("SET search_path TO public")
+    with owner.transaction():
+        owner.execute(
+            """INSERT INTO signoff.decision (request_id, outcome, revision, digest)
+               VALUES (%s, 'expired', 1, sha256('a'))""",
+            [REQUEST],
+        )
+        owner.execute("UPDATE signoff.approval_request SET status = 'expired', decided_at = now()")
+    assert owner.execute("SELECT status FROM signoff.approval_request").fetchone() == ("expired",)
+
+
+def test_a_run_goes_with_all_but_its_audit(fresh: tuple[Connection, Connection]) -> None:
+    """The owner can erase a run with its requests, votes and decision; the audit rows stay."""
+    owner, _ = fresh
+    owner.execute(DECIDE)
+    owner.execute("DELETE FROM agent_run")
+    for table in ("approval_request", "request_revision", "vote", "decision", "execution", "settlement"):
+        assert owner.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table))).fetchone() == (
+            0,
+        )
+    assert owner.execute("SELECT count(*) FROM audit_event").fetchone() == (1,)
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        "DELETE FROM agent_run",
+        "DELETE FROM approval_request",
+        "UPDATE request_revision SET description = 'harmless'",
+        "UPDATE decision SET outcome = 'approved'",
+        "UPDATE vote SET verdict = 'reject'",
+        "ALTER TABLE audit_event DISABLE TRIGGER ALL",
+        "DROP TABLE audit_event",
+        "CREATE TABLE signoff.mine (id integer)",
+        "UPDATE alembic_version SET version_num = '0'",
+    ],
+)
+def test_the_service_may_not(shared: tuple[Connection, Connection], attempt: str) -> None:
+    """The service's role lacks the right to do this, quite apart from the triggers."""
+    _, service = shared
+    with pytest.raises(errors.InsufficientPrivilege):
+        service.execute(attempt)
+
+
+def test_pending_reviews(fresh: tuple[Connection, Connection]) -> None:
+    """The view shows the request with the words of its present revision, and its state as it changes."""
+    _, service = fresh
+    query = "SELECT request_id::text, action_description, agent_context, status FROM pending_reviews"
+    seen = (REQUEST, "Refund order 7", {"why": "broken"})
+    assert service.execute(query).fetchall() == [(*seen, "waiting")]
+    service.execute(DECIDE)
+    assert service.execute(query).fetchall() == [(*seen, "approved")]

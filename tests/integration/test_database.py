@@ -1,0 +1,390 @@
+"""Transactions that end in time and never claim more than they know; pools that heal."""
+# ruff: noqa: PT012 - what is under test are blocks, so their bodies have to stand inside `raises`
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import exc, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.store import address, embedded, migrations
+from agent.store import database as module
+from agent.store.database import (
+    DECISION_BUDGET,
+    DECISION_POOL_WAIT,
+    BudgetExceeded,
+    Database,
+    DatabaseError,
+    DatabaseUnavailable,
+    DatabaseUnusable,
+    OutcomeUnknown,
+    psycopg_connection,
+)
+
+SLACK = 0.2  # seconds that a busy machine may add to a budget
+INSERT = text("INSERT INTO outlet (team_id, channel_id) VALUES ('T1', :channel)")
+Owner = psycopg.Connection[Any]
+
+
+async def channels(database: Database) -> list[str]:
+    async with database.connection() as connection:
+        return list((await connection.scalars(text("SELECT channel_id FROM outlet ORDER BY 1"))).all())
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    started = time.monotonic()
+    yield
+    assert time.monotonic() - started < seconds + SLACK
+
+
+async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not await condition():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def ready(database: Database) -> Database:
+    """A database whose pools have connections, as in a service that has been running for a while."""
+    await database.open()
+    return database
+
+
+async def test_commit_and_rollback(database: Database) -> None:
+    """What a transaction wrote is there after it, and gone when its block raised."""
+    async with database.transaction() as connection:
+        await connection.execute(INSERT, {"channel": "kept"})
+    with pytest.raises(ZeroDivisionError):
+        async with database.transaction() as connection:
+            await connection.execute(INSERT, {"channel": "lost"})
+            raise ZeroDivisionError
+    assert await channels(database) == ["kept"]
+
+
+async def test_how_a_session_begins(database: Database) -> None:
+    """Every way in has our schema alone, the service's role and UTC, and `conninfo` gives other drivers the same."""
+    question = "SELECT current_schemas(false)::text, current_user, current_setting('TimeZone')"
+    for way in (database.transaction, database.decision_transaction, database.connection):
+        async with way() as connection:
+            row = (await connection.execute(text(question))).one()
+        assert tuple(row) == ("{signoff}", "signoff_app", "UTC")
+    async with await psycopg.AsyncConnection.connect(database.conninfo("jobs")) as raw:
+        found = await (await raw.execute(f"{question}, current_setting('application_name')")).fetchone()
+    assert found == ("{signoff}", "signoff_app", "UTC", "jobs")
+
+
+async def test_reads_cannot_write(database: Database) -> None:
+    """A write through `connection()` is refused by the server."""
+    with pytest.raises(exc.InternalError, match="read-only"):
+        async with database.connection() as connection:
+            await connection.execute(INSERT, {"channel": "C1"})
+
+
+async def test_raw_connection_shares_the_transaction(database: Database) -> None:
+    """What is written through the driver's own connection, even first of all, commits and rolls back with the rest."""
+    raw_insert = "INSERT INTO outlet (team_id, channel_id) VALUES ('T1', 'raw')"
+    with pytest.raises(ZeroDivisionError):
+        async with database.transaction() as connection:
+            await (await psycopg_connection(connection)).execute(raw_insert)
+            raise ZeroDivisionError
+    assert await channels(database) == []
+    async with database.transaction() as connection:
+        await (await psycopg_connection(connection)).execute(raw_insert)
+    assert await channels(database) == ["raw"]
+    async with database.connection() as connection:
+        with pytest.raises(RuntimeError):
+            await psycopg_connection(connection)
+
+
+@pytest.mark.parametrize("way", ["transaction", "decision_transaction"])
+async def test_no_round_trip_too_many(ready: Database, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    """A transaction with one statement waits three times for the server: BEGIN, the statement, COMMIT."""
+    waits = 0
+    wait = psycopg.AsyncConnection.wait
+
+    async def counted(self: Any, *arguments: Any, **options: Any) -> Any:
+        nonlocal waits
+        waits += 1
+        return await wait(self, *arguments, **options)
+
+    monkeypatch.setattr(psycopg.AsyncConnection, "wait", counted)
+    async with getattr(ready, way)() as connection:
+        await connection.execute(INSERT, {"channel": way})
+    assert waits == 3
+
+
+async def test_statements_get_prepared(database: Database) -> None:
+    """A statement that is used again and again is prepared on the server."""
+    for number in range(8):
+        async with database.transaction() as connection:
+            await connection.execute(INSERT, {"channel": str(number)})
+    async with database.transaction() as connection:
+        prepared = await connection.scalars(text("SELECT statement FROM pg_prepared_statements"))
+        assert any("INSERT INTO outlet" in statement for statement in prepared)
+
+
+# ---------------------------------------------------------------- the budget of a click
+async def behind_a_row_lock(connection: AsyncConnection, owner: Owner) -> None:
+    await connection.execute(text("SELECT 1 FROM outlet WHERE channel_id = 'locked' FOR UPDATE"))
+
+
+async def asleep(connection: AsyncConnection, owner: Owner) -> None:
+    await connection.execute(text("SELECT pg_sleep(30)"))
+
+
+async def in_many_statements(connection: AsyncConnection, owner: Owner) -> None:
+    while True:
+        await connection.execute(text("SELECT pg_sleep(0.3)"))
+
+
+async def busy_elsewhere(connection: AsyncConnection, owner: Owner) -> None:
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("stuck", [behind_a_row_lock, asleep, in_many_statements, busy_elsewhere])
+async def test_budget(ready: Database, owner: Owner, stuck: Callable[..., Awaitable[None]]) -> None:
+    """A transaction that is stuck ends within its budget, says so, and has written nothing, now or later."""
+    owner.execute("INSERT INTO outlet (team_id, channel_id) VALUES ('T1', 'locked')")
+    with psycopg.connect(ready.conninfo()) as rival:
+        rival.execute("SELECT 1 FROM outlet FOR UPDATE")
+        with within(DECISION_BUDGET), pytest.raises(BudgetExceeded, match="nothing was written"):
+            async with ready.decision_transaction() as connection:
+                await connection.execute(INSERT, {"channel": "C1"})
+                await stuck(connection, owner)
+    await gone(owner)
+    assert await channels(ready) == ["locked"]
+    assert ready._deciding.pool.checkedout() == 0  # type: ignore[attr-defined]
+    await write(ready)
+
+
+async def gone(owner: Owner) -> None:
+    """Waits until the server has noticed that we hung up."""
+    query = """SELECT count(*) FROM pg_stat_activity
+               WHERE datname = current_database() AND xact_start IS NOT NULL AND pid <> pg_backend_pid()"""
+
+    async def nobody() -> bool:
+        return bool(owner.execute(query).fetchone() == (0,))
+
+    await eventually(nobody)
+
+
+async def write(database: Database) -> None:
+    async with database.decision_transaction() as connection:
+        await connection.execute(INSERT, {"channel": f"after {time.monotonic()}"})
+
+
+async def test_budget_with_a_stopped_backend(ready: Database, owner: Owner) -> None:
+    """A server process that has stopped dead holds nobody up: neither the statement nor the rollback waits for it."""
+    async with AsyncExitStack() as stack:
+        with within(DECISION_BUDGET), pytest.raises(BudgetExceeded):
+            async with ready.decision_transaction() as connection:
+                await connection.execute(INSERT, {"channel": "C1"})
+                pid = await connection.scalar(text("SELECT pg_backend_pid()"))
+                stack.callback(os.kill, pid, signal.SIGCONT)
+                os.kill(pid, signal.SIGSTOP)
+                await connection.execute(text("SELECT 1"))
+        await write(ready)
+    await gone(owner)
+    assert "C1" not in await channels(ready)
+
+
+async def test_own_error_with_a_stopped_backend(ready: Database) -> None:
+    """A refusal raised in the block reaches the caller in time even when the rollback gets no answer."""
+    async with AsyncExitStack() as stack:
+        with within(DECISION_BUDGET), pytest.raises(ZeroDivisionError):
+            async with ready.decision_transaction() as connection:
+                pid = await connection.scalar(text("SELECT pg_backend_pid()"))
+                stack.callback(os.kill, pid, signal.SIGCONT)
+                os.kill(pid, signal.SIGSTOP)
+                raise ZeroDivisionError
+    await write(ready)
+
+
+def at_commit(owner: Owner, body: str) -> None:
+    """Has the server do something in the COMMIT of every transaction that writes an outlet."""
+    owner.execute(f"""
+        CREATE FUNCTION at_commit() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN {body}; RETURN NULL; END';
+        CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON outlet DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW EXECUTE FUNCTION at_commit()
+    """)
+
+
+async def test_stuck_in_commit_is_unknown(ready: Database, owner: Owner) -> None:
+    """When COMMIT gets no answer in time the caller hears that the outcome is unknown: neither success nor failure."""
+    at_commit(owner, "PERFORM pg_sleep(30)")
+    with within(DECISION_BUDGET), pytest.raises(OutcomeUnknown):
+        await write(ready)
+    await gone(owner)
+
+
+async def test_cut_during_commit_is_unknown(ready: Database, owner: Owner) -> None:
+    """The same holds for any transaction whose connection breaks while COMMIT is on its way."""
+    at_commit(owner, "PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep(30)")
+    with pytest.raises(OutcomeUnknown):
+        async with ready.transaction() as connection:
+            await connection.execute(INSERT, {"channel": "C1"})
+
+
+async def test_server_lets_go_by_itself(ready: Database, owner: Owner) -> None:
+    """The server's own clocks are set for clicks, so that it frees their locks, and for clicks alone."""
+    names = ["statement_timeout", "idle_in_transaction_session_timeout"]
+    if owner.info.server_version >= 170_000:
+        names.append("transaction_timeout")
+    for way, expected in ((ready.decision_transaction, "1200ms"), (ready.transaction, "0")):
+        async with way() as connection:
+            for name in names:
+                assert await connection.scalar(text(f"SHOW {name}")) == expected
+
+
+async def test_pool_exhausted(ready: Database) -> None:
+    """When all connections for clicks are taken, the next click hears so within its 0.4 s."""
+    async with AsyncExitStack() as stack:
+        for _ in range(ready._deciding.pool.size()):  # type: ignore[attr-defined]
+            await stack.enter_async_context(ready.decision_transaction())
+        with within(DECISION_POOL_WAIT), pytest.raises(BudgetExceeded, match="no free connection"):
+            await write(ready)
+    await write(ready)
+
+
+async def test_workers_do_not_hold_up_clicks(ready: Database) -> None:
+    """With every connection of the workers in use a click still gets through."""
+    async with AsyncExitStack() as stack:
+        for _ in range(ready._writing.pool.size()):  # type: ignore[attr-defined]
+            await stack.enter_async_context(ready.transaction())
+        await write(ready)
+
+
+# ---------------------------------------------------------------- what the end of a transaction means
+async def test_error_passed_over(database: Database) -> None:
+    """A block that swallows a statement's error is not reported as written: PostgreSQL has rolled it back."""
+    with pytest.raises(DatabaseError, match="passed over"):
+        async with database.transaction() as connection:
+            await connection.execute(INSERT, {"channel": "C1"})
+            with pytest.raises(exc.ProgrammingError):
+                await connection.execute(text("SELECT no_such_column"))
+    assert await channels(database) == []
+
+
+async def test_refused_at_commit(ready: Database, owner: Owner) -> None:
+    """A constraint that fails at COMMIT speaks for itself: the server has answered, so nothing is unknown."""
+    at_commit(owner, "RAISE check_violation")
+    for way in (ready.transaction, ready.decision_transaction):
+        with pytest.raises(exc.IntegrityError):
+            async with way() as connection:
+                await connection.execute(INSERT, {"channel": "C1"})
+    assert await channels(ready) == []
+
+
+@pytest.mark.parametrize("way", ["transaction", "decision_transaction", "connection"])
+async def test_terminated_backend(ready: Database, owner: Owner, way: str) -> None:
+    """A connection cut by the server is reported as unavailable, and the next one works."""
+    with pytest.raises(DatabaseUnavailable):
+        async with getattr(ready, way)() as connection:
+            pid = await connection.scalar(text("SELECT pg_backend_pid()"))
+            owner.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
+            await connection.execute(text("SELECT 1"))
+    async with getattr(ready, way)() as connection:
+        assert await connection.scalar(text("SELECT 1")) == 1
+
+
+async def test_cancelled(ready: Database, owner: Owner) -> None:
+    """A cancelled task gives its connection back, rolled back."""
+    begun = asyncio.Event()
+
+    async def work() -> None:
+        async with ready.transaction() as connection:
+            await connection.execute(INSERT, {"channel": "C1"})
+            begun.set()
+            await connection.execute(text("SELECT pg_sleep(30)"))
+
+    task = asyncio.create_task(work())
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ready._writing.pool.checkedout() == 0  # type: ignore[attr-defined]
+    assert await channels(ready) == []
+
+
+# ---------------------------------------------------------------- a server that comes and goes
+@pytest.fixture
+async def own_server(postgres: Any) -> AsyncIterator[tuple[Path, embedded.EmbeddedServer]]:
+    """A server of the test's own, to be stopped and started."""
+    data = postgres.server.data_dir.with_name("restarted")
+    server = embedded.start(data, durable=False)
+    yield data, server
+    server.stop()
+
+
+async def test_restart_of_the_server(own_server: tuple[Path, embedded.EmbeddedServer]) -> None:
+    """While the server is away errors say so; when it is back the pools work at once, without a lost call."""
+    data, server = own_server
+    migrations.upgrade(server.url)
+    async with Database(server.url) as database:
+        await database.open()
+        await write(database)
+        server.stop()
+        for way in (database.transaction, database.decision_transaction, database.connection):
+            with pytest.raises(DatabaseUnavailable, match="cannot reach the database postgres@"):
+                async with way():
+                    pass
+        back = embedded.start(data, durable=False)
+        try:
+            assert len(await channels(database)) == 1
+            await write(database)
+            async with database.transaction() as connection:
+                await connection.execute(INSERT, {"channel": "C1"})
+
+            # Restarted between two uses, without anybody noticing in between.
+            back.stop()
+            back = embedded.start(data, durable=False)
+            await asyncio.gather(*(write(database) for _ in range(5)))
+            assert len(await channels(database)) == 8
+        finally:
+            back.stop()
+
+
+async def test_too_old_a_server(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server older than we need is refused in one line that names both versions."""
+    monkeypatch.setattr(address, "OLDEST_SERVER", 99)
+    async with Database(database_url) as database:
+        with pytest.raises(DatabaseUnusable, match=r"is PostgreSQL 1\d; Signoff needs 99 or newer"):
+            await database.open()
+
+
+async def test_nobody_there(tmp_path: Path) -> None:
+    """An address where nothing listens is reported in one line that says where, without the password."""
+    async with Database(f"postgresql://someone:s3cret@/shop?host={tmp_path}") as database:
+        with pytest.raises(DatabaseUnavailable) as caught:
+            await database.open()
+    told = str(caught.value)
+    assert f"someone@{tmp_path}:5432/shop" in told
+    assert "s3cret" not in told
+    assert "\n" not in told
+
+
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
+async def test_spellings_of_an_address(database_url: str, scheme: str) -> None:
+    """The usual spellings of a PostgreSQL address mean the same."""
+    async with Database(database_url.replace("postgresql+psycopg", scheme)) as database:
+        await database.open()
+
+
+def test_bad_address() -> None:
+    """What is not a PostgreSQL address is refused before anything is tried, and not repeated."""
+    with pytest.raises(DatabaseUnusable) as caught:
+        Database("mysql://root:s3cret@db/shop")
+    assert "s3cret" not in str(caught.value)
+    assert module.__all__ == sorted(module.__all__)

@@ -1,0 +1,354 @@
+"""The schema's versions: there and back, alone and at the same moment, with much and with little rights."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import create_engine
+
+from agent.store import location, migrations
+from agent.store.address import Address
+from agent.store.faults import DatabaseUnavailable, DatabaseUnusable
+from agent.store.tables import metadata
+
+ROOT = Path(__file__).resolve().parents[2]
+
+OBJECTS = """
+    SELECT 'relation', concat(relname, ' ', relkind)
+        FROM pg_class WHERE relnamespace = %(schema)s::regnamespace
+    UNION ALL
+    SELECT 'function', oid::regprocedure::text FROM pg_proc WHERE pronamespace = %(schema)s::regnamespace
+    UNION ALL
+    SELECT 'type', typname FROM pg_type WHERE typnamespace = %(schema)s::regnamespace
+    UNION ALL
+    SELECT 'trigger', tgname FROM pg_trigger JOIN pg_class c ON c.oid = tgrelid
+        WHERE relnamespace = %(schema)s::regnamespace AND NOT tgisinternal
+"""
+DEFINITIONS = """
+    SELECT 'column', c.relname, a.attname,
+           concat_ws(' ', format_type(a.atttypid, a.atttypmod), a.attnotnull, pg_get_expr(d.adbin, d.adrelid))
+        FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+        LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+        WHERE c.relnamespace = %(schema)s::regnamespace AND c.relkind = 'r' AND a.attnum > 0
+    UNION ALL
+    SELECT 'constraint', conrelid::regclass::text, conname, pg_get_constraintdef(oid)
+        FROM pg_constraint WHERE connamespace = %(schema)s::regnamespace AND contype <> 't'
+    UNION ALL
+    SELECT 'index', tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = %(schema)s::name
+    UNION ALL
+    SELECT 'enum', t.typname, enumlabel, row_number() OVER (PARTITION BY t.oid ORDER BY enumsortorder)::text
+        FROM pg_enum e JOIN pg_type t ON t.oid = e.enumtypid WHERE t.typnamespace = %(schema)s::regnamespace
+"""
+
+
+def objects(url: str, query: str = OBJECTS, schema: str = "signoff") -> set[tuple[str, ...]]:
+    """What the catalogue says about a schema, spelled as if that were the only one."""
+    with psycopg.connect(Address.read(url, schema).conninfo()) as connection:
+        rows = connection.execute(query, {"schema": schema}).fetchall()
+    quoted_number = re.compile(r"'(\d+)'::\w+")  # SQLAlchemy writes DEFAULT '0' where people write DEFAULT 0
+    return {
+        tuple(quoted_number.sub(r"\1", str(cell)).replace(f"{schema}.", "") for cell in row) for row in rows
+    }
+
+
+def test_up_down_up(empty_url: str) -> None:
+    """Upgrading, downgrading to nothing and upgrading again gives the same objects, procrastinate's too."""
+    migrations.upgrade(empty_url)
+    first = objects(empty_url)
+    assert ("relation", "procrastinate_jobs r") in first
+    assert ("relation", "pending_reviews v") in first
+
+    migrations.downgrade(empty_url)
+    left = objects(empty_url)
+    assert {name.split()[0] for kind, name in left if kind == "relation"} == {
+        "alembic_version",
+        "alembic_version_pkc",
+    }
+    assert not {kind for kind, _ in left} & {"function", "trigger"}
+
+    migrations.upgrade(empty_url)
+    assert objects(empty_url) == first
+
+
+def test_downgrade_leaves_what_is_not_ours(empty_url: str) -> None:
+    """Somebody else's table in the same schema survives the way down."""
+    migrations.upgrade(empty_url)
+    with psycopg.connect(Address.read(empty_url).conninfo()) as connection:
+        connection.execute("CREATE TABLE theirs (id integer)")
+    migrations.downgrade(empty_url)
+    assert ("relation", "theirs r") in objects(empty_url)
+
+
+def test_autogenerate_finds_no_difference(database_url: str) -> None:
+    """Alembic sees no difference between the migrated database and the tables that the code describes."""
+    address = Address.read(database_url)
+    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(address.conninfo()))
+    with engine.connect() as connection:
+        options = {"include_object": migrations.is_ours, "compare_type": True, "compare_server_default": True}
+        context = MigrationContext.configure(connection, opts=options)
+        assert compare_metadata(context, metadata) == []
+    engine.dispose()
+
+
+def test_every_definition_is_mirrored(database_url: str) -> None:
+    """Columns, defaults, constraints, indexes and enums are exactly what the code's tables would create."""
+    mirror = Address.read(database_url, "mirror")
+    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(mirror.conninfo()))
+    with engine.begin() as connection:
+        connection.exec_driver_sql("CREATE SCHEMA mirror")
+        metadata.create_all(connection, checkfirst=False)
+    engine.dispose()
+
+    ours = {
+        row
+        for row in objects(database_url, DEFINITIONS)
+        if not any("procrastinate" in cell or "alembic_version" in cell for cell in row)
+    }
+    assert ours == objects(database_url, DEFINITIONS, "mirror")
+
+
+def test_procrastinate_is_the_installed_one(empty_url: str, database_url: str) -> None:
+    """The frozen SQL makes the objects that the installed procrastinate expects, one for one."""
+    from procrastinate.schema import SchemaManager  # noqa: PLC0415
+
+    with psycopg.connect(Address.read(empty_url).conninfo()) as connection:
+        connection.execute("CREATE SCHEMA signoff")
+        connection.execute(SchemaManager.get_schema().encode())
+
+    def of_procrastinate(url: str, query: str) -> set[tuple[str, ...]]:
+        return {row for row in objects(url, query) if "procrastinate" in row[1]}
+
+    for query in (OBJECTS, DEFINITIONS):
+        assert of_procrastinate(empty_url, query) == of_procrastinate(database_url, query)
+
+
+def test_version_is_told(empty_url: str) -> None:
+    """`current` and `pending` follow the database from nothing to head."""
+    assert migrations.current(empty_url) is None
+    assert migrations.pending(empty_url)
+    migrations.upgrade(empty_url)
+    assert migrations.current(empty_url) == migrations.head()
+    assert not migrations.pending(empty_url)
+
+
+def test_newer_schema_is_not_touched(database_url: str, owner: psycopg.Connection[Any]) -> None:
+    """A database that a newer Signoff has migrated is refused, in one line that names its version."""
+    owner.execute("UPDATE alembic_version SET version_num = '9999'")
+    for look in (migrations.pending, migrations.upgrade):
+        with pytest.raises(DatabaseUnusable, match="9999") as caught:
+            look(database_url)
+        assert "\n" not in str(caught.value)
+
+
+def test_another_schema(empty_url: str) -> None:
+    """All of it goes into the schema that was asked for, even one whose name needs quotes."""
+    migrations.upgrade(empty_url, "My Approvals")
+    assert migrations.current(empty_url, "My Approvals") == migrations.head()
+    assert migrations.current(empty_url) is None
+    migrations.downgrade(empty_url, "My Approvals")
+
+
+def in_parallel(*calls: str) -> list[subprocess.Popen[str]]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+    return [
+        subprocess.Popen(
+            [sys.executable, "-c", f"from agent.store import migrations; migrations.{call}"],
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        for call in calls
+    ]
+
+
+def finish(processes: list[subprocess.Popen[str]]) -> None:
+    for process in processes:
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 0, said
+
+
+def test_two_upgrades_at_once(empty_url: str, postgres: Any) -> None:
+    """Two processes that upgrade at the same moment both succeed: one migrates, the other finds it done."""
+    name = Address.read(empty_url).parameters["dbname"]
+    with psycopg.connect(empty_url.replace("+psycopg", "")) as gate:
+        gate.execute("SELECT pg_advisory_lock(hashtextextended('signoff migrates signoff', 0))")
+        gate.commit()
+        both = in_parallel(f"upgrade({empty_url!r})", f"upgrade({empty_url!r})")
+        waiting = """SELECT count(*) FROM pg_locks JOIN pg_database d ON d.oid = database
+                     WHERE locktype = 'advisory' AND NOT granted AND datname = %s"""
+        deadline = time.monotonic() + 30
+        while postgres.admin.execute(waiting, [name]).fetchone()[0] < 2:
+            assert time.monotonic() < deadline
+    finish(both)
+    assert not migrations.pending(empty_url)
+
+
+def test_two_databases_share_the_role(empty_url: str, postgres: Any, fresh_role: str) -> None:
+    """Upgrades of two databases of one server at once both succeed, though both need the same new role."""
+    other = postgres.create()
+    try:
+        urls = [empty_url, postgres.url(other)]
+        finish(in_parallel(*(f"upgrade({url!r}, role={fresh_role!r})" for url in urls)))
+
+        migrations.downgrade(urls[0], role=fresh_role)
+        assert role_exists(postgres, fresh_role), "another database still uses it"
+        migrations.downgrade(urls[1], role=fresh_role)
+        assert not role_exists(postgres, fresh_role)
+    finally:
+        postgres.drop(other)
+
+
+def role_exists(postgres: Any, name: str) -> bool:
+    return bool(postgres.admin.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [name]).fetchone())
+
+
+@pytest.fixture
+def fresh_role(postgres: Any) -> Iterator[str]:
+    """The name of a role that does not exist yet."""
+    yield "app_of_the_test"
+    postgres.admin.execute("DROP ROLE IF EXISTS app_of_the_test")
+
+
+@pytest.fixture
+def logins(postgres: Any, empty_url: str, fresh_role: str) -> Iterator[dict[str, str]]:
+    """The addresses of an `owner`, who may only create in this database, and of a plain `service`."""
+    # `fresh_role` is asked for so that it is dropped last, when nothing depends on it any more.
+    name = Address.read(empty_url).parameters["dbname"]
+    for login in ("owner", "service"):
+        postgres.admin.execute(f"CREATE ROLE {login} LOGIN")
+    postgres.admin.execute(f"GRANT CREATE ON DATABASE {name} TO owner")
+    yield {login: empty_url.replace("postgres@", f"{login}@") for login in ("owner", "service")}
+    postgres.drop(name)
+    for login in ("owner", "service"):
+        postgres.admin.execute(f"DROP OWNED BY {login}")
+        postgres.admin.execute(f"DROP ROLE {login}")
+
+
+async def test_owner_apart_from_service(logins: dict[str, str], postgres: Any, fresh_role: str) -> None:
+    """The owner migrates, and the service's own login can then work with the role's rights and no others."""
+    from agent.store.database import Database  # noqa: PLC0415
+
+    postgres.admin.execute("ALTER ROLE owner CREATEROLE")
+    migrations.upgrade(logins["service"], owner_url=logins["owner"], role=fresh_role)
+
+    assert not migrations.pending(logins["service"], role=fresh_role)
+    async with Database(logins["service"], role=fresh_role) as database, database.connection() as connection:
+        found = await connection.exec_driver_sql("SELECT current_user, session_user FROM agent_run")
+        assert found.all() == []
+    with pytest.raises(DatabaseUnusable, match="must be owner"):
+        migrations.downgrade(logins["service"], role=fresh_role)
+    migrations.downgrade(logins["service"], owner_url=logins["owner"], role=fresh_role)
+    assert not role_exists(postgres, fresh_role)
+
+
+def test_no_right_to_create_roles(logins: dict[str, str], postgres: Any, fresh_role: str) -> None:
+    """Without the right to create roles one line says what to run; once that was run, it works."""
+    with pytest.raises(DatabaseUnusable) as caught:
+        migrations.upgrade(logins["owner"], role=fresh_role)
+    told = str(caught.value)
+    command = f"CREATE ROLE {fresh_role} NOLOGIN; GRANT {fresh_role} TO owner;"
+    assert command in told
+    assert "\n" not in told
+    postgres.admin.execute(command)
+    migrations.upgrade(logins["owner"], role=fresh_role)
+    assert not migrations.pending(logins["owner"], role=fresh_role)
+
+
+def test_unreachable_is_one_line(tmp_path: Path) -> None:
+    """A database that is not there is named in one line, without the password."""
+    with pytest.raises(DatabaseUnavailable) as caught:
+        migrations.upgrade(f"postgresql://someone:s3cret@/nowhere?host={tmp_path}")
+    told = str(caught.value)
+    assert "someone@" in told
+    assert "s3cret" not in told
+    assert "\n" not in told
+
+
+@pytest.mark.parametrize("url", ["mysql://u:s3cret@h/d", "postgresql://u:s3cret@h:port/d?nonsense=1", ""])
+def test_bad_address(url: str) -> None:
+    """What is no PostgreSQL address is refused without being repeated."""
+    with pytest.raises(DatabaseUnusable) as caught:
+        migrations.current(url)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_as_installed_from_a_wheel(empty_url: str, tmp_path: Path) -> None:
+    """With the migrations packed beside the store, as in the wheel, upgrading works from any directory."""
+    shutil.copytree(ROOT / "agent", tmp_path / "site" / "agent")
+    shutil.copytree(location.migrations_path(), tmp_path / "site" / "agent" / "store" / "_alembic")
+    (tmp_path / "elsewhere").mkdir()
+    libraries = [entry for entry in sys.path if "site-packages" in entry]
+    code = f"""
+from agent.store import location, migrations
+assert location.migrations_path().name == "_alembic"
+migrations.upgrade({empty_url!r})
+assert not migrations.pending({empty_url!r})
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path / "site"), *libraries])}
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path / "elsewhere", env=environment)
+
+
+def test_library_is_not_shadowed() -> None:
+    """Beside our folder `alembic`, `import alembic` still means the library."""
+    code = "import alembic, alembic.command; assert 'site-packages' in alembic.__file__, alembic.__file__"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+RIGHTS = """
+    SELECT c.relname, string_agg(a.privilege_type, ' ' ORDER BY a.privilege_type)
+        FROM pg_class c, aclexplode(c.relacl) a
+        WHERE c.relnamespace = 'signoff'::regnamespace AND a.grantee = 'signoff_app'::regrole
+        GROUP BY c.relname
+"""
+READ, APPEND, WRITE, ALL = "SELECT", "INSERT SELECT", "INSERT SELECT UPDATE", "DELETE INSERT SELECT UPDATE"
+
+
+def test_rights_of_the_service(owner: psycopg.Connection[Any]) -> None:
+    """The service's role has these rights and no others, and neither has the public any."""
+    assert dict(owner.execute(RIGHTS).fetchall()) == {
+        "alembic_version": READ,
+        "pending_reviews": READ,
+        **dict.fromkeys(
+            ["run_message", "run_step", "request_revision", "vote", "decision", "settlement", "audit_event"],
+            APPEND,
+        ),
+        **dict.fromkeys(
+            ["agent_run", "tool_call", "approval_request", "execution", "card_place", "audit_head"], WRITE
+        ),
+        "api_key": WRITE,
+        **dict.fromkeys(["outlet", "delivery", "procrastinate_jobs", "procrastinate_events"], ALL),
+        **dict.fromkeys(["procrastinate_periodic_defers", "procrastinate_workers"], ALL),
+        **dict.fromkeys(
+            [f"procrastinate_{of}_id_seq" for of in ("jobs", "events", "periodic_defers")], "USAGE"
+        ),
+    }
+    columns = """
+        SELECT attrelid::regclass::text, attname, privilege_type FROM pg_attribute, aclexplode(attacl)
+        WHERE grantee = 'signoff_app'::regrole
+    """
+    assert owner.execute(columns).fetchall() == [("vote", "superseded_by", "UPDATE")]
+    assert owner.execute("SELECT has_schema_privilege('signoff_app', 'signoff', 'CREATE')").fetchone() == (
+        False,
+    )
+    public = """
+        SELECT relname FROM pg_class, aclexplode(relacl)
+        WHERE grantee = 0 AND relnamespace = 'signoff'::regnamespace
+    """
+    assert owner.execute(public).fetchall() == []
+    role = """
+        SELECT rolcanlogin, rolsuper, rolcreaterole, rolcreatedb, rolbypassrls
+        FROM pg_roles WHERE rolname = 'signoff_app'
+    """
+    assert owner.execute(role).fetchone() == (False,) * 5
