@@ -18,8 +18,8 @@ POINTS = frozenset(
         "after_ack",  # the card is not updated
         "before_resume",  # a worker looks at a call that may run, nothing is claimed
         "after_claim",  # the attempt is committed, the tool is not called
-        "before_result_commits",  # the tool has returned
-        "after_result_commits",  # nobody is told in the thread
+        "after_effect",  # the tool has returned, its result is not committed
+        "after_result",  # the result is committed, nobody is told in the thread
         "in_expiry_batch",  # some requests are expired, not committed
     }
 )
