@@ -108,16 +108,15 @@ class SocketMode:
         return Delivered(True, time.monotonic() - began, 200, response)
 
     async def refresh(self, reason: str = "refresh_requested") -> None:
-        """Announce to every connection that it ends, as Slack does every few hours, and end it."""
-        for connection in list(self.connections):
-            await connection.ws.send_json(
-                {"type": "disconnect", "reason": "warning", "debug_info": {"host": "sandbox"}}
-            )
-            await connection.ws.send_json(
-                {"type": "disconnect", "reason": reason, "debug_info": {"host": "sandbox"}}
-            )
-            self._forget(connection)
-            await connection.ws.close()
+        """Tell every connection to come anew, as Slack does every few hours.
+
+        The app closes it; what it still acknowledges until then counts.
+        """
+        leaving, self.connections[:] = list(self.connections), []
+        for connection in leaving:
+            goodbye = {"type": "disconnect", "reason": reason, "debug_info": {"host": "sandbox"}}
+            await connection.ws.send_json(goodbye)
+        self._changes.wake()
 
     async def cut(self) -> None:
         """Drop every connection without a word."""
