@@ -26,15 +26,20 @@ MAX_ATTEMPTS = 3
 log = structlog.get_logger(__name__)
 
 
-async def run_tool(services: Services, work: CallAtWork, tool: Tool, judged: Action) -> None:
-    """Claim the call and run its tool with the arguments that were decided, byte for byte."""
+async def run_tool(services: Services, work: CallAtWork, tool: Tool, judged: Action | None) -> None:
+    """Claim the call and run its tool with the arguments that were decided, byte for byte.
+
+    `judged` is what the checks just before were about, when they could be made.
+    """
     claim = await executions.claim(
         services.db, work.call.id, worker=services.worker, idempotent=tool.repeatable
     )
     if claim is None:
         return
     with services.heartbeat.holding_execution(claim.execution_id):
-        if claim.action.canonical != judged.canonical:
+        if claim.action.tool_version != tool.version or (
+            judged and judged.canonical != claim.action.canonical
+        ):
             await _report(
                 services, claim, _failed("the tool has changed since this was proposed; nothing ran")
             )

@@ -136,7 +136,12 @@ async def _execute(services: Services, work: CallAtWork, agent: Agent, tool: Too
         await attempt.give_up(services, work, f"the arguments do not fit the tool any more: {error}")
         return False
     except NotDone as nothing:
-        await attempt.give_up(services, work, str(nothing))
+        if (
+            work.attempts and tool.repeatable
+        ):  # an earlier attempt may have done it: the tool knows by its key
+            await attempt.run_tool(services, work, tool, decided)
+        else:
+            await attempt.give_up(services, work, str(nothing))
         return False
     judgement = judge(services, work, tool, action, facts)
     if judgement.verdict == "deny":

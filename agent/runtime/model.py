@@ -57,6 +57,8 @@ class Model:
         self, name: str, *, api_key: str, base_url: str | None = None, timeout: float = TIMEOUT
     ) -> None:
         self.name = name
+        self.last_problem: str | None = None
+        """Why the last question was not answered; None when it was. For health checks."""
         self._timeout = timeout
         self._client = AsyncOpenAI(api_key=api_key, base_url=base_url, timeout=timeout, max_retries=0)
 
@@ -72,6 +74,22 @@ class Model:
 
         Raises ModelError, and nothing else, for whatever goes wrong on the way or in the answer.
         """
+        try:
+            reply = await self._complete(messages, tools, may_call=may_call, model=model)
+        except ModelError as error:
+            self.last_problem = str(error)
+            raise
+        self.last_problem = None
+        return reply
+
+    async def _complete(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]],
+        *,
+        may_call: bool,
+        model: str | None,
+    ) -> Reply:
         request: dict[str, Any] = {"model": model or self.name, "messages": list(messages)}
         if tools:
             request["tools"] = list(tools)

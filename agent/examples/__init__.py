@@ -1,0 +1,1 @@
+"""Agents to try Signoff with, and their own small tables."""

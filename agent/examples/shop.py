@@ -1,0 +1,134 @@
+"""The shop of the refund agent: one table of orders, in a schema of its own, on any PostgreSQL.
+
+The address is `SIGNOFF_SHOP_URL`, else `DATABASE_URL`. Every change of an order is one conditional statement,
+so that it does not matter how often, or how late, somebody asks for it.
+"""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+from psycopg.rows import class_row
+
+from agent.store.address import Address
+
+SCHEMA = "signoff_shop"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One order. `status` is PAID, PENDING_REFUND, REFUNDED or REFUND_REJECTED; `cause` says why rejected."""
+
+    order_id: int
+    customer: str
+    item: str
+    price: Decimal
+    status: str
+    cause: str | None
+
+
+_ORDERS = (
+    (1, "Ada Fischer", "Desk lamp", "49.90"),
+    (2, "Ben Okafor", "Office chair", "389.00"),
+    (3, "Chen Wei", "Monitor, 27 inch", "640.00"),
+    (4, "Dana Kowalski", "Standing desk", "1000.00"),
+    (5, "Elif Demir", "Laptop", "1899.00"),
+    (6, "Farid Haddad", "Meeting table", "2450.00"),
+    (7, "Grace Lindqvist", "Espresso machine", "1249.50"),
+    (8, "Hugo Martins", "Server rack", "7320.00"),
+)
+
+
+async def setup(*, fresh: bool = False) -> None:
+    """Make the table and its orders where they are missing; `fresh` puts every order back to PAID."""
+    async with _connect() as connection:
+        await connection.execute(_CREATE)
+        async with connection.cursor() as cursor:
+            await cursor.executemany(_SEED_FRESH if fresh else _SEED, _ORDERS)
+
+
+async def orders() -> list[Order]:
+    """All orders, by number."""
+    async with _connect() as connection, connection.cursor(row_factory=class_row(Order)) as cursor:
+        await cursor.execute(f"{_SELECT} ORDER BY order_id")
+        return await cursor.fetchall()
+
+
+async def find(order_id: int) -> Order | None:
+    """One order, or None."""
+    async with _connect() as connection, connection.cursor(row_factory=class_row(Order)) as cursor:
+        await cursor.execute(f"{_SELECT} WHERE order_id = %s", [order_id])
+        return await cursor.fetchone()
+
+
+async def hold(order_id: int) -> None:
+    """The refund waits for people."""
+    await _change(_HOLD, order_id=order_id)
+
+
+async def reject(order_id: int, cause: str) -> None:
+    """There will be no refund, and why."""
+    await _change(_REJECT, order_id=order_id, cause=cause)
+
+
+async def refund(order_id: int, key: str) -> bool:
+    """Give the money back, once. True also when this very key did so before; False: somebody else did."""
+    return await _change(_REFUND, order_id=order_id, key=key) == 1
+
+
+async def _change(statement: str, **parameters: Any) -> int:
+    async with _connect() as connection:
+        return (await connection.execute(statement.encode(), parameters)).rowcount
+
+
+@asynccontextmanager
+async def _connect() -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+    url = os.environ.get("SIGNOFF_SHOP_URL") or os.environ.get("DATABASE_URL") or ""
+    conninfo = Address.read(url, schema=SCHEMA).conninfo("signoff shop")
+    async with await psycopg.AsyncConnection.connect(conninfo) as connection:
+        yield connection
+
+
+_CREATE = """
+SELECT pg_advisory_xact_lock(hashtext('signoff_shop'));
+CREATE SCHEMA IF NOT EXISTS signoff_shop;
+CREATE TABLE IF NOT EXISTS signoff_shop.orders (
+    order_id integer PRIMARY KEY,
+    customer text NOT NULL,
+    item text NOT NULL,
+    price numeric(12, 2) NOT NULL CHECK (price >= 0),
+    status text NOT NULL DEFAULT 'PAID'
+        CHECK (status IN ('PAID', 'PENDING_REFUND', 'REFUNDED', 'REFUND_REJECTED')),
+    cause text,
+    refund_key text
+);
+"""
+_SEED = """
+INSERT INTO signoff_shop.orders (order_id, customer, item, price) VALUES (%s, %s, %s, %s)
+ON CONFLICT (order_id) DO NOTHING
+"""
+_SEED_FRESH = """
+INSERT INTO signoff_shop.orders (order_id, customer, item, price) VALUES (%s, %s, %s, %s)
+ON CONFLICT (order_id) DO UPDATE
+SET customer = excluded.customer, item = excluded.item, price = excluded.price,
+    status = 'PAID', cause = NULL, refund_key = NULL
+"""
+_SELECT = "SELECT order_id, customer, item, price, status, cause FROM signoff_shop.orders"
+_HOLD = """
+UPDATE signoff_shop.orders SET status = 'PENDING_REFUND', cause = NULL
+WHERE order_id = %(order_id)s AND status IN ('PAID', 'REFUND_REJECTED')
+"""
+_REJECT = """
+UPDATE signoff_shop.orders SET status = 'REFUND_REJECTED', cause = %(cause)s
+WHERE order_id = %(order_id)s AND status IN ('PAID', 'PENDING_REFUND')
+"""
+_REFUND = """
+UPDATE signoff_shop.orders SET status = 'REFUNDED', cause = NULL, refund_key = %(key)s
+WHERE order_id = %(order_id)s
+  AND (status IN ('PAID', 'PENDING_REFUND', 'REFUND_REJECTED')
+       OR (status = 'REFUNDED' AND refund_key = %(key)s))
+"""

@@ -1,0 +1,33 @@
+"""Signoff: durable human approvals for AI agents, in Slack. Everything that an agent's author needs.
+
+from signoff import Agent, tool
+
+@tool(requires_approval=True)
+def delete_records(table_name: str, count: int) -> str:
+    \"\"\"Delete records from a database table.\"\"\"
+    ...
+
+cleaner = Agent("cleaner", "You keep the tables tidy.", tools=[delete_records])
+"""
+
+from agent.domain.errors import CollaborationError, MalformedArguments, SignoffError
+from agent.domain.people import Person
+from agent.domain.policy import Risk
+from agent.runtime.agents import Agent, LoadError, Registry, load_agents
+from agent.runtime.tool import NotDone, Tool, ToolContext, tool
+
+__all__ = [
+    "Agent",
+    "CollaborationError",
+    "LoadError",
+    "MalformedArguments",
+    "NotDone",
+    "Person",
+    "Registry",
+    "Risk",
+    "SignoffError",
+    "Tool",
+    "ToolContext",
+    "load_agents",
+    "tool",
+]

@@ -1,0 +1,174 @@
+"""A stage for agents: real database, real job queue, scripted model; only Slack is missing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import UUID
+
+import pytest
+from procrastinate import App, PsycopgConnector
+from sqlalchemy import text
+
+from agent import approvals, jobs, runs
+from agent.approvals import Voted
+from agent.domain.people import Person, Standing
+from agent.domain.policy import Policy
+from agent.domain.request import Ballot, RequestView, Verdict
+from agent.domain.run import CallView, Message, RunView
+from agent.runs import NewRun
+from agent.runtime.agents import Agent, Registry
+from agent.runtime.execution import execute_call
+from agent.runtime.heartbeat import Heartbeat
+from agent.runtime.loop import advance_run
+from agent.runtime.model import Model
+from agent.runtime.services import Services, worker_name
+from agent.store import reads
+from agent.store.database import Database
+from agent.store.outbox import Outlet
+from slackbot.sandbox.model import ScriptedModel
+
+TEAM, CHANNEL = "T0TEST", "C0REVIEW"
+ASKER, REVIEWER = Person(TEAM, "U0ASKER"), Person(TEAM, "U0REVIEWER")
+
+
+@dataclass
+class Stage:
+    """Services and a queue to run them from; `play` works off every hint there is."""
+
+    services: Services
+    model: ScriptedModel
+    queue: App
+    _started: list[UUID] = field(default_factory=list)
+
+    @property
+    def db(self) -> Database:
+        return self.services.db
+
+    def other_worker(self) -> Services:
+        """The same services in another process, as far as leases can tell."""
+        name = worker_name()
+        return replace(self.services, worker=name, heartbeat=Heartbeat(self.db, name), at_work={})
+
+    async def start(self, agent: str, task: str, *, parent: UUID | None = None) -> UUID:
+        new = NewRun(agent, "1", task, "test", ASKER, "slack", TEAM, CHANNEL, parent_run_id=parent)
+        return (await runs.start(self.db, new)).run_id
+
+    async def play(self) -> None:
+        """Run every job that is due, and those that they cause, until none is left."""
+        while await self.jobs_waiting():
+            await self.queue.run_worker_async(
+                queues=[jobs.RUNS, jobs.CALLS],
+                wait=False,
+                concurrency=4,
+                listen_notify=False,
+                install_signal_handlers=False,
+            )
+
+    async def go(self, agent: str, task: str) -> UUID:
+        run_id = await self.start(agent, task)
+        await self.play()
+        return run_id
+
+    async def run(self, run_id: UUID) -> RunView:
+        async with self.db.connection() as connection:
+            found = await reads.run_view(connection, run_id)
+        assert found is not None
+        return found
+
+    async def calls(self, run_id: UUID) -> Sequence[CallView]:
+        async with self.db.connection() as connection:
+            return await reads.calls(connection, run_id)
+
+    async def messages(self, run_id: UUID) -> Sequence[Message]:
+        async with self.db.connection() as connection:
+            return await reads.messages(connection, run_id)
+
+    async def request(self, call: CallView) -> RequestView:
+        assert call.request_id is not None
+        async with self.db.connection() as connection:
+            found = await reads.request_view(connection, call.request_id)
+        assert found is not None
+        return found
+
+    async def vote(self, call: CallView, verdict: Verdict, reason: str | None = None) -> Voted:
+        assert call.request_id is not None
+        standing = Standing(REVIEWER, frozenset({"channel"}))
+        ballot = Ballot(call.request_id, 1, verdict, standing, {REVIEWER: standing}, "test", reason)
+        return await approvals.vote(self.db, ballot)
+
+    async def approve(self, call: CallView) -> None:
+        await self.vote(call, Verdict.APPROVE)
+        await self.play()
+
+    async def reject(self, call: CallView, reason: str | None = None) -> None:
+        await self.vote(call, Verdict.REJECT, reason)
+        await self.play()
+
+    async def sql(self, statement: str, **parameters: Any) -> list[Any]:
+        async with self.db.transaction() as connection:
+            result = await connection.execute(text(statement), parameters)
+            return list(result.all()) if result.returns_rows else []
+
+    async def jobs_waiting(self) -> int:
+        """How many jobs are due."""
+        rows = await self.sql(
+            "SELECT count(*) FROM procrastinate_jobs WHERE status = 'todo' AND queue_name IN ('runs', 'calls')"
+            " AND (scheduled_at IS NULL OR scheduled_at <= clock_timestamp())"
+        )
+        return int(rows[0][0])
+
+    async def until(self, condition: Callable[[], Awaitable[bool]], seconds: float = 10.0) -> None:
+        """Wait for something that another task brings about."""
+        deadline = time.monotonic() + seconds
+        while not await condition():
+            assert time.monotonic() < deadline, "it did not happen in time"
+            await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+async def stage(database: Database) -> AsyncIterator[Callable[..., Awaitable[Stage]]]:
+    """Makes the stage: `await stage(agent, …, policy=…)`."""
+    open_parts: list[Any] = []
+
+    async def make(*agents: Agent, policy: Policy | None = None, timeout: float = 5.0) -> Stage:
+        scripted = ScriptedModel()
+        await scripted.start()
+        model = Model("scripted", api_key="test", base_url=scripted.base_url, timeout=timeout)
+        worker = worker_name()
+        services = Services(
+            db=database,
+            policy=policy or Policy(),
+            registry=Registry(agents),
+            model=model,
+            heartbeat=Heartbeat(database, worker),
+            worker=worker,
+            outlet=lambda channel: Outlet(TEAM, channel or CHANNEL),
+        )
+        queue = App(connector=PsycopgConnector(conninfo=database.conninfo("jobs")))
+
+        @queue.task(name=jobs.ADVANCE_RUN, queue=jobs.RUNS)
+        async def _advance(run_id: str) -> None:
+            await advance_run(services, UUID(run_id))
+
+        @queue.task(name=jobs.EXECUTE_CALL, queue=jobs.CALLS)
+        async def _execute(call_id: str) -> None:
+            await execute_call(services, UUID(call_id))
+
+        await queue.open_async()
+        beating = asyncio.create_task(services.heartbeat.run())
+        open_parts.append((scripted, model, queue, beating))
+        return Stage(services, scripted, queue)
+
+    yield make
+    for scripted, model, queue, beating in open_parts:
+        beating.cancel()
+        with suppress(asyncio.CancelledError):
+            await beating
+        await queue.close_async()
+        await model.close()
+        await scripted.stop()
