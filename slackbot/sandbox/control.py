@@ -37,6 +37,7 @@ class Control:
         if PAGE.is_dir():
             router.add_static("/static/", PAGE)
         router.add_get("/sandbox/state", self._guarded(self._state))
+        router.add_get("/sandbox/tour", self._guarded(self._tour))
         router.add_get("/sandbox/channels/{channel}/messages", self._guarded(self._messages))
         router.add_get("/sandbox/people/{user}/views", self._guarded(self._views))
         router.add_get("/sandbox/people/{user}/home", self._guarded(self._home))
@@ -84,6 +85,11 @@ class Control:
                 "now": time.time(),
             }
         )
+
+    async def _tour(self, request: web.Request) -> web.Response:
+        if self._sandbox.tour is None:
+            return web.json_response({"error": "no tour"}, status=404)
+        return web.json_response(self._sandbox.tour)
 
     async def _messages(self, request: web.Request) -> web.Response:
         channel = request.match_info["channel"]

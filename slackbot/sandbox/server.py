@@ -36,7 +36,8 @@ class SlackSandbox:
 
     Deliveries go over Socket Mode while the app holds a connection, else to `request_url` (may be set later).
     `trigger_seconds` and `ack_seconds` are Slack's 3 s; `event_retry_delays` are seconds between retries of
-    an event. `echo` tells the app of its own messages, as Slack does.
+    an event. `echo` tells the app of its own messages, as Slack does. `tour` is what the page proposes to try:
+    `{"title", "steps": [{"text", "as"?, "channel"?, "command"?}]}`.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class SlackSandbox:
         event_retry_delays: Sequence[float] = RETRY_DELAYS,
         should_escape: bool = True,
         echo: bool = True,
+        tour: Json | None = None,
     ) -> None:
         self.workspace = workspace or demo_workspace()
         self.workspace.modals.trigger_seconds = trigger_seconds
@@ -81,6 +83,7 @@ class SlackSandbox:
             rate_limits=self.rate_limits,
             finish=self._with_addresses,
         )
+        self.tour = tour
         self._echo = echo
         self._runner: web.AppRunner | None = None
 

@@ -155,6 +155,8 @@ def forms(app: AsyncApp, house: House) -> None:
         house.hear("closed", body)
         await ack()
 
+
+def events(app: AsyncApp, house: House) -> None:
     for kind in (
         "message",
         "app_mention",

@@ -136,6 +136,16 @@ async def test_the_page_sees_the_workspace_and_acts_in_it(
         assert (missed["ok"], "0 elements fit" in missed["error"]) == (False, True)
 
 
+async def test_the_page_is_told_what_to_try() -> None:
+    """A tour given at the start is offered to the page; without one there is none."""
+    tour = {"title": "Try", "steps": [{"text": "Ask", "as": "U0ADA", "command": "/agent list"}]}
+    for given, status in ((tour, 200), (None, 404)):
+        async with SlackSandbox(tour=given) as slack, aiohttp.ClientSession() as session:
+            async with session.get(f"{slack.url}/sandbox/tour") as answer:
+                assert answer.status == status
+                assert status == 404 or await answer.json() == given
+
+
 async def test_other_pages_cannot_act_in_it(slack: SlackSandbox) -> None:
     """Without the page's own header, or under a foreign host name, nothing is done."""
     say = {"user": "U0ADA", "channel": "C0REVIEW", "text": "hi"}
