@@ -6,10 +6,14 @@ moment; a card that had to change again meanwhile (``wanted`` grew) stays due.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
+
+from sqlalchemy import Row
 
 from agent import jobs
 from agent.store import deliveries
@@ -18,6 +22,9 @@ from agent.store.database import Database
 
 LEASE_SECONDS = 20.0
 """Longer than one call to Slack may take (10 s)."""
+
+MAX_TOGETHER = 3000
+"""Characters of facts in one message of several lines; far below what Slack takes, after all wording."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +82,9 @@ async def next_due(db: Database, lease: OutletLease) -> Due | None:
         first = await deliveries.next_pending(connection, lease.team_id, lease.channel_id)
         if first is None:
             return None
-        rows = await deliveries.same_thread(connection, first) if first.kind.endswith("_line") else [first]
+        rows = [first]
+        if first.kind.endswith("_line"):
+            rows = _fitting(await deliveries.same_thread(connection, first))
     return Due(
         ids=tuple(row.id for row in rows),
         kind=first.kind,
@@ -88,6 +97,26 @@ async def next_due(db: Database, lease: OutletLease) -> Due | None:
         thread_ts=first.root_ts,
         ts=first.root_ts if first.kind in ("card", "run_root") else None,
     )
+
+
+def _fitting(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
+    """As many lines as go into one message; the first always does (its card is cut to fit)."""
+    sizes = itertools.accumulate(len(json.dumps(row.body)) for row in rows)
+    fitting = [row for row, size in zip(rows, sizes, strict=True) if size <= MAX_TOGETHER]
+    return fitting or [rows[0]]
+
+
+async def begin(db: Database, lease: OutletLease, due: Due) -> bool:
+    """Before a post goes out: from now on Slack may have it, until it is known otherwise. False: lease lost."""
+    async with db.transaction() as connection:
+        if not await deliveries.hold(
+            connection, lease.team_id, lease.channel_id, lease.epoch, 0.0, LEASE_SECONDS
+        ):
+            return False
+        batch = Batch()
+        deliveries.begin(batch, due.ids)
+        await batch.send(connection)
+    return True
 
 
 async def sent(db: Database, lease: OutletLease, due: Due, ts: str | None, *, pause: float) -> bool:
@@ -119,7 +148,7 @@ async def postpone(
 ) -> bool:
     """Not now: try again after so many seconds. ``whole_outlet``: Slack asked the channel to slow down.
 
-    ``ambiguous``: Slack may have taken it; it must be looked for before it is sent again.
+    ``ambiguous``: Slack may have taken it, so it is looked for before it is sent again; otherwise it has not.
     """
     async with db.transaction() as connection:
         pause = seconds if whole_outlet else 0.0

@@ -127,7 +127,5 @@ def _parsed(text: str, content_type: bytes) -> dict[str, Any]:
 
 
 def _refuse(status: int, because: str) -> Response:
-    log.warning(
-        "refused a request to %s: %s", PATH, because, extra={"action": "edge_refused", "status": status}
-    )
+    log.info("refused a request to %s: %s", PATH, because, extra={"action": "edge_refused", "status": status})
     return PlainTextResponse("", status_code=status)

@@ -71,6 +71,11 @@ def place_run(batch: Batch, run_id: UUID, ts: str) -> None:
     batch.add(_PLACE_RUN, id=run_id, ts=ts)
 
 
+def begin(batch: Batch, ids: Sequence[UUID]) -> None:
+    """Slack may have these from now on."""
+    batch.add(_BEGIN, ids=list(ids))
+
+
 def mark_sent(batch: Batch, ids: Sequence[UUID], wanted: int, ts: str | None) -> None:
     """Sent, as far as it was wanted when it was drawn."""
     batch.add(_SENT, ids=list(ids), wanted=wanted, ts=ts)
@@ -99,8 +104,9 @@ UPDATE outlet SET lease_until = NULL, lease_worker = NULL
 WHERE team_id = :team AND channel_id = :channel AND lease_epoch = :epoch
 """)
 _NEXT_AT = text("""
-SELECT greatest(min(not_before), clock_timestamp()) FROM delivery
-WHERE team_id = :team AND channel_id = :channel AND state = 'pending' HAVING count(*) > 0
+SELECT greatest(min(d.not_before), o.next_at, clock_timestamp())
+FROM delivery AS d JOIN outlet AS o USING (team_id, channel_id)
+WHERE d.team_id = :team AND d.channel_id = :channel AND d.state = 'pending' GROUP BY o.next_at
 """)
 _HOLD = text("""
 UPDATE outlet SET lease_until = clock_timestamp() + make_interval(secs => :seconds),
@@ -132,6 +138,7 @@ _PLACE_CARD = """
 UPDATE card_place SET ts = %(ts)s WHERE request_id = %(id)s AND surface = 'channel' AND ts IS NULL
 """
 _PLACE_RUN = "UPDATE agent_run SET thread_ts = %(ts)s WHERE id = %(id)s AND thread_ts IS NULL"
+_BEGIN = "UPDATE delivery SET ambiguous = true WHERE id = ANY(%(ids)s) AND state = 'pending'"
 _SENT = """
 UPDATE delivery SET state = CASE WHEN wanted > %(wanted)s THEN state ELSE 'sent'::delivery_state END,
        ts = %(ts)s, sent_at = clock_timestamp(), attempts = 0, ambiguous = false, error = NULL
@@ -139,7 +146,7 @@ WHERE id = ANY(%(ids)s) AND state = 'pending'
 """
 _POSTPONE = """
 UPDATE delivery SET not_before = clock_timestamp() + make_interval(secs => %(seconds)s), attempts = attempts + 1,
-       error = %(error)s, ambiguous = ambiguous OR %(ambiguous)s
+       error = %(error)s, ambiguous = %(ambiguous)s
 WHERE id = ANY(%(ids)s) AND state = 'pending'
 """
 _DEAD = "UPDATE delivery SET state = 'dead', error = %(error)s WHERE id = ANY(%(ids)s) AND state = 'pending'"

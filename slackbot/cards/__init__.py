@@ -13,6 +13,7 @@ from slackbot.cards.lists import (
 )
 from slackbot.cards.modals import notice_modal, reason_of, reject_modal, skeleton_modal
 from slackbot.cards.request import request_card
+from slackbot.cards.together import together
 from slackbot.cards.values import (
     ACTION_APPROVE,
     ACTION_ASK_AGAIN,
@@ -58,5 +59,6 @@ __all__ = [
     "run_started",
     "skeleton_modal",
     "thread_line",
+    "together",
     "usage",
 ]

@@ -1,0 +1,267 @@
+"""The composition root: the one place that picks concrete parts and starts and stops them in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from slack_sdk.web.async_client import AsyncWebClient
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from agent import record
+from agent.domain.errors import NotFound, SignoffError
+from agent.domain.policy import Policy
+from agent.runtime.agents import Registry
+from agent.runtime.heartbeat import Heartbeat
+from agent.runtime.model import Model
+from agent.runtime.services import Services, worker_name
+from agent.store.database import Database
+from agent.store.outbox import Outlet
+from slackbot.delivery import Drain
+from slackbot.edge import PATH, Edge
+from slackbot.identity import Directory
+from slackbot.listeners import Doors, new_app, register
+from slackbot.scheduler import Scheduler
+from slackbot.settings import Role, Settings
+from slackbot.socket_mode import SocketMode
+from slackbot.web import HttpServer, health_routes
+from slackbot.worker import Worker
+from slackbot.workspace import SlackUnreachable, Workspace, ask_who_we_are, keep_asking, new_client
+
+log = structlog.get_logger(__name__)
+
+KEYLESS = "not-set"
+"""What the model's client is given when no key is set; the model's server says what it thinks of it."""
+
+
+class NotConnected(SignoffError):
+    """Slack has not told us yet who we are; what depends on it is looked at again later."""
+
+
+@dataclass
+class Slack:
+    """The parts that exist once we know who we are in Slack."""
+
+    workspace: Workspace
+    directory: Directory
+    doors: Doors
+    edge: Edge | None
+    sockets: SocketMode | None
+    drain: Drain
+
+
+class Service:
+    """One process of Signoff, with the roles it was given. `start`, then `run` until stopped, then `stop`."""
+
+    def __init__(self, settings: Settings, db: Database, policy: Policy, registry: Registry) -> None:
+        self.settings = settings
+        self.db = db
+        self.policy = policy
+        self.registry = registry
+        self.name = worker_name()
+        self._http = HttpServer(
+            self._routes(), host=settings.host, port=settings.port, drain_seconds=settings.drain_seconds
+        )
+        self._client = _client(settings)
+        self._slack: Slack | None = None
+        self._channels: dict[str, str] = {}
+        self._model = _model(settings)
+        self._services = Services(
+            db=db,
+            policy=policy,
+            registry=registry,
+            model=self._model,
+            heartbeat=Heartbeat(db, self.name),
+            worker=self.name,
+            outlet=self._outlet,
+        )
+        self._worker = Worker(
+            self._services,
+            db.conninfo(f"signoff worker {self.name}"),
+            self._tell,
+            concurrency=settings.concurrency,
+            drain_seconds=settings.drain_seconds,
+        )
+        self._scheduler = Scheduler(db)
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._failed: asyncio.Future[None] | None = None
+
+    @property
+    def port(self) -> int | None:
+        """The port that is listened on, once started with the role ``web``."""
+        return self._http.port
+
+    # --- life -----------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Start every part. Raises SignoffError when a part can never work as it is configured.
+
+        Slack being away is waited for; a token that Slack rejects, and a channel that does not exist, are not.
+        """
+        self._failed = asyncio.get_running_loop().create_future()
+        await self.db.open()
+        await record.policy_loaded(self.db, self.policy.digest, f"worker:{self.name}")
+        if Role.WEB in self.settings.roles:
+            await self._http.start()
+        if self._client is not None:
+            await self._connect(self._client)
+        if Role.WORKER in self.settings.roles:
+            await self._worker.start()
+        if Role.SCHEDULER in self.settings.roles:
+            self._scheduler.start()
+        log.info(
+            "started",
+            action="service.started",
+            worker=self.name,
+            roles=sorted(self.settings.roles),
+            port=self.port,
+        )
+
+    async def run(self) -> None:
+        """Wait until cancelled. Raises SignoffError when a part turns out never to work."""
+        if self._failed is not None:
+            await self._failed
+
+    async def stop(self) -> None:
+        """Take nothing new, let what is under way end within the drain time, let go."""
+        log.info("stopping", action="service.stopping", worker=self.name)
+        self._scheduler.stop()
+        if self._slack and self._slack.sockets:
+            await self._slack.sockets.stop()
+        if Role.WEB in self.settings.roles:
+            await self._http.stop()
+        if Role.WORKER in self.settings.roles:
+            await self._worker.stop()
+        if self._slack:
+            await self._slack.doors.asides.finish()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._model.close()
+        await self.db.close()
+
+    # --- Slack ----------------------------------------------------------------------------------------
+
+    async def _connect(self, client: AsyncWebClient) -> None:
+        """Learn who we are, now if Slack answers, else in the background."""
+        try:
+            workspace = await ask_who_we_are(client)
+        except SlackUnreachable as error:
+            log.warning("Slack cannot be reached yet", action="slack.unreachable", error=str(error))
+            self._tasks.append(asyncio.create_task(self._connect_later(client), name="slack"))
+            return
+        await self._come_in(workspace)
+
+    async def _connect_later(self, client: AsyncWebClient) -> None:
+        try:
+            await keep_asking(client, self._come_in)
+        except Exception as error:
+            if self._failed is not None and not self._failed.done():
+                self._failed.set_exception(error)
+
+    async def _come_in(self, workspace: Workspace) -> None:
+        """Build the parts that need to know who we are, and open the doors."""
+        client, settings = self._client, self.settings
+        if client is None:
+            return
+        directory = Directory(client, workspace.team_id, workspace.bot_user_id)
+        await self._resolve_channels(directory)
+        doors = Doors(db=self.db, directory=directory, client=client, agents=self.registry)
+        bolt = new_app(
+            client, team_id=workspace.team_id, bot_user_id=workspace.bot_user_id, bot_id=workspace.bot_id
+        )
+        register(bolt, doors)
+        listens = Role.WEB in settings.roles
+        sockets = edge = None
+        if listens and settings.slack_app_token:
+            sockets = SocketMode(bolt, settings.slack_app_token.get_secret_value(), settings.slack_api_url)
+        elif listens and settings.slack_signing_secret:
+            edge = Edge(bolt, settings.slack_signing_secret.get_secret_value())
+        drain = Drain(self.db, client, directory, self.name)
+        self._slack = Slack(workspace, directory, doors, edge, sockets, drain)
+        if sockets is not None:
+            await sockets.start()
+        log.info(
+            "connected to Slack", action="slack.connected", team=workspace.team, team_id=workspace.team_id
+        )
+
+    async def _resolve_channels(self, directory: Directory) -> None:
+        """Names of channels become ids; a channel that does not exist could hide a request from everybody."""
+        named = {rule.channel for rule in self.policy.rules} | {
+            self.policy.defaults.channel,
+            self.settings.channel,
+        }
+        for name in sorted(filter(None, named)):
+            try:
+                self._channels[name] = await directory.resolve_channel(name)
+            except NotFound as error:
+                raise SignoffError(f"{self.settings.checkpoints} or SIGNOFF_CHANNEL: {error}") from None
+
+    def _outlet(self, channel: str | None) -> Outlet:
+        """Where a rule's card goes. Raises NotConnected until Slack has told us who we are."""
+        if self._slack is None:
+            raise NotConnected("Slack has not been reached yet, so nobody can be asked")
+        name = channel or self.policy.defaults.channel or self.settings.channel
+        if name is None or name not in self._channels:
+            raise NotConnected(f"no channel for requests ({name})")
+        return Outlet(self._slack.workspace.team_id, self._channels[name])
+
+    async def _tell(self, team_id: str, channel_id: str) -> None:
+        """What the worker does with a drain hint; without Slack it stays due."""
+        if self._slack is not None and self._slack.workspace.team_id == team_id:
+            await self._slack.drain.run(team_id, channel_id)
+
+    # --- HTTP -----------------------------------------------------------------------------------------
+
+    def _routes(self) -> list[BaseRoute]:
+        return [*health_routes(self.check), Route(PATH, self._events, methods=["POST"])]
+
+    async def _events(self, request: Request) -> Response:
+        """Slack's requests, once we know who we are; until then Slack is told to come back."""
+        if self._slack is None:
+            return PlainTextResponse("", status_code=503)
+        if self._slack.edge is None:
+            return PlainTextResponse("", status_code=404)
+        return await self._slack.edge.handle(request)
+
+    async def check(self) -> tuple[bool, Mapping[str, Any]]:
+        """Readiness (database and schema), and how every part is."""
+        database = await self._check_database()
+        sockets = self._slack.sockets.health if self._slack and self._slack.sockets else None
+        slack = "not configured" if self._client is None else "connected" if self._slack else "unreachable"
+        if sockets is not None and not sockets.connected:
+            slack = "socket closed"
+        parts = {
+            "database": database,
+            "slack": slack,
+            "model": self._model_health(),
+            "worker": self._worker.alive if Role.WORKER in self.settings.roles else None,
+            "scheduler_age": self._scheduler.age if Role.SCHEDULER in self.settings.roles else None,
+        }
+        return database == "ok", parts
+
+    async def _check_database(self) -> str:
+        try:
+            async with asyncio.timeout(2), self.db.connection() as connection:
+                await connection.exec_driver_sql("SELECT 1")
+        except (SignoffError, TimeoutError) as error:
+            return str(error) or "does not answer"
+        return "ok"
+
+    def _model_health(self) -> str:
+        return self._model.last_problem or "ok"
+
+
+def _client(settings: Settings) -> AsyncWebClient | None:
+    token = settings.slack_bot_token
+    return new_client(token.get_secret_value(), settings.slack_api_url) if token else None
+
+
+def _model(settings: Settings) -> Model:
+    key = settings.openai_api_key.get_secret_value() if settings.openai_api_key else KEYLESS
+    return Model(settings.model, api_key=key, base_url=settings.openai_base_url)

@@ -1,0 +1,76 @@
+"""The timer: wakes sweeps that find what is due. Any number of processes may run one; every sweep is idempotent.
+
+APScheduler keeps nothing: the truth about what is due stands in the database, by the database's clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from time import monotonic
+
+import structlog
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+from agent import approvals, executions, runs
+from agent.domain.errors import SignoffError
+from agent.store.database import Database
+
+log = structlog.get_logger(__name__)
+
+Sweep = Callable[[Database], Awaitable[int]]
+
+EVERY: dict[str, tuple[Sweep, float]] = {
+    "expire": (approvals.expire_due, 1.0),
+    "rescue": (executions.rescue, 2.0),
+    "hint": (runs.sweep, 2.0),
+}
+"""What is swept, and how many seconds lie between."""
+
+
+class Scheduler:
+    """Sweeps in this process until stopped. ``age`` tells health checks whether it still does."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._timer = AsyncIOScheduler(timezone="UTC")
+        self._swept: float | None = None
+        for name, (sweep, seconds) in EVERY.items():
+            self._timer.add_job(
+                self._run,
+                "interval",
+                seconds=seconds,
+                args=(name, sweep),
+                id=name,
+                misfire_grace_time=None,
+                coalesce=True,
+                max_instances=1,
+            )
+
+    @property
+    def age(self) -> float | None:
+        """Seconds since a sweep last came to its end; ``None`` before the first one."""
+        return None if self._swept is None else monotonic() - self._swept
+
+    def start(self) -> None:
+        """Begin to sweep."""
+        self._timer.start()
+
+    def stop(self) -> None:
+        """Sweep no more."""
+        if self._timer.running:
+            self._timer.shutdown(wait=False)
+
+    async def _run(self, name: str, sweep: Sweep) -> None:
+        try:
+            found = await sweep(self._db)
+        except SignoffError as error:
+            log.warning(
+                "a sweep failed; the next one finds the same",
+                action="sweep.failed",
+                sweep=name,
+                error=str(error),
+            )
+            return
+        self._swept = monotonic()
+        if found:
+            log.info("swept", action="sweep.found", sweep=name, count=found)

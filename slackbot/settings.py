@@ -1,0 +1,183 @@
+"""Configuration: from the environment, from `.env`, and for secrets from files named by `*_FILE`.
+
+What is wrong is said in one line per setting, and by its name in the environment.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+from dotenv import dotenv_values
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+
+from agent.domain.errors import SignoffError
+
+SECRETS = (
+    "DATABASE_URL",
+    "SIGNOFF_OWNER_URL",
+    "SLACK_BOT_TOKEN",
+    "SLACK_APP_TOKEN",
+    "SLACK_SIGNING_SECRET",
+    "OPENAI_API_KEY",
+)
+"""Each can be given as `<NAME>_FILE`: the path of a file that holds it."""
+
+SLACK_API = "https://slack.com/api/"
+
+
+class SettingsError(SignoffError):
+    """A setting is missing or wrong; one line each, with its name in the environment."""
+
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = problems
+        super().__init__("; ".join(problems))
+
+
+class Role(StrEnum):
+    """What a process does; any split over any number of processes works."""
+
+    WEB = "web"
+    WORKER = "worker"
+    SCHEDULER = "scheduler"
+
+
+def _named(name: str, **more: Any) -> Any:
+    return Field(validation_alias=AliasChoices(name), **more)
+
+
+class Settings(BaseSettings):
+    """Everything that can be set. Secrets never show in a repr."""
+
+    model_config = SettingsConfigDict(extra="ignore", hide_input_in_errors=True, env_ignore_empty=True)
+
+    database_url: SecretStr | None = _named("DATABASE_URL", default=None)
+    owner_url: SecretStr | None = _named("SIGNOFF_OWNER_URL", default=None)
+    db_schema: str = _named("SIGNOFF_DB_SCHEMA", default="signoff", pattern=r"^[a-z_][a-z0-9_]{0,62}$")
+    db_role: str = _named("SIGNOFF_DB_ROLE", default="signoff_app", pattern=r"^[a-z_][a-z0-9_]{0,62}$")
+
+    slack_bot_token: SecretStr | None = _named("SLACK_BOT_TOKEN", default=None)
+    slack_app_token: SecretStr | None = _named("SLACK_APP_TOKEN", default=None)
+    slack_signing_secret: SecretStr | None = _named("SLACK_SIGNING_SECRET", default=None)
+    slack_api_url: str = _named("SLACK_API_URL", default=SLACK_API)
+
+    openai_api_key: SecretStr | None = _named("OPENAI_API_KEY", default=None)
+    openai_base_url: str | None = _named("OPENAI_BASE_URL", default=None)
+    model: str = _named("SIGNOFF_MODEL", default="gpt-5-mini")
+
+    agents: Annotated[tuple[str, ...], NoDecode] = _named("SIGNOFF_AGENTS", default=())
+    checkpoints: Path = _named("SIGNOFF_CHECKPOINTS", default=Path("checkpoints.toml"))
+    channel: str | None = _named("SIGNOFF_CHANNEL", default=None)
+
+    host: str = _named("SIGNOFF_HOST", default="127.0.0.1")
+    port: int = _named("SIGNOFF_PORT", default=8080, ge=0, le=65535)
+    public_url: str | None = _named("SIGNOFF_PUBLIC_URL", default=None)
+    roles: Annotated[frozenset[Role], NoDecode] = _named("SIGNOFF_ROLES", default=frozenset(Role))
+    concurrency: int = _named("SIGNOFF_CONCURRENCY", default=20, ge=1, le=500)
+    drain_seconds: float = _named("SIGNOFF_DRAIN_SECONDS", default=30.0, ge=0, le=3600)
+    log_level: str = _named("SIGNOFF_LOG_LEVEL", default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
+    log_format: str = _named("SIGNOFF_LOG_FORMAT", default="text", pattern="^(text|json)$")
+
+    @field_validator("agents", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        return tuple(_words(value)) if isinstance(value, str) else value
+
+    @field_validator("roles", mode="before")
+    @classmethod
+    def _roles(cls, value: Any) -> Any:
+        named = _words(value) if isinstance(value, str) else value
+        if not named:
+            raise ValueError("name at least one of web, worker, scheduler")
+        return frozenset(Role(name) for name in named)
+
+    @field_validator("slack_api_url")
+    @classmethod
+    def _with_slash(cls, value: str) -> str:
+        if not value.startswith(("https://", "http://")):
+            raise ValueError("must begin with https:// (or http:// for a local stand-in)")
+        return value if value.endswith("/") else f"{value}/"
+
+    @model_validator(mode="after")
+    def _tokens(self) -> Settings:
+        _shaped(self.slack_bot_token, "SLACK_BOT_TOKEN", "xoxb-")
+        _shaped(self.slack_app_token, "SLACK_APP_TOKEN", "xapp-")
+        return self
+
+    @property
+    def socket_mode(self) -> bool:
+        """With an app-level token the service opens the connection; else Slack calls `/slack/events`."""
+        return self.slack_app_token is not None
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what `read` hands over: it has merged environment, `.env` and files already."""
+        return (init_settings,)
+
+
+def read(
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    extra: Mapping[str, str] | None = None,
+) -> Settings:
+    """The settings of this process: ``extra`` (the command line), the environment, then `.env` in the folder.
+
+    Raises SettingsError with one line for each setting that is wrong.
+    """
+    where = (folder or Path.cwd()) / ".env"
+    given = {name: value for name, value in dotenv_values(where).items() if value}
+    given |= {
+        name: value for name, value in (os.environ if environment is None else environment).items() if value
+    }
+    given |= extra or {}
+    problems = _read_files(given)
+    if problems:
+        raise SettingsError(problems)
+    try:
+        return Settings(**given)  # type: ignore[arg-type]
+    except ValidationError as error:
+        raise SettingsError([_in_one_line(problem) for problem in error.errors()]) from None
+
+
+def _read_files(given: dict[str, str | Any]) -> list[str]:
+    """Put the content of each `<NAME>_FILE` under `<NAME>`. Returns what is wrong."""
+    problems = []
+    for name in SECRETS:
+        path = given.pop(f"{name}_FILE", None)
+        if path is None:
+            continue
+        if name in given:
+            problems.append(f"{name} and {name}_FILE are both set; keep one")
+            continue
+        try:
+            given[name] = Path(path).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "not text"
+            problems.append(f"{name}_FILE: cannot read {path}: {why}")
+    return problems
+
+
+def _in_one_line(problem: Any) -> str:
+    name = problem["loc"][0] if problem["loc"] else ""
+    words = str(problem["msg"]).removeprefix("Value error, ")
+    return f"{name}: {words}" if name else words
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in text.replace(",", " ").split() if word]
+
+
+def _shaped(token: SecretStr | None, name: str, prefix: str) -> None:
+    if token is not None and not token.get_secret_value().startswith(prefix):
+        raise ValueError(f"{name} must begin with {prefix}")

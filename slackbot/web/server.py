@@ -1,0 +1,84 @@
+"""The HTTP server of a process: takes the port it was given, or the next free one, and stops when it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import structlog
+import uvicorn
+from fastapi import FastAPI
+from starlette.routing import BaseRoute
+
+from agent.domain.errors import SignoffError
+
+log = structlog.get_logger(__name__)
+
+PORTS_TO_TRY = 50
+BACKLOG = 2048
+
+
+class HttpServer:
+    """Serves these routes. ``port`` is known after ``start``."""
+
+    def __init__(self, routes: Sequence[BaseRoute], *, host: str, port: int, drain_seconds: float) -> None:
+        app = FastAPI(title="Signoff", docs_url=None, redoc_url=None, openapi_url=None)
+        app.router.routes.extend(routes)
+        self._server = _Server(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                timeout_graceful_shutdown=max(1, int(drain_seconds)),
+            )
+        )
+        self._host = host
+        self._wanted = port
+        self._task: asyncio.Task[None] | None = None
+        self.port: int | None = None
+
+    async def start(self) -> None:
+        """Listen. Raises SignoffError when there is no port to be had."""
+        listening = listen(self._host, self._wanted)
+        self.port = listening.getsockname()[1]
+        self._task = asyncio.create_task(self._server.serve([listening]), name="http")
+
+    async def stop(self) -> None:
+        """Take no new connection, end those there are."""
+        self._server.should_exit = True
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+
+
+class _Server(uvicorn.Server):
+    """Leaves the signals to whoever runs the process."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket at the port, or at the next free one; 0 lets the system choose. Raises SignoffError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    why = ""
+    for candidate in range(port, min(port + PORTS_TO_TRY, 65536)) if port else [0]:
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((host, candidate))
+            listening.listen(BACKLOG)
+        except OSError as error:
+            listening.close()
+            why = error.strerror or str(error)
+            continue
+        if candidate != port and port:
+            log.warning(
+                "port is taken, using the next free one", action="http.port", wanted=port, port=candidate
+            )
+        listening.setblocking(False)
+        return listening
+    raise SignoffError(f"SIGNOFF_PORT: no free port from {port} on {host} ({why})")

@@ -1,0 +1,123 @@
+"""The worker: takes hints off the queues and looks at what they point to.
+
+Truth is in our tables; a hint that is lost, doubled or fails costs a look, never a fact. So jobs have no locks, are
+deleted when they end however they end, and the sweep finds what nobody looked at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from uuid import UUID
+
+import structlog
+from procrastinate import App, PsycopgConnector
+from procrastinate.jobs import Status
+
+from agent import jobs
+from agent.runtime.execution import execute_call
+from agent.runtime.loop import advance_run
+from agent.runtime.services import Services
+
+log = structlog.get_logger(__name__)
+
+Drain = Callable[[str, str], Awaitable[None]]
+"""Tells a channel (team id, channel id) what it has not been told yet."""
+
+POLL = 0.25
+"""Seconds between looks at a queue: a notification that arrives during a fetch is missed."""
+
+RESTART_AFTER = 1.0
+"""Seconds before a queue's worker that ended (the database was away) is started again."""
+
+
+class Worker:
+    """Works on all queues in this process, each with its own concurrency, until stopped."""
+
+    def __init__(
+        self,
+        services: Services,
+        conninfo: str,
+        drain: Drain,
+        *,
+        concurrency: int = 20,
+        drain_seconds: float = 30.0,
+    ) -> None:
+        self._services = services
+        self._drain = drain
+        self._drain_seconds = drain_seconds
+        self._concurrency = {jobs.RUNS: concurrency, jobs.CALLS: concurrency, jobs.DELIVERIES: 10}
+        self._conninfo = conninfo
+        self._tasks: list[asyncio.Task[None]] = []
+        self._alive: set[str] = set()
+
+    @property
+    def alive(self) -> bool:
+        """Whether every queue is being worked on now."""
+        return self._alive == set(jobs.QUEUES)
+
+    async def start(self) -> None:
+        """Begin; a database that is away is waited for."""
+        for queue in jobs.QUEUES:
+            self._tasks.append(asyncio.create_task(self._keep_working(queue), name=f"worker:{queue}"))
+        self._tasks.append(asyncio.create_task(self._services.heartbeat.run(), name="heartbeat"))
+
+    async def stop(self) -> None:
+        """Take no more hints, and let what is under way end within the drain time."""
+        *workers, heartbeat = self._tasks
+        for task in workers:
+            task.cancel()  # the first cancellation asks procrastinate's worker to drain
+        await asyncio.gather(*workers, return_exceptions=True)
+        heartbeat.cancel()
+        await asyncio.gather(heartbeat, return_exceptions=True)
+
+    def _new_app(self) -> App:
+        """A procrastinate application with our tasks; one periodic task keeps its worker from returning early."""
+        app = App(connector=PsycopgConnector(conninfo=self._conninfo, min_size=2, max_size=6))
+
+        @app.task(name=jobs.ADVANCE_RUN, queue=jobs.RUNS)
+        async def advance(run_id: str) -> None:
+            await advance_run(self._services, UUID(run_id))
+
+        @app.task(name=jobs.EXECUTE_CALL, queue=jobs.CALLS)
+        async def execute(call_id: str) -> None:
+            await execute_call(self._services, UUID(call_id))
+
+        @app.task(name=jobs.DRAIN, queue=jobs.DELIVERIES)
+        async def drain(team_id: str, channel_id: str) -> None:
+            await self._drain(team_id, channel_id)
+
+        @app.periodic(cron="*/5 * * * *")
+        @app.task(name="prune", queue=jobs.DELIVERIES)
+        async def prune(timestamp: int) -> None:
+            """Jobs whose worker died stay behind as being done; the sweep has long hinted anew."""
+            for job in await app.job_manager.get_stalled_jobs(seconds_since_heartbeat=60):
+                await app.job_manager.finish_job(job, Status.FAILED, delete_job=True)
+
+        return app
+
+    async def _keep_working(self, queue: str) -> None:
+        while True:
+            try:
+                async with self._new_app().open_async() as app:
+                    self._alive.add(queue)
+                    await app.run_worker_async(
+                        queues=[queue],
+                        name=f"{self._services.worker}:{queue}",
+                        concurrency=self._concurrency[queue],
+                        fetch_job_polling_interval=POLL,
+                        listen_notify=True,
+                        delete_jobs="always",
+                        install_signal_handlers=False,
+                        shutdown_graceful_timeout=self._drain_seconds,
+                    )
+            except Exception as error:  # whatever ends a worker, the next one is started
+                log.warning(
+                    "a worker ended",
+                    action="worker.ended",
+                    queue=queue,
+                    error=str(error) or type(error).__name__,
+                )
+            finally:
+                self._alive.discard(queue)
+            await asyncio.sleep(RESTART_AFTER)
