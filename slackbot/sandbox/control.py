@@ -8,16 +8,14 @@ import json
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aiohttp import web
 
 from .elements import NotOnScreen
 from .person import Answer, Person
 from .slack_error import Json, SlackError
-
-if TYPE_CHECKING:
-    from .server import SlackSandbox
+from .stage import Stage
 
 PAGE = Path(__file__).parent / "page"
 _KEEP_ALIVE_SECONDS = 15.0
@@ -26,9 +24,9 @@ _KEEP_ALIVE_SECONDS = 15.0
 class Control:
     """Routes under `/sandbox/`, and the page itself; loopback only."""
 
-    def __init__(self, sandbox: SlackSandbox) -> None:
-        self._sandbox = sandbox
-        self._workspace = sandbox.workspace
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._workspace = stage.workspace
 
     def add_routes(self, app: web.Application) -> None:
         """Serve the page, its data and its actions."""
@@ -59,6 +57,11 @@ class Control:
 
         return guarded
 
+    def _person(self, user: str) -> Person:
+        if user not in self._workspace.members:
+            raise KeyError(user)
+        return Person(self._stage, user)
+
     async def _page(self, request: web.Request) -> web.StreamResponse:
         index = PAGE / "index.html"
         if not index.is_file():
@@ -80,16 +83,16 @@ class Control:
                     {**channel.as_slack(team.id, bot.user_id), "members": sorted(channel.members)}
                     for channel in workspace.channels.values()
                 ],
-                "commands": list(self._sandbox.commands),
-                "connected": bool(self._sandbox.sockets.connections) or self._sandbox.request_url is not None,
+                "commands": list(self._stage.commands),
+                "connected": bool(self._stage.sockets.connections) or self._stage.http.url is not None,
                 "now": time.time(),
             }
         )
 
     async def _tour(self, request: web.Request) -> web.Response:
-        if self._sandbox.tour is None:
+        if self._stage.tour is None:
             return web.json_response({"error": "no tour"}, status=404)
-        return web.json_response(self._sandbox.tour)
+        return web.json_response(self._stage.tour)
 
     async def _messages(self, request: web.Request) -> web.Response:
         channel = request.match_info["channel"]
@@ -133,7 +136,7 @@ class Control:
         async def action(request: web.Request) -> web.Response:
             try:
                 wanted = await request.json()
-                answer = await act(self._sandbox.person(wanted["user"]), wanted)
+                answer = await act(self._person(wanted["user"]), wanted)
             except (ValueError, TypeError, KeyError) as error:
                 return _refusal(f"bad request: {error!r}", 400)
             except NotOnScreen as error:

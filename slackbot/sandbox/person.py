@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import elements
 from .delivery_report import Delivered
@@ -17,10 +17,8 @@ from .people_and_places import Member
 from .screens import Gesture, Screens
 from .signed_http import SignedRequest
 from .slack_error import Json, SlackError
+from .stage import Stage
 from .submissions import Submissions
-
-if TYPE_CHECKING:
-    from .server import SlackSandbox
 
 _TROUBLE = "We had some trouble connecting. Try again?"
 
@@ -39,7 +37,7 @@ class Answer:
     error: str | None
     response: Any = None
     posts: list[Json] = field(default_factory=list)
-    _sandbox: SlackSandbox | None = field(default=None, repr=False)
+    _stage: Stage | None = field(default=None, repr=False)
     _user: str = field(default="", repr=False)
     _since: str = field(default="", repr=False)
 
@@ -52,19 +50,19 @@ class Answer:
     @property
     def ephemeral(self) -> list[Json]:
         """Ephemeral messages that this person has been shown since then."""
-        if self._sandbox is None:
+        if self._stage is None:
             return []
-        shown = self._sandbox.workspace.messages.whispers(self._user)
+        shown = self._stage.workspace.messages.whispers(self._user)
         return [each for each in shown if each["ts"] > self._since]
 
 
 class Person:
     """Acts as one member."""
 
-    def __init__(self, sandbox: SlackSandbox, user_id: str) -> None:
-        self._sandbox = sandbox
-        self._workspace = sandbox.workspace
-        self._screens = Screens(sandbox.workspace, sandbox.response_urls)
+    def __init__(self, stage: Stage, user_id: str) -> None:
+        self._stage = stage
+        self._workspace = stage.workspace
+        self._screens = Screens(stage.workspace, stage.response_urls)
         self.id = user_id
 
     @property
@@ -106,18 +104,18 @@ class Person:
         """Type a slash command; refused inside a thread, as Slack does."""
         if thread_ts is not None:
             return self._refused(f"{command} is not supported in threads. Sorry!")
-        if command not in self._sandbox.command_names:
+        if command not in self._stage.command_names:
             return self._refused(f"{command} is not a valid command.")
         place = self._workspace.channels[channel]
         since = self._workspace.timestamps.next()
-        url, link = self._sandbox.response_urls.new("commands", self.id, place)
-        form = self._sandbox.interactions.command(self.member, place, command, self._escaped(text), url)
-        report = await self._sandbox.deliveries.command(form)
+        url, link = self._stage.response_urls.new("commands", self.id, place)
+        form = self._stage.interactions.command(self.member, place, command, self._escaped(text), url)
+        report = await self._stage.deliveries.command(form)
         answer = self._answer(report, since, link.posts)
         if report.acked and report.payload:
             body = report.payload if isinstance(report.payload, dict) else {"text": str(report.payload)}
             try:
-                self._sandbox.response_urls.respond(link, body)
+                self._stage.response_urls.respond(link, body)
                 link.uses -= 1
             except SlackError as error:
                 answer.error = f"{command} failed with the error {error.code!r}"
@@ -136,33 +134,31 @@ class Person:
         if press.found.element.get("confirm") and not confirm:
             return self._refused("cancelled by the person")
         since = self._workspace.timestamps.next()
-        payload = self._sandbox.interactions.press(self.member, press)
-        return self._answer(await self._sandbox.deliveries.interactive(payload), since, press.posts)
+        payload = self._stage.interactions.press(self.member, press)
+        return self._answer(await self._stage.deliveries.interactive(payload), since, press.posts)
 
     def click_payload(self, place: Any, action_id: str | None = None, **gesture: Any) -> Json:
         """The payload of a click, unsent: for `slack.deliveries.interactive`, as often as wanted."""
         press = self._screens.press(self.id, place, Gesture(action_id, **gesture))
-        return self._sandbox.interactions.press(self.member, press)
+        return self._stage.interactions.press(self.member, press)
 
     def signed_click(self, place: Any, action_id: str | None = None, **gesture: Any) -> SignedRequest:
         """The raw signed request of a click, unsent: for replays and tampering with `slack.send`."""
-        return self._sandbox.http.interactive(self.click_payload(place, action_id, **gesture))
+        return self._stage.http.interactive(self.click_payload(place, action_id, **gesture))
 
     async def shortcut(self, callback_id: str, message: Any = None) -> Answer:
         """Choose a message shortcut, or a global one without a message."""
         since = self._workspace.timestamps.next()
         if message is None:
-            payload, posts = self._sandbox.interactions.global_shortcut(self.member, callback_id), []
+            payload, posts = self._stage.interactions.global_shortcut(self.member, callback_id), []
         else:
             channel, ts = self._screens.message_place(message)
             place = self._workspace.channels[channel]
-            url, link = self._sandbox.response_urls.new("app", self.id, place, message_ts=ts)
+            url, link = self._stage.response_urls.new("app", self.id, place, message_ts=ts)
             stored = self._workspace.messages.get(channel, ts)
-            payload = self._sandbox.interactions.message_shortcut(
-                self.member, callback_id, place, stored, url
-            )
+            payload = self._stage.interactions.message_shortcut(self.member, callback_id, place, stored, url)
             posts = link.posts
-        return self._answer(await self._sandbox.deliveries.interactive(payload), since, posts)
+        return self._answer(await self._stage.deliveries.interactive(payload), since, posts)
 
     async def submit(self, view: Any, values: Mapping[str, Any] | None = None) -> Answer:
         """Fill in an open modal and press its submit button.
@@ -170,7 +166,7 @@ class Person:
         `values` maps "block_id/action_id" (or "action_id") to a value, or a block_id to Slack state objects.
         A required field left empty answers with `errors`, and nothing is sent.
         """
-        submissions = Submissions(self._sandbox)
+        submissions = Submissions(self._stage)
         standing = self._screens.view(self.id, view)
         entered = self._screens.entered(standing, values or {})
         self._workspace.modals.enter(self.id, standing["id"], entered)
@@ -201,13 +197,13 @@ class Person:
         answer = Answer(True, None, 0.0, None)
         for each in reversed(gone):
             if each["notify_on_close"]:
-                payload = self._sandbox.interactions.closing(self.member, each, cleared)
-                answer = self._answer(await self._sandbox.deliveries.interactive(payload), since, [])
+                payload = self._stage.interactions.closing(self.member, each, cleared)
+                answer = self._answer(await self._stage.deliveries.interactive(payload), since, [])
         return answer
 
     def _escaped(self, text: str) -> str:
         """Command text as `should_escape` sends it: mentions carry the name as well."""
-        if not self._sandbox.should_escape:
+        if not self._stage.should_escape:
             return text
         escaped = self._workspace.as_typed(text)
         for member in self._workspace.members.values():
@@ -224,7 +220,7 @@ class Person:
             report.error,
             report.payload,
             posts,
-            self._sandbox,
+            self._stage,
             self.id,
             since,
         )

@@ -19,6 +19,7 @@ from .response_urls import ResponseUrls
 from .signed_http import SignedHttp, SignedRequest
 from .slack_error import Json
 from .socket_mode import SocketMode
+from .stage import Stage
 from .uploads import Uploads
 from .web_api import Call, WebApi
 from .workspace import Workspace, demo_workspace
@@ -63,8 +64,6 @@ class SlackSandbox:
         self.workspace.modals.trigger_seconds = trigger_seconds
         self.bot_token, self.app_token, self.signing_secret = bot_token, app_token, signing_secret
         self.host, self.port = host, port
-        self.commands = tuple(commands)
-        self.should_escape = should_escape
         self.faults = Faults()
         self.rate_limits = (
             rate_limits if isinstance(rate_limits, RateLimits) else RateLimits(enabled=rate_limits)
@@ -83,7 +82,17 @@ class SlackSandbox:
             rate_limits=self.rate_limits,
             finish=self._with_addresses,
         )
-        self.tour = tour
+        self.stage = Stage(
+            self.workspace,
+            self.sockets,
+            self.http,
+            self.deliveries,
+            self.interactions,
+            self.response_urls,
+            tuple(commands),
+            should_escape,
+            tour,
+        )
         self._echo = echo
         self._runner: web.AppRunner | None = None
 
@@ -104,7 +113,7 @@ class SlackSandbox:
         for kind in ("actions", "commands", "app"):
             app.router.add_post(f"/{kind}/{{team}}/{{number}}/{{secret}}", self.response_urls.handle)
         self.uploads.add_routes(app)
-        Control(self).add_routes(app)
+        Control(self.stage).add_routes(app)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
         site = web.TCPSite(self._runner, self.host, self.port)
@@ -144,18 +153,13 @@ class SlackSandbox:
     def request_url(self, url: str | None) -> None:
         self.http.url = url
 
-    @property
-    def command_names(self) -> set[str]:
-        """The slash commands that the app has registered."""
-        return {each["command"] for each in self.commands}
-
     # -- for tests and the tour --------------------------------------------------------------------
 
     def person(self, user_id: str) -> Person:
         """Somebody to act as; KeyError for an unknown id."""
         if user_id not in self.workspace.members:
             raise KeyError(user_id)
-        return Person(self, user_id)
+        return Person(self.stage, user_id)
 
     def messages(self, channel: str) -> list[Json]:
         """The messages of a channel without thread replies, oldest first; each also names its `channel`."""

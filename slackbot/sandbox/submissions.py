@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import elements
 from .delivery_report import Delivered
 from .methods.views import readable_view
 from .people_and_places import Member
 from .slack_error import Json, SlackError
-
-if TYPE_CHECKING:
-    from .server import SlackSandbox
+from .stage import Stage
 
 _TROUBLE = "We had some trouble connecting. Try again?"
 
@@ -19,9 +17,9 @@ _TROUBLE = "We had some trouble connecting. Try again?"
 class Submissions:
     """Sends `view_submission` and applies its `response_action`."""
 
-    def __init__(self, sandbox: SlackSandbox) -> None:
-        self._sandbox = sandbox
-        self._modals = sandbox.workspace.modals
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._modals = stage.workspace.modals
 
     async def send(self, member: Member, view: Json) -> tuple[Delivered, list[Json]]:
         """Send the submission; also returns what the app posts by the response_urls it was given."""
@@ -31,9 +29,9 @@ class Submissions:
             if found.element.get("response_url_enabled"):
                 state = view["state"]["values"][found.block_id][found.action_id]
                 chosen = state.get("selected_conversation") or state.get("selected_channel")
-                channel = self._sandbox.workspace.channels.get(chosen)
+                channel = self._stage.workspace.channels.get(chosen)
                 if channel is not None:
-                    url, link = self._sandbox.response_urls.new("app", member.id, channel)
+                    url, link = self._stage.response_urls.new("app", member.id, channel)
                     link.posts = posts
                     urls.append(
                         {
@@ -43,8 +41,8 @@ class Submissions:
                             "response_url": url,
                         }
                     )
-        payload = self._sandbox.interactions.submission(member, view, urls)
-        return await self._sandbox.deliveries.interactive(payload), posts
+        payload = self._stage.interactions.submission(member, view, urls)
+        return await self._stage.deliveries.interactive(payload), posts
 
     def apply(self, user: str, view: Json, response: Any) -> str | None:
         """Close, clear, replace, push or show errors; returns what goes wrong in the person's eyes."""
@@ -53,7 +51,7 @@ class Submissions:
         except SlackError as error:
             return f"{_TROUBLE} ({error.code}: {'; '.join(error.messages)})"
         finally:
-            self._sandbox.workspace.changes.publish({"type": "view", "user": user, "view_id": view["id"]})
+            self._stage.workspace.changes.publish({"type": "view", "user": user, "view_id": view["id"]})
 
     def _apply(self, user: str, view: Json, response: Any) -> str | None:
         if response in (None, "", {}):

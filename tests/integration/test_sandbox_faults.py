@@ -140,10 +140,13 @@ async def test_the_page_is_told_what_to_try() -> None:
     """A tour given at the start is offered to the page; without one there is none."""
     tour = {"title": "Try", "steps": [{"text": "Ask", "as": "U0ADA", "command": "/agent list"}]}
     for given, status in ((tour, 200), (None, 404)):
-        async with SlackSandbox(tour=given) as slack, aiohttp.ClientSession() as session:
-            async with session.get(f"{slack.url}/sandbox/tour") as answer:
-                assert answer.status == status
-                assert status == 404 or await answer.json() == given
+        async with (
+            SlackSandbox(tour=given) as slack,
+            aiohttp.ClientSession() as session,
+            session.get(f"{slack.url}/sandbox/tour") as answer,
+        ):
+            assert answer.status == status
+            assert status == 404 or await answer.json() == given
 
 
 async def test_other_pages_cannot_act_in_it(slack: SlackSandbox) -> None:
