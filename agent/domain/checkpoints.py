@@ -144,11 +144,17 @@ class _Reader:
         """Only where all approvers are single people is their number known before somebody clicks."""
         if not all(fields.is_user(approver) for approver in terms.approvers):
             return
-        people, needed = len(terms.approvers), terms.approvals_required
+        people, needed = len(set(terms.approvers)), terms.approvals_required
+        key = next((key for key in ("approvals_required", "approvers") if key in read), None)
+        line = self._lines.of(name, index, key)
         if needed > people:
-            key = next((key for key in ("approvals_required", "approvers") if key in read), None)
-            line = self._lines.of(name, index, key)
             self._problem(line, f"{label}: {needed} approvals are required, but only {people} can be given")
+        elif needed == people and terms.prevent_self_review:
+            self._problem(
+                line,
+                f"{label}: when one of the {people} approvers is the requester, too few are left to decide; "
+                'list one more, or set "prevent_self_review = false"',
+            )
 
     def _refuse_duplicates(self, checkpoints: list[Any]) -> None:
         first: dict[str, int] = {}

@@ -106,6 +106,7 @@ def test_a_rejection_stops_the_run_from_high_risk_on(risk, on_reject):
             "3 approvals are required, but only 2 can be given",
         ),
         ('approvers = ["U01", "U01"]\napprovals_required = 2', 5, "only 1 can be given"),
+        ('approvers = ["U01"]', 4, "too few are left to decide"),
         ('timeout = "24 hours"', 4, "must be a time such as"),
         ('timeout = ""', 4, "must be a time such as"),
         ("timeout = 24", 4, "must be a time such as"),
