@@ -1,0 +1,174 @@
+"""A whole Slack side on loopback: sandbox, real Bolt in either mode, real PostgreSQL behind it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+import uvicorn
+from slack_sdk.web.async_client import AsyncWebClient
+from starlette.applications import Starlette
+
+from agent.runtime.agents import Agent, Registry
+from agent.runtime.tool import tool
+from agent.store import reads
+from agent.store.database import Database
+from slackbot.cards import request_card
+from slackbot.edge import PATH, Edge
+from slackbot.identity import Directory
+from slackbot.listeners import Doors, new_app, register
+from slackbot.sandbox import SlackSandbox, Workspace
+from slackbot.socket_mode import SocketMode
+from tests.integration.asking import TEAM, Asked, ask
+
+BOT = "U0BOT"
+EVERYBODY = ["U0ADA", "U0GRACE", "U0LINUS", "U0MALLORY", "U0EVE", BOT]
+
+
+@tool
+def process_refund(order_id: int) -> str:
+    """Refund an order."""
+    return f"refunded {order_id}"
+
+
+AGENTS = Registry([Agent("refunds", "Refund orders.", [process_refund]), Agent("reports", "Write reports.")])
+
+
+def workspace() -> Workspace:
+    """A requester, two reviewers, a guest, somebody from outside; a review channel and a working one."""
+    return (
+        Workspace(TEAM)
+        .add_member("U0ADA", "ada", "Ada Lovelace")
+        .add_member("U0GRACE", "grace", "Grace Hopper")
+        .add_member("U0LINUS", "linus", "Linus Pauling")
+        .add_member("U0MALLORY", "mallory", "Mallory Guest", is_restricted=True)
+        .add_member("U0EVE", "eve", "Eve Outside", team_id="T0ELSEWHERE")
+        .add_channel("C0REVIEW", "refund-reviews", EVERYBODY)
+        .add_channel("C0AGENTS", "agents", EVERYBODY)
+        .add_usergroup("S0FINANCE", "finance", ["U0GRACE", "U0LINUS"])
+    )
+
+
+@dataclass
+class House:
+    """Everything that a test acts on and looks at."""
+
+    slack: SlackSandbox
+    db: Database
+    doors: Doors
+    client: AsyncWebClient
+    owner: psycopg.Connection[Any]
+
+    async def card(self, asked: Asked, channel: str = "C0REVIEW", *, posted: bool = True) -> dict[str, Any]:
+        """Post the request's card as delivery does; `posted`: its `ts` has been stored."""
+        async with self.db.connection() as connection:
+            view = await reads.request_view(connection, asked.request_id)
+        assert view is not None
+        card = request_card(view)
+        answer = await self.client.chat_postMessage(channel=channel, text=card.text, blocks=card.blocks)
+        if posted:
+            self.owner.execute("UPDATE card_place SET ts = %s WHERE nonce = %s", (answer["ts"], asked.nonce))
+        return next(each for each in self.slack.messages(channel) if each["ts"] == answer["ts"])
+
+    async def asked(self, terms: Any = None, **changes: Any) -> tuple[Asked, dict[str, Any]]:
+        """A waiting request and its card."""
+        asked = await ask(self.db, terms, **changes)
+        return asked, await self.card(asked)
+
+    async def status(self, request_id: UUID) -> str:
+        """Where the request stands in the database."""
+        async with self.db.connection() as connection:
+            view = await reads.request_view(connection, request_id)
+        assert view is not None
+        return view.status.value
+
+    def rows(self, sql: str, *parameters: Any) -> list[Any]:
+        """Whatever is stored."""
+        return self.owner.execute(sql, parameters).fetchall()
+
+    @contextmanager
+    def stuck(self, request_id: UUID) -> Iterator[None]:
+        """Somebody holds the request's row and does not let go."""
+        with self.owner.transaction():
+            self.owner.execute("SELECT 1 FROM approval_request WHERE id = %s FOR UPDATE", (request_id,))
+            yield
+
+    @contextmanager
+    def without_database(self) -> Iterator[None]:
+        """The listeners' database does not answer."""
+        object.__setattr__(self.doors, "db", Database("postgresql://nobody@127.0.0.1:1/nowhere"))
+        yield
+        object.__setattr__(self.doors, "db", self.db)
+
+    async def told(self, user: str, words: str) -> str:
+        """Wait until this person has been told something with these words in it."""
+
+        def found() -> str | None:
+            texts = [str(each.get("text")) for each in self.slack.ephemeral(user)]
+            return next((text for text in texts if words in text), None)
+
+        return str(await self.slack.wait_for(found))
+
+
+@pytest.fixture(params=["http", "socket"])
+async def house(
+    request: pytest.FixtureRequest, database: Database, owner: psycopg.Connection[Any]
+) -> AsyncIterator[House]:
+    """The whole of it; every test that asks for it runs once per mode."""
+    async with open_house(request.param, database, owner) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def http_house(database: Database, owner: psycopg.Connection[Any]) -> AsyncIterator[House]:
+    """The same in HTTP mode only."""
+    async with open_house("http", database, owner) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def open_house(mode: str, db: Database, owner: psycopg.Connection[Any]) -> AsyncIterator[House]:
+    slack = SlackSandbox(workspace(), rate_limits=False, event_retry_delays=(0.05, 0.2, 0.5))
+    async with slack:
+        client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url)
+        me = await client.auth_test()
+        app = new_app(client, team_id=me["team_id"], bot_user_id=me["user_id"], bot_id=me["bot_id"])
+        doors = Doors(db, Directory(client, me["team_id"], me["user_id"]), client, AGENTS)
+        register(app, doors)
+        house = House(slack, db, doors, client, owner)
+        if mode == "socket":
+            socket = SocketMode(app, slack.app_token, slack.api_url, ping_interval=0.5)
+            await socket.start()
+            await slack.wait_for(lambda: slack.sockets.connections)
+            yield house
+            await doors.asides.finish()
+            await socket.stop()
+        else:
+            edge = Edge(app, slack.signing_secret)
+            async with served(Starlette(routes=[edge.route()])) as url:
+                slack.request_url = url + PATH
+                yield house
+                await doors.asides.finish()
+
+
+@asynccontextmanager
+async def served(app: Starlette) -> AsyncIterator[str]:
+    """Serve an application on a free loopback port."""
+    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="off")
+    server = uvicorn.Server(config)
+    task = asyncio.create_task(server.serve())
+    async with asyncio.timeout(10):
+        while not server.started:  # noqa: ASYNC110 - uvicorn offers nothing to wait on
+            await asyncio.sleep(0.005)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        await task

@@ -1,0 +1,307 @@
+"""Clicks and rejections through real Bolt, over signed HTTP and over Socket Mode."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from agent import approvals
+from agent.domain.request import Verdict
+from slackbot.cards import (
+    ACTION_APPROVE,
+    ACTION_ASK_AGAIN,
+    ACTION_REJECT,
+    ACTION_RETRY,
+    ButtonValue,
+)
+from slackbot.listeners import clicks, doors
+from slackbot.sandbox import Person
+from tests.integration.asking import GRACE, LINUS, ask, ballot, reviewer, rule
+from tests.integration.listeners.conftest import House
+
+REASON = "signoff:reason/signoff:reason_input"
+
+
+async def test_a_click_is_committed_when_slack_sees_success(house: House) -> None:
+    """Approve: what Slack shows as done is in the database, decided by who clicked, and nobody is whispered to."""
+    asked, card = await house.asked()
+    answer = await house.slack.person("U0GRACE").click(card, ACTION_APPROVE)
+    assert answer.acked
+    assert await house.status(asked.request_id) == "approved"
+    assert house.rows("SELECT user_id, path FROM vote v JOIN decision USING (request_id, user_id)") == [
+        ("U0GRACE", "slack_button")
+    ]
+    await house.doors.asides.finish()
+    assert house.slack.ephemeral("U0GRACE") == []
+
+
+async def test_reject_asks_for_a_reason_and_counts_with_it(house: House) -> None:
+    """Reject opens a form at once; submitting it is the vote, with the reason as typed."""
+    asked, card = await house.asked()
+    grace = house.slack.person("U0GRACE")
+    assert (await grace.click(card, ACTION_REJECT)).acked
+    assert await house.status(asked.request_id) == "waiting"
+    form = house.slack.views("U0GRACE")[-1]
+    answer = await grace.submit(form, {REASON: "wrong <order> & customer"})
+    assert answer.error is None
+    assert house.slack.views("U0GRACE") == []
+    assert house.rows("SELECT outcome::text, user_id, reason FROM decision") == [
+        ("rejected", "U0GRACE", "wrong <order> & customer")
+    ]
+
+
+async def test_a_refused_rejection_is_said_in_the_form(house: House) -> None:
+    """Who may not decide reads why where the reason was typed, and nothing is decided."""
+    asked, card = await house.asked()
+    ada = house.slack.person("U0ADA")
+    await ada.click(card, ACTION_REJECT)
+    await ada.submit(house.slack.views("U0ADA")[-1], {})
+    assert "not among the reviewers" in str(house.slack.views("U0ADA")[-1]["blocks"])
+    assert await house.status(asked.request_id) == "waiting"
+
+
+@pytest.mark.parametrize(
+    ("user", "words"),
+    [
+        ("U0ADA", "prevent_self_review"),
+        ("U0MALLORY", "Guests"),
+        ("U0EVE", "another workspace"),
+        ("U0BOT", "own bot user"),
+    ],
+)
+async def test_who_may_not_decide_is_told_why_and_recorded(house: House, user: str, words: str) -> None:
+    """Requester, guest, outsider, our bot: a sentence of their own, an audit event, no vote."""
+    asked, card = await house.asked(rule(approvers=("channel",)))
+    answer = await house.slack.person(user).click(card, ACTION_APPROVE)
+    assert answer.acked
+    await house.told(user, words)
+    assert await house.status(asked.request_id) == "waiting"
+    assert house.rows("SELECT count(*) FROM vote") == [(0,)]
+    assert house.rows("SELECT count(*) FROM audit_event WHERE event = 'vote.refused'") == [(1,)]
+
+
+async def test_double_clicks_are_one_vote(house: House) -> None:
+    """The same click three times at once and three times in a row: one vote, one decision, always success."""
+    asked, card = await house.asked()
+    payload = house.slack.person("U0GRACE").click_payload(card, ACTION_APPROVE)
+    at_once = await asyncio.gather(*(house.slack.deliveries.interactive(payload) for _ in range(3)))
+    in_a_row = [await house.slack.deliveries.interactive(payload) for _ in range(3)]
+    assert all(each.acked for each in [*at_once, *in_a_row])
+    assert house.rows("SELECT count(*) FROM vote") == [(1,)]
+    assert house.rows("SELECT count(*) FROM decision") == [(1,)]
+    assert house.rows("SELECT count(*) FROM audit_event WHERE event = 'vote.cast'") == [(1,)]
+    assert await house.status(asked.request_id) == "approved"
+
+
+async def test_a_late_click_is_told_who_decided(house: House) -> None:
+    """The second reviewer learns that it is decided, and by whom."""
+    _, card = await house.asked()
+    await house.slack.person("U0GRACE").click(card, ACTION_APPROVE)
+    assert (await house.slack.person("U0LINUS").click(card, ACTION_APPROVE)).acked
+    assert "<@U0GRACE>" in await house.told("U0LINUS", "already approved")
+
+
+async def test_a_quorum_needs_several_people(house: House) -> None:
+    """Two of two: one person's two clicks are one vote and say so, the second person's click decides."""
+    asked, card = await house.asked(rule(approvals_required=2))
+    grace = house.slack.person("U0GRACE")
+    await grace.click(card, ACTION_APPROVE)
+    await grace.click(card, ACTION_APPROVE)
+    await house.told("U0GRACE", "counted once")
+    assert await house.status(asked.request_id) == "waiting"
+    await house.slack.person("U0LINUS").click(card, ACTION_APPROVE)
+    assert await house.status(asked.request_id) == "approved"
+
+
+async def test_a_vote_of_somebody_removed_does_not_count(house: House) -> None:
+    """Who left the reviewers between the first and the second vote is not part of the quorum."""
+    asked, card = await house.asked(rule(approvals_required=2))
+    await house.slack.person("U0GRACE").click(card, ACTION_APPROVE)
+    house.slack.workspace.change_usergroup("S0FINANCE", ["U0LINUS"])
+    await house.slack.wait_for(lambda: house.slack.deliveries.events)
+    await house.slack.person("U0LINUS").click(card, ACTION_APPROVE)
+    assert await house.status(asked.request_id) == "waiting"
+
+
+async def test_an_earlier_vote_in_doubt_makes_the_next_one_wait(house: House) -> None:
+    """While Slack does not tell of an earlier voter, the next click is refused and can be repeated."""
+    asked, card = await house.asked(rule(approvals_required=2))
+    await house.slack.person("U0GRACE").click(card, ACTION_APPROVE)
+    house.doors.directory.forget_person("U0GRACE")
+    await house.doors.directory.identify(LINUS)
+    house.slack.faults.error("users.info", "internal_error")
+    linus = house.slack.person("U0LINUS")
+    await linus.click(card, ACTION_APPROVE)
+    await house.told("U0LINUS", "try again")
+    assert await house.status(asked.request_id) == "waiting"
+    await linus.click(card, ACTION_APPROVE)
+    assert await house.status(asked.request_id) == "approved"
+
+
+async def test_place_and_revision_must_fit(house: House) -> None:
+    """A copied button in another message or channel, a foreign nonce, another request's nonce, a stale revision
+    and an id that does not exist are all refused, by Approve and by Reject alike, and nothing is decided."""
+    asked, card = await house.asked()
+    other = await ask(house.db)
+    copy = await house.card(asked, posted=False)
+    elsewhere = await house.card(asked, "C0AGENTS", posted=False)
+    good = ButtonValue(asked.nonce, asked.request_id, 1)
+    forged: list[tuple[dict[str, Any], str, str]] = [
+        (copy, str(good), "does not belong"),
+        (elsewhere, str(good), "does not belong"),
+        (card, str(ButtonValue("x" * 22, asked.request_id, 1)), "no such request"),
+        (card, str(ButtonValue(other.nonce, asked.request_id, 1)), "no such request"),
+        (card, str(ButtonValue(asked.nonce, other.request_id, 1)), "no such request"),
+        (card, str(ButtonValue(asked.nonce, asked.run_id, 1)), "no such request"),
+        (card, str(ButtonValue(asked.nonce, asked.request_id, 2)), "has changed"),
+        (card, "approve everything", "older version"),
+    ]
+    linus = house.slack.person("U0LINUS")
+    for message, value, words in forged:
+        payload = linus.click_payload(message, ACTION_APPROVE)
+        payload["actions"][0]["value"] = value
+        assert (await house.slack.deliveries.interactive(payload)).acked
+        await house.doors.asides.finish()
+        assert words in house.slack.ephemeral("U0LINUS")[-1]["text"]
+        if words != "has changed":
+            payload = linus.click_payload(message, ACTION_REJECT)
+            payload["actions"][0]["value"] = value
+            await house.slack.deliveries.interactive(payload)
+            await house.doors.asides.finish()
+            assert house.slack.views("U0LINUS") == []
+            assert words in house.slack.ephemeral("U0LINUS")[-1]["text"]
+    assert await house.status(asked.request_id) == "waiting"
+    assert house.rows("SELECT count(*) FROM vote") == [(0,)]
+    assert (await linus.click(card, ACTION_APPROVE)).acked
+    assert await house.status(asked.request_id) == "approved"
+
+
+async def test_a_form_does_not_outlive_its_place(house: House) -> None:
+    """A submission whose carried place was tampered with, or that carries nothing, is not counted."""
+    asked, card = await house.asked()
+    grace = house.slack.person("U0GRACE")
+    for carried in (f"{asked.nonce}", f"{ButtonValue(asked.nonce, asked.request_id, 1)} C0REVIEW 1.000001"):
+        await grace.click(card, ACTION_REJECT)
+        form = house.slack.views("U0GRACE")[-1]
+        house.slack.workspace.modals._stacks["U0GRACE"][-1]["private_metadata"] = carried
+        await grace.submit(form, {})
+        assert "Not counted" in str(house.slack.views("U0GRACE")[-1]["title"])
+    assert await house.status(asked.request_id) == "waiting"
+
+
+async def test_a_card_whose_post_is_in_doubt_can_be_clicked(house: House) -> None:
+    """While a card's ts is not stored its nonce binds the message of the first valid click, and only that one."""
+    asked = await ask(house.db, rule(approvals_required=2))
+    first = await house.card(asked, posted=False)
+    second = await house.card(asked, posted=False)
+    assert (await house.slack.person("U0GRACE").click(first, ACTION_APPROVE)).acked
+    await house.slack.person("U0LINUS").click(second, ACTION_APPROVE)
+    await house.told("U0LINUS", "does not belong")
+    assert house.rows("SELECT ts FROM card_place WHERE request_id = %s", asked.request_id) == [(first["ts"],)]
+
+
+@pytest.mark.parametrize("fault", ["stuck", "gone"])
+async def test_an_unknown_outcome_is_never_shown_as_success(house: House, fault: str) -> None:
+    """A database that is stuck or gone: Slack shows a failure, the person reads within three seconds that trying
+    again is safe, and trying again counts."""
+    asked, card = await house.asked()
+    grace = house.slack.person("U0GRACE")
+    began = time.monotonic()
+    with house.stuck(asked.request_id) if fault == "stuck" else house.without_database():
+        answer = await grace.click(card, ACTION_APPROVE)
+        await house.told("U0GRACE", "safe to try again")
+    assert time.monotonic() - began < 3.5
+    assert not answer.acked
+    assert answer.error is not None
+    assert await house.status(asked.request_id) == "waiting"
+    assert (await grace.click(card, ACTION_APPROVE)).acked
+    assert await house.status(asked.request_id) == "approved"
+
+
+async def test_a_rejection_that_is_not_known_stays_in_the_form(house: House) -> None:
+    """A stuck database: the form stays open with what was typed and says that it may be sent again."""
+    asked, card = await house.asked()
+    grace = house.slack.person("U0GRACE")
+    await grace.click(card, ACTION_REJECT)
+    form = house.slack.views("U0GRACE")[-1]
+    with house.stuck(asked.request_id):
+        answer = await grace.submit(form, {REASON: "no"})
+    assert answer.errors == {"signoff:reason": doors.NOT_KNOWN}
+    assert await house.status(asked.request_id) == "waiting"
+    await grace.submit(form, {REASON: "no"})
+    assert await house.status(asked.request_id) == "rejected"
+
+
+async def test_slack_not_opening_the_form_is_said(house: House) -> None:
+    """When the trigger is too old nothing is recorded, and the person is told to press again."""
+    asked, card = await house.asked()
+    house.slack.faults.error("views.open", "expired_trigger_id")
+    assert (await house.slack.person("U0GRACE").click(card, ACTION_REJECT)).acked
+    await house.told("U0GRACE", clicks.FORM_NOT_OPENED)
+    assert await house.status(asked.request_id) == "waiting"
+
+
+async def test_only_the_requester_asks_again(house: House) -> None:
+    """After an expiry the requester's press makes one new call, others are refused, presses repeat safely."""
+    asked, card = await house.asked()
+    payload = {
+        user: _pressing(house.slack.person(user), card, asked, ACTION_ASK_AGAIN)
+        for user in ("U0GRACE", "U0ADA")
+    }
+    await house.slack.deliveries.interactive(payload["U0ADA"])
+    await house.told("U0ADA", clicks.NOT_EXPIRED)
+    house.owner.execute("UPDATE approval_request SET expires_at = created_at + interval '1 microsecond'")
+    assert await approvals.expire_due(house.db) == 1
+    await house.slack.deliveries.interactive(payload["U0GRACE"])
+    await house.told("U0GRACE", "not among")
+    for _ in range(2):
+        assert (await house.slack.deliveries.interactive(payload["U0ADA"])).acked
+    assert house.rows("SELECT count(*) FROM tool_call WHERE repeats IS NOT NULL") == [(1,)]
+
+
+async def test_nothing_to_settle_is_said(house: House) -> None:
+    """Retry on an execution that is not in doubt changes nothing and says so."""
+    asked, card = await house.asked()
+    payload = _pressing(house.slack.person("U0GRACE"), card, asked, ACTION_RETRY)
+    assert (await house.slack.deliveries.interactive(payload)).acked
+    await house.told("U0GRACE", clicks.NOT_IN_DOUBT)
+
+
+async def test_old_buttons_and_forms_are_answered(house: House) -> None:
+    """Ids that this version does not know are acknowledged, do nothing and say that they are old."""
+    asked, card = await house.asked()
+    grace = house.slack.person("U0GRACE")
+    payload = grace.click_payload(card, ACTION_APPROVE)
+    payload["actions"][0]["action_id"] = "approve_v0"
+    assert (await house.slack.deliveries.interactive(payload)).acked
+    await house.told("U0GRACE", "older version")
+    await grace.click(card, ACTION_REJECT)
+    house.slack.workspace.modals._stacks["U0GRACE"][-1]["callback_id"] = "form_v0"
+    await grace.submit(house.slack.views("U0GRACE")[-1], {})
+    assert "older version" in str(house.slack.views("U0GRACE")[-1]["blocks"])
+    assert (await grace.shortcut("shortcut_v0")).acked
+    assert await house.status(asked.request_id) == "waiting"
+
+
+async def test_votes_by_other_doors_are_seen(house: House) -> None:
+    """A reviewer who voted elsewhere and clicks the same again is one vote."""
+    asked, card = await house.asked(rule(approvals_required=2))
+    await approvals.vote(
+        house.db, ballot(asked, reviewer(GRACE), Verdict.APPROVE.value, path="api", place=None)
+    )
+    await house.slack.person("U0GRACE").click(card, ACTION_APPROVE)
+    assert await house.status(asked.request_id) == "waiting"
+    assert house.rows("SELECT count(*) FROM vote") == [(1,)]
+
+
+def _pressing(person: Person, card: dict[str, Any], asked: Any, action_id: str) -> dict[str, Any]:
+    """A press of a button that this card does not show at the moment."""
+    payload: dict[str, Any] = person.click_payload(card, ACTION_APPROVE)
+    payload["actions"][0] |= {
+        "action_id": action_id,
+        "value": str(ButtonValue(asked.nonce, asked.request_id, 1)),
+    }
+    return payload

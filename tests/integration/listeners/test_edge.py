@@ -1,0 +1,226 @@
+"""The guard in front of Bolt: forged, stale, garbled and oversized requests, and what it lets through."""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import time
+from collections.abc import Callable, Iterator
+from urllib.parse import urlencode
+
+import httpx
+import pytest
+from slack_sdk.web.async_client import AsyncWebClient
+
+from slackbot.cards import ACTION_APPROVE
+from slackbot.edge import MAX_BODY, PATH, Edge
+from slackbot.listeners import new_app
+from slackbot.sandbox import SignedRequest
+from slackbot.sandbox.signed_http import signature
+from tests.integration.listeners.conftest import House
+
+SECRET = "sandbox-signing-secret"
+Headers = list[tuple[bytes, bytes]]
+
+
+async def post(house: House, body: bytes, headers: Headers) -> httpx.Response:
+    async with httpx.AsyncClient() as client:
+        return await client.post(str(house.slack.request_url), content=body, headers=headers)
+
+
+def signed(body: bytes, *, at: int | None = None, kind: str = "application/json") -> Headers:
+    stamp = str(int(time.time()) if at is None else at)
+    return [
+        (b"content-type", kind.encode()),
+        (b"x-slack-request-timestamp", stamp.encode()),
+        (b"x-slack-signature", signature(SECRET, stamp, body).encode()),
+    ]
+
+
+def change(headers: Headers, name: bytes, value: bytes | None) -> Headers:
+    rest = [(key, old) for key, old in headers if key != name]
+    return rest if value is None else [*rest, (name, value)]
+
+
+STAMP, SIGNATURE = b"x-slack-request-timestamp", b"x-slack-signature"
+Mutation = Callable[[random.Random, bytes, Headers], tuple[bytes, Headers]]
+
+
+def _bit(dice: random.Random, body: bytes, headers: Headers) -> tuple[bytes, Headers]:
+    at = dice.randrange(len(body))
+    return body[:at] + bytes([body[at] ^ (1 << dice.randrange(8))]) + body[at + 1 :], headers
+
+
+def _cut(dice: random.Random, body: bytes, headers: Headers) -> tuple[bytes, Headers]:
+    return body[: dice.randrange(len(body))], headers
+
+
+def _grown(dice: random.Random, body: bytes, headers: Headers) -> tuple[bytes, Headers]:
+    return body + dice.randbytes(dice.randrange(1, 50)), headers
+
+
+def _stamp(dice: random.Random, body: bytes, headers: Headers) -> tuple[bytes, Headers]:
+    odd = [
+        b"",
+        b"soon",
+        b"1e9",
+        b"-1",
+        b"+1",
+        b"NaN",
+        b"0x10",
+        "١٢٣".encode(),
+        b"9" * 400,
+        b"1.5",
+        b"\xff\xfe",
+    ]
+    return body, change(headers, STAMP, dice.choice(odd))
+
+
+def _other_time(dice: random.Random, body: bytes, headers: Headers) -> tuple[bytes, Headers]:
+    return body, change(headers, STAMP, str(int(time.time()) + dice.choice([-5, -1, 1, 7])).encode())
+
+
+def _stale(dice: random.Random, body: bytes, headers: Headers) -> tuple[bytes, Headers]:
+    return body, signed(body, at=int(time.time()) + dice.choice([-3600, -302, 302, 3600]))
+
+
+def _signature(dice: random.Random, body: bytes, headers: Headers) -> tuple[bytes, Headers]:
+    forged = [
+        b"",
+        b"v0=",
+        b"v0=" + b"0" * 64,
+        b"v1=" + b"a" * 64,
+        b"v0=" + b"\xe9" * 64,
+        dice.randbytes(20).hex().encode(),
+    ]
+    return body, change(headers, SIGNATURE, dice.choice(forged))
+
+
+def _shouted(dice: random.Random, body: bytes, headers: Headers) -> tuple[bytes, Headers]:
+    return body, [(key, value.upper() if key == SIGNATURE else value) for key, value in headers]
+
+
+def _missing(dice: random.Random, body: bytes, headers: Headers) -> tuple[bytes, Headers]:
+    return body, change(headers, dice.choice([STAMP, SIGNATURE]), None)
+
+
+def _doubled(dice: random.Random, body: bytes, headers: Headers) -> tuple[bytes, Headers]:
+    name = dice.choice([STAMP, SIGNATURE])
+    return body, headers + [(key, value) for key, value in headers if key == name]
+
+
+MUTATIONS: list[Mutation] = [
+    _bit, _cut, _grown, _stamp, _other_time, _stale, _signature, _shouted, _missing, _doubled
+]  # fmt: skip
+
+
+@pytest.fixture
+def everything_logged(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    with caplog.at_level(logging.INFO), caplog.at_level(logging.WARNING, "httpx"):
+        yield caplog
+
+
+@pytest.mark.parametrize("rounds", [500, pytest.param(10_000, marks=pytest.mark.stress)])
+async def test_no_mutated_request_gets_through(
+    http_house: House, everything_logged: pytest.LogCaptureFixture, rounds: int
+) -> None:
+    """Every mutated click is answered 401, none reaches Bolt or the database, no byte of a body is logged."""
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")  # noqa: T201 - shown by pytest when the test fails
+    dice = random.Random(seed)
+    _, card = await http_house.asked()
+    original = http_house.slack.person("U0GRACE").signed_click(card, ACTION_APPROVE)
+    secret = b"PLANTED-IN-THE-BODY"
+    body = original.body + b"&" + secret + b"=1"
+    async with httpx.AsyncClient() as client:
+        for _ in range(rounds):
+            mutate = dice.choice(MUTATIONS)
+            wrong, headers = mutate(dice, body, signed(body, kind="application/x-www-form-urlencoded"))
+            answer = await client.post(str(http_house.slack.request_url), content=wrong, headers=headers)
+            assert answer.status_code == 401, (mutate.__name__, headers)
+    assert http_house.rows("SELECT count(*) FROM vote") == [(0,)]
+    assert http_house.rows("SELECT count(*) FROM audit_event WHERE event LIKE 'vote%%'") == [(0,)]
+    logged = "\n".join(record.getMessage() for record in everything_logged.records)
+    assert secret.decode() not in logged
+    assert "payload" not in logged
+    assert "U0GRACE" not in logged
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("application/json", b""),
+        ("application/json", b"[]"),
+        ("application/json", b"{"),
+        ("application/json", b"[" * 100_000),
+        ("application/json", b'"text"'),
+        ("application/json", b"\xff\xfe{}"),
+        ("application/json", b'{"event": 5, "authorizations": 7}'),
+        ("application/x-www-form-urlencoded", b""),
+        ("application/x-www-form-urlencoded", b"payload"),
+        ("application/x-www-form-urlencoded", b"payload=%7B"),
+        ("application/x-www-form-urlencoded", b"payload=%5B%5D"),
+        ("application/x-www-form-urlencoded", b"payload=%FF"),
+        ("application/x-www-form-urlencoded", b"hello=world"),
+        ("", b"\x00\x01"),
+    ],
+)
+async def test_signed_nonsense_is_a_400(http_house: House, kind: str, body: bytes) -> None:
+    """What is signed and cannot be understood is the sender's fault, not ours."""
+    assert (await post(http_house, body, signed(body, kind=kind))).status_code == 400
+
+
+async def test_too_long_a_body_is_not_read_to_its_end(http_house: House) -> None:
+    """More than a megabyte is refused, with or without a true signature."""
+    body = json.dumps({"type": "event_callback", "padding": "x" * MAX_BODY}).encode()
+    assert (await post(http_house, body, signed(body))).status_code == 413
+
+
+async def test_the_window_is_five_minutes(http_house: House) -> None:
+    """A request 299 s old is taken, one 301 s old is a replay."""
+    body = json.dumps({"type": "url_verification", "challenge": "c"}).encode()
+    now = int(time.time())
+    assert (await post(http_house, body, signed(body, at=now - 299))).status_code == 200
+    assert (await post(http_house, body, signed(body, at=now - 301))).status_code == 401
+    assert await http_house.slack.http.verify_url()
+
+
+async def test_only_posts_are_taken(http_house: House) -> None:
+    """No GET does anything."""
+    async with httpx.AsyncClient() as client:
+        assert (await client.get(str(http_house.slack.request_url))).status_code == 405
+
+
+async def test_a_command_that_mentions_a_payload_arrives(http_house: House) -> None:
+    """Words in a command's text do not change how it is read."""
+    answer = await http_house.slack.person("U0ADA").command(
+        "/agent", "run refunds send the payload", "C0AGENTS"
+    )
+    assert "has started" in str(answer.response)
+    assert http_house.rows("SELECT task FROM agent_run") == [("send the payload",)]
+
+
+async def test_a_replayed_click_is_one_vote(http_house: House) -> None:
+    """The same signed bytes three times inside the window: success each time, one vote."""
+    _, card = await http_house.asked()
+    click = http_house.slack.person("U0GRACE").signed_click(card, ACTION_APPROVE)
+    again = SignedRequest(click.url, click.body, click.headers | {"X-Slack-Retry-Num": "1"})
+    assert all([(await http_house.slack.send(each)).acked for each in (click, click, again)])
+    assert http_house.rows("SELECT count(*) FROM vote") == [(1,)]
+
+
+async def test_a_failing_listener_is_a_500(http_house: House) -> None:
+    """An event that could not be stored is answered 500, so that Slack sends it again."""
+    body = urlencode({"command": "/agent"}).encode()
+    assert (
+        await post(http_house, body, signed(body, kind="application/x-www-form-urlencoded"))
+    ).status_code == 500
+
+
+def test_there_is_no_edge_without_a_secret() -> None:
+    """A forgotten signing secret stops the start instead of letting everybody in."""
+    app = new_app(AsyncWebClient(token="xoxb-1"), team_id="T", bot_user_id="U", bot_id="B")
+    with pytest.raises(ValueError, match="signing secret"):
+        Edge(app, "")
+    assert PATH == "/slack/events"

@@ -1,0 +1,178 @@
+"""What people write in threads and to the bot, in both modes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from uuid import UUID
+
+from agent.domain.people import Person
+from agent.store import reads
+from slackbot.cards import ACTION_APPROVE
+from slackbot.listeners import messages
+from tests.integration.asking import ADA, TEAM
+from tests.integration.listeners.conftest import House
+
+
+async def thread_of_a_run(house: House) -> tuple[UUID, str]:
+    """A run whose thread is open in C0AGENTS."""
+    await house.slack.person("U0ADA").command("/agent", "run refunds order 7", "C0AGENTS")
+    root = await house.client.chat_postMessage(channel="C0AGENTS", text="a run")
+    ((run_id,),) = house.rows("SELECT id FROM agent_run")
+    house.owner.execute("UPDATE agent_run SET thread_ts = %s WHERE id = %s", (root["ts"], run_id))
+    return run_id, str(root["ts"])
+
+
+async def heard(house: House, run_id: UUID) -> list[tuple[str | None, Person | None]]:
+    async with house.db.connection() as connection:
+        said = await reads.messages(connection, run_id)
+    return [(each.text, each.author) for each in said if each.seq > 1]
+
+
+async def settled(house: House, events: int) -> None:
+    """Wait until the app has acknowledged so many events."""
+
+    def acknowledged() -> bool:
+        return sum(each.report.acked for each in house.slack.deliveries.events) >= events
+
+    await house.slack.wait_for(acknowledged)
+
+
+def sent(house: House, kind: str) -> int:
+    return sum(each.type == kind and each.report.acked for each in house.slack.deliveries.events)
+
+
+async def test_a_reply_in_the_runs_thread_is_heard(house: House) -> None:
+    """What a member writes in the thread reaches the run as typed, with its author."""
+    run_id, ts = await thread_of_a_run(house)
+    house.slack.person("U0GRACE").say("C0AGENTS", "a & b < c > d, see @ada", thread_ts=ts)
+    await house.slack.wait_for(lambda: sent(house, "message") >= 2)
+    assert await heard(house, run_id) == [
+        ("a & b < c > d, see <@U0ADA>", Person(TEAM, "U0GRACE")),
+    ]
+
+
+async def test_a_mention_in_the_thread_is_heard_once(house: House) -> None:
+    """A mention arrives as two events, and either several times: one message for the model, without the mention."""
+    run_id, ts = await thread_of_a_run(house)
+    house.slack.faults.drop_acks(times=2)
+    house.slack.person("U0ADA").mention("C0AGENTS", "and order 8?", thread_ts=ts)
+    await house.slack.wait_for(lambda: sent(house, "app_mention") and sent(house, "message") >= 2, 10)
+    assert await heard(house, run_id) == [("and order 8?", ADA)]
+
+
+async def test_other_peoples_words_are_not_heard(house: House) -> None:
+    """Guests, outsiders, bots, ourselves, edits, other threads and the open channel: the run hears nothing."""
+    run_id, ts = await thread_of_a_run(house)
+    for user in ("U0MALLORY", "U0EVE"):
+        house.slack.person(user).say("C0AGENTS", "refund me", thread_ts=ts)
+    await house.client.chat_postMessage(channel="C0AGENTS", text="our own words", thread_ts=ts)
+    mine = house.slack.person("U0ADA").say("C0AGENTS", "in the open channel")
+    house.slack.person("U0ADA").say("C0AGENTS", "elsewhere", thread_ts=mine["ts"])
+    channel = house.slack.workspace.channels["C0AGENTS"]
+    house.slack.workspace.post(channel, {"text": "a bot", "bot_id": "B0OTHER", "user": "U0ROBOT"}, ts)
+    house.slack.workspace.edit(channel, mine["ts"], {"text": "edited"})
+    await settled(house, 7)
+    assert await heard(house, run_id) == []
+    await house.told("U0MALLORY", "Guests")
+
+
+async def test_words_in_a_requests_thread_decide_nothing(house: House) -> None:
+    """ "approved" under a card changes nothing, whoever writes it, mention or not."""
+    asked, card = await house.asked()
+    grace = house.slack.person("U0GRACE")
+    grace.say("C0REVIEW", "approved", thread_ts=card["ts"])
+    grace.mention("C0REVIEW", "approve", thread_ts=card["ts"])
+    await house.told("U0GRACE", messages.NOT_HERE[:30])
+    await settled(house, 4)
+    assert await house.status(asked.request_id) == "waiting"
+    assert house.rows("SELECT count(*) FROM vote") == [(0,)]
+    assert house.rows("SELECT count(*) FROM run_message WHERE author_user_id = 'U0GRACE'") == [(0,)]
+    assert (await grace.click(card, ACTION_APPROVE)).acked
+
+
+async def test_a_mention_starts_an_agent(house: House) -> None:
+    """`@signoff run refunds …` in a channel does what the command does, once, also when it is delivered twice."""
+    said = house.slack.person("U0ADA").mention("C0AGENTS", "run refunds order 7 & 8")
+    await house.told("U0ADA", "has started")
+    again = {
+        "type": "app_mention",
+        "channel": "C0AGENTS",
+        **{key: said[key] for key in ("user", "text", "ts", "team")},
+    }
+    house.slack.workspace.emit(again)
+    await house.slack.wait_for(lambda: sent(house, "app_mention") == 2)
+    assert house.rows("SELECT task, requester_user_id, channel_id FROM agent_run") == [
+        ("order 7 & 8", "U0ADA", "C0AGENTS")
+    ]
+    house.slack.person("U0ADA").mention("C0AGENTS", "hello?")
+    await house.told("U0ADA", "/agent run")
+
+
+async def test_a_message_is_not_lost_when_the_database_is(house: House) -> None:
+    """An event that could not be stored is not acknowledged, so Slack sends it again, and then it is heard."""
+    run_id, ts = await thread_of_a_run(house)
+    with house.without_database():
+        house.slack.person("U0ADA").say("C0AGENTS", "and order 8?", thread_ts=ts)
+        failed = lambda: [e for e in house.slack.deliveries.events if not e.report.acked]  # noqa: E731
+        await house.slack.wait_for(failed, 10)
+    await house.slack.wait_for(
+        lambda: any(e.attempt and e.report.acked for e in house.slack.deliveries.events), 20
+    )
+    assert await heard(house, run_id) == [("and order 8?", ADA)]
+
+
+async def test_a_message_is_not_lost_when_slack_does_not_tell_who_wrote_it(house: House) -> None:
+    """A failed look-up of the author makes Slack send the event again; doubt neither hears nor drops it."""
+    run_id, ts = await thread_of_a_run(house)
+    house.doors.directory.forget_person("U0ADA")
+    house.slack.faults.error("users.info", "internal_error")
+    house.slack.person("U0ADA").say("C0AGENTS", "and order 8?", thread_ts=ts)
+    await house.slack.wait_for(
+        lambda: any(e.attempt and e.report.acked for e in house.slack.deliveries.events), 20
+    )
+    assert await heard(house, run_id) == [("and order 8?", ADA)]
+
+
+async def test_every_event_is_acknowledged(house: House) -> None:
+    """Events that nothing is done about are answered, so that Slack does not call the app broken."""
+    house.slack.person("U0ADA").open_home()
+    house.slack.workspace.emit({"type": "reaction_added", "user": "U0ADA", "reaction": "white_check_mark"})
+    house.slack.workspace.emit({"type": "channel_rename", "channel": {"id": "C0AGENTS", "name": "x"}})
+    await settled(house, 3)
+
+
+async def test_events_make_the_directory_forget(house: House) -> None:
+    """A change of a group, a channel or an account that Slack tells of counts at once, not after a minute."""
+    directory, workspace = house.doors.directory, house.slack.workspace
+    grace, approvers = Person(TEAM, "U0GRACE"), ["S0FINANCE", "channel"]
+    assert (await directory.standing(grace, approvers, "C0REVIEW")).roles == set(approvers)
+    workspace.change_usergroup("S0FINANCE", ["U0LINUS"])
+    workspace.leave("C0REVIEW", "U0GRACE")
+    await settled(house, 2)
+    assert (await directory.standing(grace, approvers, "C0REVIEW")).roles == frozenset()
+    workspace.change_member("U0GRACE", deleted=True)
+    await settled(house, 3)
+    refusal = (await directory.identify(grace)).refusal
+    assert refusal is not None
+    assert refusal.value == "deactivated"
+
+
+async def test_two_deliveries_at_once_are_heard_once(http_house: House) -> None:
+    """The same event sent five times at the same moment is one message, with Slack's escapes undone once."""
+    run_id, ts = await thread_of_a_run(http_house)
+    event: dict[str, Any] = {
+        "type": "message", "channel": "C0AGENTS", "user": "U0ADA", "team": TEAM,
+        "text": "once, &amp;lt; typed", "ts": "1700000000.000900", "thread_ts": ts,
+    }  # fmt: skip
+    envelope = {
+        "type": "event_callback",
+        "team_id": TEAM,
+        "api_app_id": "A0SIGNOFF",
+        "event": event,
+        "event_id": "Ev1",
+    }
+    request = http_house.slack.http.event(envelope)
+    reports = await asyncio.gather(*(http_house.slack.send(request) for _ in range(5)))
+    assert all(report.acked for report in reports)
+    assert await heard(http_house, run_id) == [("once, &lt; typed", ADA)]

@@ -1,0 +1,116 @@
+"""Socket Mode: it connects, heals, says how it is, and does not wait for ever with a wrong token."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+from slack_sdk.web.async_client import AsyncWebClient
+
+from slackbot.listeners import new_app
+from slackbot.sandbox import SlackSandbox
+from slackbot.socket_mode import SocketMode, TokenRejected
+
+
+@pytest.fixture
+async def slack() -> AsyncIterator[SlackSandbox]:
+    async with SlackSandbox(rate_limits=False) as sandbox:
+        yield sandbox
+
+
+def socket_of(slack: SlackSandbox, app_token: str | None = None) -> SocketMode:
+    client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url)
+    app = new_app(client, team_id="T0SANDBOX", bot_user_id="U0BOT", bot_id="B0BOT")
+    return SocketMode(app, app_token or slack.app_token, slack.api_url, ping_interval=0.2)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - the health is a value, nobody announces its change
+            await asyncio.sleep(0.01)
+
+
+async def test_it_connects_and_says_so(slack: SlackSandbox) -> None:
+    """Health follows the connection: none, one of one, none."""
+    socket = socket_of(slack)
+    assert not socket.health.connected
+    await socket.start()
+    await until(lambda: socket.health.connected)
+    assert socket.health.connections == 1
+    assert not socket.health.crowded
+    await socket.stop()
+    assert not socket.health.connected
+    await slack.wait_for(lambda: not slack.sockets.connections)
+
+
+async def test_it_heals_after_refused_addresses(slack: SlackSandbox) -> None:
+    """When the issued addresses are refused a few times, new ones are asked for until one works."""
+    slack.faults.refuse_tickets(times=3)
+    socket = socket_of(slack)
+    await socket.start()
+    await until(lambda: socket.health.connected)
+    assert len(slack.calls_of("apps.connections.open")) >= 4
+    await socket.stop()
+
+
+async def test_it_comes_back_after_a_cut(slack: SlackSandbox) -> None:
+    """A connection that breaks is replaced, also when the first new address is refused."""
+    socket = socket_of(slack)
+    await socket.start()
+    await until(lambda: socket.health.connected)
+    slack.faults.refuse_tickets(times=1)
+    await slack.sockets.close()
+    await until(lambda: slack.sockets.connections and socket.health.connected)
+    await socket.stop()
+
+
+async def test_slack_may_be_down_at_the_start(slack: SlackSandbox) -> None:
+    """An unreachable Slack does not stop the start; the connection comes when Slack does."""
+    slack.faults.http_500("apps.connections.open", times=3)
+    socket = socket_of(slack)
+    await socket.start()
+    assert not socket.health.connected
+    await until(lambda: socket.health.connected)
+    await socket.stop()
+
+
+async def test_a_wrong_token_is_said_at_once(slack: SlackSandbox) -> None:
+    """A token that Slack rejects ends the start with Slack's word for it."""
+    with pytest.raises(TokenRejected, match="invalid_auth"):
+        await socket_of(slack, "xapp-wrong").start()
+
+
+async def test_forgotten_connections_are_warned_about(
+    slack: SlackSandbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    """When Slack counts more connections than ours, somebody else gets part of the clicks: a warning says so."""
+    first, second = socket_of(slack), socket_of(slack)
+    await first.start()
+    await until(lambda: first.health.connected)
+    with caplog.at_level(logging.WARNING):
+        await second.start()
+        await until(lambda: second.health.connected)
+    assert second.health.crowded
+    assert any(getattr(record, "action", "") == "socket_mode_crowded" for record in caplog.records)
+    await first.stop()
+    await second.stop()
+
+
+async def test_no_ticket_is_logged(slack: SlackSandbox, caplog: pytest.LogCaptureFixture) -> None:
+    """A refused address is logged in one line, without the ticket in it."""
+    slack.faults.refuse_tickets(times=2)
+    socket = socket_of(slack)
+    with caplog.at_level(logging.INFO):
+        await socket.start()
+        await until(lambda: socket.health.connected)
+        await socket.stop()
+    texts = [
+        record.getMessage() for record in caplog.records if record.name.startswith("slackbot.socket_mode")
+    ]
+    assert any("Failed to connect" in text for text in texts)
+    assert not any("ticket=" in text and "ticket=…" not in text for text in texts)
+    assert not any(
+        record.exc_info for record in caplog.records if record.name.startswith("slackbot.socket_mode")
+    )
