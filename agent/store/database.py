@@ -138,11 +138,14 @@ class Database:
         """
         attempt = _Attempt(await self._checkout(self._deciding, DECISION_POOL_WAIT), self.address)
         fuse = asyncio.get_running_loop().call_later(DECISION_BUDGET, attempt.blow)
+        clock = asyncio.timeout(DECISION_BUDGET + _GRACE)
         try:
-            async with asyncio.timeout(DECISION_BUDGET + _GRACE), attempt.transact() as connection:
+            async with clock, attempt.transact() as connection:
                 yield connection
         except TimeoutError as error:
-            raise attempt.out_of_time() from error
+            if clock.expired():
+                raise attempt.out_of_time() from error
+            raise  # the block's own
         finally:
             fuse.cancel()
 

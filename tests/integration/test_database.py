@@ -212,6 +212,13 @@ async def test_own_error_with_a_stopped_backend(ready: Database) -> None:
     await write(ready)
 
 
+async def test_own_timeout(ready: Database) -> None:
+    """A timeout of the block's own is its own affair, and not called a slow database."""
+    with pytest.raises(TimeoutError):
+        async with ready.decision_transaction():
+            raise TimeoutError
+
+
 def at_commit(owner: Owner, body: str) -> None:
     """Has the server do something in the COMMIT of every transaction that writes an outlet."""
     owner.execute(f"""
