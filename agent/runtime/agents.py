@@ -5,6 +5,7 @@ import re
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType, ModuleType
 
 from agent.domain.errors import SignoffError
@@ -107,11 +108,16 @@ def load_agents(modules: Sequence[str]) -> Registry:
     return Registry(agent for agent, _ in found.values())
 
 
+def _is_theirs(filename: str) -> bool:
+    """Whether a frame is of the module that was to be loaded, and not of ours or of the import machinery."""
+    return filename.endswith(".py") and Path(filename).parent != Path(__file__).parent
+
+
 def _import(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except Exception as error:  # whatever a user's module may raise while it is imported
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        where = f" ({last.filename}, line {last.lineno})" if last.filename.endswith(".py") else ""
+        passed = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_theirs(frame.filename)]
+        where = f" ({passed[-1].filename}, line {passed[-1].lineno})" if passed else ""
         reason = " ".join(str(error).split())
         raise LoadError(f"cannot import {name}: {type(error).__name__}: {reason}{where}") from error

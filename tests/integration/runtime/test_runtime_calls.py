@@ -7,11 +7,18 @@ from typing import Any
 import pytest
 import structlog
 
+from agent import approvals, runs
+from agent.domain.people import Person, Standing
 from agent.domain.policy import Defaults, Policy
+from agent.domain.request import Verdict
 from agent.domain.run import AnswerKind, CallState, RunStatus
 from agent.runtime.agents import Agent
+from agent.runtime.execution import execute_call
+from agent.runtime.loop import advance_run
 from agent.runtime.tool import NotDone, Tool, ToolContext, tool
 from slackbot.sandbox.model import Call, Turn
+
+ASKER = Person("T0TEST", "U0ASKER")
 
 
 class Table:
@@ -378,7 +385,6 @@ async def test_a_background_call_lets_the_chat_go_on(stage, table) -> None:
     assert told.startswith(f"Order 7 is under review. (pending, request id {call.request_id})")
     run = await on.run(run_id)
     assert (run.status, run.answer) == (RunStatus.COMPLETED, "It is being reviewed.")
-    from agent import runs  # noqa: PLC0415
 
     await runs.hear(on.db, run_id, "and now?", None, "event-1")
     await on.play()
@@ -393,7 +399,6 @@ async def test_a_background_call_lets_the_chat_go_on(stage, table) -> None:
 
 async def test_a_message_to_a_blocked_run_is_answered_without_tools(stage, delete, table) -> None:
     """Whoever writes to a parked run gets an answer, made with tools off; the approval still resumes it."""
-    from agent import runs  # noqa: PLC0415
 
     on = await stage(agent(delete))
     on.model.script(
@@ -411,3 +416,46 @@ async def test_a_message_to_a_blocked_run_is_answered_without_tools(stage, delet
     await on.approve(call)
     assert table.done == [("a", 10)]
     assert (await on.run(run_id)).answer == "Done."
+
+
+async def test_an_ended_run_asks_and_runs_nothing_more(stage, delete, table) -> None:
+    """A call that is judged only after its run was stopped is neither asked about nor executed."""
+    on = await stage(agent(delete), policy=STOP)
+    on.model.script(
+        proposing(("delete_records", {"table_name": "a"}), ("delete_records", {"table_name": "b"}))
+    )
+    run_id = await on.start("cleaner", "clean up")
+    await advance_run(on.services, run_id)
+    first, second = await on.calls(run_id)
+    await execute_call(on.services, first.id)
+    (first, second) = await on.calls(run_id)
+    await on.vote(first, Verdict.REJECT)
+    await execute_call(on.services, first.id)
+    assert (await on.run(run_id)).status is RunStatus.DENIED
+    await on.play()
+    (_, second) = await on.calls(run_id)
+    assert (second.state, second.request_id) == (CallState.ANSWERED, None)
+    assert table.done == []
+    assert (await on.run(run_id)).status is RunStatus.DENIED
+
+
+async def test_an_expired_request_can_be_asked_again(stage, delete, table) -> None:
+    """The requester asks again after an expiry: a new request, and its outcome wakes the run as a note."""
+    on = await stage(agent(delete), policy=TELL)
+    on.model.script(proposing(("delete_records", {"table_name": "a"})), "Nobody answered.", "Now it is done.")
+    run_id = await on.go("cleaner", "clean up")
+    (call,) = await on.calls(run_id)
+    await on.sql(
+        "UPDATE approval_request SET created_at = created_at - interval '2 days', "
+        "expires_at = clock_timestamp() - interval '1 second'"
+    )
+    await approvals.expire_due(on.db)
+    await on.play()
+    assert "this is not a rejection" in on.model.requests[1]["messages"][-1]["content"]
+    await approvals.ask_again(on.db, call.request_id, Standing(ASKER))
+    await on.play()
+    (_, again) = await on.calls(run_id)
+    assert again.state is CallState.ASKED
+    await on.approve(again)
+    assert table.done == [("a", 10)]
+    assert (await on.run(run_id)).answer == "Now it is done."

@@ -1,0 +1,296 @@
+"""An attempt at a call: at most once, and doubt is said to be doubt."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+from agent import executions
+from agent.domain.policy import Defaults, Policy
+from agent.domain.request import ExecutionStatus, Verdict
+from agent.domain.run import CallState, RunStatus
+from agent.runtime import attempt
+from agent.runtime.agents import Agent
+from agent.runtime.execution import execute_call
+from agent.runtime.loop import advance_run
+from agent.runtime.tool import NotDone, ToolContext, tool
+from slackbot.sandbox.model import Call, Turn
+
+ALLOW = Policy(defaults=Defaults(unmatched="allow"))
+
+
+def agent(*tools: Any) -> Agent:
+    return Agent("worker", "Do it.", tools=tools)
+
+
+def proposing(name: str, **arguments: Any) -> Turn:
+    return Turn("I do it.", (Call(name, arguments),))
+
+
+async def attempts(on: Any) -> list[Any]:
+    return await on.sql("SELECT status::text, result, error, late_result FROM execution ORDER BY attempt")
+
+
+async def lose_leases(on: Any) -> None:
+    """As if the worker had not been heard of for longer than its lease."""
+    await on.sql("UPDATE execution SET lease_until = clock_timestamp() - interval '1 second'")
+
+
+async def test_a_sync_tool_that_outlives_its_timeout_is_in_doubt(stage) -> None:
+    """Its thread cannot be stopped: the call is in doubt, and what it returns in the end is recorded beside."""
+    release = threading.Event()
+
+    @tool(timeout=0.05)
+    def slow() -> str:
+        release.wait(10)
+        return "done after all"
+
+    on = await stage(agent(slow), policy=ALLOW)
+    on.model.script(proposing("slow"))
+    run_id = await on.go("worker", "go")
+    (call,) = await on.calls(run_id)
+    assert call.state is CallState.IN_DOUBT
+    ((status, _, error, late),) = await attempts(on)
+    assert (status, late) == ("in_doubt", None)
+    assert "0.05 s" in error
+    release.set()
+
+    async def recorded() -> bool:
+        return (await attempts(on))[0][3] is not None
+
+    await on.until(recorded)
+    ((status, _, _, late),) = await attempts(on)
+    assert (status, late) == ("in_doubt", "succeeded: done after all")
+    assert len(on.model.requests) == 1
+
+
+async def test_an_async_tool_that_times_out_is_cancelled_and_in_doubt(stage) -> None:
+    """A coroutine is cancelled at its timeout, and still nobody can know what it had done by then."""
+    ended: list[str] = []
+
+    @tool(timeout=0.05)
+    async def slow() -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+        return "never"
+
+    on = await stage(agent(slow), policy=ALLOW)
+    on.model.script(proposing("slow"))
+    run_id = await on.go("worker", "go")
+    assert (await on.calls(run_id))[0].state is CallState.IN_DOUBT
+    assert ended == ["cancelled"]
+
+
+async def test_a_timeout_inside_a_tool_is_in_doubt(stage) -> None:
+    """When something that the tool waited for timed out, its part may have been done."""
+
+    @tool
+    async def pay() -> str:
+        raise TimeoutError("the bank did not answer")
+
+    on = await stage(agent(pay), policy=ALLOW)
+    on.model.script(proposing("pay"))
+    run_id = await on.go("worker", "go")
+    assert (await on.calls(run_id))[0].state is CallState.IN_DOUBT
+
+
+async def test_a_read_only_tool_is_never_in_doubt(stage) -> None:
+    """A look-up that times out has failed, and the model is told."""
+
+    @tool(read_only=True, timeout=0.05)
+    async def look() -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    on = await stage(agent(look))
+    on.model.script(proposing("look"), "I could not look.")
+    attempt_limit = attempt.MAX_ATTEMPTS
+    run_id = await on.go("worker", "go")
+    for _ in range(attempt_limit - 1):
+        await lose_leases(on)
+        assert await executions.rescue(on.db) == 1
+        await on.play()
+    rows = await attempts(on)
+    assert [row[0] for row in rows] == ["failed"] * attempt_limit
+    assert (await on.run(run_id)).answer == "I could not look."
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        (ValueError("no such\ncolumn"), "Error: ValueError: no such column"),
+        (NotDone("the table is empty"), "Error: the table is empty"),
+        (SystemExit(3), "Error: RuntimeError: SystemExit: 3"),
+    ],
+)
+async def test_an_exception_fails_the_call_and_is_told_in_one_line(stage, raised, told) -> None:
+    """What a tool raises becomes type and message for the model, never a traceback and never the end of us."""
+
+    @tool
+    def fail() -> str:
+        raise raised
+
+    on = await stage(agent(fail), policy=ALLOW)
+    on.model.script(proposing("fail"), "It failed.")
+    run_id = await on.go("worker", "go")
+    assert on.model.requests[1]["messages"][-1]["content"] == told
+    assert (await attempts(on))[0][0] == "failed"
+    assert (await on.run(run_id)).status is RunStatus.COMPLETED
+
+
+async def test_a_lost_worker_leaves_doubt_and_its_result_overwrites_nothing(stage) -> None:
+    """An attempt whose lease is over is in doubt; the worker that comes back only records its result beside."""
+    begun, release = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def pay() -> str:
+        begun.set()
+        await release.wait()
+        return "paid"
+
+    on = await stage(agent(pay), policy=ALLOW)
+    on.model.script(proposing("pay"))
+    run_id = await on.start("worker", "go")
+    playing = asyncio.create_task(on.play())
+    await asyncio.wait_for(begun.wait(), 10)
+    await lose_leases(on)
+    assert await executions.rescue(on.db) == 1
+    release.set()
+    await playing
+    (call,) = await on.calls(run_id)
+    assert call.state is CallState.IN_DOUBT
+    ((status, result, _, late),) = await attempts(on)
+    assert (status, result, late) == ("in_doubt", None, "succeeded: paid")
+    assert len(on.model.requests) == 1
+
+
+async def test_the_heartbeat_keeps_a_long_call(stage) -> None:
+    """While a tool runs its lease is extended, so that nobody takes it for lost."""
+    begun, release = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def pay() -> str:
+        begun.set()
+        await release.wait()
+        return "paid"
+
+    on = await stage(agent(pay), policy=ALLOW)
+    on.model.script(proposing("pay"), "Paid.")
+    run_id = await on.start("worker", "go")
+    playing = asyncio.create_task(on.play())
+    await asyncio.wait_for(begun.wait(), 10)
+    await lose_leases(on)
+    await on.services.heartbeat.beat()
+    assert await executions.rescue(on.db) == 0
+    release.set()
+    await playing
+    assert (await attempts(on))[0][0] == "succeeded"
+    assert (await on.run(run_id)).answer == "Paid."
+
+
+async def test_an_idempotent_tool_is_retried_with_the_same_key(stage) -> None:
+    """An idempotent attempt that timed out is made again, with the key of the first."""
+    keys: list[str] = []
+
+    @tool(idempotent=True, timeout=0.5)
+    async def pay(ctx: ToolContext) -> str:
+        keys.append(ctx.idempotency_key)
+        if len(keys) == 1:
+            await asyncio.Event().wait()
+        return "paid"
+
+    on = await stage(agent(pay), policy=ALLOW)
+    on.model.script(proposing("pay"), "Paid.")
+    run_id = await on.go("worker", "go")
+    await lose_leases(on)
+    assert await executions.rescue(on.db) == 1
+    await on.play()
+    assert len(keys) == 2
+    assert len(set(keys)) == 1
+    assert (await on.run(run_id)).answer == "Paid."
+
+
+async def test_a_stopped_service_leaves_doubt(stage) -> None:
+    """Stopping the service in the middle of a tool marks the attempt in doubt at once."""
+    begun = asyncio.Event()
+
+    @tool
+    async def pay() -> str:
+        begun.set()
+        await asyncio.Event().wait()
+        return "paid"
+
+    on = await stage(agent(pay), policy=ALLOW)
+    on.model.script(proposing("pay"))
+    run_id = await on.start("worker", "go")
+    await advance_run(on.services, run_id)
+    (call,) = await on.calls(run_id)
+    executing = asyncio.create_task(execute_call(on.services, call.id))
+    await asyncio.wait_for(begun.wait(), 10)
+    executing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await executing
+    assert (await on.calls(run_id))[0].state is CallState.IN_DOUBT
+
+
+async def test_two_workers_run_a_call_once(stage) -> None:
+    """Any number of workers may look at a ready call; one of them runs the tool."""
+    ran: list[int] = []
+
+    @tool
+    async def pay() -> str:
+        ran.append(1)
+        await asyncio.sleep(0)
+        return "paid"
+
+    on = await stage(agent(pay))
+    on.model.script(proposing("pay"), "Paid.")
+    run_id = await on.go("worker", "go")
+    (call,) = await on.calls(run_id)
+    await on.vote(call, Verdict.APPROVE)
+    workers = [on.other_worker() for _ in range(4)]
+    await asyncio.gather(*(execute_call(worker, call.id) for worker in workers))
+    assert ran == [1]
+    assert [row[0] for row in await attempts(on)] == [ExecutionStatus.SUCCEEDED.value]
+
+
+async def test_large_and_odd_results_can_be_told(stage) -> None:
+    """A result is cut at 64 KiB with a word about it; what the database cannot hold is replaced."""
+
+    @tool(read_only=True)
+    def look() -> str:
+        return "a\x00b\ud800" + "ü" * 70_000
+
+    on = await stage(agent(look))
+    on.model.script(proposing("look"), "Much.")
+    run_id = await on.go("worker", "go")
+    told = on.model.requests[1]["messages"][-1]["content"]
+    assert told.startswith("a\ufffdb\ufffdü")
+    assert told.endswith("[cut: the first 64 KiB of 137 KiB]")
+    assert (await on.run(run_id)).answer == "Much."
+
+
+def test_a_fault_point_kills_the_process_at_the_named_pass() -> None:
+    """SIGNOFF_FAULT ends the process at the n-th pass, as kill -9 would; names outside the catalogue are refused."""
+    code = (
+        "from agent.faults import point; point('after_claim'); print('one', flush=True); point('after_claim')"
+    )
+
+    def run(fault: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "SIGNOFF_FAULT": fault}
+        command = [sys.executable, "-c", code]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    killed = run("after_claim:2")
+    assert (killed.returncode, killed.stdout) == (137, "one\n")
+    assert run("").returncode == 0
+    assert "expected name or name:n" in run("after_lunch").stderr
