@@ -246,8 +246,8 @@ def _ended(request: Row[Any], state: Row[Any]) -> Refused | None:
     if status is RequestStatus.EXPIRED or late:
         return Refused(Refusal.EXPIRED, at=request.expires_at)
     if status is not RequestStatus.WAITING:
-        by = f"<@{state.decided_by}>"
-        return Refused(Refusal.ALREADY_DECIDED, outcome=status.value, by=by, at=request.decided_at)
+        by, at = state.decided_by, request.decided_at
+        return Refused(Refusal.ALREADY_DECIDED, outcome=status.value, by=by, at=at)
     return None
 
 

@@ -113,7 +113,7 @@ WHERE r.id = :id FOR UPDATE OF r
 """)
 _BALLOT_STATE = text("""
 SELECT clock_timestamp() AS now, h.seq, h.hash,
-       (SELECT user_id FROM decision WHERE request_id = :id) AS decided_by,
+       (SELECT team_id || '/' || user_id FROM decision WHERE request_id = :id) AS decided_by,
        (SELECT coalesce(json_agg(json_build_array(team_id, user_id, verdict, id, revision)), '[]'::json)
         FROM vote WHERE request_id = :id AND superseded_by IS NULL) AS votes
 FROM audit_head AS h WHERE h.subject = :subject FOR UPDATE OF h
