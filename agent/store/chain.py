@@ -61,7 +61,7 @@ def run_subject(run_id: UUID) -> str:
 
 _LOCK_HEADS = text(
     "SELECT subject, seq, hash, clock_timestamp() AS at FROM audit_head"
-    " WHERE subject = ANY(:subjects) ORDER BY subject FOR UPDATE"
+    " WHERE subject = ANY(:subjects) ORDER BY subject FOR NO KEY UPDATE"
 )
 
 

@@ -1,5 +1,8 @@
 """What use cases lock and read before they decide, in the lock order: run, request, tool call, execution, audit head.
 
+Rows are locked FOR NO KEY UPDATE: a foreign key's check (FOR KEY SHARE) of another transaction, which comes in no order
+of ours, does not wait for it and so cannot close a circle.
+
 A statement that judges time or counts votes starts after the lock was taken: PostgreSQL evaluates a locking
 statement's own expressions before it waits.
 """
@@ -95,11 +98,11 @@ async def lost_executions(connection: AsyncConnection, limit: int) -> Sequence[U
 
 
 _TAKE_RUN_OF_CALL = text("""
-SELECT 1 FROM agent_run WHERE id = (SELECT run_id FROM tool_call WHERE id = :call) FOR UPDATE
+SELECT 1 FROM agent_run WHERE id = (SELECT run_id FROM tool_call WHERE id = :call) FOR NO KEY UPDATE
 """)
 _NEW_CALL = text("""
 SELECT c.state::text AS state, c.run_id, c.blocking, c.ask_no, r.awaiting_calls, r.team_id, r.channel_id
-FROM tool_call AS c JOIN agent_run AS r ON r.id = c.run_id WHERE c.id = :call FOR UPDATE OF c
+FROM tool_call AS c JOIN agent_run AS r ON r.id = c.run_id WHERE c.id = :call FOR NO KEY UPDATE OF c
 """)
 _REQUEST = text("""
 SELECT r.id, r.call_id, r.status::text AS status, r.revision, r.team_id, r.channel_id, r.approvals_required,
@@ -109,25 +112,25 @@ SELECT r.id, r.call_id, r.status::text AS status, r.revision, r.team_id, r.chann
 FROM approval_request AS r
 JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 LEFT JOIN card_place AS p ON p.nonce = :nonce AND p.request_id = r.id
-WHERE r.id = :id FOR UPDATE OF r
+WHERE r.id = :id FOR NO KEY UPDATE OF r
 """)
 _BALLOT_STATE = text("""
 SELECT clock_timestamp() AS now, h.seq, h.hash,
        (SELECT team_id || '/' || user_id FROM decision WHERE request_id = :id) AS decided_by,
        (SELECT coalesce(json_agg(json_build_array(team_id, user_id, verdict, id, revision)), '[]'::json)
         FROM vote WHERE request_id = :id AND superseded_by IS NULL) AS votes
-FROM audit_head AS h WHERE h.subject = :subject FOR UPDATE OF h
+FROM audit_head AS h WHERE h.subject = :subject FOR NO KEY UPDATE OF h
 """)
 _DUE = text("""
 SELECT r.id, r.call_id, r.team_id, r.channel_id, r.revision, v.digest
 FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 WHERE r.status = 'waiting' AND r.expires_at <= clock_timestamp()
-ORDER BY r.expires_at LIMIT :limit FOR UPDATE OF r SKIP LOCKED
+ORDER BY r.expires_at LIMIT :limit FOR NO KEY UPDATE OF r SKIP LOCKED
 """)
 _OPEN_OF_RUNS = text("""
 SELECT r.id, r.call_id, r.team_id, r.channel_id, r.revision, v.digest
 FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
-WHERE r.run_id = ANY(:runs) AND r.status = 'waiting' ORDER BY r.id FOR UPDATE OF r
+WHERE r.run_id = ANY(:runs) AND r.status = 'waiting' ORDER BY r.id FOR NO KEY UPDATE OF r
 """)
 _REQUEST_OF_CALL = text("""
 SELECT r.id, v.digest FROM approval_request AS r
@@ -158,9 +161,9 @@ SELECT e.id, e.status::text AS status, e.attempt, e.lease_epoch, e.idempotent, e
        EXISTS (SELECT 1 FROM settlement WHERE execution_id = e.id) AS settled
 FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id JOIN agent_run AS a ON a.id = c.run_id
 LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
-WHERE e.id = :id FOR UPDATE OF c, e
+WHERE e.id = :id FOR NO KEY UPDATE OF c, e
 """)
-_TAKE_CALL = text("SELECT 1 FROM tool_call WHERE id = :id FOR UPDATE")
+_TAKE_CALL = text("SELECT 1 FROM tool_call WHERE id = :id FOR NO KEY UPDATE")
 _CALL = text("""
 SELECT c.id, c.run_id, c.state::text AS state, c.blocking, c.tool, c.raw_arguments, c.ask_no,
        c.answer_kind::text AS answer_kind, c.answer, c.action, c.digest,

@@ -62,7 +62,7 @@ class EndedCall:
 _LOCK_RUN = text("""
 SELECT id, status::text AS status, parent_run_id, team_id, channel_id, awaiting_calls, inputs, heard, turn,
        lease_epoch, (SELECT coalesce(max(seq), 0) FROM run_message WHERE run_id = agent_run.id) AS last_seq
-FROM agent_run WHERE id = :id FOR UPDATE
+FROM agent_run WHERE id = :id FOR NO KEY UPDATE
 """)
 
 
@@ -88,7 +88,7 @@ async def lock(connection: AsyncConnection, run_id: UUID) -> LockedRun | None:
 
 
 # A statement's sub-selects are evaluated before it waits for a row lock; so the lock comes first, alone.
-_TAKE_RUN = text("SELECT 1 FROM agent_run WHERE id = :id FOR UPDATE")
+_TAKE_RUN = text("SELECT 1 FROM agent_run WHERE id = :id FOR NO KEY UPDATE")
 
 
 async def insert(connection: AsyncConnection, run_id: UUID, new: NewRun) -> bool:

@@ -1,0 +1,229 @@
+"""The main job end to end: an agent asks in Slack, a click resumes it, once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from agent.runtime.agents import Agent
+from agent.runtime.tool import tool
+from slackbot.sandbox.model import Fault
+from slackbot.sandbox.person import Answer
+from tests.integration.service.conftest import POLICY, House
+
+TASK = "please delete_records table_name=users count=50"
+
+
+class Table:
+    """What the tool does to the world, counted."""
+
+    def __init__(self) -> None:
+        self.deleted: list[tuple[str, int]] = []
+
+    def agent(self, **options: Any) -> Agent:
+        @tool(**options)
+        def delete_records(table_name: str, count: int) -> str:
+            """Delete records from a table."""
+            self.deleted.append((table_name, count))
+            return f"Deleted {count} records from {table_name}"
+
+        return Agent("data", "You manage data.", [delete_records])
+
+
+async def test_approve_runs_the_tool_once_and_the_agent_answers(house: House) -> None:
+    """A waiting row within a second, a card, a click: the tool runs once and the run's thread has the answer."""
+    table = Table()
+    await house.open([table.agent()])
+    await house.ask("U0ADA", TASK)
+    await house.shows("SELECT status::text FROM pending_reviews", "waiting", seconds=5)
+    assert await house.column("SELECT action_description FROM pending_reviews") == [
+        "Delete 50 records from users"
+    ]
+    card = await house.card()
+    assert table.deleted == []
+    answer = await house.slack.person("U0GRACE").click(card, "signoff:approve")
+    assert answer.error is None
+    await house.shows("SELECT status::text FROM agent_run", "completed")
+    assert table.deleted == [("users", 50)]
+    await house.says("Deleted 50 records from users")
+    await house.says("Approved", channel="C0REVIEW")
+    await house.slack.wait_for(lambda: "signoff:approve" not in str(house.now(card)["blocks"]))
+
+
+async def test_reject_with_a_reason_stops_the_run(house: House) -> None:
+    """The reason goes through the modal; the run ends denied, logged as a CollaborationError, and nothing runs."""
+    table = Table()
+    await house.open([table.agent()])
+    await house.ask("U0ADA", TASK)
+    card = await house.card()
+    grace = house.slack.person("U0GRACE")
+    with capture_logs() as logs:
+        await grace.click(card, "signoff:reject")
+        [form] = await house.slack.wait_for(lambda: house.slack.views("U0GRACE"))
+        answer = await grace.submit(form, {"signoff:reason_input": "Not these users"})
+        assert answer.error is None
+        assert answer.errors == {}
+        await house.shows("SELECT status::text FROM agent_run", "denied")
+        await house.says("Not these users", channel="C0REVIEW")
+        await house.says("stopped")
+    assert any("CollaborationError: rejected" in str(line) for line in logs)
+    assert table.deleted == []
+    assert await house.column("SELECT cause FROM agent_run") == ["rejected"]
+
+
+async def test_ten_people_at_once_are_one_decision(http_house: House) -> None:
+    """Ten members of the channel click at the same moment, mixed: one decides, nine are told who did."""
+    house, table = http_house, Table()
+    people = [f"U0P{n}" for n in range(10)]
+    for user in people:
+        house.slack.workspace.add_member(user, user.lower(), user)
+        house.slack.workspace.join("C0REVIEW", user)
+    await house.open([table.agent()], POLICY.replace('"S0FINANCE"', '"channel"'))
+    await house.ask("U0ADA", TASK)
+    card = await house.card()
+    await asyncio.gather(*(house.slack.person(user).click(card, "signoff:reject") for user in people[5:]))
+
+    def word(user: str) -> Awaitable[Answer]:
+        person = house.slack.person(user)
+        views = house.slack.views(user)
+        return person.submit(views[0], {}) if views else person.click(card, "signoff:approve", stale=True)
+
+    def told(user: str) -> bool:
+        return "already" in str([house.slack.ephemeral(user), house.slack.views(user)])
+
+    answers = await asyncio.gather(*(word(user) for user in people))
+    # On a busy machine somebody's click may run out of time: that person is told to click again, and does.
+    late = [user for user, answer in zip(people, answers, strict=True) if answer.error]
+    for user in late:
+        await word(user)
+    assert await house.column("SELECT count(*) FROM decision") == [1]
+    [decider] = await house.column("SELECT user_id FROM decision")
+    others = [user for user in people if user != decider]
+    await house.slack.wait_for(lambda: all(told(user) for user in others))
+    assert all(decider in str([house.slack.ephemeral(user), house.slack.views(user)]) for user in others)
+
+
+async def test_the_same_signed_click_three_times_is_one_vote(http_house: House) -> None:
+    """A replay inside Slack's window gets the same answer and changes nothing."""
+    house, table = http_house, Table()
+    await house.open([table.agent()])
+    await house.ask("U0ADA", TASK)
+    card = await house.card()
+    click = house.slack.person("U0GRACE").signed_click(card, "signoff:approve")
+    results = await asyncio.gather(*(house.slack.send(click) for _ in range(3)))
+    assert {result.status for result in results} == {200}
+    assert await house.column("SELECT count(*) FROM vote") == [1]
+    await house.shows("SELECT status::text FROM agent_run", "completed")
+    assert len(table.deleted) == 1
+
+
+async def test_a_click_after_the_deadline_is_refused_before_any_sweep(http_house: House) -> None:
+    """Without a scheduler nothing has expired the request, and still the late click does not count."""
+    house, table = http_house, Table()
+    await house.open([table.agent()], SIGNOFF_ROLES="web,worker")
+    await house.ask("U0ADA", TASK)
+    card = await house.card()
+    await house.make_overdue()
+    await house.slack.person("U0GRACE").click(card, "signoff:approve")
+    await house.slack.wait_for(lambda: "ran out" in str(house.slack.ephemeral("U0GRACE")))
+    assert await house.column("SELECT status::text FROM approval_request") == ["waiting"]
+    assert table.deleted == []
+
+
+async def test_expiry_is_told_and_can_be_asked_again_by_the_requester(http_house: House) -> None:
+    """The sweep expires it, the card offers Ask again, and the new question can be approved."""
+    house, table = http_house, Table()
+    await house.open([table.agent()], POLICY.replace('"stop"', '"tell_model"'))
+    await house.ask("U0ADA", TASK)
+    card = await house.card()
+    await house.make_overdue()
+    await house.slack.wait_for(lambda: "signoff:ask_again" in str(house.now(card)["blocks"]), timeout=10)
+    await house.slack.person("U0GRACE").click(house.now(card), "signoff:ask_again")
+    assert await house.column("SELECT count(*) FROM tool_call") == [1]
+    await house.slack.person("U0ADA").click(house.now(card), "signoff:ask_again")
+    again = await house.card(1)
+    answer = await house.slack.person("U0GRACE").click(again, "signoff:approve")
+    assert answer.error is None
+    await house.shows("SELECT status::text FROM approval_request ORDER BY id", "expired", "approved")
+    await house.says("Deleted 50 records from users")
+    assert len(table.deleted) == 1
+
+
+async def test_the_facts_decide_and_not_what_the_model_says(http_house: House) -> None:
+    """The model claims a price below the limit, in its words and in its arguments; the card still appears."""
+    house = http_house
+    paid: list[int] = []
+
+    @tool(facts=lambda order_id: {"price": 1500})
+    def process_refund(order_id: int, price: float) -> str:
+        """Refund an order."""
+        paid.append(order_id)
+        return "refunded"
+
+    policy = """
+    [[checkpoint]]
+    checkpoint_id = "large"
+    action_pattern = "process_refund"
+    when = "facts.price > 1000.0"
+    approvers = ["S0FINANCE"]
+    """
+    await house.open([Agent("shop", "Refund orders.", [process_refund])], policy)
+    house.model.script([("process_refund", {"order_id": 7, "price": 9.99})])
+    await house.ask("U0ADA", "refund order 7, it costs 9.99", agent="shop")
+    card = await house.card()
+    assert "1,500" in str(card["blocks"])
+    assert paid == []
+
+
+async def test_the_requester_is_told_why_they_may_not_decide(http_house: House) -> None:
+    """Self-review is refused in words that name the setting, and is on record; an outsider has another sentence."""
+    house, table = http_house, Table()
+    await house.open([table.agent()], POLICY.replace('"S0FINANCE"', '"channel"'))
+    await house.ask("U0ADA", TASK)
+    card = await house.card()
+    await house.slack.person("U0ADA").click(card, "signoff:approve")
+    await house.slack.wait_for(lambda: "prevent_self_review" in str(house.slack.ephemeral("U0ADA")))
+    refused = await house.column("SELECT detail ->> 'refusal' FROM audit_event WHERE event = 'vote.refused'")
+    assert refused == ["self_review"]
+    assert await house.column("SELECT count(*) FROM vote") == [0]
+
+
+async def test_a_background_call_lets_the_conversation_go_on(http_house: House) -> None:
+    """While people decide, replies in the run's thread are answered; the outcome is told when it comes."""
+    house, table = http_house, Table()
+    await house.open([table.agent(background=True)])
+    await house.ask("U0ADA", TASK)
+    card = await house.card()
+    await house.shows("SELECT status::text FROM agent_run", "completed")
+    [root] = await house.column("SELECT thread_ts FROM agent_run")
+    house.model.script("It still waits for Grace or Linus.")
+    house.slack.person("U0ADA").say("C0AGENTS", "how is it going?", thread_ts=root)
+    await house.says("It still waits for Grace or Linus.")
+    await house.slack.person("U0GRACE").click(card, "signoff:approve")
+    await house.says("Deleted 50 records from users")
+    assert len(table.deleted) == 1
+
+
+@pytest.mark.parametrize("first", ["slack", "model"])
+async def test_what_is_unreachable_is_waited_for(http_house: House, first: str) -> None:
+    """Slack or the model being away delays the job, is told by the health check, and loses nothing."""
+    house, table = http_house, Table()
+    if first == "slack":
+        house.slack.faults.http_500("auth.test", times=2)
+    service = await house.open([table.agent()])
+    ready, parts = await service.check()
+    assert ready
+    assert parts["slack"] == ("unreachable" if first == "slack" else "connected")
+    if first == "slack":
+        await house.slack.wait_for(lambda: len(house.slack.calls_of("auth.test")) >= 3, timeout=15)
+    else:
+        house.model.script(Fault.http(503), Fault.reset())
+    await house.ask("U0ADA", TASK)
+    card = await house.card()
+    await house.slack.person("U0GRACE").click(card, "signoff:approve")
+    await house.shows("SELECT status::text FROM agent_run", "completed", seconds=15)
+    assert len(table.deleted) == 1
