@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import aiohttp
 import structlog
 from slack_sdk.web.async_client import AsyncWebClient
 from starlette.requests import Request
@@ -104,6 +105,8 @@ class Service:
         Slack being away is waited for; a token that Slack rejects, and a channel that does not exist, are not.
         """
         self._failed = asyncio.get_running_loop().create_future()
+        if self._client is not None:
+            self._client.session = aiohttp.ClientSession()  # one for all calls: connections are kept open
         await self.db.open()
         await record.policy_loaded(self.db, self.policy.digest, f"worker:{self.name}")
         if Role.WEB in self.settings.roles:
@@ -143,6 +146,8 @@ class Service:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._model.close()
+        if self._client is not None and self._client.session is not None:
+            await self._client.session.close()
         await self.db.close()
 
     # --- Slack ----------------------------------------------------------------------------------------
