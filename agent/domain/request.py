@@ -7,7 +7,7 @@ Everything here is a value; rows become these values in ``agent.store.reads``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -108,6 +108,15 @@ class ExecutionView:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """One argument that a reviewer's edit changed; a key that was not there, or is gone, is ``None``."""
+
+    path: str
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True, slots=True)
 class RequestView:
     """Everything that a card, a page or an API answer may show of a request: a pure copy of stored facts."""
 
@@ -144,6 +153,15 @@ class RequestView:
     message_ts: str | None = None
     run_channel_id: str | None = None
     run_thread_ts: str | None = None
+    link: str | None = None  # the checkpoint's link_template, rendered
+    allow_edit: bool = False
+    editor: Person | None = None  # who made this revision by an edit
+    changes: tuple[Change, ...] = ()  # what that edit changed
+    reason_required: frozenset[str] = frozenset()  # of "approve", "reject"
+    reject_reasons: tuple[str, ...] = ()
+    redact: tuple[str, ...] = ()  # names or dotted paths of arguments and facts that nobody is shown
+    escalated: bool = False
+    context: Mapping[str, Any] = field(default_factory=dict)  # task, transcript, earlier_calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,3 +180,13 @@ class RequestLine:
     message_ts: str | None  # of its card there; None while the card has not been posted
     approvals: int
     approvals_required: int
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryLine(RequestLine):
+    """A request in one line of a history; ``thread`` is the channel and ``ts`` of its card."""
+
+    decided_by: Person | None = None
+    decided_at: datetime | None = None
+    reason: str | None = None
+    thread: tuple[str, str] | None = None
