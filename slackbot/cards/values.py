@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,15 +20,43 @@ ACTION_ASK_AGAIN = "signoff:ask_again"
 ACTION_RETRY = "signoff:retry"
 ACTION_DONE = "signoff:done"
 ACTION_DETAILS = "signoff:details"
+ACTION_APPROVE_COMMENT = "signoff:approve_comment"
+ACTION_EDIT = "signoff:edit"
+ACTION_FILE = "signoff:file"
+"""Asks for everything as a file; its value is a button value like those of Approve and Details."""
+ACTION_LINK = "signoff:link"
+"""The one URL button; Slack sends an action for it too, which must be acknowledged and means nothing."""
+ACTION_OPEN = "signoff:open"
+"""Details from a line of a list; its value is the request's id alone, because a list has no place."""
+ACTION_CANCEL_RUN = "signoff:cancel_run"
+"""Its value is the run's id."""
+ACTION_LIST = "signoff:list"
+"""Opens a list in a modal; its value is a page value."""
+ACTION_PAGE = "signoff:page"
+ACTION_PAGE_BACK = "signoff:page_back"
+"""Forward and back are two ids, because an id may come once in a row; both have page values."""
+ACTION_AGENT = "signoff:agent"
+"""The agent chooser: the form is drawn anew with the inputs of the chosen agent."""
 
 CALLBACK_REJECT = "signoff:reject_modal"
+CALLBACK_APPROVE = "signoff:approve_modal"
+CALLBACK_EDIT = "signoff:edit_modal"
+CALLBACK_AGENT = "signoff:agent_modal"
 REASON_BLOCK = "signoff:reason"
 REASON_INPUT = "signoff:reason_input"
+CHOICE_BLOCK = "signoff:choice"
+CHOICE_INPUT = "signoff:choice_input"
+AGENT_BLOCK = "signoff:agent"
+TASK_BLOCK = "signoff:task"
+TASK_INPUT = "signoff:task_input"
+
+MAX_BUTTON_VALUE = 2000
 
 EVENT_TYPE = "signoff_card"
 """The `event_type` of the metadata on everything that delivery posts."""
 
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_ID = re.compile(rf"{_UUID}\Z", re.ASCII)
 _NONCE = re.compile(r"[A-Za-z0-9_-]{8,128}\Z", re.ASCII)
 _VALUE = re.compile(
     rf"(?P<nonce>[A-Za-z0-9_-]{{8,128}})\.(?P<request>{_UUID})\.(?P<revision>[1-9][0-9]{{0,8}})"
@@ -60,6 +89,14 @@ class Names:
         """The name of a user or a user group; text from people, so not inert yet."""
         name = self.people.get(slack_id) or self.groups.get(slack_id)
         return f"@{name}" if name else slack_id
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """Where the buttons below a list lead: page values, or None for no button."""
+
+    back: str | None = None
+    forward: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +133,33 @@ def parse_button_value(text: object) -> ButtonValue | None:
         revision=int(found["revision"]),
         execution_id=UUID(execution) if execution else None,
     )
+
+
+def page_value(what: str, **query: object) -> str:
+    """The value of a paging button: which list or view, and where in it. Raises ValueError beyond 2,000 characters.
+
+    Values that are None are left out; the others come back as text.
+    """
+    known = {name: str(value) for name, value in query.items() if value is not None}
+    value = json.dumps([what, known], separators=(",", ":"), sort_keys=True)
+    if len(value) > MAX_BUTTON_VALUE:
+        raise ValueError(f"a button's value has at most {MAX_BUTTON_VALUE:,} characters")
+    return value
+
+
+def parse_page_value(text: object) -> tuple[str, dict[str, str]] | None:
+    """Read a paging button's value; None for everything that we never wrote. A claim, like every value."""
+    try:
+        what, query = json.loads(text) if isinstance(text, str) else (None, None)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    known = isinstance(what, str) and isinstance(query, dict)
+    return (what, query) if known and all(isinstance(each, str) for each in query.values()) else None
+
+
+def parse_id(text: object) -> UUID | None:
+    """Read the value of `ACTION_OPEN` and `ACTION_CANCEL_RUN`; None for everything that we never wrote."""
+    return UUID(text) if isinstance(text, str) and _ID.match(text) else None
 
 
 def metadata(delivery_id: object | None, **ids: object | None) -> Json:
