@@ -22,6 +22,7 @@ from agent.domain.run import (
     AnswerKind,
     CallView,
     Message,
+    NewRun,
     RunLease,
     RunStatus,
     RunView,
@@ -36,23 +37,21 @@ from agent.store.ids import new_id
 from agent.store.outbox import Outlet
 from agent.store.writes import calls, runs, sweeps
 
-
-@dataclass(frozen=True, slots=True)
-class NewRun:
-    """An agent to be set to work. ``start_key`` makes a repeated start one run."""
-
-    agent: str
-    agent_version: str
-    task: str
-    principal: str
-    requester: Person | None
-    requester_asserted: str
-    team_id: str | None
-    channel_id: str | None
-    thread_ts: str | None = None
-    start_key: str | None = None
-    parent_run_id: UUID | None = None
-    parent_call_id: UUID | None = None
+__all__ = [
+    "Leased",
+    "NewRun",
+    "Started",
+    "announce",
+    "answer_call",
+    "hear",
+    "lease",
+    "pass_call",
+    "record_model_failure",
+    "record_turn",
+    "refuse_call",
+    "start",
+    "sweep",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +142,8 @@ async def lease(db: Database, run_id: UUID, worker: str) -> Leased | None:
 async def record_turn(db: Database, lease: RunLease, turn: Turn) -> None:
     """Journal the model's turn: its words, its calls (not judged yet), what it cost. Gives the lease back.
 
-    Raises ``LeaseLost`` when another worker has taken the run over; nothing is written then.
+    Raises ``LeaseLost`` when another worker has taken the run over, or this turn is in the journal already (a
+    COMMIT whose answer was lost); nothing is written then.
     """
     async with db.transaction() as connection:
         run = await _held(connection, lease)
@@ -188,10 +188,10 @@ async def record_model_failure(db: Database, lease: RunLease, error: str, retry_
 
 
 async def pass_call(db: Database, call_id: UUID, action: Action) -> bool:
-    """Policy lets the call run. False: it had been judged already."""
+    """Policy lets the call run. False: it had been judged already, or its run has ended."""
     async with db.transaction() as connection:
-        call = await locks.call(connection, call_id)
-        if call is None or call.state != "new":
+        call = await locks.new_call(connection, call_id)
+        if call is None or call.state != "new" or call.in_vain:
             return False
         batch = Batch()
         calls.pass_on(batch, call_id, action)
@@ -233,6 +233,7 @@ async def answer_call(db: Database, call_id: UUID) -> CollaborationError | None:
             call.blocking and not cause,
             call.request_id,
             call.on_reject,
+            call.repeats,
         )
         batch = Batch()
         if cause is None:
@@ -269,8 +270,8 @@ async def sweep(db: Database) -> int:
 
 async def _held(connection: AsyncConnection, lease: RunLease) -> runs.LockedRun:
     run = await runs.lock(connection, lease.run_id)
-    if run is None or run.lease_epoch != lease.epoch:
-        raise LeaseLost(f"run {lease.run_id} was taken over")
+    if run is None or run.lease_epoch != lease.epoch or not run.leased:
+        raise LeaseLost(f"run {lease.run_id} was taken over, or its turn is written")
     return run
 
 

@@ -4,15 +4,20 @@ All problems are found in one go. A key that is not enforced is refused, never i
 somebody wrote down and nobody carries out is worse than none.
 """
 
+from __future__ import annotations
+
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
 from agent.domain import fields
 from agent.domain.errors import MalformedArguments, PolicyError
-from agent.domain.policy import Defaults, Policy, Rule, ToolTraits, on_reject_by_risk
+from agent.domain.link import names_of
+from agent.domain.paths import is_redacted
+from agent.domain.policy import Defaults, Policy, Rule, Terms, ToolTraits, on_reject_by_risk
 from agent.domain.toml_lines import Lines
 
 TERMS = {
@@ -25,19 +30,28 @@ TERMS = {
     "timeout_seconds": fields.seconds,
     "prevent_self_review": fields.boolean,
     "on_reject": fields.on_reject,
+    "reason_required": fields.reason_required,
+    "reject_reasons": fields.reject_reasons,
+    "allow_edit": fields.boolean,
+    "editor_may_approve": fields.boolean,
+    "remind_at": fields.remind_at,
+    "on_timeout": fields.on_timeout,
+    "escalate_to": fields.notify,
+    "redact": fields.redact,
 }
-DEFAULTS = TERMS | {"unmatched": fields.unmatched}
+DEFAULTS = TERMS | {"unmatched": fields.unmatched, "admin_channel": fields.text}
 CHECKPOINT = TERMS | {
     "checkpoint_id": fields.checkpoint_id,
     "action_pattern": fields.pattern,
     "when": fields.condition,
     "description_template": fields.template,
+    "link_template": fields.link_template,
 }
-NOT_YET = frozenset({
-    "link_template", "allow_edit", "reason_required", "reject_reasons", "remind_at", "on_timeout",
-    "escalate_to", "redact", "execute_within",
-})  # fmt: skip
+NOT_YET = frozenset({"execute_within"})
 TABLES = {"defaults", "checkpoint"}
+
+Problem = tuple[str | None, str]
+"""A key of a table (None: the table itself) and what is wrong with it."""
 
 
 def load(text: str, *, filename: str) -> Policy:
@@ -96,7 +110,7 @@ class _Reader:
     def _defaults(self, table: Any) -> Defaults:
         read = self._table("defaults", 0, "[defaults]", table, DEFAULTS)
         defaults = Defaults(**read)
-        self._check_quorum("defaults", 0, "[defaults]", read, defaults)
+        self._check(_Place("defaults", 0, "[defaults]", read), defaults)
         return defaults
 
     def _rule(self, index: int, table: Any, defaults: Defaults) -> Rule | None:
@@ -108,10 +122,12 @@ class _Reader:
                 self._problem(self._lines.of("checkpoint", index), f'{label}: "{key}" is missing')
         if missing:
             return None
-        terms = defaults.model_dump(exclude={"unmatched"}) | read
+        terms = defaults.terms() | read
         terms["on_reject"] = terms["on_reject"] or on_reject_by_risk(terms["risk"])
         rule = Rule(**terms)
-        self._check_quorum("checkpoint", index, label, read, rule)
+        place = _Place("checkpoint", index, label, read)
+        self._check(place, rule)
+        self._check_templates(place, rule)
         return rule
 
     def _table(
@@ -138,23 +154,21 @@ class _Reader:
             self._problem(line, f'{label}: give "timeout" or "timeout_seconds", not both')
         return read
 
-    def _check_quorum(
-        self, name: str, index: int, label: str, read: Mapping[str, Any], terms: Defaults | Rule
-    ) -> None:
-        """Only where all approvers are single people is their number known before somebody clicks."""
-        if not all(fields.is_user(approver) for approver in terms.approvers):
-            return
-        people, needed = len(set(terms.approvers)), terms.approvals_required
-        key = next((key for key in ("approvals_required", "approvers") if key in read), None)
-        line = self._lines.of(name, index, key)
-        if needed > people:
-            self._problem(line, f"{label}: {needed} approvals are required, but only {people} can be given")
-        elif needed == people and terms.prevent_self_review:
-            self._problem(
-                line,
-                f"{label}: when one of the {people} approvers is the requester, too few are left to decide; "
-                'list one more, or set "prevent_self_review = false"',
-            )
+    def _check(self, place: _Place, terms: Defaults | Rule) -> None:
+        for key, problem in (*_quorum(place, terms), *_escalation(place, terms)):
+            self._problem(self._lines.of(place.table, place.index, key), f"{place.label}: {problem}")
+
+    def _check_templates(self, place: _Place, rule: Rule) -> None:
+        """What nobody is shown may stand neither in a description nor in an address."""
+        for key, template in (
+            ("description_template", rule.description_template),
+            ("link_template", rule.link_template),
+        ):
+            for root, *steps in names_of(template or ""):
+                if is_redacted(tuple(steps), rule.redact, root):
+                    shown = ".".join((root, *steps))
+                    line = self._lines.of(place.table, place.index, key)
+                    self._problem(line, f'{place.label}: "{key}" would show {shown}, which "redact" hides')
 
     def _refuse_duplicates(self, checkpoints: list[Any]) -> None:
         first: dict[str, int] = {}
@@ -169,6 +183,53 @@ class _Reader:
 
     def _problem(self, line: int, what: str) -> None:
         self.problems.append((line, f"{self._filename}:{line}: {what}"))
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where terms stand in the file, and what was written there itself."""
+
+    table: str
+    index: int
+    label: str
+    read: Mapping[str, Any]
+
+    def first(self, *keys: str) -> str | None:
+        """The first of these keys that stands here; None: it was inherited, the table itself is named."""
+        return next((key for key in keys if key in self.read), None)
+
+
+def _quorum(place: _Place, terms: Terms) -> Iterator[Problem]:
+    """Only where all approvers are single people is their number known before somebody clicks."""
+    if not all(fields.is_user(approver) for approver in terms.approvers):
+        return
+    key = place.first("approvals_required", "allow_edit", "approvers")
+    people, needed = len(set(terms.approvers)), terms.approvals_required
+    apart = []
+    if terms.prevent_self_review:
+        apart.append(("the requester", '"prevent_self_review = false"'))
+    if terms.allow_edit and not terms.editor_may_approve:
+        apart.append(("the person who edits", '"editor_may_approve = true"'))
+    if needed > people:
+        yield key, f"{needed} approvals are required, but only {people} can be given"
+    elif needed + len(apart) > people:
+        who, instead = (" and ".join(words) for words in zip(*apart, strict=True))
+        one = "is one" if len(apart) == 1 else "are two"
+        more = needed + len(apart) - people
+        left = f"when {who} {one} of the {people} approvers, too few are left to decide"
+        yield key, f"{left}; list {more} more, or set {instead}"
+
+
+def _escalation(place: _Place, terms: Terms) -> Iterator[Problem]:
+    if terms.on_timeout == "escalate" and not terms.escalate_to:
+        yield place.first("on_timeout"), '"on_timeout = "escalate"" needs "escalate_to"'
+    elif terms.on_timeout == "escalate" and set(terms.escalate_to) <= set(terms.approvers):
+        yield (
+            place.first("escalate_to", "on_timeout"),
+            '"escalate_to" names nobody who may not decide already',
+        )
+    elif terms.on_timeout != "escalate" and "escalate_to" in place.read:
+        yield "escalate_to", '"escalate_to" is used only with "on_timeout = "escalate""'
 
 
 def _label(index: int, table: Any) -> str:

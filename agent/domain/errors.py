@@ -99,6 +99,14 @@ class Refusal(StrEnum):
     UNKNOWN_REQUEST = "unknown_request"
     SAME_VOTE = "same_vote"
     PAUSED = "paused"
+    REASON_REQUIRED = "reason_required"
+    EDIT_NOT_ALLOWED = "edit_not_allowed"
+    STRICTER_CHECKPOINT = "stricter_checkpoint"
+    EDIT_DENIED = "edit_denied"
+    EDIT_UNCHECKED = "edit_unchecked"
+    REDACTED_EDIT = "redacted_edit"
+    EDITOR_ALONE = "editor_alone"
+    NOT_YOUR_RUN = "not_your_run"
 
 
 _SENTENCES: dict[Refusal, str] = {
@@ -133,6 +141,26 @@ _SENTENCES: dict[Refusal, str] = {
     Refusal.UNKNOWN_REQUEST: "There is no such request, or it is not one you may see.",
     Refusal.SAME_VOTE: "You have already given this answer; it is counted once.",
     Refusal.PAUSED: "Signoff is paused by an operator: nothing can be decided until it is resumed.",
+    Refusal.REASON_REQUIRED: (
+        "This answer needs a reason (`reason_required` of its checkpoint); nothing was recorded without one."
+    ),
+    Refusal.EDIT_NOT_ALLOWED: (
+        "The checkpoint of this request does not let reviewers change it (`allow_edit = false`)."
+    ),
+    Refusal.STRICTER_CHECKPOINT: (
+        "What you made of it falls under stricter rules than this request was asked under, so it was not "
+        "changed. Reject it instead, and let the agent propose the other action."
+    ),
+    Refusal.EDIT_DENIED: "Policy denies what you made of it, so the request was not changed.",
+    Refusal.EDIT_UNCHECKED: (
+        "The facts about what you made of it could not be looked up, so the request was not changed. "
+        "Please try again in a moment."
+    ),
+    Refusal.REDACTED_EDIT: "A value that is hidden from reviewers cannot be changed by them; nothing was changed.",
+    Refusal.EDITOR_ALONE: (
+        "You edited this action, so somebody else has to approve it (`editor_may_approve = false`)."
+    ),
+    Refusal.NOT_YOUR_RUN: "Only who started this run, or a reviewer of what it waits for, can cancel it.",
 }
 
 

@@ -7,18 +7,25 @@ All raise ValueError with a phrase that follows the key's name, for a value that
 
 import re
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 from agent.domain.expression import compile_when
-from agent.domain.policy import RESERVED_IDS, OnReject, Risk, Unmatched
+from agent.domain.link import check_link
+from agent.domain.policy import RESERVED_IDS, NeedsReason, OnReject, OnTimeout, Risk, Unmatched
 from agent.domain.template import check
 
 SHORTEST = timedelta(seconds=1)
 LONGEST = timedelta(days=365)
+MAX_REASONS = 20
+MAX_REASON = 75
+"""Characters of a choice in a Slack menu."""
+MAX_REMINDERS = 10
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _USER = re.compile(r"[UW][A-Z0-9]{2,20}\Z")
 _GROUP = re.compile(r"S[A-Z0-9]{2,20}\Z")
+_PATH = re.compile(r"[^.\s\x00]+(?:\.[^.\s\x00]+)*\Z")
 _DURATION = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?\Z", re.ASCII)
 
 
@@ -79,6 +86,61 @@ def template(value: Any) -> str:
     return str(value)
 
 
+def link_template(value: Any) -> str:
+    """A template of an address on the operator's own host."""
+    try:
+        check_link(text(value))
+    except ValueError as error:
+        raise ValueError(f"is not an address: {error}") from None
+    return str(value)
+
+
+def reason_required(value: Any) -> tuple[NeedsReason, ...]:
+    """A list of approve and reject."""
+    given = {_one_of(entry, ["approve", "reject"]) for entry in _listed(value)}
+    both: tuple[NeedsReason, ...] = ("approve", "reject")
+    return tuple(answer for answer in both if answer in given)
+
+
+def reject_reasons(value: Any) -> tuple[str, ...]:
+    """Short texts, each once."""
+    reasons = [text(entry).strip() for entry in _listed(value)]
+    if len(reasons) > MAX_REASONS:
+        raise ValueError(f"must have at most {MAX_REASONS} entries")
+    if any(len(reason) > MAX_REASON for reason in reasons):
+        raise ValueError(f"must have entries of at most {MAX_REASON} characters")
+    if len(set(reasons)) < len(reasons):
+        raise ValueError("must not have the same reason twice")
+    return tuple(reasons)
+
+
+def remind_at(value: Any) -> tuple[float, ...]:
+    """Fractions of the waiting time, rising."""
+    entries = _listed(value)
+    if not all(
+        isinstance(entry, int | float) and not isinstance(entry, bool) and 0 < entry < 1 for entry in entries
+    ):
+        raise ValueError("must be numbers between 0 and 1, such as [0.5, 0.9]")
+    if any(later <= earlier for earlier, later in pairwise(entries)):
+        raise ValueError("must rise from one entry to the next")
+    if len(entries) > MAX_REMINDERS:
+        raise ValueError(f"must have at most {MAX_REMINDERS} entries")
+    return tuple(float(entry) for entry in entries)
+
+
+def on_timeout(value: Any) -> OnTimeout:
+    """expire or escalate."""
+    return "escalate" if _one_of(value, ["expire", "escalate"]) == "escalate" else "expire"
+
+
+def redact(value: Any) -> tuple[str, ...]:
+    """Names or dotted paths of arguments and facts."""
+    for entry in _listed(value):
+        if not isinstance(entry, str) or not _PATH.match(entry):
+            raise ValueError(f"{entry!r} is not a name such as card_number or a path such as customer.card")
+    return tuple(dict.fromkeys(value))
+
+
 def risk(value: Any) -> Risk:
     """low, medium, high or critical."""
     return Risk(_one_of(value, [level.value for level in Risk]))
@@ -104,7 +166,7 @@ def approvers(value: Any) -> tuple[str, ...]:
 
 
 def notify(value: Any) -> tuple[str, ...]:
-    """Slack users and user groups; may be empty."""
+    """Slack users and user groups (`notify`, `escalate_to`); may be empty."""
     return _ids(value, "a Slack user id (U…, W…) or a user group id (S…)", set())
 
 
@@ -143,10 +205,14 @@ def _one_of(value: Any, choices: list[str]) -> str:
     return str(value)
 
 
-def _ids(value: Any, shape: str, words: set[str]) -> tuple[str, ...]:
+def _listed(value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise ValueError("must be a list")
-    for entry in value:
+    return value
+
+
+def _ids(value: Any, shape: str, words: set[str]) -> tuple[str, ...]:
+    for entry in _listed(value):
         fits = isinstance(entry, str) and (entry in words or _USER.match(entry) or _GROUP.match(entry))
         if not fits:
             raise ValueError(f"{entry!r} is not {shape}")

@@ -21,9 +21,12 @@ from pydantic import BaseModel, ConfigDict, Field, field_serializer
 from agent.domain.action import Action, canonical_bytes, plain_json
 from agent.domain.errors import MalformedArguments
 from agent.domain.expression import compile_when
+from agent.domain.link import render_link
 from agent.domain.template import plain, render, shorten
 
 OnReject = Literal["stop", "tell_model"]
+OnTimeout = Literal["expire", "escalate"]
+NeedsReason = Literal["approve", "reject"]
 Unmatched = Literal["review", "allow", "deny"]
 Ruling = Literal["run", "ask", "deny"]
 Snapshot = dict[str, Any]
@@ -89,6 +92,30 @@ class Terms(BaseModel):
     on_reject: OnReject | None = None
     """None, in defaults only: by risk (`on_reject_by_risk`)."""
 
+    reason_required: tuple[NeedsReason, ...] = ()
+    """Which answers need a reason."""
+
+    reject_reasons: tuple[str, ...] = ()
+    """Reasons to choose from when rejecting; own words are always possible."""
+
+    allow_edit: bool = False
+    """Whether a reviewer may change the arguments; the edited action is asked about anew."""
+
+    editor_may_approve: bool = False
+    """Whether the approval of the person who edited counts; if not, somebody else has to approve the edit."""
+
+    remind_at: tuple[float, ...] = ()
+    """When reviewers are reminded, as fractions of the time that a request waits; rising."""
+
+    on_timeout: OnTimeout = "expire"
+    """What happens at the deadline. `escalate`: `escalate_to` may decide as well, and it waits as long again."""
+
+    escalate_to: tuple[str, ...] = ()
+    """Users and user groups."""
+
+    redact: tuple[str, ...] = ()
+    """Names or dotted paths of arguments and facts whose values nobody is shown (`agent.domain.paths`)."""
+
     @field_serializer("timeout")
     def _seconds(self, timeout: timedelta) -> float:
         return timeout.total_seconds()
@@ -100,6 +127,13 @@ class Defaults(Terms):
     unmatched: Unmatched = "review"
     """What happens to a tool call that no checkpoint names, unless the tool is read-only."""
 
+    admin_channel: str | None = None
+    """Who is told, beside the requester, when a review channel cannot be reached."""
+
+    def terms(self) -> dict[str, Any]:
+        """What checkpoints inherit."""
+        return self.model_dump(include=set(Terms.model_fields))
+
 
 class Rule(Terms):
     """A checkpoint with everything filled in: which actions it catches, and how they are decided."""
@@ -108,6 +142,9 @@ class Rule(Terms):
     action_pattern: str
     when: str | None = None
     description_template: str | None = None
+    link_template: str | None = None
+    """Where the card's one live button leads: the operator's own host, with values filled in."""
+
     on_reject: OnReject
 
     def names(self, tool: str) -> bool:
@@ -119,6 +156,12 @@ class Rule(Terms):
         if self.description_template is None:
             return describe(action)
         return render(self.description_template, action.arguments, facts)
+
+    def link(self, action: Action, facts: Mapping[str, Any] | None) -> str | None:
+        """The address behind the card's button; None without a template, or when a value of it is missing."""
+        if self.link_template is None:
+            return None
+        return render_link(self.link_template, action.arguments, facts)
 
     def snapshot(self) -> Snapshot:
         """This rule as JSON, for the request that it catches."""
@@ -193,10 +236,10 @@ class Policy:
 
     def synthetic(self, checkpoint_id: str, tool: ToolTraits) -> Rule:
         """A rule made of the defaults, for a tool that no checkpoint catches."""
-        terms = self.defaults.model_dump(exclude={"unmatched", "on_reject"})
         on_reject = self.defaults.on_reject or on_reject_by_risk(self.defaults.risk)
+        terms = self.defaults.terms() | {"on_reject": on_reject}
         pattern = re.escape(tool.name) + r"\Z"
-        rule = Rule(checkpoint_id=checkpoint_id, action_pattern=pattern, on_reject=on_reject, **terms)
+        rule = Rule(checkpoint_id=checkpoint_id, action_pattern=pattern, **terms)
         return _stricter_risk(rule, tool)
 
     def _uncaught(
@@ -234,15 +277,26 @@ def snapshot_digest(snapshot: Snapshot) -> bytes:
 def stricter(a: Rule, b: Rule) -> bool:
     """Whether b asks more than a, so that an approval given under a is not enough under b.
 
-    More approvals, a higher risk, a new ban on self-review, or somebody who may decide under a, not under b.
+    More approvals, a higher risk, a new ban on self-review, a reason to be given, or somebody who may decide
+    under a, not under b.
     """
     return (
         b.approvals_required > a.approvals_required
         or b.risk > a.risk
         or (b.prevent_self_review and not a.prevent_self_review)
+        or ("approve" in b.reason_required and "approve" not in a.reason_required)
         or not set(a.approvers) <= set(b.approvers)
         or ("channel" in a.approvers and a.channel != b.channel)
     )
+
+
+def allows_edit(opened: Rule, now: Rule) -> bool:
+    """Whether a request that was opened under one rule may be edited into an action that `now` catches.
+
+    Both must allow edits, and approvals given under the first must be enough for the second.
+    """
+    stays_separate = opened.editor_may_approve <= now.editor_may_approve
+    return opened.allow_edit and now.allow_edit and stays_separate and not stricter(opened, now)
 
 
 def describe(action: Action) -> str:

@@ -155,6 +155,7 @@ class RequestView:
     run_thread_ts: str | None = None
     link: str | None = None  # the checkpoint's link_template, rendered
     allow_edit: bool = False
+    editor_may_approve: bool = False  # else the editor's own approval of this revision does not count
     editor: Person | None = None  # who made this revision by an edit
     changes: tuple[Change, ...] = ()  # what that edit changed
     reason_required: frozenset[str] = frozenset()  # of "approve", "reject"

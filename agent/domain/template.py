@@ -19,12 +19,13 @@ MAX_VALUE = 200
 
 _PART = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]|[^{}]+")
 _PATH = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)*\Z")
-_MISSING = object()
+MISSING = object()
+"""What `value_at` finds where a path leads nowhere."""
 
 
 def check(template: str) -> None:
     """Raises ValueError, naming the place, for a template that `render` could not fill in."""
-    _parts(template)
+    parts(template)
 
 
 def render(template: str, args: Mapping[str, Any], facts: Mapping[str, Any] | None) -> str:
@@ -33,7 +34,7 @@ def render(template: str, args: Mapping[str, Any], facts: Mapping[str, Any] | No
     Raises ValueError for a template that `check` refuses.
     """
     roots = {"args": args, "facts": facts or {}}
-    return "".join(part if path is None else _show(path, roots) for part, path in _parts(template))
+    return "".join(part if path is None else _show(path, roots) for part, path in parts(template))
 
 
 def shorten(text: str, limit: int = MAX_VALUE) -> str:
@@ -47,20 +48,20 @@ def plain(value: Any) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _parts(template: str) -> tuple[tuple[str, tuple[str, ...] | None], ...]:
-    """The template as literal texts (without a path) and placeholders (with one)."""
-    parts: list[tuple[str, tuple[str, ...] | None]] = []
+def parts(template: str) -> tuple[tuple[str, tuple[str, ...] | None], ...]:
+    """The template as literal texts (without a path) and placeholders (with one). Raises ValueError."""
+    found: list[tuple[str, tuple[str, ...] | None]] = []
     for match in _PART.finditer(template):
         text, name = match.group(), match.group(1)
         if name is not None:
-            parts.append((text, _path(name, match.start() + 1)))
+            found.append((text, _path(name, match.start() + 1)))
         elif text in {"{", "}"}:
             raise ValueError(
                 f'column {match.start() + 1}: a single "{text}" (write "{text}{text}" for a brace)'
             )
         else:
-            parts.append(("{" if text == "{{" else "}" if text == "}}" else text, None))
-    return tuple(parts)
+            found.append(("{" if text == "{{" else "}" if text == "}}" else text, None))
+    return tuple(found)
 
 
 def _path(name: str, column: int) -> tuple[str, ...]:
@@ -72,11 +73,17 @@ def _path(name: str, column: int) -> tuple[str, ...]:
     return path
 
 
-def _show(path: tuple[str, ...], roots: Mapping[str, Any]) -> str:
+def value_at(path: tuple[str, ...], roots: Mapping[str, Any]) -> Any:
+    """What a placeholder's path leads to, or `MISSING`."""
     value: Any = roots
     for step in path:
         value = _step(value, step)
-    if value is _MISSING:
+    return value
+
+
+def _show(path: tuple[str, ...], roots: Mapping[str, Any]) -> str:
+    value = value_at(path, roots)
+    if value is MISSING:
         return f"⟨missing: {'.'.join(path)}⟩"
     try:
         return plain(value)
@@ -86,7 +93,7 @@ def _show(path: tuple[str, ...], roots: Mapping[str, Any]) -> str:
 
 def _step(value: Any, step: str) -> Any:
     if isinstance(value, Mapping):
-        return value.get(step, _MISSING)
+        return value.get(step, MISSING)
     if isinstance(value, list | tuple) and step.isascii() and step.isdigit() and len(step) < 9:
-        return value[int(step)] if int(step) < len(value) else _MISSING
-    return _MISSING
+        return value[int(step)] if int(step) < len(value) else MISSING
+    return MISSING

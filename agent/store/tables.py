@@ -61,9 +61,7 @@ risk = _enum(Risk, "risk")
 execution_status = _enum(ExecutionStatus, "execution_status")
 message_role = Enum("user", "assistant", "note", name="message_role")
 surface = Enum("channel", "home", "modal", "command", name="surface")
-delivery_kind = Enum(
-    "run_root", "run_line", "card", "thread_line", "direct", name="delivery_kind"
-)
+delivery_kind = Enum("run_root", "run_line", "card", "thread_line", "direct", name="delivery_kind")
 delivery_state = Enum("pending", "sent", "dead", "skipped", name="delivery_state")
 settlement_verdict = Enum("retry", "done", name="settlement_verdict")
 
@@ -109,15 +107,19 @@ agent_run = Table(
     CheckConstraint("awaiting_calls >= 0", name="awaiting_not_negative"),
     CheckConstraint("(requester_user_id IS NULL) = (requester_team_id IS NULL)", name="requester_with_team"),
     CheckConstraint("(lease_until IS NULL) = (lease_worker IS NULL)", name="lease_whole"),
-    CheckConstraint(
-        "status NOT IN ('denied', 'failed') OR cause IS NOT NULL", name="ended_badly_with_cause"
-    ),
+    CheckConstraint("status NOT IN ('denied', 'failed') OR cause IS NOT NULL", name="ended_badly_with_cause"),
     Index(
         "ix_agent_run_runnable",
         "look_at",
         postgresql_where=text("inputs > heard AND status IN ('working', 'pending_approval')"),
     ),
-    Index("ix_agent_run_status_created", "status", "created_at"),
+    Index("ix_agent_run_team", "team_id", "id"),
+    Index(
+        "ix_agent_run_at_work",
+        "team_id",
+        "id",
+        postgresql_where=text("status IN ('working', 'pending_approval')"),
+    ),
     Index("ix_agent_run_thread", "team_id", "channel_id", "thread_ts", unique=True),
     Index("ix_agent_run_parent", "parent_run_id"),
     Index("ix_agent_run_leased", "lease_until", postgresql_where=text("lease_until IS NOT NULL")),
@@ -213,6 +215,7 @@ approval_request = Table(
     Column("checkpoint_id", Text, nullable=False),
     Column("policy", JSONB, nullable=False),
     Column("policy_digest", LargeBinary, nullable=False),
+    Column("approvers", JSONB, nullable=False),  # who may decide now: the policy's, and after escalation more
     Column("risk", risk, nullable=False),
     Column("approvals_required", SmallInteger, nullable=False),
     Column("team_id", Text, nullable=False),
@@ -223,6 +226,9 @@ approval_request = Table(
     _created(),
     Column("expires_at", Timestamp, nullable=False),
     Column("decided_at", Timestamp),
+    Column("reminded", SmallInteger, nullable=False, server_default="0"),  # in the present window
+    Column("remind_next", Timestamp),
+    Column("escalated_at", Timestamp),
     UniqueConstraint("principal", "client_id"),
     UniqueConstraint("call_id", "ask_no"),
     CheckConstraint("expires_at > created_at", name="expires_after_created"),
@@ -230,20 +236,40 @@ approval_request = Table(
     CheckConstraint("(status = 'waiting') = (decided_at IS NULL)", name="decided_with_time"),
     CheckConstraint("voided_at IS NULL OR status = 'approved'", name="only_approved_voided"),
     CheckConstraint("octet_length(policy_digest) = 32", name="policy_digest_size"),
+    CheckConstraint("jsonb_typeof(approvers) = 'array' AND approvers <> '[]'", name="somebody_may_decide"),
+    CheckConstraint("reminded >= 0", name="reminded_not_negative"),
     CheckConstraint("(source = 'run') = (call_id IS NOT NULL)", name="run_request_has_call"),
     CheckConstraint("(requester_user_id IS NULL) = (requester_team_id IS NULL)", name="requester_with_team"),
     Index("ix_approval_request_due", "expires_at", postgresql_where=text("status = 'waiting'")),
-    Index("ix_approval_request_status_created", "status", "created_at", "id"),
+    Index("ix_approval_request_remind", "remind_next", postgresql_where=text("status = 'waiting'")),
+    # Lists page by id, which sorts by creation. Audiences (approvers, channel) are few, so whoever looks for what
+    # waits for them steps through these first.
+    Index("ix_approval_request_waiting", "team_id", "id", postgresql_where=text("status = 'waiting'")),
+    Index(
+        "ix_approval_request_audience",
+        "team_id",
+        "approvers",
+        "channel_id",
+        "id",
+        postgresql_where=text("status = 'waiting'"),
+    ),
     Index("ix_approval_request_run", "run_id"),
-    Index("ix_approval_request_requester", "requester_team_id", "requester_user_id", "created_at"),
+    Index("ix_approval_request_team", "team_id", "id"),
+    Index("ix_approval_request_status", "team_id", "status", "id"),
+    Index("ix_approval_request_agent", "team_id", "agent", "id"),
+    Index("ix_approval_request_requester", "requester_team_id", "requester_user_id", "id"),
+    Index(
+        "ix_approval_request_decided",
+        "team_id",
+        "decided_at",
+        postgresql_where=text("decided_at IS NOT NULL"),
+    ),
 )
 
 request_revision = Table(
     "request_revision",
     metadata,
-    Column(
-        "request_id", Uuid, ForeignKey("approval_request.id", ondelete="CASCADE"), primary_key=True
-    ),
+    Column("request_id", Uuid, ForeignKey("approval_request.id", ondelete="CASCADE"), primary_key=True),
     Column("n", Integer, primary_key=True),
     Column("tool", Text, nullable=False),
     Column("tool_version", Text, nullable=False),
@@ -255,9 +281,16 @@ request_revision = Table(
     Column("description", Text, nullable=False),
     Column("rationale", Text),
     Column("context", JSONB, nullable=False),
+    Column("editor_team_id", Text),  # the reviewer whose edit made it
+    Column("editor_user_id", Text),
+    Column("changes", JSONB(none_as_null=True)),  # what the edit changed: [{path, before, after}, …]
     _created(),
     CheckConstraint("digest = sha256(action)", name="digest_of_action"),
     CheckConstraint("n >= 1", name="n_from_one"),
+    CheckConstraint("(editor_user_id IS NULL) = (editor_team_id IS NULL)", name="editor_with_team"),
+    CheckConstraint("(editor_user_id IS NULL) = (changes IS NULL)", name="edit_with_changes"),
+    CheckConstraint("n <= 1 OR editor_user_id IS NOT NULL", name="later_ones_edited"),
+    Index("ix_request_revision_digest", "digest"),
 )
 
 vote = Table(
@@ -295,9 +328,7 @@ vote = Table(
 decision = Table(
     "decision",
     metadata,
-    Column(
-        "request_id", Uuid, ForeignKey("approval_request.id", ondelete="CASCADE"), primary_key=True
-    ),
+    Column("request_id", Uuid, ForeignKey("approval_request.id", ondelete="CASCADE"), primary_key=True),
     Column("outcome", request_status, nullable=False),
     Column("revision", Integer, nullable=False),
     Column("digest", LargeBinary, nullable=False),
@@ -306,10 +337,9 @@ decision = Table(
     Column("reason", Text),
     Column("decided_at", Timestamp, nullable=False, server_default=func.clock_timestamp()),
     CheckConstraint("outcome <> 'waiting'", name="is_an_outcome"),
-    CheckConstraint(
-        "outcome NOT IN ('approved', 'rejected') OR user_id IS NOT NULL", name="people_decide"
-    ),
+    CheckConstraint("outcome NOT IN ('approved', 'rejected') OR user_id IS NOT NULL", name="people_decide"),
     CheckConstraint("octet_length(digest) = 32", name="digest_size"),
+    Index("ix_decision_person", "team_id", "user_id", "request_id"),
 )
 
 execution = Table(
@@ -333,9 +363,7 @@ execution = Table(
     CheckConstraint("call_id IS NOT NULL OR request_id IS NOT NULL", name="of_something"),
     CheckConstraint("(status = 'claimed') = (finished_at IS NULL)", name="finished_with_time"),
     Index("uq_execution_attempt", "call_id", "attempt", unique=True),
-    Index(
-        "uq_execution_open_call", "call_id", unique=True, postgresql_where=text("status = 'claimed'")
-    ),
+    Index("uq_execution_open_call", "call_id", unique=True, postgresql_where=text("status = 'claimed'")),
     Index(
         "uq_execution_open_request", "request_id", unique=True, postgresql_where=text("status = 'claimed'")
     ),
@@ -367,11 +395,21 @@ card_place = Table(
     _created(),
     CheckConstraint("length(nonce) >= 22", name="nonce_unguessable"),
     CheckConstraint("surface <> 'channel' OR channel_id IS NOT NULL", name="channel_card_has_channel"),
+    CheckConstraint("surface NOT IN ('home', 'modal') OR user_id IS NOT NULL", name="own_place_has_user"),
     Index(
         "uq_card_place_channel_card",
         "request_id",
         unique=True,
         postgresql_where=text("surface = 'channel'"),
+    ),
+    Index(
+        "uq_card_place_own",
+        "request_id",
+        "team_id",
+        "user_id",
+        "surface",
+        unique=True,
+        postgresql_where=text("surface IN ('home', 'modal')"),
     ),
     Index("ix_card_place_message", "team_id", "channel_id", "ts"),
 )

@@ -61,7 +61,8 @@ CREATE INDEX ix_agent_run_leased ON agent_run (lease_until) WHERE lease_until IS
 CREATE INDEX ix_agent_run_parent ON agent_run (parent_run_id);
 CREATE INDEX ix_agent_run_runnable ON agent_run (look_at)
     WHERE inputs > heard AND status IN ('working', 'pending_approval');
-CREATE INDEX ix_agent_run_status_created ON agent_run (status, created_at);
+CREATE INDEX ix_agent_run_at_work ON agent_run (team_id, id) WHERE status IN ('working', 'pending_approval');
+CREATE INDEX ix_agent_run_team ON agent_run (team_id, id);
 CREATE UNIQUE INDEX ix_agent_run_thread ON agent_run (team_id, channel_id, thread_ts);
 
 CREATE TABLE run_message (
@@ -144,6 +145,7 @@ CREATE TABLE approval_request (
     checkpoint_id text NOT NULL,
     policy jsonb NOT NULL,
     policy_digest bytea NOT NULL,
+    approvers jsonb NOT NULL,
     risk risk NOT NULL,
     approvals_required smallint NOT NULL,
     team_id text NOT NULL,
@@ -154,6 +156,9 @@ CREATE TABLE approval_request (
     created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
     expires_at timestamptz NOT NULL,
     decided_at timestamptz,
+    reminded smallint DEFAULT 0 NOT NULL,
+    remind_next timestamptz,
+    escalated_at timestamptz,
     CONSTRAINT pk_approval_request PRIMARY KEY (id),
     CONSTRAINT uq_approval_request_principal_client_id UNIQUE (principal, client_id),
     CONSTRAINT uq_approval_request_call_id_ask_no UNIQUE (call_id, ask_no),
@@ -162,17 +167,26 @@ CREATE TABLE approval_request (
     CONSTRAINT ck_approval_request_decided_with_time CHECK ((status = 'waiting') = (decided_at IS NULL)),
     CONSTRAINT ck_approval_request_only_approved_voided CHECK (voided_at IS NULL OR status = 'approved'),
     CONSTRAINT ck_approval_request_policy_digest_size CHECK (octet_length(policy_digest) = 32),
+    CONSTRAINT ck_approval_request_somebody_may_decide
+        CHECK (jsonb_typeof(approvers) = 'array' AND approvers <> '[]'),
+    CONSTRAINT ck_approval_request_reminded_not_negative CHECK (reminded >= 0),
     CONSTRAINT ck_approval_request_run_request_has_call CHECK ((source = 'run') = (call_id IS NOT NULL)),
     CONSTRAINT ck_approval_request_requester_with_team
         CHECK ((requester_user_id IS NULL) = (requester_team_id IS NULL)),
     CONSTRAINT fk_approval_request_run_id FOREIGN KEY (run_id) REFERENCES agent_run (id) ON DELETE CASCADE,
     CONSTRAINT fk_approval_request_call_id FOREIGN KEY (call_id) REFERENCES tool_call (id) ON DELETE CASCADE
 );
+CREATE INDEX ix_approval_request_agent ON approval_request (team_id, agent, id);
+CREATE INDEX ix_approval_request_audience ON approval_request (team_id, approvers, channel_id, id)
+    WHERE status = 'waiting';
+CREATE INDEX ix_approval_request_decided ON approval_request (team_id, decided_at) WHERE decided_at IS NOT NULL;
 CREATE INDEX ix_approval_request_due ON approval_request (expires_at) WHERE status = 'waiting';
-CREATE INDEX ix_approval_request_requester
-    ON approval_request (requester_team_id, requester_user_id, created_at);
+CREATE INDEX ix_approval_request_remind ON approval_request (remind_next) WHERE status = 'waiting';
+CREATE INDEX ix_approval_request_requester ON approval_request (requester_team_id, requester_user_id, id);
 CREATE INDEX ix_approval_request_run ON approval_request (run_id);
-CREATE INDEX ix_approval_request_status_created ON approval_request (status, created_at, id);
+CREATE INDEX ix_approval_request_status ON approval_request (team_id, status, id);
+CREATE INDEX ix_approval_request_team ON approval_request (team_id, id);
+CREATE INDEX ix_approval_request_waiting ON approval_request (team_id, id) WHERE status = 'waiting';
 
 CREATE TABLE request_revision (
     request_id uuid NOT NULL,
@@ -187,13 +201,20 @@ CREATE TABLE request_revision (
     description text NOT NULL,
     rationale text,
     context jsonb NOT NULL,
+    editor_team_id text,
+    editor_user_id text,
+    changes jsonb,
     created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
     CONSTRAINT pk_request_revision PRIMARY KEY (request_id, n),
     CONSTRAINT ck_request_revision_digest_of_action CHECK (digest = sha256(action)),
     CONSTRAINT ck_request_revision_n_from_one CHECK (n >= 1),
+    CONSTRAINT ck_request_revision_editor_with_team CHECK ((editor_user_id IS NULL) = (editor_team_id IS NULL)),
+    CONSTRAINT ck_request_revision_edit_with_changes CHECK ((editor_user_id IS NULL) = (changes IS NULL)),
+    CONSTRAINT ck_request_revision_later_ones_edited CHECK (n <= 1 OR editor_user_id IS NOT NULL),
     CONSTRAINT fk_request_revision_request_id
         FOREIGN KEY (request_id) REFERENCES approval_request (id) ON DELETE CASCADE
 );
+CREATE INDEX ix_request_revision_digest ON request_revision (digest);
 
 CREATE TABLE vote (
     id uuid NOT NULL,
@@ -231,6 +252,7 @@ CREATE TABLE decision (
     CONSTRAINT fk_decision_request_id
         FOREIGN KEY (request_id) REFERENCES approval_request (id) ON DELETE CASCADE
 );
+CREATE INDEX ix_decision_person ON decision (team_id, user_id, request_id);
 
 CREATE TABLE execution (
     id uuid NOT NULL,
@@ -285,11 +307,14 @@ CREATE TABLE card_place (
     CONSTRAINT pk_card_place PRIMARY KEY (nonce),
     CONSTRAINT ck_card_place_nonce_unguessable CHECK (length(nonce) >= 22),
     CONSTRAINT ck_card_place_channel_card_has_channel CHECK (surface <> 'channel' OR channel_id IS NOT NULL),
+    CONSTRAINT ck_card_place_own_place_has_user CHECK (surface NOT IN ('home', 'modal') OR user_id IS NOT NULL),
     CONSTRAINT fk_card_place_request_id
         FOREIGN KEY (request_id) REFERENCES approval_request (id) ON DELETE CASCADE
 );
 CREATE INDEX ix_card_place_message ON card_place (team_id, channel_id, ts);
 CREATE UNIQUE INDEX uq_card_place_channel_card ON card_place (request_id) WHERE surface = 'channel';
+CREATE UNIQUE INDEX uq_card_place_own ON card_place (request_id, team_id, user_id, surface)
+    WHERE surface IN ('home', 'modal');
 
 CREATE TABLE outlet (
     team_id text NOT NULL,

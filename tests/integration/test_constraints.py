@@ -23,10 +23,10 @@ WORLD = f"""
     INSERT INTO tool_call (id, run_id, turn, index, model_call_id, tool, raw_arguments, state, blocking, action, digest)
         VALUES ('{CALL}', '{RUN}', 1, 0, 'call_1', 'refund', '{{}}', 'asked', true, 'a', sha256('a'));
     INSERT INTO approval_request (id, principal, client_id, content_digest, source, run_id, call_id, agent,
-            agent_version, requester_asserted, checkpoint_id, policy, policy_digest, risk, approvals_required, team_id,
-            channel_id, expires_at)
+            agent_version, requester_asserted, checkpoint_id, policy, policy_digest, approvers, risk,
+            approvals_required, team_id, channel_id, expires_at)
         VALUES ('{REQUEST}', 'runtime', 'c1', sha256('c'), 'run', '{RUN}', '{CALL}', 'refunds', '1', 'none', 'large',
-            '{{}}', sha256('p'), 'high', 1, 'T1', 'C1', clock_timestamp() + interval '1 day');
+            '{{}}', sha256('p'), '["channel"]', 'high', 1, 'T1', 'C1', clock_timestamp() + interval '1 day');
     INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, author, description, context)
         VALUES ('{REQUEST}', 1, 'refund', '1', 'a', sha256('a'), 'agent', 'Refund order 7', '{{"why": "broken"}}');
     INSERT INTO vote (id, request_id, revision, team_id, user_id, verdict, path)
@@ -119,12 +119,26 @@ BROKEN = {
     "ck_approval_request_policy_digest_size": "UPDATE approval_request SET policy_digest = ''",
     "ck_approval_request_run_request_has_call": "UPDATE approval_request SET source = 'api'",
     "ck_approval_request_requester_with_team": "UPDATE approval_request SET requester_team_id = 'T1'",
+    "ck_approval_request_somebody_may_decide": "UPDATE approval_request SET approvers = '[]'",
+    "ck_approval_request_reminded_not_negative": "UPDATE approval_request SET reminded = -1",
     "ck_request_revision_digest_of_action": f"""
-        INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, author, description, context)
-        VALUES ('{REQUEST}', 2, 't', '1', 'a', sha256('b'), 'U1', 'd', '{{}}')""",
+        INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, author, description, context,
+                                      editor_team_id, editor_user_id, changes)
+        VALUES ('{REQUEST}', 2, 't', '1', 'a', sha256('b'), 'U1', 'd', '{{}}', 'T1', 'U1', '[]')""",
     "ck_request_revision_n_from_one": f"""
         INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, author, description, context)
         VALUES ('{REQUEST}', 0, 't', '1', 'a', sha256('a'), 'U1', 'd', '{{}}')""",
+    "ck_request_revision_editor_with_team": f"""
+        INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, author, description, context,
+                                      editor_user_id, changes)
+        VALUES ('{REQUEST}', 2, 't', '1', 'a', sha256('a'), 'U1', 'd', '{{}}', 'U1', '[]')""",
+    "ck_request_revision_edit_with_changes": f"""
+        INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, author, description, context,
+                                      editor_team_id, editor_user_id)
+        VALUES ('{REQUEST}', 2, 't', '1', 'a', sha256('a'), 'U1', 'd', '{{}}', 'T1', 'U1')""",
+    "ck_request_revision_later_ones_edited": f"""
+        INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, author, description, context)
+        VALUES ('{REQUEST}', 2, 't', '1', 'a', sha256('a'), 'agent', 'd', '{{}}')""",
     "ck_decision_is_an_outcome": f"""
         INSERT INTO decision (request_id, outcome, revision, digest) VALUES ('{REQUEST}', 'waiting', 1, sha256('a'))""",
     "ck_decision_people_decide": f"""
@@ -136,6 +150,7 @@ BROKEN = {
     "ck_execution_finished_with_time": "UPDATE execution SET status = 'succeeded'",
     "ck_card_place_nonce_unguessable": "UPDATE card_place SET nonce = 'guess'",
     "ck_card_place_channel_card_has_channel": "UPDATE card_place SET channel_id = NULL",
+    "ck_card_place_own_place_has_user": "UPDATE card_place SET surface = 'home'",
     "ck_outlet_lease_whole": "UPDATE outlet SET lease_worker = 'w1'",
     "ck_delivery_about_something": "UPDATE delivery SET run_id = NULL",
     "ck_audit_event_seq_from_one": "INSERT INTO audit_event VALUES ('s', 0, now(), 'a', 'e', '{}', '', sha256('h'))",
@@ -162,6 +177,9 @@ BROKEN = {
     "uq_card_place_channel_card": f"""
         INSERT INTO card_place (nonce, request_id, surface, team_id, channel_id)
             VALUES (repeat('m', 22), '{REQUEST}', 'channel', 'T1', 'C2')""",
+    "uq_card_place_own": f"""
+        INSERT INTO card_place (nonce, request_id, surface, team_id, user_id)
+            SELECT repeat(letter, 22), '{REQUEST}', 'home', 'T1', 'U1' FROM unnest(ARRAY['h', 'i']) AS letter""",
     "pk_settlement": f"""
         INSERT INTO settlement (execution_id, verdict, team_id, user_id) VALUES ('{EXECUTION}', 'retry', 'T1', 'U2')""",
 }

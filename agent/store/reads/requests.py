@@ -13,8 +13,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.domain.action import Action, parse_canonical
 from agent.domain.people import Person
-from agent.domain.policy import Risk
+from agent.domain.policy import Risk, Rule
 from agent.domain.request import (
+    Change,
     DecisionView,
     ExecutionStatus,
     ExecutionView,
@@ -109,13 +110,15 @@ def person(team_id: str | None, user_id: str | None) -> Person | None:
 
 
 def _view(row: Row[Any]) -> RequestView:
+    rule = Rule.from_snapshot(row.policy)
+    action, facts = Action.from_canonical(bytes(row.action)), _facts(row.facts)
     return RequestView(
         id=row.id,
         status=RequestStatus(row.status),
         revision=row.revision,
-        action=Action.from_canonical(bytes(row.action)),
+        action=action,
         digest=bytes(row.digest),
-        facts=_facts(row.facts),
+        facts=facts,
         previous_facts=_facts(row.previous_facts),
         description=row.description,
         rationale=row.rationale,
@@ -127,10 +130,10 @@ def _view(row: Row[Any]) -> RequestView:
         requester_asserted=row.requester_asserted,
         checkpoint_id=row.checkpoint_id,
         risk=Risk(row.risk),
-        approvers=tuple(row.policy["approvers"]),
-        notify=tuple(row.policy["notify"]),
+        approvers=tuple(row.approvers),
+        notify=rule.notify,
         approvals_required=row.approvals_required,
-        prevent_self_review=row.policy["prevent_self_review"],
+        prevent_self_review=rule.prevent_self_review,
         team_id=row.team_id,
         channel_id=row.channel_id,
         created_at=row.created_at,
@@ -143,6 +146,16 @@ def _view(row: Row[Any]) -> RequestView:
         message_ts=row.ts,
         run_channel_id=row.run_channel_id,
         run_thread_ts=row.run_thread_ts,
+        link=rule.link(action, facts),
+        allow_edit=rule.allow_edit,
+        editor_may_approve=rule.editor_may_approve,
+        editor=person(row.editor_team_id, row.editor_user_id),
+        changes=tuple(Change(each["path"], each["before"], each["after"]) for each in row.changes or ()),
+        reason_required=frozenset(rule.reason_required),
+        reject_reasons=rule.reject_reasons,
+        redact=rule.redact,
+        escalated=row.escalated_at is not None,
+        context=row.context,
     )
 
 
@@ -205,17 +218,19 @@ def _line(row: Row[Any]) -> RequestLine:
 
 
 _BALLOT_PAPER = text("""
-SELECT r.id, r.revision, r.policy -> 'approvers' AS approvers, r.team_id, r.channel_id,
+SELECT r.id, r.revision, r.approvers, r.team_id, r.channel_id,
        r.requester_team_id, r.requester_user_id,
        (SELECT coalesce(json_agg(json_build_array(v.team_id, v.user_id)), '[]'::json)
-        FROM vote AS v WHERE v.request_id = r.id AND v.superseded_by IS NULL) AS voters
+        FROM vote AS v
+        WHERE v.request_id = r.id AND v.revision = r.revision AND v.superseded_by IS NULL) AS voters
 FROM approval_request AS r WHERE r.id = :id
 """)
 _VIEW = text("""
 SELECT r.id, r.status::text AS status, r.revision, v.action, v.digest, v.facts, v.description, v.rationale, r.agent,
        r.agent_version, r.run_id, r.source, r.requester_team_id, r.requester_user_id, r.requester_asserted,
-       r.checkpoint_id, r.risk::text AS risk, r.policy, r.approvals_required, r.team_id, r.channel_id, r.created_at,
-       r.expires_at, r.voided_at, p.nonce, p.ts, a.channel_id AS run_channel_id, a.thread_ts AS run_thread_ts,
+       r.checkpoint_id, r.risk::text AS risk, r.policy, r.approvers, r.approvals_required, r.team_id, r.channel_id,
+       r.created_at, r.expires_at, r.voided_at, r.escalated_at, v.context, v.editor_team_id, v.editor_user_id,
+       v.changes, p.nonce, p.ts, a.channel_id AS run_channel_id, a.thread_ts AS run_thread_ts,
        d.outcome::text AS outcome, d.team_id AS decided_team_id, d.user_id AS decided_user_id,
        d.reason AS decided_reason, d.decided_at,
        e.id AS execution_id, e.attempt, e.status::text AS execution_status, e.started_at, e.finished_at, e.error,
@@ -224,7 +239,7 @@ SELECT r.id, r.status::text AS status, r.revision, v.action, v.digest, v.facts, 
         WHERE o.call_id = r.call_id AND o.ask_no = r.ask_no - 1 AND b.n = o.revision) AS previous_facts,
        (SELECT coalesce(json_agg(json_build_object('team', team_id, 'user', user_id, 'verdict', verdict,
                                                    'reason', reason, 'at', created_at) ORDER BY id), '[]'::json)
-        FROM vote WHERE request_id = r.id AND superseded_by IS NULL) AS votes
+        FROM vote WHERE request_id = r.id AND revision = r.revision AND superseded_by IS NULL) AS votes
 FROM approval_request AS r
 JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 LEFT JOIN agent_run AS a ON a.id = r.run_id
@@ -238,7 +253,8 @@ _WAITING = text("""
 SELECT r.id, v.description, r.agent, r.risk::text AS risk, r.status::text AS status, r.requester_team_id,
        r.requester_user_id, r.created_at, r.expires_at, r.channel_id, p.ts, r.approvals_required,
        (SELECT count(*) FROM vote AS b
-        WHERE b.request_id = r.id AND b.superseded_by IS NULL AND b.verdict = 'approve') AS approvals
+        WHERE b.request_id = r.id AND b.revision = r.revision AND b.superseded_by IS NULL
+          AND b.verdict = 'approve') AS approvals
 FROM approval_request AS r
 JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 LEFT JOIN card_place AS p ON p.request_id = r.id AND p.surface = 'channel'

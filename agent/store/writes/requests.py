@@ -72,11 +72,13 @@ def insert(batch: Batch, request_id: UUID, new: NewRequest, content_digest: byte
         checkpoint=new.rule.checkpoint_id,
         policy=Jsonb(snapshot),
         policy_digest=snapshot_digest(snapshot),
+        approvers=Jsonb(snapshot["approvers"]),
         risk=new.rule.risk.value,
         approvals=new.rule.approvals_required,
         team=new.outlet.team_id,
         channel=new.outlet.channel_id,
         seconds=new.rule.timeout.total_seconds(),
+        remind_at=new.rule.remind_at[0] if new.rule.remind_at else None,
     )
     batch.add(
         _INSERT_REVISION,
@@ -255,11 +257,12 @@ _INSERT_REQUEST = """
 INSERT INTO approval_request (
     id, principal, client_id, content_digest, source, run_id, call_id, ask_no, agent, agent_version,
     requester_team_id, requester_user_id, requester_asserted, checkpoint_id, policy, policy_digest,
-    risk, approvals_required, team_id, channel_id, created_at, expires_at)
+    approvers, risk, approvals_required, team_id, channel_id, created_at, expires_at, remind_next)
 SELECT %(id)s, %(principal)s, %(client_id)s, %(content_digest)s, %(source)s, %(run_id)s, %(call_id)s, %(ask_no)s,
        %(agent)s, %(agent_version)s, %(requester_team)s, %(requester_user)s, %(asserted)s, %(checkpoint)s,
-       %(policy)s, %(policy_digest)s, %(risk)s, %(approvals)s, %(team)s, %(channel)s,
-       clock.now, clock.now + make_interval(secs => %(seconds)s)
+       %(policy)s, %(policy_digest)s, %(approvers)s, %(risk)s, %(approvals)s, %(team)s, %(channel)s,
+       clock.now, clock.now + make_interval(secs => %(seconds)s),
+       clock.now + make_interval(secs => %(seconds)s * %(remind_at)s::float)
 FROM (SELECT clock_timestamp() AS now) AS clock
 """
 _INSERT_REVISION = """

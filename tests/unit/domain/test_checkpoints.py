@@ -147,8 +147,8 @@ def test_what_cannot_be_enforced_is_refused_with_its_line(lines, line, problem):
         ),
         ("[defaults]\nunmatched = 'ask'", 'checkpoints.toml:2: [defaults]: "unmatched" must be one of'),
         (
-            "[defaults]\n\nremind_at = [0.5]",
-            'checkpoints.toml:3: [defaults]: "remind_at" is not supported yet',
+            "[defaults]\n\nexecute_within = 1",
+            'checkpoints.toml:3: [defaults]: "execute_within" is not supported yet',
         ),
         ("defaults = 3", "checkpoints.toml:1: [defaults]: must be a table"),
         (

@@ -1,0 +1,241 @@
+"""What nobody is shown: masks instead of secrets, by what a value looks like, by its name, or by policy.
+
+A mask says what kind of value stood there and how long it was, and it stands at the value's own place; what is
+executed never changes. How secrets are recognised in a text is somebody else's business: `find` tells where
+they are.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from agent.domain.action import Action, canonical_bytes
+from agent.domain.errors import MalformedArguments
+from agent.domain.paths import Step, is_redacted, written
+
+NAMED = "named-secret"
+"""Masked because of its key: `password`, `api_key` …"""
+
+BY_POLICY = "by-policy"
+"""Masked because the checkpoint's `redact` names it."""
+
+NOT_SCANNED = "not-scanned"
+"""Masked whole because there was no time to look for secrets in it."""
+
+_MASK = re.compile(r"⟦redacted[^⟦⟧]{0,60}(?:⟧|\Z)|•+")
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
+_SECRETIVE = re.compile(
+    "passw(?:or)?d|passphrase|passcode|pwd|secret(?!ar)|credential|authorization|connectionstring|cookie|"
+    "(?:api|access|private|signing|encryption|auth|account|master|ssh|session|service)key|"
+    "(?:auth|api|access|refresh|bearer|id|session|bot|app|user|push|device|sas|csrf|xsrf)tokens?\\Z"
+)
+_SECRET_WORDS = frozenset({"token", "tokens", "cvv", "cvc", "otp", "totp", "pw", "passwd", "bearer", "jwt"})
+_SECRET_NAMES = frozenset({"pass", "auth", "sig", "xamzsignature", "xgoogsignature"})
+# `password_reset_at` or `token_count` are about a secret, and are none.
+_ABOUT = frozenset(
+    "age arn at budget changed count created enabled exists expiration expires expiry field format id ids in label "
+    "length limit manager max min name names path policy required reset rotated size status strength ttl type "
+    "types updated uri url usage used valid version".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of a text that is not shown."""
+
+    start: int
+    end: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """What a mask stands for. `length` in characters of the text, or of the number as JSON writes it."""
+
+    path: str
+    start: int
+    length: int
+    kind: str
+
+
+Find = Callable[[str], Sequence[Span]]
+"""Where a text has secrets. Spans may overlap."""
+
+
+class Redacted(NamedTuple):
+    """A copy that can be shown, what is masked in it, and the values that keys or policy hide (with the kind)."""
+
+    value: Any
+    secrets: tuple[Secret, ...]
+    hidden: tuple[tuple[str, str], ...]
+
+
+def mask(text: str, spans: Iterable[Span], *, tight: bool = False) -> str:
+    """The text with each span replaced by a sign: `⟦redacted github-token, 40 characters⟧`.
+
+    Spans that touch become one; masks that are there already stay. `tight`: no sign is longer than what it
+    replaces, for places with a limit of their own.
+    """
+    pieces, end = [], 0
+    for span in merged(text, spans):
+        pieces += [text[end : span.start], _sign(span.kind, span.end - span.start, tight=tight)]
+        end = span.end
+    return "".join([*pieces, text[end:]])
+
+
+def merged(text: str, spans: Iterable[Span]) -> list[Span]:
+    """The spans in order and apart; one that lies in an earlier mask is none."""
+    masks = [found.span() for found in _MASK.finditer(text)] if "⟦" in text or "•" in text else []
+    apart: list[Span] = []
+    for span in sorted(spans, key=lambda each: (each.start, -each.end)):
+        if span.start >= span.end or any(start <= span.start and span.end <= end for start, end in masks):
+            continue
+        if apart and span.start < apart[-1].end:
+            last = apart.pop()
+            span = Span(last.start, max(last.end, span.end), last.kind)  # noqa: PLW2901
+        apart.append(span)
+    return apart
+
+
+def has_mask(text: str) -> bool:
+    """Whether a text holds one of our signs: nobody may send it back as if it were the value."""
+    return "⟦redacted" in text
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a value under this key is a secret by its name: `dbPassword`, `X-Api-Key`, not `token_count`."""
+    words = [word.lower() for word in _WORDS.findall(name[:100])]
+    if not words or (len(words) > 1 and words[-1] in _ABOUT):
+        return False
+    joined = "".join(words)
+    return (
+        joined in _SECRET_NAMES
+        or not _SECRET_WORDS.isdisjoint(words)
+        or _SECRETIVE.search(joined) is not None
+    )
+
+
+def redact_value(value: Any, *, find: Find, redact: Sequence[str] = (), root: str = "args") -> Redacted:
+    """A copy of a JSON value in which no secret can be read, keys included.
+
+    Everything under a secret's name, and everything that `redact` means (`agent.domain.paths`), is masked
+    whole; in other texts what `find` finds. `root` is "args" or "facts".
+    """
+    walk = _Walk(find, tuple(redact), root)
+    return Redacted(walk.copy(value, (), None), tuple(walk.secrets), tuple(walk.hidden))
+
+
+@dataclass(frozen=True)
+class MaskedAction(Action):
+    """An action as it is shown. Its arguments are masked; its digest is that of the action which would run."""
+
+    true_digest: bytes = b""
+    secrets: tuple[Secret, ...] = ()
+
+    @property
+    def digest(self) -> bytes:
+        """Of the action itself, so that it can be compared with what is stored."""
+        return self.true_digest
+
+    @property
+    def unseen(self) -> bool:
+        """Whether something is masked that may be no secret at all: nobody can consent to that."""
+        return any(secret.kind == NOT_SCANNED for secret in self.secrets)
+
+
+def masked_action(action: Action, redacted: Redacted) -> Action:
+    """The action to show: the same one when nothing is masked."""
+    if not redacted.secrets:
+        return action
+    try:
+        return MaskedAction(
+            action.tool, action.tool_version, redacted.value, action.digest, redacted.secrets
+        )
+    except MalformedArguments:  # thousands of short values became longer than arguments may be
+        whole = Secret("$", 0, len(canonical_bytes(dict(action.arguments)).decode()), NOT_SCANNED)
+        shown = {"arguments": _sign(whole.kind, whole.length)}
+        return MaskedAction(action.tool, action.tool_version, shown, action.digest, (whole,))
+
+
+@dataclass
+class _Walk:
+    """One pass over a value, top down."""
+
+    find: Find
+    redact: tuple[str, ...]
+    root: str
+    secrets: list[Secret] = field(default_factory=list)
+    hidden: list[tuple[str, str]] = field(default_factory=list)
+
+    def copy(self, value: Any, steps: tuple[Step, ...], why: str | None) -> Any:
+        if why is None and self.redact and is_redacted(steps, self.redact, self.root):
+            why = BY_POLICY
+        match value:
+            case Mapping():
+                return dict(self._members(value, steps, why))
+            case list() | tuple():
+                return [self.copy(item, (*steps, index), why) for index, item in enumerate(value)]
+            case str() if why is None:
+                return self._text(value, steps)
+            case None | bool() if why != BY_POLICY:
+                return value
+            case int() | float() if why is None or (why == NAMED and _counts(steps)):
+                return value
+            case _:
+                return self._whole(value, steps, why or NOT_SCANNED)
+
+    def _members(
+        self, value: Mapping[Any, Any], steps: tuple[Step, ...], why: str | None
+    ) -> Iterator[tuple[str, Any]]:
+        taken: set[str] = set()
+        for key, member in value.items():
+            shown = self._text(str(key), (*steps, "(key)"))
+            unique, copies = shown, 1
+            while unique in taken:  # two keys may have the same mask, and neither may push the other out
+                copies += 1
+                unique = f"{shown} ({copies})"
+            taken.add(unique)
+            because = why or (NAMED if is_secret_name(str(key)) else None)
+            yield unique, self.copy(member, (*steps, str(key)), because)
+
+    def _text(self, text: str, steps: tuple[Step, ...]) -> str:
+        spans = merged(text, self.find(text))
+        self._note(steps, spans)
+        return mask(text, spans) if spans else text
+
+    def _whole(self, value: Any, steps: tuple[Step, ...], why: str) -> Any:
+        if value is None or isinstance(value, bool):
+            self._note(steps, [Span(0, 0, why)])
+            return f"⟦redacted {why}⟧"  # a length would tell which of the three it is
+        text = value if isinstance(value, str) else _plain(value)
+        if not text or _MASK.fullmatch(text):
+            return value
+        self.hidden.append((text, why))
+        self._note(steps, [Span(0, len(text), why)])
+        return _sign(why, len(text))
+
+    def _note(self, steps: tuple[Step, ...], spans: Iterable[Span]) -> None:
+        for span in spans:
+            shown = tuple(mask(s, self.find(s)) if isinstance(s, str) else s for s in steps)
+            self.secrets.append(Secret(written(shown), span.start, span.end - span.start, span.kind))
+
+
+def _counts(steps: tuple[Step, ...]) -> bool:
+    """Numbers under `tokens` say how many a model used."""
+    names = [step for step in steps if isinstance(step, str)]
+    return bool(names) and names[-1].lower().endswith("tokens")
+
+
+def _plain(value: Any) -> str:
+    try:
+        return canonical_bytes(value).decode()
+    except MalformedArguments:
+        return repr(value)
+
+
+def _sign(kind: str, length: int, *, tight: bool = False) -> str:
+    sign = f"⟦redacted {kind}, {length:,} character{'' if length == 1 else 's'}⟧"
+    if tight and len(sign) > length:
+        return "⟦redacted⟧" if length >= 10 else "•" * length
+    return sign
