@@ -21,6 +21,7 @@ Sweep = Callable[[Database], Awaitable[int]]
 
 EVERY: dict[str, tuple[Sweep, float]] = {
     "expire": (approvals.expire_due, 1.0),
+    "remind": (approvals.remind_due, 5.0),
     "rescue": (executions.rescue, 2.0),
     "hint": (runs.sweep, 2.0),
 }

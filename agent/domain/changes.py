@@ -5,6 +5,7 @@ from typing import Any
 
 from agent.domain.action import canonical_bytes
 from agent.domain.paths import Step, written
+from agent.domain.redaction import Span, has_mask, redact_value
 from agent.domain.request import Change
 from agent.domain.template import plain
 
@@ -28,9 +29,24 @@ def differences(before: Any, after: Any, steps: tuple[Step, ...] = ()) -> list[D
     return [] if same else [(steps, before, after)]
 
 
-def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Change, ...]:
-    """The differences between the arguments of two revisions."""
-    return tuple(Change(written(steps), old, new) for steps, old, new in differences(before, after))
+def as_changes(made: Sequence[Difference]) -> tuple[Change, ...]:
+    """The differences as people are told of them."""
+    return tuple(Change(written(steps), before, after) for steps, before, after in made)
+
+
+def touches_hidden(
+    made: Sequence[Difference], before: Mapping[str, Any], after: Mapping[str, Any], redact: Sequence[str]
+) -> bool:
+    """Whether something differs that is hidden by its name or by policy, or a mask was taken for a value."""
+    hidden = {
+        secret.path
+        for arguments in (before, after)
+        for secret in redact_value(arguments, find=_nothing, redact=redact).secrets
+    }
+    paths = [written(steps) for steps, _, _ in made]
+    if any(_around(path, secret) or _around(secret, path) for path in paths for secret in hidden):
+        return True
+    return any(_has_mask(new) and not _has_mask(old) for _, old, new in made)
 
 
 def told(made: Sequence[Change]) -> str:
@@ -48,6 +64,18 @@ def _member(
     if key in before and key in after:
         return differences(before[key], after[key], here)
     return [(here, before.get(key), after.get(key))]
+
+
+def _around(outer: str, inner: str) -> bool:
+    return inner == outer or inner.startswith((f"{outer}.", f"{outer}["))
+
+
+def _has_mask(value: Any) -> bool:
+    return has_mask(canonical_bytes(value).decode())
+
+
+def _nothing(_text: str) -> Sequence[Span]:
+    return ()
 
 
 def _shown(value: Any) -> str:

@@ -20,6 +20,8 @@ from uuid import UUID
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from agent.domain.people import Person
+
 
 async def clock(connection: AsyncConnection) -> datetime:
     """The database's clock: the only one that judges deadlines."""
@@ -57,6 +59,24 @@ async def ballot_state(
 async def due(connection: AsyncConnection, limit: int) -> Sequence[Row[Any]]:
     """Overdue waiting requests that nobody else holds."""
     return (await connection.execute(_DUE, {"limit": limit})).all()
+
+
+async def reminders_due(connection: AsyncConnection, limit: int) -> Sequence[Row[Any]]:
+    """Waiting requests of which people should be reminded now, and that nobody else holds."""
+    return (await connection.execute(_REMINDERS_DUE, {"limit": limit})).all()
+
+
+async def voters(connection: AsyncConnection, request_ids: Sequence[UUID]) -> dict[UUID, set[Person]]:
+    """Who has voted on the present revisions."""
+    found: dict[UUID, set[Person]] = {}
+    for row in await connection.execute(_VOTERS, {"ids": list(request_ids)}):
+        found.setdefault(row.request_id, set()).add(Person(row.team_id, row.user_id))
+    return found
+
+
+async def revision(connection: AsyncConnection, request_id: UUID, n: int) -> Row[Any]:
+    """The action of one revision, and the policy of its request."""
+    return (await connection.execute(_REVISION, {"id": request_id, "n": n})).one()
 
 
 async def open_requests(connection: AsyncConnection, runs: Sequence[UUID]) -> Sequence[Row[Any]]:
@@ -123,7 +143,9 @@ _REQUEST = text("""
 SELECT r.id, r.call_id, r.status::text AS status, r.revision, r.team_id, r.channel_id, r.approvals_required,
        r.expires_at, r.decided_at, r.requester_team_id, r.requester_user_id,
        r.approvers, (r.policy ->> 'prevent_self_review')::boolean AS prevent_self_review,
-       v.digest
+       r.policy -> 'reason_required' AS reason_required,
+       (r.policy ->> 'editor_may_approve')::boolean AS editor_may_approve,
+       v.digest, v.editor_team_id, v.editor_user_id
 FROM approval_request AS r
 JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 WHERE r.id = :id FOR NO KEY UPDATE OF r
@@ -141,11 +163,33 @@ SELECT clock_timestamp() AS now, h.seq, h.hash, p.nonce, p.surface::text AS surf
 FROM audit_head AS h LEFT JOIN card_place AS p ON p.nonce = CAST(:nonce AS text) AND p.request_id = :id
 WHERE h.subject = :subject FOR NO KEY UPDATE OF h
 """)
+_REVISION = text("""
+SELECT r.policy, v.action FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id
+WHERE r.id = :id AND v.n = :n
+""")
 _DUE = text("""
-SELECT r.id, r.call_id, r.team_id, r.channel_id, r.revision, v.digest
+SELECT r.id, r.call_id, r.team_id, r.channel_id, r.revision, v.digest,
+       r.policy ->> 'on_timeout' = 'escalate' AND r.escalated_at IS NULL AS escalates, r.approvers,
+       r.policy -> 'escalate_to' AS escalate_to, (r.policy ->> 'timeout')::float AS seconds,
+       r.policy -> 'remind_at' AS remind_at
 FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 WHERE r.status = 'waiting' AND r.expires_at <= clock_timestamp()
 ORDER BY r.expires_at LIMIT :limit FOR NO KEY UPDATE OF r SKIP LOCKED
+""")
+_REMINDERS_DUE = text("""
+SELECT r.id, r.team_id, r.channel_id, r.expires_at, r.approvers, r.policy -> 'notify' AS notify,
+       r.policy -> 'remind_at' AS remind_at, (r.policy ->> 'timeout')::float AS seconds,
+       (r.policy ->> 'prevent_self_review')::boolean AS prevent_self_review,
+       (r.policy ->> 'editor_may_approve')::boolean AS editor_may_approve,
+       r.requester_team_id, r.requester_user_id, v.editor_team_id, v.editor_user_id
+FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
+WHERE r.status = 'waiting' AND r.remind_next <= clock_timestamp()
+ORDER BY r.remind_next LIMIT :limit FOR NO KEY UPDATE OF r SKIP LOCKED
+""")
+_VOTERS = text("""
+SELECT v.request_id, v.team_id, v.user_id FROM vote AS v
+JOIN approval_request AS r ON r.id = v.request_id AND r.revision = v.revision
+WHERE v.request_id = ANY(:ids) AND v.superseded_by IS NULL
 """)
 _OPEN_OF_RUNS = text("""
 SELECT r.id, r.call_id, r.team_id, r.channel_id, r.revision, v.digest

@@ -14,11 +14,17 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from agent import jobs
+from agent.domain.action import canonical_bytes
 from agent.domain.people import Person
+from agent.domain.request import Change
+from agent.domain.template import MAX_VALUE, plain
 from agent.store.batch import Batch
 from agent.store.ids import new_id
 
 URGENT, CARD, LINE = 0, 1, 2
+
+MAX_CHANGES = 10
+"""Changes of an edit that a line in the thread shows; the details show all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,23 @@ def request_line(
     """A line in the request's thread, its history."""
     who = {"team": by.team_id, "user": by.user_id} if by else {"team": None, "user": None}
     return Telling("thread_line", outlet, {"line": line, **who, **facts}, request_id=request_id)
+
+
+def edited_line(
+    outlet: Outlet, request_id: UUID, by: Person, revision: int, changes: Sequence[Change]
+) -> Telling:
+    """The thread's word about an edit: values that are long are cut, and more changes than fit are counted."""
+    shown = [
+        {"path": each.path, "before": _brief(each.before), "after": _brief(each.after)}
+        for each in changes[:MAX_CHANGES]
+    ]
+    more = len(changes) - len(shown)
+    return request_line(outlet, request_id, "edited", by, revision=revision, changes=shown, more=more)
+
+
+def _brief(value: Any) -> Any:
+    encoded = canonical_bytes(value).decode()
+    return value if len(encoded) <= MAX_VALUE else plain(value)
 
 
 def run_root(outlet: Outlet, run_id: UUID) -> Telling:

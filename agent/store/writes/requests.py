@@ -1,24 +1,20 @@
-"""Writes about requests: a new question, a vote, and the one way in which a request ends."""
+"""Writes about requests: a new question, another revision of it, a vote."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from agent import jobs
 from agent.domain.action import Action, canonical_bytes
-from agent.domain.audit import AuditKind
 from agent.domain.people import Person
 from agent.domain.policy import Rule, snapshot_digest
-from agent.domain.request import RequestStatus, Verdict
-from agent.store import chain, outbox
+from agent.domain.request import Change, Verdict
+from agent.store import chain
 from agent.store.batch import Batch
-from agent.store.chain import ChainHead, Entry
 from agent.store.ids import new_id, new_nonce
 from agent.store.outbox import Outlet
 
@@ -49,6 +45,9 @@ class NewRequest:
     call_id: UUID | None = None
     background: bool = False
     has_pending_hook: bool = False
+    editor: Person | None = None
+    """Whose edit of an approval that became void this repeats, with what it had changed."""
+    changes: tuple[Change, ...] = ()
 
 
 def insert(batch: Batch, request_id: UUID, new: NewRequest, content_digest: bytes, ask_no: int) -> None:
@@ -93,6 +92,9 @@ def insert(batch: Batch, request_id: UUID, new: NewRequest, content_digest: byte
         description=new.description,
         rationale=new.rationale,
         context=Jsonb(dict(new.context)),
+        editor_team=new.editor.team_id if new.editor else None,
+        editor_user=new.editor.user_id if new.editor else None,
+        changes=_changes(new.changes) if new.editor else None,
     )
     batch.add(
         _INSERT_PLACE,
@@ -101,6 +103,44 @@ def insert(batch: Batch, request_id: UUID, new: NewRequest, content_digest: byte
         team=new.outlet.team_id,
         channel=new.outlet.channel_id,
     )
+
+
+def _changes(changes: Sequence[Change]) -> Jsonb:
+    return Jsonb([{"path": each.path, "before": each.before, "after": each.after} for each in changes])
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A reviewer's edit of the present revision; ``n`` is its own number."""
+
+    request_id: UUID
+    n: int
+    action: Action
+    facts: Mapping[str, Any] | None
+    description: str
+    editor: Person
+    changes: tuple[Change, ...]
+
+
+def revise(batch: Batch, revision: Revision) -> None:
+    """Put the revision in the place of the one before it, whose rationale and context it keeps."""
+    batch.add(
+        _INSERT_EDIT,
+        id=revision.request_id,
+        n=revision.n,
+        tool=revision.action.tool,
+        version=revision.action.tool_version,
+        action=revision.action.canonical,
+        digest=revision.action.digest,
+        arguments=Jsonb(dict(revision.action.arguments)),
+        facts=None if revision.facts is None else canonical_bytes(dict(revision.facts)),
+        author=chain.actor(revision.editor),
+        description=revision.description,
+        editor_team=revision.editor.team_id,
+        editor_user=revision.editor.user_id,
+        changes=_changes(revision.changes),
+    )
+    batch.add(_MOVE_ON, id=revision.request_id, n=revision.n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,115 +184,6 @@ def void(batch: Batch, request_id: UUID) -> None:
     batch.add(_VOID, id=request_id)
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How a waiting request ends. The row is locked by the caller, and its chain's head read."""
-
-    request_id: UUID
-    call_id: UUID | None
-    outlet: Outlet
-    revision: int
-    digest: bytes
-    outcome: RequestStatus
-    by: Person | None
-    reason: str | None
-    head: ChainHead
-
-    @property
-    def at(self) -> datetime:
-        return self.head.at
-
-
-_ENDING_KINDS = {
-    RequestStatus.APPROVED: AuditKind.REQUEST_DECIDED,
-    RequestStatus.REJECTED: AuditKind.REQUEST_DECIDED,
-    RequestStatus.EXPIRED: AuditKind.REQUEST_EXPIRED,
-    RequestStatus.CANCELLED: AuditKind.REQUEST_WITHDRAWN,
-}
-_ENDING_LINES = {
-    RequestStatus.APPROVED: "approved",
-    RequestStatus.REJECTED: "rejected",
-    RequestStatus.EXPIRED: "expired",
-    RequestStatus.CANCELLED: "withdrawn",
-}
-# How the waiting call goes on, and why (the answer's kind).
-_CALL_GOES_ON = {
-    RequestStatus.APPROVED: ("ready", None),
-    RequestStatus.REJECTED: ("refused", "rejected"),
-    RequestStatus.EXPIRED: ("refused", "expired"),
-    RequestStatus.CANCELLED: ("refused", "withdrawn"),
-}
-
-
-def end(batch: Batch, endings: Sequence[Ending], earlier: Sequence[tuple[ChainHead, Entry]] = ()) -> None:
-    """Write decisions, move the requests and their calls, record it, tell it, and hint what goes on.
-
-    ``earlier`` are entries for the same chains that come before the decision (the deciding vote).
-    """
-    if not endings:
-        return
-    batch.add(
-        _INSERT_DECISIONS,
-        ids=[e.request_id for e in endings],
-        outcomes=[e.outcome.value for e in endings],
-        revisions=[e.revision for e in endings],
-        digests=[e.digest for e in endings],
-        teams=[e.by.team_id if e.by else None for e in endings],
-        users=[e.by.user_id if e.by else None for e in endings],
-        reasons=[e.reason for e in endings],
-        ats=[e.at for e in endings],
-    )
-    batch.add(
-        _END_REQUESTS,
-        ids=[e.request_id for e in endings],
-        outcomes=[e.outcome.value for e in endings],
-        ats=[e.at for e in endings],
-    )
-    _move_calls(batch, endings)
-    chain.append_all(batch, [*earlier, *((e.head, _ending_entry(e)) for e in endings)])
-    outbox.tell(
-        batch,
-        [
-            telling
-            for e in endings
-            for telling in (
-                outbox.card(e.outlet, e.request_id),
-                outbox.request_line(
-                    e.outlet,
-                    e.request_id,
-                    _ENDING_LINES[e.outcome],
-                    e.by,
-                    reason=e.reason,
-                    at=e.at.isoformat(),
-                ),
-            )
-        ],
-    )
-
-
-def _move_calls(batch: Batch, endings: Sequence[Ending]) -> None:
-    moved = [e for e in endings if e.call_id is not None]
-    if not moved:
-        return
-    batch.add(
-        _MOVE_CALLS,
-        ids=[e.call_id for e in moved],
-        states=[_CALL_GOES_ON[e.outcome][0] for e in moved],
-        kinds=[_CALL_GOES_ON[e.outcome][1] for e in moved],
-        answers=[e.reason or "" for e in moved],
-    )
-    batch.hint(*(jobs.execute_call(e.call_id) for e in moved if e.call_id))
-
-
-def _ending_entry(ending: Ending) -> Entry:
-    detail = {
-        "outcome": ending.outcome.value,
-        "revision": ending.revision,
-        "digest": ending.digest.hex(),
-    }
-    return Entry(_ENDING_KINDS[ending.outcome], chain.actor(ending.by), detail)
-
-
 _INSERT_REQUEST = """
 INSERT INTO approval_request (
     id, principal, client_id, content_digest, source, run_id, call_id, ask_no, agent, agent_version,
@@ -267,10 +198,18 @@ FROM (SELECT clock_timestamp() AS now) AS clock
 """
 _INSERT_REVISION = """
 INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, arguments, facts, author,
-                              description, rationale, context)
+                              description, rationale, context, editor_team_id, editor_user_id, changes)
 VALUES (%(id)s, 1, %(tool)s, %(version)s, %(action)s, %(digest)s, %(arguments)s, %(facts)s, %(author)s,
-        %(description)s, %(rationale)s, %(context)s)
+        %(description)s, %(rationale)s, %(context)s, %(editor_team)s, %(editor_user)s, %(changes)s)
 """
+_INSERT_EDIT = """
+INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, arguments, facts, author,
+                              description, rationale, context, editor_team_id, editor_user_id, changes)
+SELECT request_id, %(n)s, %(tool)s, %(version)s, %(action)s, %(digest)s, %(arguments)s, %(facts)s, %(author)s,
+       %(description)s, rationale, context, %(editor_team)s, %(editor_user)s, %(changes)s
+FROM request_revision WHERE request_id = %(id)s AND n = %(n)s - 1
+"""
+_MOVE_ON = "UPDATE approval_request SET revision = %(n)s WHERE id = %(id)s AND status = 'waiting'"
 _INSERT_PLACE = """
 INSERT INTO card_place (nonce, request_id, surface, team_id, channel_id)
 VALUES (%(nonce)s, %(id)s, 'channel', %(team)s, %(channel)s)
@@ -281,21 +220,4 @@ _SUPERSEDE = "UPDATE vote SET superseded_by = %(new)s WHERE id = %(old)s AND sup
 _INSERT_VOTE = """
 INSERT INTO vote (id, request_id, revision, team_id, user_id, verdict, reason, path)
 VALUES (%(id)s, %(request)s, %(revision)s, %(team)s, %(user)s, %(verdict)s, %(reason)s, %(path)s)
-"""
-_INSERT_DECISIONS = """
-INSERT INTO decision (request_id, outcome, revision, digest, team_id, user_id, reason, decided_at)
-SELECT * FROM unnest(%(ids)s::uuid[], %(outcomes)s::request_status[], %(revisions)s::int[], %(digests)s::bytea[],
-                     %(teams)s::text[], %(users)s::text[], %(reasons)s::text[], %(ats)s::timestamptz[])
-"""
-_END_REQUESTS = """
-UPDATE approval_request AS r SET status = e.outcome, decided_at = e.at
-FROM unnest(%(ids)s::uuid[], %(outcomes)s::request_status[], %(ats)s::timestamptz[]) AS e (id, outcome, at)
-WHERE r.id = e.id AND r.status = 'waiting'
-"""
-_MOVE_CALLS = """
-UPDATE tool_call AS c SET state = e.state, answer_kind = e.kind,
-                          answer = CASE WHEN e.kind IS NULL THEN NULL ELSE e.answer END
-FROM unnest(%(ids)s::uuid[], %(states)s::call_state[], %(kinds)s::answer_kind[], %(answers)s::text[])
-     AS e (id, state, kind, answer)
-WHERE c.id = e.id AND c.state = 'asked'
 """

@@ -20,7 +20,7 @@ from agent.store import chain, locks, outbox
 from agent.store.batch import Batch
 from agent.store.chain import SYSTEM, Entry
 from agent.store.outbox import Outlet
-from agent.store.writes import requests
+from agent.store.writes import endings
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,8 +319,8 @@ async def withdraw_open(connection: AsyncConnection, batch: Batch, runs: list[UU
     if not rows:
         return
     heads = await chain.lock_heads(connection, [chain.request_subject(row.id) for row in rows])
-    endings = [
-        requests.Ending(
+    withdrawn = [
+        endings.Ending(
             request_id=row.id,
             call_id=row.call_id,
             outlet=Outlet(row.team_id, row.channel_id),
@@ -333,7 +333,7 @@ async def withdraw_open(connection: AsyncConnection, batch: Batch, runs: list[UU
         )
         for row in rows
     ]
-    requests.end(batch, endings)
+    endings.end(batch, withdrawn)
 
 
 _INSERT_RUN = text("""

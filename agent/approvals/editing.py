@@ -1,0 +1,139 @@
+"""A reviewer changes the arguments: a new revision, with a digest of its own, that is asked about anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Row
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.approvals.rights import bind_place, editor, objection
+from agent.domain.action import Action
+from agent.domain.audit import AuditKind
+from agent.domain.changes import Difference, as_changes, differences, touches_hidden
+from agent.domain.errors import Refusal, Refused
+from agent.domain.people import Standing
+from agent.domain.policy import Rule, allows_edit
+from agent.domain.request import Place, RequestStatus
+from agent.store import chain, locks, outbox
+from agent.store.batch import Batch
+from agent.store.chain import ChainHead, Entry
+from agent.store.database import Database
+from agent.store.outbox import Outlet
+from agent.store.writes import requests
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What a reviewer made of a revision, judged (``agent.runtime.judging.revise``).
+
+    ``rule`` is the one that would catch the edited action now, ``None`` when policy would let it run; ``path`` says by
+    which door it came, ``place`` is ``None`` only for doors without a card.
+    """
+
+    request_id: UUID
+    revision: int
+    editor: Standing
+    action: Action
+    facts: Mapping[str, Any] | None
+    rule: Rule | None
+    description: str
+    path: str
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """The revision that stands now. ``editor_may_approve``: the editor's approval of it would count."""
+
+    revision: int
+    editor_may_approve: bool
+    changed: bool = True
+
+
+async def edit(db: Database, edit: Edit) -> Edited:
+    """Put the edited action in the place of the one that was asked about. Votes on that one count no more.
+
+    An edit that changes nothing leaves everything as it is (``changed`` is false), and the same edit delivered again
+    is one. Raises ``Refused`` (recorded before), ``BudgetExceeded`` and ``OutcomeUnknown``.
+    """
+    async with db.decision_transaction() as connection:
+        outcome = await _edit(connection, edit)
+    if isinstance(outcome, Refused):
+        raise outcome
+    return outcome
+
+
+async def _edit(connection: AsyncConnection, edit: Edit) -> Edited | Refused:
+    nonce = edit.place.nonce if edit.place else None
+    request = await locks.request(connection, edit.request_id)
+    if request is None:
+        return Refused(Refusal.UNKNOWN_REQUEST)
+    subject = chain.request_subject(request.id)
+    state = await locks.ballot_state(connection, request.id, subject, nonce)
+    if edit.place is not None and state.nonce is None:
+        return Refused(Refusal.UNKNOWN_REQUEST)
+    shown = await locks.revision(connection, request.id, request.revision)
+    opened = Rule.from_snapshot(shown.policy)
+    if _is_repeated(request, edit):
+        return Edited(request.revision, opened.editor_may_approve)
+    before = Action.from_canonical(bytes(shown.action))
+    made = differences(before.arguments, edit.action.arguments)
+    refused = objection(request, state, edit.editor, edit.place, edit.revision)
+    refused = refused or _refused(edit, opened, before, made)
+    head = ChainHead(subject, state.seq, state.hash, state.now)
+    batch = Batch()
+    if refused is not None:
+        chain.append(batch, head, Entry(AuditKind.EDIT_REFUSED, *_told(edit, refusal=refused.code.value)))
+        await batch.send(connection)
+        return refused
+    if not made:
+        return Edited(request.revision, opened.editor_may_approve, changed=False)
+    bind_place(batch, state, edit.place)
+    _write(batch, request, edit, made, head)
+    await batch.send(connection)
+    return Edited(request.revision + 1, opened.editor_may_approve)
+
+
+def _is_repeated(request: Row[Any], edit: Edit) -> bool:
+    """The very same edit, delivered again: it stands already."""
+    return (
+        request.status == RequestStatus.WAITING.value
+        and request.revision == edit.revision + 1
+        and editor(request) == edit.editor.person
+        and bytes(request.digest) == edit.action.digest
+    )
+
+
+def _refused(edit: Edit, opened: Rule, before: Action, made: list[Difference]) -> Refused | None:
+    if not opened.allow_edit:
+        return Refused(Refusal.EDIT_NOT_ALLOWED)
+    if touches_hidden(made, before.arguments, edit.action.arguments, opened.redact):
+        return Refused(Refusal.REDACTED_EDIT)
+    if edit.rule is not None and not allows_edit(opened, edit.rule):
+        return Refused(Refusal.STRICTER_CHECKPOINT)
+    return None
+
+
+def _write(batch: Batch, request: Row[Any], edit: Edit, made: list[Difference], head: ChainHead) -> None:
+    changes = as_changes(made)
+    revision = request.revision + 1
+    requests.revise(
+        batch,
+        requests.Revision(
+            request.id, revision, edit.action, edit.facts, edit.description, edit.editor.person, changes
+        ),
+    )
+    actor, detail = _told(edit, digest=edit.action.digest.hex(), before=bytes(request.digest).hex())
+    chain.append(batch, head, Entry(AuditKind.REQUEST_EDITED, actor, detail))
+    outlet = Outlet(request.team_id, request.channel_id)
+    line = outbox.edited_line(outlet, request.id, edit.editor.person, revision, changes)
+    outbox.tell(batch, [outbox.card(outlet, request.id), line])
+
+
+def _told(edit: Edit, **facts: str) -> tuple[str, dict[str, Any]]:
+    """Actor and detail of an audit event about this edit."""
+    return chain.actor(edit.editor.person), {"revision": edit.revision, "path": edit.path, **facts}

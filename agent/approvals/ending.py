@@ -1,0 +1,94 @@
+"""Requests that end without a vote: taken back, or out of time; and those that get more time and more reviewers."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Row
+
+from agent.domain.errors import NotFound
+from agent.domain.people import Person
+from agent.domain.request import RequestStatus
+from agent.faults import point
+from agent.store import chain, locks
+from agent.store.batch import Batch
+from agent.store.chain import ChainHead
+from agent.store.database import Database
+from agent.store.outbox import Outlet
+from agent.store.writes import deadlines, endings
+from agent.store.writes.deadlines import Escalation
+from agent.store.writes.endings import Ending
+
+
+async def withdraw(db: Database, request_id: UUID, by: Person | None, reason: str | None) -> bool:
+    """Take the question back. False when it was decided already. Raises ``NotFound``."""
+    async with db.transaction() as connection:
+        request = await locks.request(connection, request_id)
+        if request is None:
+            raise NotFound(f"no request {request_id}")
+        if request.status != RequestStatus.WAITING.value:
+            return False
+        subject = chain.request_subject(request.id)
+        head = (await chain.lock_heads(connection, [subject]))[subject]
+        batch = Batch()
+        endings.end(batch, [ending(request, RequestStatus.CANCELLED, by, reason, head)])
+        await batch.send(connection)
+    return True
+
+
+async def expire_due(db: Database, *, batch_size: int = 500) -> int:
+    """End what nobody answered in time, or escalate it where its checkpoint says so (once).
+
+    Any number of processes may do so at once. Returns how many deadlines were dealt with.
+    """
+    dealt = 0
+    while True:
+        async with db.transaction() as connection:
+            due = await locks.due(connection, batch_size)
+            if due:
+                heads = await chain.lock_heads(connection, [chain.request_subject(row.id) for row in due])
+                batch = Batch()
+                _deal(batch, [(row, heads[chain.request_subject(row.id)]) for row in due])
+                await batch.send(connection)
+                point("in_expiry_batch")
+        dealt += len(due)
+        if len(due) < batch_size:
+            return dealt
+
+
+def _deal(batch: Batch, due: list[tuple[Row[Any], ChainHead]]) -> None:
+    expired = [ending(row, RequestStatus.EXPIRED, None, None, head) for row, head in due if not row.escalates]
+    endings.end(batch, expired)
+    deadlines.escalate(batch, [_escalation(row, head) for row, head in due if row.escalates])
+
+
+def _escalation(row: Row[Any], head: ChainHead) -> Escalation:
+    window = timedelta(seconds=row.seconds)
+    return Escalation(
+        request_id=row.id,
+        outlet=Outlet(row.team_id, row.channel_id),
+        added=tuple(row.escalate_to),
+        approvers=tuple(dict.fromkeys([*row.approvers, *row.escalate_to])),
+        expires_at=head.at + window,
+        remind_next=head.at + window * row.remind_at[0] if row.remind_at else None,
+        head=head,
+    )
+
+
+def ending(
+    request: Row[Any], outcome: RequestStatus, by: Person | None, reason: str | None, head: ChainHead
+) -> Ending:
+    """How a locked request ends."""
+    return Ending(
+        request_id=request.id,
+        call_id=request.call_id,
+        outlet=Outlet(request.team_id, request.channel_id),
+        revision=request.revision,
+        digest=request.digest,
+        outcome=outcome,
+        by=by,
+        reason=reason,
+        head=head,
+    )

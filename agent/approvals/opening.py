@@ -1,0 +1,133 @@
+"""Putting a question to people, once."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Row
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent import jobs
+from agent.domain.action import canonical_bytes
+from agent.domain.audit import AuditKind
+from agent.domain.errors import Conflict, NotFound
+from agent.faults import point
+from agent.store import chain, locks, outbox
+from agent.store.batch import Batch
+from agent.store.chain import ChainHead, Entry
+from agent.store.database import Database
+from agent.store.ids import new_id
+from agent.store.outbox import Outlet
+from agent.store.writes import calls, requests, runs
+from agent.store.writes.requests import NewRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The request that stands for this question; ``created`` is false when it was there already."""
+
+    request_id: UUID
+    created: bool
+
+
+async def open(db: Database, new: NewRequest) -> Opened:  # noqa: A001 - the word of the trade
+    """Put a question to people. Opening the same one again returns it.
+
+    A request of a run's call parks the run (or lets it go on, for a background call). Raises ``Conflict`` when
+    the same client id is used for other content or the run has ended, ``NotFound`` when the call does not exist.
+    """
+    async with db.transaction() as connection:
+        batch = Batch()
+        ask_no = 1
+        if new.call_id is not None:
+            call = await locks.new_call(connection, new.call_id)
+            if call is None:
+                raise NotFound(f"no tool call {new.call_id}")
+            if call.state != "new":
+                return await _existing(connection, new)
+            if call.in_vain:
+                raise Conflict(f"the run of tool call {new.call_id} has ended")
+            ask_no = call.ask_no + 1
+            _park(batch, call, new)
+        elif (existing := await _find(connection, new)) is not None:
+            return existing
+        request_id = new_id()
+        head = chain.fresh(chain.request_subject(request_id), await locks.clock(connection))
+        write_request(batch, request_id, new, ask_no, head)
+        await batch.send(connection)
+        point("before_request_commits")
+    point("after_request_commits")
+    return Opened(request_id, created=True)
+
+
+def write_request(batch: Batch, request_id: UUID, new: NewRequest, ask_no: int, head: ChainHead) -> None:
+    """The rows of a new request, its first audit event, its card, and the line in its run's thread."""
+    requests.insert(batch, request_id, new, content_digest(new), ask_no)
+    detail = {
+        "digest": new.action.digest.hex(),
+        "checkpoint": new.rule.checkpoint_id,
+        "risk": new.rule.risk.value,
+        "ask_no": ask_no,
+        "call": str(new.call_id) if new.call_id else None,
+    }
+    chain.append(batch, head, Entry(AuditKind.REQUEST_OPENED, f"agent:{new.agent}", detail))
+    outbox.tell(batch, [outbox.card(new.outlet, request_id, new=True)])
+    if new.call_id and new.has_pending_hook:
+        batch.hint(jobs.execute_call(new.call_id))
+
+
+def content_digest(new: NewRequest) -> bytes:
+    """SHA-256 over everything that a second opening under the same id must repeat."""
+    content = {
+        "action": new.action.digest.hex(),
+        "agent": new.agent,
+        "description": new.description,
+        "requester": str(new.requester) if new.requester else None,
+    }
+    return hashlib.sha256(canonical_bytes(content)).digest()
+
+
+def _park(batch: Batch, call: Row[Any], new: NewRequest) -> None:
+    """The call waits for people; its run waits for it, unless the call may go on in the background."""
+    released = call.blocking and new.background
+    calls.ask(batch, new, blocking=call.blocking and not new.background)
+    if released:
+        runs.release(batch, call.run_id, last=call.awaiting_calls <= 1)
+    elif call.blocking:
+        runs.park(batch, call.run_id)
+    if call.team_id and call.channel_id:
+        outlet = Outlet(call.team_id, call.channel_id)
+        outbox.tell(
+            batch,
+            [
+                outbox.run_line(
+                    outlet,
+                    call.run_id,
+                    "pending",
+                    text=new.description,
+                    channel=new.outlet.channel_id,
+                    call=str(new.call_id),
+                )
+            ],
+        )
+
+
+async def _existing(connection: AsyncConnection, new: NewRequest) -> Opened:
+    found = await locks.request_of_call(connection, new.call_id) if new.call_id else None
+    if found is None:
+        raise Conflict(f"tool call {new.call_id} has been judged otherwise already")
+    if found.digest != new.action.digest:
+        raise Conflict(f"tool call {new.call_id} was asked about with other arguments")
+    return Opened(found.id, created=False)
+
+
+async def _find(connection: AsyncConnection, new: NewRequest) -> Opened | None:
+    found = await locks.request_of_client(connection, new.principal, new.client_id)
+    if found is None:
+        return None
+    if found.content_digest != content_digest(new):
+        raise Conflict(f"request {new.client_id!r} exists with other content")
+    return Opened(found.id, created=False)
