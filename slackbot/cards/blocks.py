@@ -19,6 +19,7 @@ from slackbot.cards.values import Json
 HEADER_LIMIT = 150
 TEXT_LIMIT = 3000
 BUTTON_LIMIT = 30  # 75 are allowed, about 30 show
+OPTION_LIMIT = 75
 
 _USER = re.compile(r"[UW][A-Z0-9]{1,30}\Z", re.ASCII)
 _GROUP = re.compile(r"S[A-Z0-9]{1,30}\Z", re.ASCII)
@@ -101,9 +102,10 @@ def section(*pieces: Json) -> Json:
     return {"type": "rich_text_section", "elements": [piece for piece in pieces if piece.get("text") != ""]}
 
 
-def bullets(items: Iterable[Json]) -> Json:
-    """A list of sections."""
-    return {"type": "rich_text_list", "style": "bullet", "elements": list(items)}
+def bullets(items: Iterable[Json], indent: int = 0) -> Json:
+    """A list of sections; `indent` 0 to 8 says how deep it stands."""
+    deeper = {"indent": indent} if indent else {}
+    return {"type": "rich_text_list", "style": "bullet", "elements": list(items), **deeper}
 
 
 def quote(*pieces: Json) -> Json:
@@ -132,6 +134,12 @@ def context(mrkdwn: str) -> Json:
     return {"type": "context", "elements": [{"type": "mrkdwn", "text": mrkdwn, "verbatim": True}]}
 
 
+def labelled(content: str, accessory: Json | None = None) -> Json:
+    """A line of plain text with a button at its side."""
+    made: Json = {"type": "section", "text": plain(inert.line(content, 400), 400)}
+    return made | ({"accessory": accessory} if accessory else {})
+
+
 def divider() -> Json:
     """A line across."""
     return {"type": "divider"}
@@ -148,6 +156,20 @@ def button(
     """A button; `style` is "primary" or "danger"."""
     made = {"type": "button", "text": plain(label, BUTTON_LIMIT), "action_id": action_id, "value": value}
     return made | ({"style": style} if style else {}) | ({"confirm": confirm} if confirm else {})
+
+
+def input_block(
+    block_id: str, label: str, element: Json, *, optional: bool = False, hint: str | None = None
+) -> Json:
+    """A labelled input of a form. Its id is the caller's, because the submission is read by it."""
+    made: Json = {"type": "input", "block_id": block_id, "label": plain(inert.line(label, 150), 150)}
+    made |= {"element": element, "optional": optional}
+    return made | ({"hint": plain(inert.line(hint, 300), 300)} if hint else {})
+
+
+def option(label: str, value: str) -> Json:
+    """One of several to choose from: 75 characters for each of its two texts are safe everywhere."""
+    return {"text": plain(inert.line(label, OPTION_LIMIT), OPTION_LIMIT), "value": value}
 
 
 def confirm(title: str, question: str, yes: str, *, style: str) -> Json:

@@ -18,11 +18,19 @@ from slackbot.cards.inert import hidden_positions
 
 _QUOTED = str.maketrans({'"': '\\"', "\\": "\\\\"})
 _BLANKS = re.compile(r"(?<= {16}) +|[^\S ]")  # a longer run of spaces could push what follows out of sight
+_DEEPEST_PRETTY = 16
 
 
 def pretty(value: Any) -> str:
     """One member a line, two spaces a level."""
     return _write(value, "\n")
+
+
+def readable(value: Any) -> str:
+    """`pretty`, unless indentation would be most of it: deep nesting can blow a text up thirtyfold."""
+    spread = pretty(value) if _depth(value) <= _DEEPEST_PRETTY else ""
+    flat = compact(value)
+    return spread if len(spread) >= len(flat) and len(spread) <= 3 * len(flat) + 1000 else flat
 
 
 def compact(value: Any) -> str:
@@ -46,6 +54,11 @@ def _escape(character: str) -> str:
         return json.dumps(character)[1:-1]
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
+def _depth(value: Any) -> int:
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    return 1 + max(map(_depth, inner), default=0)
 
 
 def _write(value: Any, newline: str | None) -> str:

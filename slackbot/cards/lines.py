@@ -6,12 +6,12 @@ The sentence is ours and comes first; what agents, tools and people said stands 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
 from agent.domain.run import RunStatus, RunView
-from slackbot.cards import blocks, inert, status
+from slackbot.cards import blocks, inert, status, tree
 from slackbot.cards.values import Card, Json, metadata
 
 MAX_QUOTED = 1500
@@ -19,6 +19,8 @@ MAX_QUOTED_LINES = 20
 MAX_ANSWER = 9000
 MAX_ANSWER_LINES = 120
 MAX_TASK = 1500
+MAX_EDITS = 3000
+MAX_PEOPLE = 20
 
 # line -> (our words, what the quoted `text` is called)
 _REQUEST_LINES = {
@@ -37,6 +39,11 @@ _REQUEST_LINES = {
     ),
     "settled": ("↩ Settled", "Note:"),
     "voided": ("↩ Approval void: what was shown changed before execution; asked again", "The difference:"),
+    "edited": ("↩ Edited: earlier votes do not count, the new revision waits for review", "Note:"),
+    "reminder": ("⏳ Reminder: still waiting for review", "About:"),
+    "escalated": ("⚠ Escalated: nobody decided by the first deadline; more people may decide now", "About:"),
+    "reopened": ("⏳ Waiting for review again", "About:"),
+    "unreachable": ("⚠ Its card could not be posted or changed; the request stays open", "Slack says:"),
     "late_result": ("⌛ A late result arrived; it was recorded and changed nothing", "The tool said:"),
 }
 _RUN_LINES = {
@@ -51,6 +58,7 @@ _RUN_LINES = {
     "retrying": ("↩ The model did not answer; trying again", "It said:"),
     "in_doubt": ("⚠ A call is in doubt: nobody can know whether it happened", "Known:"),
 }
+_DEADLINES = {"reminder", "escalated", "reopened"}  # their moment is one that is still to come
 _SETTLED = {"retry": "↩ Settled: to be run again", "done": "✅ Settled: marked as done"}
 _RUN_WORDS = {
     RunStatus.WORKING: "▶ Working",
@@ -111,9 +119,34 @@ def _line(kind: str, words: str, label: str, body: Mapping[str, Any], delivery_i
     first = blocks.section(blocks.text(words, bold=True), *_circumstances(body))
     said = [("Reason:", body.get("reason")), (label, body.get("text")), ("Cause:", body.get("cause"))]
     quoted = [part for name, words in said for part in _quoted(name, words, MAX_QUOTED, MAX_QUOTED_LINES)]
-    rows = [blocks.rich_text(first, *quoted)]
+    people = _people(body)
+    asked = [blocks.section(blocks.text("For "), *_spaced(map(blocks.mention, people)))] if people else []
+    rows = [blocks.rich_text(first, *asked, *_edits(body), *quoted)]
     reason = f": {inert.mrkdwn(str(body['reason']), 200)}" if body.get("reason") else ""
-    return Card(f"{words}{reason}", blocks.with_ids(rows, kind), metadata(delivery_id))
+    mentions = "".join(f" {blocks.mention_mrkdwn(each)}" for each in people)
+    return Card(f"{words}{reason}{mentions}", blocks.with_ids(rows, kind), metadata(delivery_id))
+
+
+def _people(body: Mapping[str, Any]) -> list[str]:
+    """Whom a line calls: users and groups by id, and nothing that is no such id."""
+    given = body.get("people")
+    called = given if isinstance(given, list | tuple) else []
+    return [each for each in called if isinstance(each, str) and blocks.mention_mrkdwn(each)][:MAX_PEOPLE]
+
+
+def _spaced(pieces: Iterable[Json]) -> Iterator[Json]:
+    for number, piece in enumerate(pieces):
+        if number:
+            yield blocks.text(" ")
+        yield piece
+
+
+def _edits(body: Mapping[str, Any]) -> list[Json]:
+    """What an edit changed, one argument a line."""
+    given = body.get("changes")
+    known = [each for each in given if isinstance(each, Mapping)] if isinstance(given, list | tuple) else []
+    changed = ((str(each.get("path")), each.get("before"), each.get("after")) for each in known)
+    return tree.edits(changed, MAX_EDITS).parts
 
 
 def _circumstances(body: Mapping[str, Any]) -> Iterator[Json]:
@@ -122,7 +155,7 @@ def _circumstances(body: Mapping[str, Any]) -> Iterator[Json]:
         yield blocks.text(" by ")
         yield blocks.mention(user)
     if at := _moment(body.get("at")):
-        yield blocks.text(" at ")
+        yield blocks.text(" until " if body.get("line") in _DEADLINES else " at ")
         yield blocks.moment(at)
     if (taken := _number(body.get("seconds"))) is not None:
         yield blocks.text(f" in {status.seconds(taken)}")

@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from uuid import UUID
 
-from agent.domain.request import RequestLine, RequestView
+from agent.domain.request import HistoryLine, RequestLine, RequestView
 from agent.domain.run import RunView
-from slackbot.cards import blocks, inert, status
-from slackbot.cards.lines import run_words
+from slackbot.cards import blocks, inert, rows
+from slackbot.cards.buttons import turning
 from slackbot.cards.request import request_card
-from slackbot.cards.values import Card, Json, Names
+from slackbot.cards.values import Card, Json, Names, Pages
 
 MAX_ROWS = 20
 
 _PERSON = re.compile(r"\b[TE][A-Z0-9]{1,30}/([UW][A-Z0-9]{1,30})\b", re.ASCII)
 _USAGE = {
     "/agent": (
+        ("/agent", "a form: which agent, and what for"),
         ("/agent run <agent> <task>", "start an agent; its thread opens in this channel"),
         ("/agent list", "which agents there are"),
-        ("/agent status", "the latest runs and where they stand"),
+        ("/agent status [id]", "the latest runs, or one, and where they stand"),
+        ("/agent cancel <id>", "end a run; what it asked for is withdrawn"),
+        ("/agent help", "this"),
     ),
     "/approvals": (
-        ("/approvals", "what waits for review"),
+        ("/approvals", "what waits for you"),
+        ("/approvals mine", "what was asked for on your behalf"),
+        ("/approvals all", "everything that waits and that you may see"),
         ("/approvals show <id>", "one request with its facts and arguments"),
+        (
+            "/approvals history [agent:<name>] [by:@person] [status:<status>] [since:<date>]",
+            "what was decided",
+        ),
+        ("/approvals inbox", "your App Home, where you can decide"),
+        ("/approvals help", "this"),
     ),
 }
 
@@ -38,34 +50,66 @@ class AgentLine:
     tools: tuple[str, ...] = ()
 
 
-def request_list(lines: Sequence[RequestLine], *, more: bool = False) -> Card:
-    """What waits for review, in the caller's order; `more`: there are others behind the last."""
+def request_list(
+    lines: Sequence[RequestLine],
+    *,
+    more: bool = False,
+    heading: str = "Requests",
+    empty: str = "Nothing waits for review.",
+    pages: Pages | None = None,
+) -> Card:
+    """Requests in the caller's order, each with a button to its details; `more`: there are others behind the last."""
     if not lines:
-        return _said("Nothing waits for review.")
-    rows = [_request_row(line) for line in lines[:MAX_ROWS]]
-    return _listed("Requests", rows, more=more or len(lines) > MAX_ROWS)
+        return _said(empty)
+    made = [row for line in lines[:MAX_ROWS] for row in rows.request(line)]
+    return _listed(heading, len(lines), made, more=more or len(lines) > MAX_ROWS, pages=pages)
+
+
+def history_list(
+    lines: Sequence[HistoryLine],
+    *,
+    links: Mapping[UUID, str] | None = None,
+    more: bool = False,
+    heading: str = "History",
+    pages: Pages | None = None,
+) -> Card:
+    """Decided requests in the caller's order; `links`: the address of each request's thread, as Slack gave it."""
+    if not lines:
+        return _said("Nothing was decided that fits.")
+    links = links or {}
+    made = [row for line in lines[:MAX_ROWS] for row in rows.decided(line, links.get(line.id))]
+    return _listed(heading, len(lines), made, more=more or len(lines) > MAX_ROWS, pages=pages)
 
 
 def request_details(view: RequestView, *, names: Names | None = None) -> Card:
     """One request as its card shows it, without buttons: it is decided where its card is."""
     bare = request_card(replace(view, place_nonce="", notify=()), names=names)
     where = blocks.section(blocks.text("Its card is in "), blocks.channel(view.channel_id))
-    rows = [*bare.blocks, blocks.rich_text(where)]
-    return Card(bare.text, blocks.with_ids(rows, f"details:{view.id}"))
+    made = [*bare.blocks, blocks.rich_text(where)]
+    return Card(bare.text, blocks.with_ids(made, f"details:{view.id}"))
 
 
-def run_list(runs: Sequence[RunView], *, more: bool = False) -> Card:
-    """Runs and where they stand, in the caller's order."""
+def run_list(
+    runs: Sequence[RunView],
+    *,
+    more: bool = False,
+    heading: str = "Runs",
+    pages: Pages | None = None,
+    cancellable: frozenset[UUID] = frozenset(),
+) -> Card:
+    """Runs and where they stand, in the caller's order; `cancellable` ones have a button that ends them."""
     if not runs:
         return _said("No agent has run yet.")
-    return _listed("Runs", [_run_row(run) for run in runs[:MAX_ROWS]], more=more or len(runs) > MAX_ROWS)
+    made = [row for run in runs[:MAX_ROWS] for row in rows.run(run, cancellable=run.id in cancellable)]
+    return _listed(heading, len(runs), made, more=more or len(runs) > MAX_ROWS, pages=pages)
 
 
 def agent_list(agents: Sequence[AgentLine]) -> Card:
     """Which agents there are and what they can do."""
     if not agents:
         return _said("No agents are loaded. SIGNOFF_AGENTS names the modules to load.")
-    return _listed("Agents", [_agent_row(agent) for agent in agents[:MAX_ROWS]], more=len(agents) > MAX_ROWS)
+    made = [blocks.rich_text(blocks.bullets(_agent_row(agent) for agent in agents[:MAX_ROWS]))]
+    return _listed("Agents", len(agents), made, more=len(agents) > MAX_ROWS)
 
 
 def run_started(run: RunView) -> Card:
@@ -79,43 +123,15 @@ def run_started(run: RunView) -> Card:
 def usage(command: str, problem: str | None = None) -> Card:
     """How a command is used; `problem` says first what was wrong with what was typed."""
     known = _USAGE.get(command, tuple(line for lines in _USAGE.values() for line in lines))
-    rows = [blocks.section(blocks.text(what, code=True), blocks.text(f"  {why}")) for what, why in known]
+    told = [blocks.section(blocks.text(what, code=True), blocks.text(f"  {why}")) for what, why in known]
     first = [blocks.section(blocks.text(inert.line(problem, 300)))] if problem else []
     text = inert.mrkdwn(f"{problem or 'How to use it'}: {'; '.join(what for what, _ in known)}", 1000)
-    return _card(text, [blocks.rich_text(*first, blocks.bullets(rows))])
+    return _card(text, [blocks.rich_text(*first, blocks.bullets(told))])
 
 
 def refusal_text(sentence: str) -> str:
     """A refusal for an ephemeral `text`: our own sentence, in which `team/user` ids become a mention."""
     return _PERSON.sub(r"<@\1>", inert.escaped(inert.shortened(inert.visible(sentence), 1000)))
-
-
-def _request_row(line: RequestLine) -> Json:
-    title = f"{line.risk.value.capitalize()} risk · {line.description}"
-    return blocks.section(
-        blocks.text(inert.line(title, 160), bold=True),
-        blocks.text(f" · {status.of_status(line.status)}, {line.approvals} of {line.approvals_required} · "),
-        blocks.text(f"{inert.line(line.agent, 40)} for "),
-        blocks.person(line.requester, "nobody in Slack"),
-        blocks.text(" · until "),
-        blocks.moment(line.expires_at),
-        blocks.text(" in "),
-        blocks.channel(line.channel_id),
-        blocks.text(" · "),
-        blocks.text(str(line.id), code=True),
-    )
-
-
-def _run_row(run: RunView) -> Json:
-    where = [blocks.text(" in "), blocks.channel(run.channel_id)] if run.channel_id else []
-    return blocks.section(
-        blocks.text(run_words(run.status), bold=True),
-        blocks.text(f" · {inert.line(run.agent, 40)}: {inert.line(run.task, 160)} · for "),
-        blocks.person(run.requester, "nobody in Slack"),
-        *where,
-        blocks.text(" · "),
-        blocks.text(str(run.id), code=True),
-    )
 
 
 def _agent_row(agent: AgentLine) -> Json:
@@ -125,15 +141,18 @@ def _agent_row(agent: AgentLine) -> Json:
     return blocks.section(name, blocks.text(f", version {inert.line(agent.version, 40)} · {tools}{rest}"))
 
 
-def _listed(heading: str, rows: list[Json], *, more: bool) -> Card:
-    title = blocks.section(blocks.text(heading, bold=True))
-    rest = [blocks.section(blocks.text("… there are more", italic=True))] if more else []
-    return _card(f"{heading}: {len(rows)}", [blocks.rich_text(title, blocks.bullets(rows), *rest)])
+def _listed(heading: str, count: int, made: list[Json], *, more: bool, pages: Pages | None = None) -> Card:
+    shown = min(count, MAX_ROWS)
+    title = blocks.rich_text(blocks.section(blocks.text(inert.line(heading, 100), bold=True)))
+    rest = blocks.rich_text(blocks.section(blocks.text("… there are more", italic=True)))
+    turns = turning(pages or Pages())
+    text = f"{inert.mrkdwn(heading, 100)}: {shown}"
+    return _card(text, [title, *made, *([rest] if more and not turns else []), *turns])
 
 
 def _said(sentence: str) -> Card:
     return _card(sentence, [blocks.rich_text(blocks.section(blocks.text(sentence)))])
 
 
-def _card(text: str, rows: list[Json]) -> Card:
-    return Card(text, blocks.with_ids(rows, "answer"))
+def _card(text: str, made: list[Json]) -> Card:
+    return Card(text, blocks.with_ids(made, "answer"))

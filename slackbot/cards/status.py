@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from agent.domain.request import ExecutionStatus, ExecutionView, RequestStatus, RequestView, Verdict, VoteView
-from slackbot.cards import blocks, inert
+from slackbot.cards import blocks, inert, tree
 from slackbot.cards.values import Json
 
 MAX_VOTES = 5
 MAX_REASON = 500
 MAX_ERROR = 500
+MAX_EDITS = 1000
 
 
 def words(view: RequestView) -> str:
@@ -29,7 +30,32 @@ def of_status(status: RequestStatus) -> str:
 
 
 def parts(view: RequestView) -> list[Json]:
-    """Rich text parts: the status, what it rests on, and who has said what."""
+    """Rich text parts: the status, what it rests on, who has said what, and what a reviewer has edited."""
+    return [*_standing(view), *_escalated(view), *edited(view, MAX_EDITS)]
+
+
+def edited(view: RequestView, limit: int) -> list[Json]:
+    """Who made this revision by an edit, and what it changed."""
+    if view.editor is None and not view.changes:
+        return []
+    title = blocks.section(
+        blocks.text("↩ Edited", bold=True),
+        blocks.text(" by "),
+        blocks.person(view.editor),
+        blocks.text(f": this is revision {view.revision}; votes on earlier ones do not count"),
+    )
+    changed = tree.edits(((each.path, each.before, each.after) for each in view.changes), limit)
+    return [title, *changed.parts]
+
+
+def _escalated(view: RequestView) -> list[Json]:
+    if not view.escalated or view.status is not RequestStatus.WAITING:
+        return []
+    why = ": nobody decided by the first deadline, so more people may decide now"
+    return [blocks.section(blocks.text("⚠ Escalated", bold=True), blocks.text(why))]
+
+
+def _standing(view: RequestView) -> list[Json]:
     match view.status:
         case RequestStatus.WAITING:
             return list(_waiting(view))

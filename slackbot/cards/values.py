@@ -153,8 +153,9 @@ def parse_page_value(text: object) -> tuple[str, dict[str, str]] | None:
         what, query = json.loads(text) if isinstance(text, str) else (None, None)
     except (ValueError, TypeError, RecursionError):
         return None
-    known = isinstance(what, str) and isinstance(query, dict)
-    return (what, query) if known and all(isinstance(each, str) for each in query.values()) else None
+    if not isinstance(what, str) or not isinstance(query, dict):
+        return None
+    return (what, query) if all(isinstance(each, str) for each in query.values()) else None
 
 
 def parse_id(text: object) -> UUID | None:

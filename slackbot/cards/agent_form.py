@@ -1,0 +1,109 @@
+"""The form behind a bare `/agent`: which agent, what for, and the inputs that this agent declares."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from slackbot.cards import blocks, form, inert
+from slackbot.cards.modals import modal, notice_modal
+from slackbot.cards.values import (
+    ACTION_AGENT,
+    AGENT_BLOCK,
+    CALLBACK_AGENT,
+    TASK_BLOCK,
+    TASK_INPUT,
+    Json,
+)
+
+MAX_AGENTS = 100
+MAX_TASK = 3000
+
+
+@dataclass(frozen=True, slots=True)
+class AgentForm:
+    """An agent that can be started: `inputs` is a JSON schema of an object, for what it asks for by name."""
+
+    name: str
+    description: str = ""
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a submission asks for; `errors` by block_id, and then nothing may be started."""
+
+    agent: str
+    task: str
+    inputs: dict[str, Any]
+    errors: dict[str, str]
+
+
+def agent_modal(
+    agents: Sequence[AgentForm], chosen: str | None = None, *, carry: str = "", task: str = ""
+) -> Json:
+    """The form with `chosen`'s inputs, or the first agent's; draw it anew when `ACTION_AGENT` says another."""
+    if not agents:
+        return notice_modal("Run an agent", "No agents are loaded. SIGNOFF_AGENTS names the modules to load.")
+    agent = _find(agents, chosen) or agents[0]
+    options = [blocks.option(each.name, each.name[: blocks.OPTION_LIMIT]) for each in agents[:MAX_AGENTS]]
+    chooser: Json = {"type": "static_select", "action_id": ACTION_AGENT, "options": options}
+    chosen_options = [each for each in options if each["value"] == agent.name]
+    if chosen_options:
+        chooser["initial_option"] = chosen_options[0]
+    about = blocks.input_block(AGENT_BLOCK, "Agent", chooser, hint=agent.description or None)
+    what: Json = {
+        "type": "plain_text_input",
+        "action_id": TASK_INPUT,
+        "multiline": True,
+        "max_length": MAX_TASK,
+    }
+    if task and inert.weight(task) <= MAX_TASK:
+        what["initial_value"] = task
+    rows = form.inputs(_fields(agent))
+    named = [
+        row if row["type"] == "input" else blocks.with_ids([row], f"{at}")[0] for at, row in enumerate(rows)
+    ]
+    return modal(
+        "Run an agent",
+        [
+            about | {"dispatch_action": True},
+            blocks.input_block(TASK_BLOCK, "Task", what, optional=bool(agent.inputs)),
+            *named,
+        ],
+        close="Cancel",
+        submit="Run",
+        callback=CALLBACK_AGENT,
+        carry=carry,
+    )
+
+
+def read_agent_modal(values: Mapping[str, Any], agents: Sequence[AgentForm]) -> Asked:
+    """What was asked for, from `view.state.values` of a submission, or of the press on another agent."""
+    option = _state(values, AGENT_BLOCK, ACTION_AGENT).get("selected_option")
+    agent = _find(agents, option.get("value") if isinstance(option, Mapping) else None)
+    typed = _state(values, TASK_BLOCK, TASK_INPUT).get("value")
+    task = typed.strip() if isinstance(typed, str) else ""
+    if agent is None:
+        return Asked("", task, {}, {AGENT_BLOCK: "There is no such agent any more; please choose another."})
+    inputs, errors = form.read(values, _fields(agent), {})
+    if not task and not inputs:
+        errors.setdefault(TASK_BLOCK, "Please say what the agent should do.")
+    return Asked(agent.name, task, inputs, errors)
+
+
+def _find(agents: Sequence[AgentForm], name: object) -> AgentForm | None:
+    return next((each for each in agents if each.name == name), None)
+
+
+def _fields(agent: AgentForm) -> list[form.Field]:
+    # Another agent's inputs have other ids: Slack keeps what was typed into an id that it knows.
+    prefix = hashlib.sha256(agent.name.encode()).hexdigest()[:12]
+    return form.fields(agent.inputs, {}, f"signoff:input:{prefix}", lambda _: False)
+
+
+def _state(values: Mapping[str, Any], block_id: str, action_id: str) -> Mapping[str, Any]:
+    found = (values.get(block_id) or {}).get(action_id)
+    return found if isinstance(found, Mapping) else {}

@@ -1,0 +1,120 @@
+"""What can be done about a request, as a row of buttons: the same on its card, in its details and in App Home."""
+
+from __future__ import annotations
+
+import re
+
+from agent.domain.policy import Risk
+from agent.domain.request import ExecutionStatus, RequestStatus, RequestView
+from slackbot.cards import blocks, inert, scalars
+from slackbot.cards.values import (
+    ACTION_APPROVE,
+    ACTION_APPROVE_COMMENT,
+    ACTION_ASK_AGAIN,
+    ACTION_DETAILS,
+    ACTION_DONE,
+    ACTION_EDIT,
+    ACTION_LINK,
+    ACTION_PAGE,
+    ACTION_PAGE_BACK,
+    ACTION_REJECT,
+    ACTION_RETRY,
+    Json,
+    Names,
+    Pages,
+    button_value,
+)
+
+_ADDRESS = re.compile(r"https?://(?P<host>[A-Za-z0-9.:-]{1,255})(?:[/?#][^\s<>|\"\\^`{}]*)?\Z", re.ASCII)
+MAX_ADDRESS = 3000
+
+
+def row(view: RequestView, names: Names, *, approvable: bool, details: bool = True) -> list[Json]:
+    """The row for the place that `view.place_nonce` names, as a list of blocks; none without a nonce.
+
+    `approvable`: everything that would run can be read from here.
+    """
+    if not view.place_nonce:
+        return blocks.actions(*_link(view))
+    made = _decide(view, names, approvable) or _ask_again(view) or _settle(view)
+    if details:
+        made.append(blocks.button("Details", ACTION_DETAILS, button_value(view)))
+    return blocks.actions(*made, *_link(view))
+
+
+def turning(pages: Pages) -> list[Json]:
+    """Back and Next below a list, as a list of blocks."""
+    back = [blocks.button("‹ Back", ACTION_PAGE_BACK, pages.back)] if pages.back else []
+    forward = [blocks.button("Next ›", ACTION_PAGE, pages.forward)] if pages.forward else []
+    return blocks.actions(*back, *forward)
+
+
+def subject(view: RequestView) -> str:
+    """What it is about; a tool's name is better than nothing. Not inert yet."""
+    return view.description if inert.line(view.description, 10) else view.action.tool
+
+
+def _decide(view: RequestView, names: Names, approvable: bool) -> list[Json]:
+    if view.status is not RequestStatus.WAITING:
+        return []
+    value = button_value(view)
+    # A form that asks for a comment is a second step already.
+    asks = "approve" in view.reason_required
+    confirm = None if asks else _confirmation(view, names)
+    approve = blocks.button("Approve", ACTION_APPROVE, value, "primary", confirm)
+    reject = blocks.button("Reject", ACTION_REJECT, value, "danger")
+    comment = [] if asks else [blocks.button("Approve with comment", ACTION_APPROVE_COMMENT, value)]
+    edit = [blocks.button("Edit", ACTION_EDIT, value)] if view.allow_edit else []
+    return [approve, reject, *comment, *edit] if approvable else [reject, *edit]
+
+
+def _ask_again(view: RequestView) -> list[Json]:
+    if view.status is not RequestStatus.EXPIRED or view.requester is None:
+        return []
+    return [blocks.button("Ask again", ACTION_ASK_AGAIN, button_value(view))]
+
+
+def _settle(view: RequestView) -> list[Json]:
+    execution = view.execution
+    if (
+        execution is None
+        or execution.status is not ExecutionStatus.IN_DOUBT
+        or execution.settled_as is not None
+    ):
+        return []
+    value = button_value(view, execution.id)
+    retry = blocks.confirm(
+        "Run it again?",
+        "The first attempt may have had its effect, or may still be at work: "
+        "running it again can make it happen twice.",
+        "Run it again",
+        style="danger",
+    )
+    return [
+        blocks.button("Retry", ACTION_RETRY, value, "danger", retry),
+        blocks.button("Mark as done", ACTION_DONE, value),
+    ]
+
+
+def _confirmation(view: RequestView, names: Names) -> Json | None:
+    """High risk and above: the object, the money and who asks once more, between the click and its effect."""
+    if view.risk < Risk.HIGH:
+        return None
+    money = scalars.amounts(view.facts, view.description)
+    asked = inert.line(names.of(view.requester.user_id), 40) if view.requester else "nobody in Slack"
+    question = (
+        f"{inert.line(subject(view), 130)}{f' ({inert.shortened(money, 60)})' if money else ''}, "
+        f"for {asked}. Once approved, it runs."
+    )
+    return blocks.confirm(
+        f"Approve this {view.risk.value}-risk action?", question, "Approve", style="primary"
+    )
+
+
+def _link(view: RequestView) -> list[Json]:
+    """The checkpoint's own link, named by its host; an address that could mislead is left out."""
+    found = _ADDRESS.match(view.link) if view.link and len(view.link) <= MAX_ADDRESS else None
+    if found is None:
+        return []
+    label = blocks.plain(f"Open {found['host']}", blocks.BUTTON_LIMIT)
+    return [{"type": "button", "text": label, "action_id": ACTION_LINK, "url": view.link}]

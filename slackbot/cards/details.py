@@ -1,0 +1,215 @@
+"""Everything that is stored about a request, in a modal of as many pages as it takes, and as one text for a file.
+
+No page limit: every byte of arguments and facts can be reached by turning pages. The file is for comfort.
+Slack has no documented limit on the text of a view; pages stay well below that of a message and below 250 KB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from agent.domain.action import Action
+from agent.domain.request import RequestView
+from slackbot.cards import blocks, buttons, inert, json_text, status, tree
+from slackbot.cards.modals import modal
+from slackbot.cards.request import arguments_label, origin, small_print, title, unreadable, withheld_note
+from slackbot.cards.values import ACTION_FILE, Json, Names, Pages, button_value, page_value
+
+MAX_PAGE = 9_000
+"""What the blocks of a page weigh, its frame not counted."""
+MAX_PAGE_BLOCKS = 60
+MAX_BOX = 2_900
+PAGES_BEFORE_FILE = 5
+"""From here on a file is offered as well."""
+MAX_READABLE = 3_000
+_NO_LIMIT = 2**62
+
+PAGE_OF_DETAILS = "details"
+"""What the page values of this modal are about; their query has `request`, `revision` and `page`."""
+
+
+def details_modal(
+    view: RequestView,
+    page: int = 1,
+    *,
+    carry: str = "",
+    names: Names | None = None,
+    permalink: str | None = None,
+) -> Json:
+    """A page of the details, counted from 1; one that does not exist becomes the nearest.
+
+    It has the card's buttons when `view.place_nonce` names a place of the modal; `carry` becomes its
+    `private_metadata`.
+    """
+    names = names or Names()
+    pages = _pages(list(_content(view, names, permalink)))
+    page = max(1, min(page, len(pages)))
+    above = [blocks.header(inert.line(title(view), blocks.HEADER_LIMIT))]
+    withheld = unreadable(view)
+    below = [
+        blocks.context(f"{small_print(view)} · page {page} of {len(pages)}"),
+        *buttons.turning(_turns(view, page, len(pages))),
+        *withheld_note(view, withheld),
+        *buttons.row(view, names, approvable=not withheld, details=False),
+        *_file(view, len(pages)),
+    ]
+    rows = blocks.with_ids([*above, *pages[page - 1], *below], f"{view.id}:{view.revision}:{page}")
+    return modal("Details", rows, close="Close") | ({"private_metadata": carry} if carry else {})
+
+
+def details_text(view: RequestView) -> str:
+    """All of it as plain text, for a file; what is exact in the modal is exact here."""
+    parts = [
+        f"{inert.line(title(view), 2000)}\n{status.words(view)} · request {view.id} · revision {view.revision}"
+    ]
+    parts += [f"{label}\n{text}" for label, text in _texts(view)]
+    return "\n\n".join(parts)
+
+
+def details_pages(view: RequestView) -> int:
+    """How many pages there are."""
+    return len(_pages(list(_content(view, Names(), None))))
+
+
+# ---------------------------------------------------------------- what there is, in order
+def _content(view: RequestView, names: Names, permalink: str | None) -> Iterator[Json]:
+    yield blocks.rich_text(blocks.section(blocks.text(inert.line(buttons.subject(view), 2500))))
+    yield blocks.rich_text(*status.parts(view))
+    yield blocks.rich_text(*origin(view, names, permalink))
+    if view.previous_facts is not None:
+        changed = tree.changes(view.previous_facts, view.facts or {}, MAX_READABLE)
+        head = blocks.section(blocks.text("Facts: what has changed since an earlier approval", bold=True))
+        yield blocks.rich_text(head, *changed.parts)
+    facts = dict(view.facts or {})
+    yield from _values(blocks.section(blocks.text("Facts, looked up by the tool", bold=True)), facts)
+    action = Action.from_canonical(view.action.canonical)
+    yield from _values(arguments_label(action), action.arguments)
+    for label, text in _said(view):
+        yield from _boxes(blocks.section(blocks.text(label, bold=True)), text)
+
+
+def _values(label: Json, values: Mapping[str, Any]) -> Iterator[Json]:
+    """For people first, as far as that is short; then exactly, in full."""
+    if not values:
+        yield blocks.rich_text(label, blocks.section(blocks.text("none", italic=True)))
+        return
+    seen = tree.shown(values, MAX_READABLE, 60)
+    yield blocks.rich_text(label, *seen.parts)
+    exact = blocks.section(blocks.text("The same, exactly and in full", italic=True))
+    yield from _boxes(exact, json_text.readable(values))
+
+
+def _boxes(label: Json, text: str) -> Iterator[Json]:
+    for number, piece in enumerate(_pieces(text)):
+        head = [label] if number == 0 else []
+        yield blocks.rich_text(*head, blocks.preformatted(piece))
+
+
+def _said(view: RequestView) -> Iterator[tuple[str, str]]:
+    """Words of agents and people, each with its label; visible, but true to the letter otherwise."""
+    for vote in view.votes:
+        if vote.reason:
+            yield f"Comment of {vote.person.user_id}", _lines(vote.reason)
+    if view.decision and view.decision.reason:
+        yield "Reason of the decision", _lines(view.decision.reason)
+    if view.execution and view.execution.error:
+        yield "What the tool said", _lines(view.execution.error)
+    if view.rationale:
+        yield "The agent's own words (not checked)", _lines(view.rationale)
+    yield from _context(view.context)
+
+
+def _context(context: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if task := context.get("task"):
+        yield "The agent's goal, as it was given", _lines(_text(task))
+    if calls := _sequence(context.get("earlier_calls")):
+        told = (f"{number}. {_call(call)}" for number, call in enumerate(calls, 1))
+        yield f"Earlier tool calls of this run ({len(calls):,})", "\n".join(told)
+    if transcript := _sequence(context.get("transcript")):
+        told = (f"{_role(message)}: {_lines(_member(message, 'text'))}" for message in transcript)
+        yield f"Recent transcript, newest last, not checked ({len(transcript):,})", "\n".join(told)
+    rest = {
+        key: value for key, value in context.items() if key not in ("task", "earlier_calls", "transcript")
+    }
+    if rest:
+        yield "More of what the agent had before it", json_text.readable(rest)
+
+
+def _texts(view: RequestView) -> Iterator[tuple[str, str]]:
+    yield "Facts, looked up by the tool:", json_text.readable(dict(view.facts or {}))
+    action = Action.from_canonical(view.action.canonical)
+    yield (
+        f"Arguments of {inert.line(action.tool, 200)}, version {inert.line(action.tool_version, 200)}:",
+        json_text.readable(action.arguments),
+    )
+    for label, text in _said(view):
+        yield f"{label}:", text
+
+
+def _call(call: Any) -> str:
+    answer = _member(call, "answer")
+    told = f"{inert.line(_member(call, 'tool'), 200)}: {inert.line(_member(call, 'state'), 60)}"
+    return f"{told}\n    {_lines(answer)}" if answer else told
+
+
+def _lines(text: str) -> str:
+    """All of it, made visible; later lines are indented, so that none can pass for the next speaker's."""
+    return inert.paragraph(text, _NO_LIMIT, _NO_LIMIT).replace("\n", "\n    ")
+
+
+def _role(message: Any) -> str:
+    return inert.line(_member(message, "role"), 60) or "somebody"
+
+
+def _member(value: Any, name: str) -> str:
+    found = value.get(name) if isinstance(value, Mapping) else value
+    return "" if found is None else _text(found)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json_text.compact(value)
+
+
+def _sequence(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else []
+
+
+# ---------------------------------------------------------------- pages
+def _pieces(text: str) -> Iterator[str]:
+    """The text in boxes, cut at the end of a line where one is near."""
+    rest = text
+    while rest:
+        piece, more = inert.cut(rest, MAX_BOX)
+        if more and (end := piece.rfind("\n") + 1) > len(piece) // 2:
+            piece = piece[:end]
+        rest = rest[len(piece) :]
+        yield piece
+
+
+def _pages(content: Sequence[Json]) -> list[list[Json]]:
+    pages: list[list[Json]] = [[]]
+    used = 0
+    for block in content:
+        size = blocks.size(block)
+        if pages[-1] and (used + size > MAX_PAGE or len(pages[-1]) == MAX_PAGE_BLOCKS):
+            pages.append([])
+            used = 0
+        pages[-1].append(block)
+        used += size
+    return pages
+
+
+def _turns(view: RequestView, page: int, pages: int) -> Pages:
+    def to(number: int) -> str | None:
+        if not 1 <= number <= pages:
+            return None
+        return page_value(PAGE_OF_DETAILS, request=view.id, revision=view.revision, page=number)
+
+    return Pages(back=to(page - 1), forward=to(page + 1))
+
+
+def _file(view: RequestView, pages: int) -> list[Json]:
+    if pages < PAGES_BEFORE_FILE or not view.place_nonce:
+        return []
+    return blocks.actions(blocks.button("All of it as a file", ACTION_FILE, button_value(view)))

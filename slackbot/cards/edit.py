@@ -1,0 +1,86 @@
+"""The form by which a reviewer changes arguments before anybody approves them, and what it says when it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agent.domain.action import Action
+from agent.domain.request import RequestView
+from slackbot.cards import blocks, form, inert
+from slackbot.cards.modals import modal
+from slackbot.cards.request import title
+from slackbot.cards.values import CALLBACK_EDIT, Json
+
+PREFIX = "signoff:edit"
+MAX_ERROR = 250
+
+_TOLD = (
+    "Saving makes a new revision: facts are looked up again, the checkpoint is asked again, earlier votes stop "
+    "counting, and its card shows what you changed. It is approved or rejected there."
+)
+_NOTHING = "None of these arguments can be edited here."
+
+
+def edit_modal(view: RequestView, schema: Mapping[str, Any], carry: str) -> Json:
+    """Inputs for the arguments of `view`, by the tool's JSON schema; redacted ones stand there as text.
+
+    `view` shows arguments as people may see them, so secrets are masked already.
+    """
+    rows = form.inputs(_fields(view.action.arguments, schema, view.redact))
+    editable = any(row["type"] == "input" for row in rows)
+    told = blocks.rich_text(
+        blocks.section(blocks.text(inert.line(title(view), 600), bold=True)),
+        blocks.section(blocks.text(_TOLD if editable else _NOTHING)),
+    )
+    named = [
+        row if row["type"] == "input" else blocks.with_ids([row], f"{at}")[0] for at, row in enumerate(rows)
+    ]
+    return modal(
+        "Edit",
+        [*blocks.with_ids([told], carry), *named],
+        close="Cancel" if editable else "Close",
+        submit="Save the changes" if editable else None,
+        callback=CALLBACK_EDIT,
+        carry=carry,
+    )
+
+
+def read_edit(
+    values: Mapping[str, Any], schema: Mapping[str, Any], original: Action
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The arguments as edited, and errors by block_id, from `view.state.values` of a submission.
+
+    `original` has the true values: what had no input, like a secret, stays as it was. Whether the result fits
+    the tool is for the tool to say; see `edit_errors`.
+    """
+    return form.read(values, _fields(original.arguments, schema, ()), original.arguments)
+
+
+def edit_errors(
+    view: Mapping[str, Any], schema: Mapping[str, Any], original: Action, path: str, problem: str
+) -> dict[str, str]:
+    """A complaint about `path` (`$.items[2].price`) as an error of the input it came from, or else of the first.
+
+    `view` is the submission's `view`: Slack refuses errors for blocks that are no inputs of it.
+    """
+    there = [block["block_id"] for block in view.get("blocks", []) if block.get("type") == "input"]
+    known = _fields(original.arguments, schema, ())
+    at = next((each.block_id for each in known if _is_about(path, each.property.name)), "")
+    if at in there:
+        return {at: inert.line(problem, MAX_ERROR)}
+    return {there[0]: inert.line(f"{path}: {problem}", MAX_ERROR)} if there else {}
+
+
+def _fields(
+    arguments: Mapping[str, Any], schema: Mapping[str, Any], redact: tuple[str, ...]
+) -> list[form.Field]:
+    hidden = {part for path in redact for part in (path, path.removeprefix("args.").split(".")[0])}
+    return form.fields(schema, arguments, PREFIX, hidden.__contains__)
+
+
+def _is_about(path: str, name: str) -> bool:
+    for begin in (f"$.{name}", f"$[{name!r}]", f'$["{name}"]'):
+        if path == begin or path.startswith((f"{begin}.", f"{begin}[")):
+            return True
+    return False

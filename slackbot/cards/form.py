@@ -1,0 +1,315 @@
+"""A form made from a JSON schema and the values that are there, and the values that come back from it.
+
+What a form cannot carry to the letter is not offered for editing, and an input that nobody touched gives back
+exactly the value that it was drawn from. Limits: Slack's reference, "Block elements" (`initial_value` 3,000).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from agent.domain.action import MAX_INTEGER, parse_json
+from agent.domain.errors import MalformedArguments
+from slackbot.cards import blocks, inert, json_text, scalars
+from slackbot.cards.schema import Kind, Property, properties
+from slackbot.cards.values import Json
+
+FIELD_INPUT = "signoff:field"
+MAX_INITIAL = 3_000
+MAX_INPUTS = 80
+MAX_BYTES = 180_000
+"""What the inputs may take of a view's 250 KB, as JSON in ASCII."""
+MAX_FIXED = 300
+
+_PLAIN_NUMBER = re.compile(r"-?[0-9]{1,16}(?:\.[0-9]{1,15})?\Z", re.ASCII)
+_MASK = re.compile(r"⟦redacted [^⟧]*⟧")
+_LEAVE_OUT = object()
+
+
+class Mistyped(Exception):
+    """What somebody entered cannot be used; its text says why, for below the input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A property with its input's id, what the input begins with, and why there is none (`fixed`)."""
+
+    block_id: str
+    property: Property
+    initial: str = ""
+    fixed: str = ""
+
+
+def fields(
+    schema: Mapping[str, Any], values: Mapping[str, Any], prefix: str, redacted: Callable[[str], bool]
+) -> list[Field]:
+    """Every property as a field; `redacted` names those that nobody may see or change."""
+    found = properties(schema, values)
+    return [_field(f"{prefix}:{at}", each, redacted(each.name)) for at, each in enumerate(found)]
+
+
+def inputs(made: Sequence[Field]) -> list[Json]:
+    """The fields as blocks, as many as a view can hold; what cannot be edited stands there as text."""
+    rows: list[Json] = []
+    used = 0
+    for position, field in enumerate(made):
+        row = blocks.rich_text(_fixed(field)) if field.fixed else _input(field)
+        used += len(json.dumps(row))
+        if used > MAX_BYTES or len(rows) == MAX_INPUTS:
+            rest = f"… {len(made) - position:,} more arguments do not fit here; they stay as they are."
+            return [*rows, blocks.rich_text(blocks.section(blocks.text(rest, italic=True)))]
+        rows.append(row)
+    return rows
+
+
+def read(
+    values: Mapping[str, Any], made: Sequence[Field], original: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """What the form says: the values, and errors by block_id. Without an input, the original stays.
+
+    `values` is `view.state.values` of a submission.
+    """
+    result, errors = dict(original), {}
+    for field in made:
+        state = (values.get(field.block_id) or {}).get(FIELD_INPUT)
+        if field.fixed or not isinstance(state, Mapping):
+            continue
+        try:
+            entered = _entered(field, state, original)
+        except Mistyped as problem:
+            errors[field.block_id] = str(problem)
+            continue
+        if entered is _LEAVE_OUT:
+            result.pop(field.property.name, None)
+        else:
+            result[field.property.name] = entered
+    return result, errors
+
+
+# ---------------------------------------------------------------- from values to inputs
+def _field(block_id: str, given: Property, is_redacted: bool) -> Field:
+    if is_redacted or (given.given and _MASK.search(json_text.compact(given.value))):
+        return Field(block_id, given, fixed="redacted, cannot be edited")
+    if given.kind is Kind.FIXED:
+        return Field(block_id, given, fixed="cannot be edited")
+    kind, initial = _initial(given)
+    if initial is None:
+        size = len(json_text.compact(given.value))
+        return Field(block_id, given, fixed=f"{size:,} characters, too long to be edited here")
+    return Field(block_id, replace(given, kind=kind), initial)
+
+
+def _initial(given: Property) -> tuple[Kind, str | None]:
+    """What the input begins with, as its kind or as JSON where that cannot carry the value; None: too long."""
+    value = given.value
+    if value is None and not (given.kind is Kind.JSON and given.given):
+        return given.kind, ""
+    match given.kind:
+        case Kind.TEXT | Kind.LONG_TEXT if _is_exact(value):
+            return given.kind, value if inert.weight(value) <= MAX_INITIAL else None
+        case Kind.INTEGER | Kind.NUMBER if _PLAIN_NUMBER.match(json_text.compact(value)):
+            return given.kind, json_text.compact(value)
+        case Kind.DATE if _is_date(value):
+            return given.kind, value
+        case Kind.CHOICE | Kind.SWITCH:
+            return given.kind, ""
+        case _:
+            written = json_text.readable(value)
+            return Kind.JSON, written if inert.weight(written) <= MAX_INITIAL else None
+
+
+def _is_exact(text: str) -> bool:
+    """Whether an input gives this text back to the letter: nothing hidden, no blanks at its ends."""
+    return text == text.strip() and not (inert.hidden_positions(text) - _breaks(text)) and "\t" not in text
+
+
+def _breaks(text: str) -> set[int]:
+    return {at for at, character in enumerate(text) if character == "\n"}
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
+
+
+def _fixed(field: Field) -> Json:
+    given = field.property
+    words = inert.line(scalars.words(given.name, given.value), MAX_FIXED)
+    name = inert.line(given.name, 60) or "unnamed"
+    return blocks.section(
+        blocks.text(f"{name}: ", bold=True),
+        blocks.text(words),
+        blocks.text(f"  ({field.fixed})", italic=True),
+    )
+
+
+def _input(field: Field) -> Json:
+    given = field.property
+    element = {"action_id": FIELD_INPUT, **_element(field)}
+    # Only what can never be empty is demanded by the form; everything else may be cleared on purpose.
+    demanded = given.kind in (Kind.INTEGER, Kind.NUMBER) and not given.nullable
+    demanded = demanded or (given.kind in (Kind.CHOICE, Kind.DATE, Kind.JSON) and not given.nullable)
+    optional = not demanded or not (given.required or given.given)
+    name = given.name or "unnamed"
+    return blocks.input_block(field.block_id, name, element, optional=optional, hint=_hint(given))
+
+
+def _hint(given: Property) -> str | None:
+    as_json = "As JSON." if given.kind is Kind.JSON else ""
+    return f"{given.description} {as_json}".strip() or None
+
+
+def _element(field: Field) -> Json:
+    given = field.property
+    begin = {"initial_value": field.initial} if field.initial else {}
+    match given.kind:
+        case Kind.CHOICE:
+            return _menu(given)
+        case Kind.SWITCH:
+            yes = blocks.option("Yes", "yes")
+            chosen = {"initial_options": [yes]} if given.value is True else {}
+            return {"type": "checkboxes", "options": [yes], **chosen}
+        case Kind.INTEGER | Kind.NUMBER:
+            return {
+                "type": "number_input",
+                "is_decimal_allowed": given.kind is Kind.NUMBER,
+                **_bounds(given),
+                **begin,
+            }
+        case Kind.DATE:
+            return {"type": "datepicker", **({"initial_date": field.initial} if field.initial else {})}
+        case kind:
+            return {
+                "type": "plain_text_input",
+                "multiline": kind is not Kind.TEXT,
+                **_longest(given),
+                **begin,
+            }
+
+
+def _menu(given: Property) -> Json:
+    options = [blocks.option(_choice(each), str(at)) for at, each in enumerate(given.choices)]
+    present = [at for at, each in enumerate(given.choices) if _is_same(each, given.value) and given.given]
+    return {
+        "type": "static_select",
+        "options": options,
+        **({"initial_option": options[present[0]]} if present else {}),
+    }
+
+
+def _choice(value: Any) -> str:
+    return value if isinstance(value, str) and value.strip() else scalars.words("", value)
+
+
+def _bounds(given: Property) -> Json:
+    """`min_value` and `max_value`, unless the present value would break them: the form could not be sent."""
+    found = {}
+    for name, inclusive, exclusive, step in (
+        ("min_value", "minimum", "exclusiveMinimum", 1),
+        ("max_value", "maximum", "exclusiveMaximum", -1),
+    ):
+        bound = given.rules.get(inclusive)
+        if bound is None and given.kind is Kind.INTEGER and isinstance(given.rules.get(exclusive), int):
+            bound = given.rules[exclusive] + step
+        if not isinstance(bound, int | float) or isinstance(bound, bool):
+            continue
+        fits = given.value is None or (given.value - bound) * step >= 0
+        if fits and _PLAIN_NUMBER.match(json_text.compact(bound)):
+            found[name] = json_text.compact(bound)
+    return found
+
+
+def _longest(given: Property) -> Json:
+    longest = given.rules.get("maxLength")
+    text = given.value if isinstance(given.value, str) else ""
+    usable = given.kind is not Kind.JSON and isinstance(longest, int) and len(text) <= longest
+    return {"max_length": max(1, min(longest, MAX_INITIAL))} if usable and longest is not None else {}
+
+
+# ---------------------------------------------------------------- from inputs to values
+def _entered(field: Field, state: Mapping[str, Any], original: Mapping[str, Any]) -> Any:
+    given = field.property
+    match given.kind:
+        case Kind.SWITCH:
+            on = bool(state.get("selected_options"))
+            return on if given.given or given.required or on else _LEAVE_OUT
+        case Kind.CHOICE:
+            return _chosen(given, state.get("selected_option"), original)
+        case Kind.DATE:
+            typed = state.get("selected_date")
+        case _:
+            typed = state.get("value")
+    typed = typed.replace("\r\n", "\n") if isinstance(typed, str) else ""
+    if typed == field.initial and given.given:
+        return original[given.name]
+    if not typed.strip() and not (given.kind in (Kind.TEXT, Kind.LONG_TEXT) and typed):
+        return _emptied(given)
+    return _typed(given, typed)
+
+
+def _typed(given: Property, typed: str) -> Any:
+    match given.kind:
+        case Kind.INTEGER | Kind.NUMBER:
+            return _number(typed, whole=given.kind is Kind.INTEGER)
+        case Kind.DATE:
+            if not _is_date(typed):
+                raise Mistyped("This is not a date like 2027-01-31.")
+            return typed
+        case Kind.JSON:
+            return _json(typed)
+        case _:
+            return typed
+
+
+def _emptied(given: Property) -> Any:
+    if given.nullable and (given.given or given.required):
+        return None
+    if not given.required and (given.nullable or not given.given):
+        return _LEAVE_OUT
+    if given.kind in (Kind.TEXT, Kind.LONG_TEXT):
+        return ""
+    raise Mistyped("This must not be empty.")
+
+
+def _chosen(given: Property, option: Any, original: Mapping[str, Any]) -> Any:
+    value = option.get("value") if isinstance(option, Mapping) else None
+    if isinstance(value, str) and value.isdecimal() and int(value) < len(given.choices):
+        return given.choices[int(value)]
+    if given.given and not any(_is_same(each, given.value) for each in given.choices):
+        return original[given.name]  # nothing could be chosen for it to begin with
+    return _emptied(given)
+
+
+def _number(typed: str, *, whole: bool) -> int | float:
+    try:
+        exact = Decimal(typed.strip())
+    except InvalidOperation:
+        raise Mistyped("This is not a number.") from None
+    if not exact.is_finite() or abs(exact) > MAX_INTEGER:
+        raise Mistyped(f"This must be between -{MAX_INTEGER} and {MAX_INTEGER}.")
+    if exact == exact.to_integral_value():
+        return int(exact)
+    if whole:
+        raise Mistyped("This must be a whole number.")
+    if Decimal(repr(float(exact))) != exact:
+        raise Mistyped("This has more digits than a number here can keep (about 15).")
+    return float(exact)
+
+
+def _json(typed: str) -> Any:
+    try:
+        return parse_json(typed)
+    except MalformedArguments as problem:
+        raise Mistyped(inert.line(f"This is not usable JSON: {problem}", 200)) from None
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)

@@ -1,0 +1,99 @@
+"""Requests and runs in a row of a list: what it is, a button to more, and where it stands below."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from agent.domain.request import HistoryLine, RequestLine, RequestStatus
+from agent.domain.run import RunView
+from slackbot.cards import blocks, inert, status
+from slackbot.cards.lines import run_words
+from slackbot.cards.values import ACTION_CANCEL_RUN, ACTION_OPEN, Json
+
+MAX_WORDS = 160
+
+
+def request(line: RequestLine) -> list[Json]:
+    """A request with its deadline."""
+    return [
+        _title(line),
+        _below(
+            blocks.text(f"{status.of_status(line.status)}, {line.approvals} of {line.approvals_required}"),
+            *_origin(line),
+            *_until(line),
+            *_where(line.channel_id),
+            blocks.text(str(line.id), code=True),
+        ),
+    ]
+
+
+def decided(line: HistoryLine, link: str | None) -> list[Json]:
+    """A request with how it ended; `link` is the address of its thread, as Slack gave it."""
+    by = [blocks.text(" by "), blocks.person(line.decided_by)] if line.decided_by else []
+    at = [blocks.text(" at "), blocks.moment(line.decided_at)] if line.decided_at else []
+    reason = [blocks.text(f"“{inert.line(line.reason, MAX_WORDS)}”", italic=True)] if line.reason else []
+    thread = [blocks.link(link, "its thread")] if link else []
+    first = blocks.section(blocks.text(status.of_status(line.status), bold=True), *by, *at)
+    rest = _below(
+        *reason, *_origin(line), *_where(line.channel_id), *thread, blocks.text(str(line.id), code=True)
+    )
+    return [_title(line), blocks.rich_text(first, *rest["elements"])]
+
+
+def run(view: RunView, *, cancellable: bool) -> list[Json]:
+    """A run with its task; a `cancellable` one can be ended from here."""
+    title = f"{inert.line(view.agent, 40)}: {inert.line(view.task, MAX_WORDS)}"
+    below = _below(
+        blocks.text(run_words(view.status), bold=True),
+        blocks.person(view.requester, "nobody in Slack"),
+        *([blocks.channel(view.channel_id)] if view.channel_id else []),
+        blocks.text(str(view.id), code=True),
+    )
+    return [blocks.labelled(title, _cancel(view) if cancellable else None), below]
+
+
+def _title(line: RequestLine) -> Json:
+    title = (
+        f"{line.risk.value.capitalize()} risk · {inert.line(line.description, MAX_WORDS) or 'no description'}"
+    )
+    return blocks.labelled(title, blocks.button("Open", ACTION_OPEN, str(line.id)))
+
+
+def _cancel(view: RunView) -> Json:
+    sure = blocks.confirm(
+        "Cancel this run?",
+        f"{inert.line(view.agent, 60)} stops, and what it asked people for is withdrawn. What has run already "
+        "stays done.",
+        "Cancel the run",
+        style="danger",
+    )
+    return blocks.button("Cancel", ACTION_CANCEL_RUN, str(view.id), "danger", sure | {"deny": _KEEP})
+
+
+_KEEP = blocks.plain("Let it go on", blocks.BUTTON_LIMIT)
+
+
+def _origin(line: RequestLine) -> Iterator[Json]:
+    yield blocks.text(f"agent {inert.line(line.agent, 40)}")
+    yield blocks.person(line.requester, "nobody in Slack")
+
+
+def _until(line: RequestLine) -> Iterator[Json]:
+    if line.status is RequestStatus.WAITING:
+        yield blocks.moment(line.expires_at)
+
+
+def _where(channel_id: str) -> Iterator[Json]:
+    if channel_id:
+        yield blocks.channel(channel_id)
+
+
+def _below(*pieces: Json) -> Json:
+    return blocks.rich_text(blocks.section(*_dotted(pieces)))
+
+
+def _dotted(pieces: Iterable[Json]) -> Iterator[Json]:
+    for number, piece in enumerate(pieces):
+        if number:
+            yield blocks.text(" · ")
+        yield piece

@@ -1,0 +1,176 @@
+"""Which input fits a JSON schema: one `Kind` for each property, from the schema and the value that is there.
+
+Understands what pydantic writes: `$ref` into `$defs`, `anyOf` with null, `enum`, `const`, `format`. Everything
+else is written as JSON, which can say it all. Source: JSON Schema 2020-12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from slackbot.cards import inert
+
+MAX_OPTIONS = 100
+MAX_REFERENCES = 20
+LONG_TEXT = 80
+
+
+class Kind(Enum):
+    """How a value is put in."""
+
+    TEXT = "text"
+    LONG_TEXT = "long_text"
+    CHOICE = "choice"
+    INTEGER = "integer"
+    NUMBER = "number"
+    SWITCH = "switch"
+    DATE = "date"
+    JSON = "json"
+    FIXED = "fixed"
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """One property of an object schema, resolved; `given` is False when the value there is absent."""
+
+    name: str
+    kind: Kind
+    rules: Mapping[str, Any]
+    nullable: bool
+    required: bool
+    value: Any = None
+    given: bool = False
+    choices: tuple[Any, ...] = field(default=())
+
+    @property
+    def description(self) -> str:
+        """What the schema says of it; not inert."""
+        told = self.rules.get("description")
+        return told if isinstance(told, str) else ""
+
+
+def properties(schema: Mapping[str, Any], values: Mapping[str, Any]) -> list[Property]:
+    """The schema's properties in its order, then values that it does not name, which stay as they are."""
+    declared = schema.get("properties")
+    known = declared if isinstance(declared, Mapping) else {}
+    required = schema.get("required")
+    needed = set(required) if isinstance(required, list) else set()
+    found = [
+        _property(str(name), rules, schema, values, name in needed)
+        for name, rules in known.items()
+        if isinstance(rules, Mapping)
+    ]
+    seen = {each.name for each in found}
+    others = [
+        Property(name, Kind.FIXED, {}, nullable=False, required=True, value=value, given=True)
+        for name, value in values.items()
+        if name not in seen
+    ]
+    return found + others
+
+
+def _property(
+    name: str, rules: Mapping[str, Any], schema: Mapping[str, Any], values: Mapping[str, Any], required: bool
+) -> Property:
+    given = name in values
+    value = values.get(name)
+    inner, nullable = _resolved(rules, schema, value)
+    description = rules.get("description", inner.get("description"))
+    rules = {**inner, "description": description}
+    choices = _choices(inner)
+    kind = Kind.CHOICE if choices else _kind(inner, nullable, value)
+    if kind is Kind.SWITCH and nullable:
+        kind, choices = Kind.CHOICE, (True, False)
+    return Property(name, kind, rules, nullable, required, value, given, choices)
+
+
+def _resolved(
+    rules: Mapping[str, Any], schema: Mapping[str, Any], value: Any
+) -> tuple[Mapping[str, Any], bool]:
+    """The schema behind references and alternatives, and whether null is one of those."""
+    nullable = False
+    for _ in range(MAX_REFERENCES):
+        if isinstance(reference := rules.get("$ref"), str):
+            rules = _referred(reference, schema)
+        elif isinstance(each := rules.get("allOf"), list) and len(each) == 1 and isinstance(each[0], Mapping):
+            rules = each[0]
+        elif isinstance(either := rules.get("anyOf"), list):
+            some = [each for each in either if isinstance(each, Mapping)]
+            nullable = nullable or any(each.get("type") == "null" for each in some)
+            rules = _alternative([each for each in some if each.get("type") != "null"], value)
+        elif isinstance(types := rules.get("type"), list):
+            nullable = nullable or "null" in types
+            kinds = [each for each in types if each != "null"]
+            rules = {**rules, "type": kinds[0] if len(kinds) == 1 else None}
+        else:
+            return rules, nullable
+    return {}, nullable
+
+
+def _alternative(some: Sequence[Mapping[str, Any]], value: Any) -> Mapping[str, Any]:
+    """The one alternative, or the one that the present value is of."""
+    if len(some) == 1:
+        return some[0]
+    fitting = [each for each in some if _is_of(each.get("type"), value)]
+    return fitting[0] if len(fitting) == 1 else {}
+
+
+def _is_of(kind: Any, value: Any) -> bool:
+    match value:
+        case bool():
+            return bool(kind == "boolean")
+        case int():
+            return kind in ("integer", "number")
+        case float():
+            return bool(kind == "number")
+        case str():
+            return bool(kind == "string")
+        case _:
+            return False
+
+
+def _referred(reference: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Any = schema
+    for step in reference.removeprefix("#/").split("/"):
+        found = found.get(step) if isinstance(found, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def _choices(rules: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What may be chosen, when it fits a menu; null is said by choosing nothing."""
+    offered = rules.get("enum")
+    if not isinstance(offered, list):
+        return ()
+    plain = [each for each in offered if isinstance(each, str | int | float)]
+    labels = {inert.line(str(each), 75) for each in plain}
+    fits = len(plain) == len(offered) == len(labels) and 0 < len(plain) <= MAX_OPTIONS
+    return tuple(plain) if fits else ()
+
+
+def _kind(rules: Mapping[str, Any], nullable: bool, value: Any) -> Kind:
+    if "const" in rules:
+        return Kind.FIXED
+    match rules.get("type"):
+        case "boolean" if value is None or isinstance(value, bool):
+            return Kind.SWITCH
+        case "integer" if value is None or _is_of("integer", value):
+            return Kind.INTEGER
+        case "number" if value is None or _is_of("number", value):
+            return Kind.NUMBER
+        case "string" if value is None or isinstance(value, str):
+            return _text_kind(rules, value or "")
+        case _:
+            return Kind.JSON
+
+
+def _text_kind(rules: Mapping[str, Any], value: str) -> Kind:
+    if rules.get("format") == "date":
+        return Kind.DATE
+    if "enum" in rules:
+        return Kind.JSON
+    longest = rules.get("maxLength")
+    short = isinstance(longest, int) and longest <= LONG_TEXT
+    return Kind.LONG_TEXT if "\n" in value or (len(value) > LONG_TEXT and not short) else Kind.TEXT

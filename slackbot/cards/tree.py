@@ -1,0 +1,206 @@
+"""Objects as people read them: one line a value, nested objects and lists indented, before and after as a diff.
+
+Every value is made inert and has a size of its own: no value can push another one off the card. What does not
+fit is counted.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, islice
+from typing import Any
+
+from slackbot.cards import blocks, inert, json_text, scalars
+from slackbot.cards.values import Json
+
+MAX_NAME = 60
+MAX_VALUE = 500
+MAX_SIDE = 200  # of a value before or after a change
+MAX_DEPTH = 5
+MAX_DIFF_LINES = 40
+MAX_DIFF = 1500
+MAX_COUNTED = 500
+MAX_DIFFED = 20_000  # finding the differences of longer texts would take too long
+
+_PAIRS = (("before", "after"), ("old", "new"))
+_MISSING = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One value: how deep it stands, its line, what it weighs and how many of its characters were left out."""
+
+    depth: int
+    section: Json
+    weight: int
+    left_out: int
+    box: str = ""  # shown below the line, as it is
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Values as parts of a rich text block; how many are not there, and how many characters of those that are."""
+
+    parts: list[Json]
+    values_left_out: int = 0
+    characters_left_out: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether every value is there to its last character."""
+        return not self.values_left_out and not self.characters_left_out
+
+
+def shown(values: Mapping[str, Any], limit: int, most: int = 30) -> Shown:
+    """The values in at most `most` lines that weigh at most `limit` together."""
+    return _within(limit, most, _members(values, 0))
+
+
+def changes(before: Mapping[str, Any], after: Mapping[str, Any], limit: int, most: int = 20) -> Shown:
+    """What differs between two look-ups, as `name: before → after`."""
+    return _within(limit, most, _differences("", before, after, 0))
+
+
+def edits(changed: Iterable[tuple[str, Any, Any]], limit: int, most: int = 20) -> Shown:
+    """Changes that are known one by one, as (path, before, after)."""
+    rows = (
+        row for path, before, after in changed for row in _change(path.removeprefix("$."), before, after, 0)
+    )
+    return _within(limit, most, rows)
+
+
+# ---------------------------------------------------------------- values
+def _members(values: Mapping[str, Any], depth: int) -> Iterator[Row]:
+    if depth == 0 and (pair := _pair(values)):
+        before, after = pair
+        yield from _members({k: v for k, v in values.items() if k not in (before, after)}, depth)
+        yield from _change(f"{before} → {after}", values[before], values[after], depth)
+        return
+    currency = scalars.currency_in(values)
+    for name, value in values.items():
+        yield from _value(str(name), value, depth, currency)
+
+
+def _value(name: str, value: Any, depth: int, currency: str | None) -> Iterator[Row]:
+    deeper = depth < MAX_DEPTH
+    if isinstance(value, Mapping) and value and deeper:
+        if pair := _pair(value):
+            rest = {key: each for key, each in value.items() if key not in pair}
+            yield from _change(name, value[pair[0]], value[pair[1]], depth)
+            yield from _members(rest, depth + 1)
+        else:
+            yield _line(name, "", depth)
+            yield from _members(value, depth + 1)
+    elif isinstance(value, list | tuple) and value and deeper and not scalars.is_short_list(value):
+        yield _line(name, f"{len(value):,} items" if len(value) > 1 else "1 item", depth)
+        for number, item in enumerate(value, 1):
+            yield from _value(f"{number}", item, depth + 1, currency)
+    else:
+        yield _line(name, scalars.words(name, value, currency), depth, value)
+
+
+def _line(name: str, said: str, depth: int, value: Any = None) -> Row:
+    words, left_out = _cut(said, MAX_VALUE)
+    pieces = [_label(name), blocks.text(words)]
+    if left_out == 0 and (at := scalars.moment_in(value)):
+        pieces += [blocks.text(" ("), blocks.moment(at), blocks.text(")")]
+    return _row(depth, pieces, left_out + _cut(name, MAX_NAME)[1])
+
+
+# ---------------------------------------------------------------- changes
+def _pair(values: Mapping[str, Any]) -> tuple[str, str] | None:
+    return next((pair for pair in _PAIRS if pair[0] in values and pair[1] in values), None)
+
+
+def _differences(path: str, before: Mapping[str, Any], after: Mapping[str, Any], depth: int) -> Iterator[Row]:
+    for name in dict.fromkeys([*before, *after]):
+        old, new = before.get(name, _MISSING), after.get(name, _MISSING)
+        if not _same(old, new):
+            yield from _change(f"{path}{name}", old, new, depth)
+
+
+def _change(name: str, old: Any, new: Any, depth: int) -> Iterator[Row]:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        yield from _differences(f"{name}." if len(name) < MAX_NAME else "", old, new, depth)
+        if same := sum(_same(old[key], new.get(key, _MISSING)) for key in old):
+            yield replace(_line(name, f"{same:,} unchanged", depth), left_out=1)
+        return
+    if isinstance(old, str) and isinstance(new, str) and "\n" in old + new:
+        yield _text_change(name, old, new, depth)
+        return
+    (was, was_cut), (now, now_cut) = _cut(_side(name, old), MAX_SIDE), _cut(_side(name, new), MAX_SIDE)
+    pieces = [_label(name), blocks.text(f"{was} → "), blocks.text(now, bold=True)]
+    yield _row(depth, pieces, was_cut + now_cut + _cut(name, MAX_NAME)[1])
+
+
+def _text_change(name: str, old: str, new: str, depth: int) -> Row:
+    """Lines that went, with `-`, and lines that came, with `+`; those around them give the place."""
+    if len(old) + len(new) > MAX_DIFFED:
+        difference = [f"- {len(old):,} characters", f"+ {len(new):,} characters"]
+        left_out = len(old) + len(new)
+    else:
+        lines = difflib.unified_diff(old.split("\n"), new.split("\n"), lineterm="", n=1)
+        difference = [inert.visible(each).replace("\n", "⏎") for each in lines][2:]
+        left_out = sum(map(len, difference[MAX_DIFF_LINES:]))
+    box, cut = inert.cut("\n".join(difference[:MAX_DIFF_LINES]), MAX_DIFF)
+    pieces = [_label(name), blocks.text("changed in these lines")]
+    return _row(depth, pieces, left_out + cut, box or "(no line differs)")
+
+
+def _side(name: str, value: Any) -> str:
+    return "nothing" if value is _MISSING else scalars.words(name, value)
+
+
+def _same(old: Any, new: Any) -> bool:
+    """Equal as JSON has it: `1` is not `true`, and a missing key equals nothing."""
+    if old is _MISSING or new is _MISSING:
+        return False
+    return old == new and json_text.compact(old) == json_text.compact(new)
+
+
+# ---------------------------------------------------------------- rows to rich text
+def _within(limit: int, most: int, rows: Iterator[Row]) -> Shown:
+    kept: list[Row] = []
+    used, more = 0, False
+    for row in rows:
+        used += row.weight
+        if more := used > limit or len(kept) == most:
+            break
+        kept.append(row)
+    parts = list(_parts(kept))
+    # Counting on would mean drawing on: a hundred thousand values are not worth that.
+    unshown = 1 + sum(1 for _ in islice(rows, MAX_COUNTED)) if more else 0
+    if unshown:
+        at_least = "at least " if unshown > MAX_COUNTED else ""
+        note = f"… {at_least}{unshown:,} more {'value' if unshown == 1 else 'values'} not shown here"
+        parts.append(blocks.section(blocks.text(note, italic=True)))
+    return Shown(parts, unshown, sum(row.left_out for row in kept))
+
+
+def _parts(rows: Sequence[Row]) -> Iterator[Json]:
+    for (depth, boxed), group in groupby(rows, lambda row: (row.depth, bool(row.box))):
+        lines = list(group)
+        if not boxed:
+            yield blocks.bullets((row.section for row in lines), depth)
+            continue
+        for row in lines:
+            yield blocks.bullets([row.section], depth)
+            yield blocks.preformatted(row.box)
+
+
+def _row(depth: int, pieces: list[Json], left_out: int, box: str = "") -> Row:
+    section = blocks.section(*pieces)
+    seen = "".join(piece.get("text", "") + piece.get("fallback", "") for piece in section["elements"])
+    return Row(depth, section, inert.weight(seen) + inert.weight(box), left_out, box)
+
+
+def _label(name: str) -> Json:
+    return blocks.text(f"{_cut(name, MAX_NAME)[0] or 'unnamed'}: ", bold=True)
+
+
+def _cut(said: str, limit: int) -> tuple[str, int]:
+    """One inert line, and how many characters of it were left out."""
+    words, is_cut = inert.line_and_rest(said, limit)
+    return words, max(1, len(said) - limit) if is_cut else 0
