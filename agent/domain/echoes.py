@@ -27,7 +27,7 @@ _GROUPED = re.compile(r"[0-9][0-9 .-]{6,38}[0-9]\Z")
 def echoes(text: str, hidden: Iterable[tuple[str, str]]) -> Iterator[Span]:
     """Where the hidden values (with their kinds) stand in a text, one value at a time."""
     for value, kind in hidden:
-        if kind != BY_POLICY and len(value) < SHORTEST_NAMED:
+        if not value.strip() or (kind != BY_POLICY and len(value) < SHORTEST_NAMED):
             continue
         literal, pattern = _forms(value)
         for form in literal:
@@ -82,11 +82,9 @@ def _cut_off(text: str, value: str, kind: str) -> Iterator[Span]:
     """The beginning of a value at the end of a text, or before "…": somebody cut the text there."""
     ends = [len(text), *(found.start() for found in re.finditer("…", text))][:50]
     for end in ends:
-        for length in range(min(len(value) - 1, end), _FEWEST_LEFT - 1, -1):
-            if text.startswith(value[:length], end - length) and _begins(text, end - length):
-                yield Span(end - length, end, kind)
-                break
-
-
-def _begins(text: str, start: int) -> bool:
-    return not (_is_word(text[start - 1 : start]) and _is_word(text[start]))
+        tail = text[max(0, end - len(value) + 1) : end]
+        start = tail.find(value[:_FEWEST_LEFT])
+        while start >= 0 and not value.startswith(tail[start:]):
+            start = tail.find(value[:_FEWEST_LEFT], start + 1)
+        if start >= 0:
+            yield Span(end - len(tail) + start, end, kind)

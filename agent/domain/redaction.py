@@ -27,16 +27,18 @@ _MASK = re.compile(r"⟦redacted[^⟦⟧]{0,60}(?:⟧|\Z)|•+")
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _SECRETIVE = re.compile(
     "passw(?:or)?d|passphrase|passcode|pwd|secret(?!ar)|credential|authorization|connectionstring|cookie|"
-    "(?:api|access|private|signing|encryption|auth|account|master|ssh|session|service)key|"
+    "(?:api|access|private|signing|encryption|auth|account|master|ssh|session)key|"
     "(?:auth|api|access|refresh|bearer|id|session|bot|app|user|push|device|sas|csrf|xsrf)tokens?\\Z"
 )
 _SECRET_WORDS = frozenset({"token", "tokens", "cvv", "cvc", "otp", "totp", "pw", "passwd", "bearer", "jwt"})
 _SECRET_NAMES = frozenset({"pass", "auth", "sig", "xamzsignature", "xgoogsignature"})
 # `password_reset_at` or `token_count` are about a secret, and are none.
-_ABOUT = frozenset(
-    "age arn at budget changed count created enabled exists expiration expires expiry field format id ids in label "
-    "length limit manager max min name names path policy required reset rotated size status strength ttl type "
-    "types updated uri url usage used valid version".split()
+_ABOUT = re.compile(
+    "accepted|age|arn|at|audience|budget|changed|consent|count|created|domain|enabled|endpoint|"
+    "exists|expiration|expires|expiry|field|format|host|id|ids|in|issuer|kind|label|length|level|"
+    "limit|manager|max|method|min|mode|name|names|path|policy|provider|required|reset|rotated|scheme|"
+    "scope|scopes|server|size|status|strength|ttl|type|types|updated|uri|url|usage|used|valid|"
+    "version"
 )
 
 
@@ -106,7 +108,7 @@ def has_mask(text: str) -> bool:
 def is_secret_name(name: str) -> bool:
     """Whether a value under this key is a secret by its name: `dbPassword`, `X-Api-Key`, not `token_count`."""
     words = [word.lower() for word in _WORDS.findall(name[:100])]
-    if not words or (len(words) > 1 and words[-1] in _ABOUT):
+    if not words or (len(words) > 1 and _ABOUT.fullmatch(words[-1])):
         return False
     joined = "".join(words)
     return (
@@ -116,14 +118,24 @@ def is_secret_name(name: str) -> bool:
     )
 
 
-def redact_value(value: Any, *, find: Find, redact: Sequence[str] = (), root: str = "args") -> Redacted:
+def redact_value(
+    value: Any,
+    *,
+    find: Find,
+    redact: Sequence[str] = (),
+    root: str = "args",
+    steps: tuple[Step, ...] = (),
+) -> Redacted:
     """A copy of a JSON value in which no secret can be read, keys included.
 
     Everything under a secret's name, and everything that `redact` means (`agent.domain.paths`), is masked
-    whole; in other texts what `find` finds. `root` is "args" or "facts".
+    whole; in other texts what `find` finds. `root` is "args" or "facts", `steps` lead from there to the value.
     """
     walk = _Walk(find, tuple(redact), root)
-    return Redacted(walk.copy(value, (), None), tuple(walk.secrets), tuple(walk.hidden))
+    named = any(isinstance(step, str) and is_secret_name(step) for step in steps)
+    return Redacted(
+        walk.copy(value, steps, NAMED if named else None), tuple(walk.secrets), tuple(walk.hidden)
+    )
 
 
 @dataclass(frozen=True)
@@ -149,9 +161,7 @@ def masked_action(action: Action, redacted: Redacted) -> Action:
     if not redacted.secrets:
         return action
     try:
-        return MaskedAction(
-            action.tool, action.tool_version, redacted.value, action.digest, redacted.secrets
-        )
+        return MaskedAction(action.tool, action.tool_version, redacted.value, action.digest, redacted.secrets)
     except MalformedArguments:  # thousands of short values became longer than arguments may be
         whole = Secret("$", 0, len(canonical_bytes(dict(action.arguments)).decode()), NOT_SCANNED)
         shown = {"arguments": _sign(whole.kind, whole.length)}
@@ -169,7 +179,7 @@ class _Walk:
     hidden: list[tuple[str, str]] = field(default_factory=list)
 
     def copy(self, value: Any, steps: tuple[Step, ...], why: str | None) -> Any:
-        if why is None and self.redact and is_redacted(steps, self.redact, self.root):
+        if why != BY_POLICY and self.redact and is_redacted(steps, self.redact, self.root):
             why = BY_POLICY
         match value:
             case Mapping():
@@ -222,9 +232,9 @@ class _Walk:
 
 
 def _counts(steps: tuple[Step, ...]) -> bool:
-    """Numbers under `tokens` say how many a model used."""
-    names = [step for step in steps if isinstance(step, str)]
-    return bool(names) and names[-1].lower().endswith("tokens")
+    """Numbers under `tokens` say how many a model used, those under `pass` how many tests went well."""
+    names = [step.lower() for step in steps if isinstance(step, str)]
+    return bool(names) and (names[-1].endswith("tokens") or names[-1] == "pass")
 
 
 def _plain(value: Any) -> str:

@@ -1,0 +1,75 @@
+"""Secrets in what operators read: log events, tracebacks, messages of the command line.
+
+Done at once and in place: a log line cannot wait for a thread. It has a fifth of a card's time, and what is left
+then is masked whole.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+from collections.abc import Mapping, MutableMapping
+from datetime import date
+from types import TracebackType
+from typing import Any
+from uuid import UUID
+
+from agent.domain.redaction import mask, redact_value
+from slackbot.secrets.texts import Finder
+
+BUDGET = 0.1
+"""Seconds for one log event or message."""
+
+_DEEPEST = 12
+
+
+def clean_now(text: str) -> str:
+    """Any text, without leaving the caller's thread."""
+    return mask(text, Finder(budget=BUDGET)(text))
+
+
+def clean_error(error: BaseException) -> str:
+    """An exception in words, its type first: what may be told of it."""
+    message = str(error)
+    return clean_now(f"{type(error).__name__}: {message}" if message else type(error).__name__)
+
+
+def clean_event(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    """A structlog processor, to stand right before the renderer: every text, key and traceback of the event.
+
+    Whatever is no JSON value is written out here, so that no renderer can find a secret in it later.
+    """
+    find = Finder(budget=BUDGET)
+    cleaned: dict[str, Any] = redact_value(_plain(dict(event), 0), find=find).value
+    return cleaned
+
+
+def guard_tracebacks() -> None:
+    """Tracebacks that nobody catches are printed without secrets, in every thread."""
+    sys.excepthook = _print
+    threading.excepthook = lambda args: _print(
+        args.exc_type, args.exc_value or args.exc_type(), args.exc_traceback
+    )
+
+
+def _print(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    sys.stderr.write(clean_now("".join(traceback.format_exception(kind, error, trace))))
+
+
+def _plain(value: Any, depth: int) -> Any:
+    if depth > _DEEPEST:
+        return "…"
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case UUID() | date():
+            return str(value)
+        case Mapping():
+            return {str(key): _plain(member, depth + 1) for key, member in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [_plain(item, depth + 1) for item in value]
+        case BaseException():
+            return f"{type(value).__name__}: {value}"
+        case _:
+            return repr(value)

@@ -1,0 +1,150 @@
+"""Tokens by their shape: the token plugins of `detect-secrets`, and what they leave open.
+
+The plugins' own patterns are used, not their `analyze_string`: that tells values without their places, and for a
+pattern with a group only the group (of a GitHub token it yields "ghp"). Left out are the plugins that go by entropy
+or by a word in front (order numbers and digests would be masked), that take twelve letters after "AP" for a
+password (Artifactory), and those whose patterns take quadratic time (npm, SoftLayer, Cloudant): one regular
+expression holds the interpreter until it is done, so every pattern here takes linear time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from detect_secrets.plugins.aws import AWSKeyDetector
+from detect_secrets.plugins.azure_storage_key import AzureStorageKeyDetector
+from detect_secrets.plugins.basic_auth import BasicAuthDetector
+from detect_secrets.plugins.discord import DiscordBotTokenDetector
+from detect_secrets.plugins.github_token import GitHubTokenDetector
+from detect_secrets.plugins.gitlab_token import GitLabTokenDetector
+from detect_secrets.plugins.mailchimp import MailchimpDetector
+from detect_secrets.plugins.pypi_token import PypiTokenDetector
+from detect_secrets.plugins.sendgrid import SendGridDetector
+from detect_secrets.plugins.slack import SlackDetector
+from detect_secrets.plugins.square_oauth import SquareOAuthDetector
+from detect_secrets.plugins.stripe import StripeDetector
+from detect_secrets.plugins.telegram_token import TelegramBotTokenDetector
+from detect_secrets.plugins.twilio import TwilioKeyDetector
+
+from agent.domain.redaction import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A kind of token. One of `anchors` is in every text that has one; `group` of the pattern is the secret.
+
+    `apart`: no letter or digit may touch it. `mixed`: it has a digit or a capital, which plain words have not.
+    """
+
+    kind: str
+    anchors: tuple[str, ...]
+    pattern: re.Pattern[str]
+    group: int = 0
+    apart: bool = False
+    mixed: bool = False
+
+    def find(self, text: str) -> Iterator[Span]:
+        """Where a text that has one of the anchors has such tokens."""
+        for found in self.pattern.finditer(text):
+            start, end = found.span(self.group)
+            if self.apart and (_touches(text, start - 1) or _touches(text, end)):
+                continue
+            if self.mixed and not _MIXED.search(text, start + 3, end):
+                continue
+            yield Span(start, end, self.kind)
+
+
+def _touches(text: str, position: int) -> bool:
+    return 0 <= position < len(text) and (text[position].isalnum() or text[position] in "_-")
+
+
+_MIXED = re.compile("[0-9A-Z]")
+_AWS = ("A3T", "ABIA", "ACCA", "AKIA", "ASIA")
+_GITLAB = (
+    "glpat-",
+    "gldt-",
+    "glft-",
+    "glsoat-",
+    "glrt-",
+    "GR1348941",
+    "glcbt-",
+    "glimt-",
+    "glptt-",
+    "glagent-",
+)
+
+# kind, detect-secrets' plugin, anchors, group of the secret, whether it must stand apart
+_PLUGINS = (
+    ("azure-key", AzureStorageKeyDetector(), ("AccountKey=",), 0, False),
+    ("url-password", BasicAuthDetector(), ("://",), 1, False),
+    ("discord-token", DiscordBotTokenDetector(), (".",), 0, True),
+    ("github-token", GitHubTokenDetector(), ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), 0, False),
+    ("gitlab-token", GitLabTokenDetector(), (*_GITLAB, "gloas-"), 0, False),
+    ("mailchimp-key", MailchimpDetector(), ("-us",), 0, False),
+    ("pypi-token", PypiTokenDetector(), ("pypi-",), 0, False),
+    ("sendgrid-key", SendGridDetector(), ("SG.",), 0, False),
+    ("slack-token", SlackDetector(), ("xox", "XOX", "Xox", "hooks.slack.com"), 0, False),
+    ("square-secret", SquareOAuthDetector(), ("sq0csp-",), 0, False),
+    ("stripe-key", StripeDetector(), ("k_live_",), 0, False),
+    ("telegram-token", TelegramBotTokenDetector(), (":",), 0, True),
+    ("twilio-key", TwilioKeyDetector(), ("AC", "SK"), 0, True),
+)
+
+# kind, anchors, pattern; lenient in length, so that a token that somebody cut is found as well
+_OWN = (
+    ("github-token", ("github_pat_",), r"github_pat_[A-Za-z0-9_]{16,}"),
+    ("github-token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9_]{16,}"),
+    ("gitlab-token", _GITLAB[:5], r"gl(?:pat|dt|ft|soat|rt)-[A-Za-z0-9_-]{16,}"),
+    ("slack-token", ("xox",), r"xox[a-z](?:\.xox[a-z])?-[A-Za-z0-9%-]{10,}"),
+    ("slack-token", ("xapp-",), r"xapp-\d-[A-Za-z0-9-]{10,}"),
+    ("stripe-key", ("k_live_", "k_test_"), r"[rsp]k_(?:live|test)_[0-9a-zA-Z]{10,}"),
+    ("stripe-key", ("whsec_",), r"whsec_[A-Za-z0-9+/=]{16,}"),
+    ("google-key", ("AIza",), r"AIza[0-9A-Za-z_-]{30,}"),
+    ("google-token", ("ya29.",), r"ya29\.[0-9A-Za-z_-]{20,}"),
+    ("google-secret", ("GOCSPX-",), r"GOCSPX-[0-9A-Za-z_-]{20,}"),
+    ("npm-token", ("npm_",), r"npm_[A-Za-z0-9]{24,}"),
+    ("pypi-token", ("pypi-AgE",), r"pypi-AgE[A-Za-z0-9_-]{16,}"),
+    ("sendgrid-key", ("SG.",), r"SG\.[A-Za-z0-9_-]{16,}(?:\.[A-Za-z0-9_-]*)?"),
+    ("huggingface-token", ("hf_",), r"hf_[A-Za-z0-9]{30,}"),
+    ("digitalocean-token", ("_v1_",), r"do[opr]_v1_[a-f0-9]{32,}"),
+    ("artifactory-key", ("AKC",), r"AKC[a-zA-Z0-9]{60,}"),
+    ("shopify-token", ("shp",), r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}"),
+    ("databricks-token", ("dapi",), r"dapi[a-f0-9]{32}"),
+    ("vault-token", ("hvs.",), r"hvs\.[A-Za-z0-9_-]{24,}"),
+    ("age-key", ("AGE-SECRET-KEY-1",), r"AGE-SECRET-KEY-1[0-9A-Z]{20,}"),
+    ("private-key", ("LS0tLS1CRUdJTi",), r"LS0tLS1CRUdJTi(?!BDRVJUSUZJQ0FURS|BQVUJMSUMg)[A-Za-z0-9+/=]{20,}"),
+)
+
+_AWS_ID, _ = AWSKeyDetector().denylist  # the other one takes a second for 100 KB of "awskey": `aws_secrets`
+_QUOTED_40 = re.compile(r"[\"']([0-9A-Za-z/+]{40})[\"']")
+_AWS_WORDS = ("key", "pwd", "pw", "pass", "token")
+
+TOKENS: tuple[Token, ...] = (
+    Token("aws-key", _AWS, _AWS_ID, apart=True),
+    *(
+        Token(kind, anchors, pattern, group, apart)
+        for kind, plugin, anchors, group, apart in _PLUGINS
+        for pattern in plugin.denylist
+    ),
+    *(Token(kind, anchors, re.compile(pattern)) for kind, anchors, pattern in _OWN),
+    # OpenAI, Anthropic and others: "sk-" and a long word; "task-force-…" and "sk-learn-something" are none.
+    Token("api-key", ("sk-",), re.compile(r"(?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{20,}"), mixed=True),
+    # The password may have any character but spaces and quotes, even an unencoded "@" or "/"; a port is none.
+    Token(
+        "url-password",
+        ("://",),
+        re.compile(r"""://[^\s:/?#@"'<>\\]*:(?!\d{1,5}(?:[/?#]|\Z))([^\s"'<>\\]{1,256})@""", re.ASCII),
+        group=1,
+    ),
+)
+"""Everything that is recognised by its shape alone and lies within one word."""
+
+
+def aws_secrets(text: str) -> Iterator[Span]:
+    """The other half of an AWS key: forty characters in quotes, not far behind "aws" and a word for key."""
+    for found in _QUOTED_40.finditer(text):
+        before = text[max(0, found.start() - 60) : found.start()].lower()
+        if "aws" in before and any(word in before for word in _AWS_WORDS):
+            yield Span(*found.span(1), "aws-secret")

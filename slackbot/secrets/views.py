@@ -1,0 +1,164 @@
+"""Stored facts made fit to be shown: copies of views, runs and lines in which no secret can be read.
+
+The work is done in threads of its own, within a bounded time: neither a long text nor a busy machine holds up a
+click. What could not be looked through in time is masked whole, and says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from agent.domain.paths import Step
+from agent.domain.redaction import Find, MaskedAction, Redacted, mask, masked_action, redact_value
+from agent.domain.request import Change, HistoryLine, RequestLine, RequestView
+from agent.domain.run import RunView
+from slackbot.secrets.texts import BUDGET, Finder, everything
+
+T = TypeVar("T")
+Line = TypeVar("Line", bound=RequestLine)
+Hidden = tuple[tuple[str, str], ...]
+"""Values that their keys or a checkpoint's `redact` hide, each with its kind: true secrets, keep them in memory."""
+
+_STEP = re.compile(r"""\.([A-Za-z_][A-Za-z0-9_]*)|\[([0-9]+)\]|\[("(?:\\.|[^"\\])*")\]""")
+
+_GRACE = 0.25
+"""Seconds beyond the budget that are waited for a thread."""
+
+_threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="secrets")
+
+
+async def off_the_loop(work: Callable[[Find], T], hidden: Hidden = (), *, budget: float = BUDGET) -> T:
+    """Do this with a finder, in a thread; when no thread gets to it in time, with one that masks everything."""
+    future = asyncio.get_running_loop().run_in_executor(_threads, lambda: work(Finder(hidden, budget=budget)))
+    try:
+        async with asyncio.timeout(budget + _GRACE):
+            return await future
+    except TimeoutError:
+        return work(everything)
+
+
+async def clean_view(view: RequestView) -> RequestView:
+    """A request as people may see it. Its action is a `MaskedAction` when something is hidden."""
+    return await off_the_loop(lambda find: _view(view, find), hidden_in(view))
+
+
+async def clean_run(run: RunView, hidden: Hidden = ()) -> RunView:
+    """A run as people may see it."""
+    return (await clean_runs([run], hidden))[0]
+
+
+async def clean_runs(runs: Sequence[RunView], hidden: Hidden = ()) -> list[RunView]:
+    """Runs for a list."""
+    return await off_the_loop(lambda find: [_run(run, find) for run in runs], hidden)
+
+
+async def clean_lines(lines: Sequence[Line], hidden: Hidden = ()) -> list[Line]:
+    """Requests for a list. `describe` has left out what `redact` means; here go tokens and the like."""
+    return await off_the_loop(lambda find: [_line(line, find) for line in lines], hidden)
+
+
+async def clean_value(value: T, hidden: Hidden = ()) -> T:
+    """Any JSON value: the body of a thread's line, a tool's result."""
+    return await off_the_loop(lambda find: redact_value(value, find=find).value, hidden)
+
+
+async def clean_text(text: str, hidden: Hidden = ()) -> str:
+    """Any text: an answer, an error, a file."""
+    return await off_the_loop(lambda find: mask(text, find(text)), hidden)
+
+
+def hidden_in(view: RequestView) -> Hidden:
+    """The values of this request that only their keys, or the checkpoint's `redact`, make secrets."""
+    found: list[tuple[str, str]] = []
+    for root, value in (
+        ("args", view.action.arguments),
+        ("facts", view.facts),
+        ("facts", view.previous_facts),
+        ("args", view.context),
+    ):
+        found += redact_value(value, find=_nothing, redact=view.redact, root=root).hidden
+    for change in view.changes:
+        for value in (change.before, change.after):
+            found += _changed(change.path, value, view, _nothing).hidden
+    return tuple(dict.fromkeys(found))
+
+
+def hidden_values(values: Iterable[Any]) -> Hidden:
+    """The same for values without a request: arguments of a run's calls, say."""
+    found = [each for value in values for each in redact_value(value, find=_nothing).hidden]
+    return tuple(dict.fromkeys(found))
+
+
+def _nothing(_: str) -> tuple[()]:
+    return ()
+
+
+def _view(view: RequestView, find: Find) -> RequestView:
+    arguments = redact_value(view.action.arguments, find=find, redact=view.redact)
+    action = masked_action(view.action, arguments)
+    facts = redact_value(view.facts, find=find, redact=view.redact, root="facts")
+    if isinstance(action, MaskedAction) or facts.secrets:
+        both = (*getattr(action, "secrets", ()), *facts.secrets)
+        action = MaskedAction(action.tool, action.tool_version, action.arguments, view.action.digest, both)
+    execution, decision = view.execution, view.decision
+    return replace(
+        view,
+        action=action,
+        facts=facts.value,
+        previous_facts=redact_value(view.previous_facts, find=find, redact=view.redact, root="facts").value,
+        description=_text(view.description, find),
+        rationale=_maybe(view.rationale, find),
+        votes=tuple(replace(vote, reason=_maybe(vote.reason, find)) for vote in view.votes),
+        decision=replace(decision, reason=_maybe(decision.reason, find)) if decision else None,
+        execution=replace(execution, error=_maybe(execution.error, find)) if execution else None,
+        link=None if view.link and find(view.link) else view.link,
+        changes=tuple(_change(change, view, find) for change in view.changes),
+        context=redact_value(view.context, find=find, redact=view.redact).value,
+    )
+
+
+def _change(change: Change, view: RequestView, find: Find) -> Change:
+    before, after = (
+        _changed(change.path, value, view, find).value for value in (change.before, change.after)
+    )
+    return Change(_text(change.path, find), before, after)
+
+
+def _changed(path: str, value: Any, view: RequestView, find: Find) -> Redacted:
+    """A changed value, judged at its own place: the keys around it may be what makes it a secret."""
+    return redact_value(value, find=find, redact=view.redact, steps=tuple(_steps(path)))
+
+
+def _steps(path: str) -> Iterator[Step]:
+    """Reads back what `agent.domain.paths.written` wrote."""
+    for name, index, key in _STEP.findall(path):
+        yield name or (int(index) if index else json.loads(key))
+
+
+def _run(run: RunView, find: Find) -> RunView:
+    return replace(
+        run,
+        task=_text(run.task, find),
+        cause=_maybe(run.cause, find),
+        answer=_maybe(run.answer, find),
+    )
+
+
+def _line(line: Line, find: Find) -> Line:
+    if isinstance(line, HistoryLine):
+        line = replace(line, reason=_maybe(line.reason, find))
+    return replace(line, description=_text(line.description, find))
+
+
+def _text(text: str, find: Find) -> str:
+    return mask(text, find(text))
+
+
+def _maybe(text: str | None, find: Find) -> str | None:
+    return None if text is None else _text(text, find)

@@ -1,0 +1,268 @@
+"""Secrets in texts: every kind is found, and nothing else is."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import time
+import uuid
+
+import pytest
+from detect_secrets.plugins.aws import AWSKeyDetector
+from detect_secrets.plugins.github_token import GitHubTokenDetector
+from detect_secrets.plugins.gitlab_token import GitLabTokenDetector
+from detect_secrets.plugins.jwt import JwtTokenDetector
+from detect_secrets.plugins.openai import OpenAIDetector
+from detect_secrets.plugins.private_key import PrivateKeyDetector
+from detect_secrets.plugins.pypi_token import PypiTokenDetector
+from detect_secrets.plugins.sendgrid import SendGridDetector
+from detect_secrets.plugins.slack import SlackDetector
+from detect_secrets.plugins.square_oauth import SquareOAuthDetector
+from detect_secrets.plugins.stripe import StripeDetector
+from detect_secrets.plugins.twilio import TwilioKeyDetector
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.domain.redaction import NOT_SCANNED, mask
+from slackbot.secrets.texts import LONGEST, Finder
+from tests.planted import PRIVATE_KEY, SECRETS, URL_PASSWORD
+
+WRAPPINGS = (
+    "{}",
+    "please use {} for this",
+    "it is ({}).",
+    '{{"note": "{}"}}',
+    "https://x.example/?q={}&page=2",
+    "key:{}\nnext line",
+    "`{}`",
+    "'{}',",
+)
+
+
+def clean(text: str) -> str:
+    return mask(text, Finder(budget=60)(text))
+
+
+@pytest.mark.parametrize("wrapping", WRAPPINGS)
+@pytest.mark.parametrize("kind", SECRETS)
+def test_every_kind_is_masked_wherever_it_stands(kind: str, wrapping: str) -> None:
+    """No piece of eight characters of a token survives, whatever stands around it."""
+    secret = SECRETS[kind]
+    shown = clean(wrapping.format(secret))
+    assert "⟦redacted " in shown
+    body = secret.removeprefix("AccountKey=").removeprefix("https://hooks.slack.com/services/")
+    left = [body[at : at + 8] for at in range(len(body) - 7) if body[at : at + 8] in shown]
+    assert left == [], shown
+
+
+def test_a_mask_tells_kind_and_length_and_leaves_the_rest() -> None:
+    """What is not secret stays as it was, and the sign says what stood there."""
+    token = SECRETS["github-token"]
+    assert clean(f"push with {token} to main") == "push with ⟦redacted github-token, 40 characters⟧ to main"
+
+
+@pytest.mark.parametrize(
+    "plugin",
+    [
+        AWSKeyDetector(),
+        GitHubTokenDetector(),
+        GitLabTokenDetector(),
+        JwtTokenDetector(),
+        OpenAIDetector(),
+        PrivateKeyDetector(),
+        PypiTokenDetector(),
+        SendGridDetector(),
+        SlackDetector(),
+        SquareOAuthDetector(),
+        StripeDetector(),
+        TwilioKeyDetector(),
+    ],
+    ids=lambda plugin: type(plugin).__name__,
+)
+def test_what_detect_secrets_finds_is_masked(plugin: object) -> None:
+    """After cleaning, detect-secrets' own plugins find nothing any more, and before they did."""
+    text = "\n".join(SECRETS.values())
+    assert list(plugin.analyze_string(text)) != []  # type: ignore[attr-defined]
+    assert list(plugin.analyze_string(clean(text))) == []  # type: ignore[attr-defined]
+
+
+def test_of_a_connection_url_only_the_password_goes() -> None:
+    """Scheme, user, host and database stay readable, also with an unencoded @ or ! in the password."""
+    for password in (URL_PASSWORD, "p@ss/w:rd", "s%40fe", "x"):
+        shown = clean(f"dsn postgres://joe:{password}@db.example:5432/shop?ssl=on done")
+        assert (
+            shown == f"dsn postgres://joe:⟦redacted url-password, {len(password)} "
+            f"character{'s' if len(password) > 1 else ''}⟧@db.example:5432/shop?ssl=on done"
+        )
+
+
+@pytest.mark.parametrize(
+    "written", [PRIVATE_KEY, json.dumps(PRIVATE_KEY), json.dumps(json.dumps(PRIVATE_KEY))]
+)
+def test_a_private_key_goes_from_begin_to_end(written: str) -> None:
+    """Also when JSON escaped its line breaks, once or twice, and cut at either end."""
+    shown = clean(f"before {written} after")
+    assert PRIVATE_KEY.split("\n")[1] not in shown
+    assert "KEY-----" not in shown
+    assert shown.startswith("before ")
+    assert shown.endswith(" after")
+    for cut in (written[: len(written) // 2], written[len(written) // 2 :]):
+        assert not any(line in clean(cut) for line in PRIVATE_KEY.split("\n")[1:-1])
+
+
+def test_a_jwt_goes_with_its_signature_and_without_it() -> None:
+    """Three parts, two parts, and one that was cut in the middle."""
+    token = SECRETS["jwt"]
+    assert clean(f"a {token} b") == f"a ⟦redacted jwt, {len(token)} characters⟧ b"
+    for cut in (token.rpartition(".")[0], token[:60], token[:-20]):
+        assert clean(cut) == f"⟦redacted jwt, {len(cut)} characters⟧"
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("PGPASSWORD=hunter2 psql", "hunter2"),
+        ('{"user": "joe", "dbPassword": "hunter2"}', "hunter2"),
+        ("{'api_key': 'hunter2'}", "hunter2"),
+        ('{"body": "{\\"client_secret\\": \\"hunter2\\"}"}', "hunter2"),
+        ("password: hunter2\nuser: joe", "hunter2"),
+        ("The password: hunter2.", "hunter2"),
+        ("Authorization: Basic am9lOnB3", "am9lOnB3"),
+        ("curl -H 'Authorization: Bearer short1' x", "short1"),
+        ("sent Bearer 0123456789abcdef0 along", "0123456789abcdef0"),
+        ("https://x.example/?access_token=hunter2&b=1", "hunter2"),
+        ("host=db password='hun ter2' user=joe", "hun ter2"),
+        ('secret = "a \\" b" and more', 'a \\" b'),
+        ('{"tokens": ["hunter2", "hunter3"]}', "hunter3"),
+        ("x-api-key: hunter2", "hunter2"),
+        ("aws key is 'wJalrXUtnFEMIK7MDENGbPxRfiCYzzzzzzzzKEY1'", "wJalrXUtnFEMIK7MDENGbPxRfiCYzzzzzzzzKEY1"),
+    ],
+)
+def test_what_stands_behind_a_secret_name_is_masked(text: str, secret: str) -> None:
+    """Assignments, JSON in JSON, headers, query strings, connection strings."""
+    shown = clean(text)
+    assert secret not in shown
+    assert "⟦redacted " in shown
+
+
+def harmless() -> list[str]:
+    """Three hundred values that have to be read to decide anything."""
+    rng = random.Random(20)
+    digest = [hashlib.sha256(str(n).encode()).hexdigest() for n in range(30)]
+    return [
+        *(f"ORD-{rng.randrange(10**10):010}" for _ in range(25)),
+        *(f"AP{rng.randrange(10**12):012}" for _ in range(25)),
+        *(f"AC-{rng.randrange(10**8)}" for _ in range(10)),
+        *(str(uuid.UUID(int=rng.getrandbits(128), version=4)) for _ in range(30)),
+        *(f"{rng.randrange(10**9)}:{uuid.UUID(int=rng.getrandbits(128))}" for _ in range(10)),
+        *digest,
+        *(f"sha256:{each}" for each in digest[:10]),
+        *(each[:40] for each in digest[:10]),
+        *(each.upper() for each in digest[:10]),
+        *(f"digest {hashlib.md5(each.encode()).hexdigest()}" for each in digest[:10]),
+        *(f"{rng.uniform(0, 1e6):,.2f} EUR" for _ in range(25)),
+        *(f"anna.{n}+orders@mail{n}.example" for n in range(20)),
+        *(f"https://shop.example:8443/orders/{n}?page=2#top" for n in range(10)),
+        *(f"https://shop.example:8080/u/anna{n}@mail.example" for n in range(10)),
+        *(f"2027-0{1 + n % 9}-11T09:{n:02}:00Z" for n in range(10)),
+        *(f"DE{rng.randrange(10**20):020}" for _ in range(10)),
+        *(f"+49 {rng.randrange(10**10)}" for _ in range(10)),
+        *(f"U0{rng.randrange(10**9):09}" for _ in range(10)),
+        *(f"192.168.{n}.1:5432" for n in range(10)),
+        "Donaudampfschifffahrtsgesellschaftskapitänswitwenrente",
+        "supercalifragilisticexpialidocious",
+        "task-force-for-the-new-office-building-in-town",
+        "sk-learn-something-very-long-and-plain",
+        "ASIAPACIFICREGIONMANAGERS",
+        "APARTMENTBUILDING",
+        "ACKNOWLEDGEMENTSANDTHANKS",
+        "The secret of success: never give up on it",
+        "Basic understanding of responsibilities required",
+        "token_count=512, max_tokens: 4096, tokens=12",
+        "Please reset the password of Anna, her token expired",
+        "The design: signature on page 3, key: order-7",
+        "npm install left-pad && pip install detect-secrets",
+        "git checkout -b feature/password-reset origin/main",
+        "SELECT token_id FROM sessions WHERE user_id = 5",
+        "password_reset_at=2027-01-01 password_policy=strict",
+        "glazed-doughnuts-for-everybody-in-the-office",
+        "xoxo, Grandma",
+        "eyJustkidding. This is a sentence.",
+        "-----BEGIN CERTIFICATE-----",
+        "10:30:00:1234567",
+    ]
+
+
+def test_harmless_values_stay_readable() -> None:
+    """Order numbers, ids, digests, prices, addresses, long words: 300 of them, 0 masked."""
+    values = harmless()
+    assert len(values) >= 300
+    assert [value for value in values if clean(value) != value] == []
+    together = json.dumps({f"field_{n}": value for n, value in enumerate(values)})
+    assert clean(together) == together
+
+
+@given(st.text("0123456789-/., ", max_size=60))
+def test_digits_are_never_a_secret(text: str) -> None:
+    """Whatever is made of digits and separators is a number to somebody."""
+    assert clean(text) == text
+
+
+@given(st.text(max_size=200))
+def test_cleaning_twice_changes_nothing_more(text: str) -> None:
+    """A mask is no secret, so several surfaces may each clean the same text."""
+    planted = f"{text} password={text} {SECRETS['github-token']} {text}"
+    once = clean(planted)
+    assert clean(once) == once
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "eyJ",
+        "sk-",
+        "://a:",
+        "BEGIN PRIVATE KEY.",
+        "END PRIVATE KEY ",
+        "pw ",
+        "pw=",
+        "token:",
+        'token="',
+        "M",
+        "xoxb-1-",
+        'pw=\\"',
+        "-",
+        "awskey",
+        "1234567890:",
+        "LS0tLS1CRUdJTi",
+        "a@://b:",
+        "PuTTY-User-Key-File-2 ",
+    ],
+)
+def test_hostile_text_takes_linear_time(unit: str) -> None:
+    """Twice the text may not take four times as long: a pattern holds the whole process while it works."""
+
+    def seconds(length: int) -> float:
+        text = (unit * length)[:length]
+        begun = time.process_time()
+        Finder(budget=60)(text)
+        return time.process_time() - begun
+
+    seconds(1000)
+    assert seconds(100_000) < 3
+    assert seconds(200_000) < 3.2 * seconds(100_000) + 0.2
+
+
+def test_a_text_for_which_there_is_no_time_is_masked_whole() -> None:
+    """Out of time means out of sight, from end to end, and the sign says so."""
+    ticks = iter(range(1000))
+    finder = Finder(budget=3, clock=lambda: float(next(ticks)))
+    text = "nothing secret in here, but who knows: AKIA eyJ :// a.b SG."
+    assert mask(text, finder(text)) == f"⟦redacted {NOT_SCANNED}, {len(text)} characters⟧"
+
+
+def test_the_end_of_a_giant_text_is_masked_unread() -> None:
+    """Only so much is looked through; the rest is not shown."""
+    shown = clean("a" * LONGEST + "z" * 50)
+    assert shown.endswith(f"a⟦redacted {NOT_SCANNED}, 50 characters⟧")
