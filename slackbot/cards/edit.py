@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent.domain.action import Action
+from agent.domain.redaction import MaskedAction
 from agent.domain.request import RequestView
 from slackbot.cards import blocks, form, inert
 from slackbot.cards.modals import modal
@@ -27,7 +28,8 @@ def edit_modal(view: RequestView, schema: Mapping[str, Any], carry: str) -> Json
 
     `view` shows arguments as people may see them, so secrets are masked already.
     """
-    rows = form.inputs(_fields(view.action.arguments, schema, view.redact))
+    masked = view.action.hidden if isinstance(view.action, MaskedAction) else ()
+    rows = form.inputs(_fields(view.action.arguments, schema, (*view.redact, *masked)))
     editable = any(row["type"] == "input" for row in rows)
     told = blocks.rich_text(
         blocks.section(blocks.text(inert.line(title(view), 600), bold=True)),

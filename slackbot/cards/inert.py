@@ -24,7 +24,7 @@ _BLANKS = set("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u316
 _KEYCAPS = "#*0123456789"
 _EMOJI_STYLE = {"\ufe0e", "\ufe0f"}
 # Signs that our own status lines begin with, and those that could be taken for them.
-_STATUS_SIGNS = {ord(sign): f"⟦U+{ord(sign):04X}⟧" for sign in "✅☑✔❎❌✖✗✘⛔🚫🛑⏳⌛⚠▶↩🟢🔴🟡🆗"}
+_STATUS_SIGN = re.compile("([✅☑✔❎❌✖✗✘⛔🚫🛑⏳⌛⚠▶↩🟢🔴🟡🆗])[\ufe0e\ufe0f]?")
 
 _NOT_ASCII = re.compile(r"[^ -~]+")  # or not printable
 _FOREIGN_SPACES = re.compile(r"[^\S\n ]")
@@ -52,7 +52,10 @@ def cut(text: str, limit: int) -> tuple[str, int]:
     for position, character in enumerate(text):
         total += _weigh(character)
         if total > limit:
-            return text[:position], len(text) - position
+            end = position
+            while end and _is_mark(text[end]):  # an accent or a style stays with its sign
+                end -= 1
+            return text[: end or position], len(text) - (end or position)
     return text, 0
 
 
@@ -83,6 +86,7 @@ def hidden_positions(text: str) -> set[int]:
             marks = marks + 1 if _is_mark(character) else 0
             if marks > MAX_MARKS or is_hidden(character, before):
                 found.add(position)
+                character = ""  # noqa: PLW2901 - nothing can be styled by what follows
             before = character
     return found
 
@@ -142,7 +146,8 @@ def escaped(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    return _BREAKS.sub(" ⏎ ", _SPACES.sub(" ", visible(text)).strip()).translate(_STATUS_SIGNS)
+    text = _BREAKS.sub(" ⏎ ", _SPACES.sub(" ", visible(text)).strip())
+    return _STATUS_SIGN.sub(lambda found: f"⟦{_mark(found[1])}⟧", text)
 
 
 def _weigh(character: str) -> int:

@@ -25,7 +25,7 @@ def modal(
         "type": "modal",
         "title": {
             "type": "plain_text",
-            "text": inert.cut(inert.line(heading, 200), MAX_TITLE)[0] or "…",
+            "text": inert.cut(inert.line(heading, 200), MAX_TITLE)[0] or "Signoff",
             "emoji": False,
         },
         "close": blocks.plain(close, MAX_TITLE),

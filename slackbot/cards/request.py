@@ -69,6 +69,8 @@ def unreadable(view: RequestView) -> str | None:
     """Why Approve is not offered, or None. Nobody can consent to what they cannot read."""
     if view.action.digest != view.digest:
         return "the stored digest does not fit the stored action."
+    if isinstance(view.action, MaskedAction) and view.action.unseen:
+        return "not all of it could be looked through for secrets in time, so it is masked."
     return None
 
 

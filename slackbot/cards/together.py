@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slackbot.cards import blocks
+from slackbot.cards import blocks, inert
 from slackbot.cards.values import Card, Json, metadata
 
 MAX_WHOLE = 40
-MAX_SIZE = 9500  # what one line may hold at most; the short forms come on top
+MAX_SIZE = 8000  # what one line may hold at most; the short forms come on top
 MAX_BRIEF = 15
 MAX_TEXT = 3000
 
@@ -52,7 +52,7 @@ def _text(lines: Sequence[Card]) -> str:
     """The fallback texts that fit as a whole: cut in the middle, an entity would come alive."""
     text = lines[0].text
     for position, line in enumerate(lines[1:], start=1):
-        if len(text) + len(line.text) > MAX_TEXT - 40:
+        if inert.weight(text) + inert.weight(line.text) > MAX_TEXT - 40:
             return f"{text} · {len(lines) - position:,} more"
         text = f"{text} · {line.text}"
     return text

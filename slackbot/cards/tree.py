@@ -139,14 +139,12 @@ def _text_change(name: str, old: str, new: str, depth: int) -> Row:
     """Lines that went, with `-`, and lines that came, with `+`; those around them give the place."""
     if len(old) + len(new) > MAX_DIFFED:
         difference = [f"- {len(old):,} characters", f"+ {len(new):,} characters"]
-        left_out = len(old) + len(new)
     else:
         lines = difflib.unified_diff(old.split("\n"), new.split("\n"), lineterm="", n=1)
         difference = [inert.visible(each).replace("\n", "⏎") for each in lines][2:]
-        left_out = sum(map(len, difference[MAX_DIFF_LINES:]))
-    box, cut = inert.cut("\n".join(difference[:MAX_DIFF_LINES]), MAX_DIFF)
-    pieces = [_label(name), blocks.text("changed in these lines")]
-    return _row(depth, pieces, left_out + cut, box or "(no line differs)")
+    box, _ = inert.cut("\n".join(difference[:MAX_DIFF_LINES]), MAX_DIFF)
+    pieces = [_label(name), blocks.text(f"changed in these lines, of {new.count(chr(10)) + 1:,}")]
+    return _row(depth, pieces, len(new), box or "(no line differs)")  # a difference is never the whole text
 
 
 def _side(name: str, value: Any) -> str:

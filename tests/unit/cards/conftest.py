@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
 from slack_sdk.models.blocks import Block
+from slack_sdk.models.views import View
 
 from agent.domain.action import Action
 from agent.domain.people import Person
@@ -114,12 +116,8 @@ def walk(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ..
 
 def words(payload: Any) -> str:
     """All that a person reads, in reading order; mentions by id."""
-    seen = []
-    for _, part in walk(payload):
-        for key in ("text", "user_id", "usergroup_id", "fallback", "channel_id"):
-            if isinstance(part.get(key), str):
-                seen.append(part[key])
-    return "".join(seen)
+    keys = ("text", "user_id", "usergroup_id", "fallback", "channel_id")
+    return "".join(part[key] for _, part in walk(payload) for key in keys if isinstance(part.get(key), str))
 
 
 def buttons(card: Card) -> dict[str, dict[str, Any]]:
@@ -199,27 +197,28 @@ def assert_rich_text_is_inert(blocks: list[dict[str, Any]], ids: frozenset[str])
 def assert_limits(card: Card) -> None:
     """Slack's documented limits, the undocumented one of all blocks together, and what no validator catches."""
     assert 1 <= len(card.blocks) <= 50
-    assert 1 <= slack_length(card.text) <= 3000
-    for block in Block.parse_all(card.blocks):
+    assert 1 <= len(card.text.encode("utf-16-le")) // 2 <= 3000  # escaped already
+    assert assert_blocks(card.blocks) < 12_000
+
+
+def assert_blocks(blocks: list[dict[str, Any]]) -> int:
+    """The limits of blocks on any surface; returns what all their texts weigh together."""
+    for block in Block.parse_all(blocks):
         block.validate_json()
-    assert len({block["block_id"] for block in card.blocks}) == len(card.blocks)
+    assert len({block["block_id"] for block in blocks}) == len(blocks)
     total = 0
-    for path, part in walk(card.blocks):
+    for path, part in walk(blocks):
         kind, text = part.get("type"), part.get("text")
         total += slack_length(text) if isinstance(text, str) else 0
         total += slack_length(part.get("fallback", ""))
         if isinstance(text, str):
-            limit = 150 if "header" in path else 30 if "button" in path and "confirm" not in part else 3000
-            assert slack_length(text) <= (
-                3000 if "rich_text" in path else max(limit, 300 if "button" in path else 0)
-            )
+            limit = 150 if "header" in path else 300 if "button" in path else 3000
+            assert slack_length(text) <= limit
         if kind == "actions":
             assert 1 <= len(part["elements"]) <= 25
             assert len({each["action_id"] for each in part["elements"]}) == len(part["elements"])
         if kind == "button":
-            assert slack_length(part["text"]["text"]) <= 30
-            assert len(part["value"]) <= 2000
-            assert_confirm(part.get("confirm"))
+            assert_button(part)
         if kind in {
             "rich_text",
             "rich_text_section",
@@ -228,8 +227,90 @@ def assert_limits(card: Card) -> None:
             "rich_text_preformatted",
         }:
             assert part["elements"], part
+        if kind == "section":
+            assert slack_length(part["text"]["text"]) <= 3000
         assert len(part.get("block_id", "")) <= 255
-    assert total < 12_000, total
+        assert len(part.get("action_id", "")) <= 255
+    return total
+
+
+def assert_button(part: dict[str, Any]) -> None:
+    """A button has a value or, once, an address; both within their limits."""
+    assert 1 <= slack_length(part["text"]["text"]) <= 30
+    assert ("value" in part) != ("url" in part)
+    assert len(part.get("value", "")) <= 2000
+    assert len(part.get("url", "")) <= 3000
+    assert_confirm(part.get("confirm"))
+
+
+INITIAL = {
+    "plain_text_input": "initial_value",
+    "number_input": "initial_value",
+    "datepicker": "initial_date",
+    "static_select": "initial_option",
+    "radio_buttons": "initial_option",
+    "checkboxes": "initial_options",
+}
+MOST_OPTIONS = {"static_select": 100, "radio_buttons": 10, "checkboxes": 10}
+
+
+def judge_view(view: dict[str, Any], ids: frozenset[str] = KNOWN_IDS) -> None:
+    """A modal or App Home: its own limits, those of its blocks and inputs, and that nothing in it is live."""
+    View(**view).validate_json()
+    assert 1 <= len(view["blocks"]) <= 100
+    assert len(json.dumps(view).encode()) <= 250_000
+    assert assert_blocks(view["blocks"]) <= (250_000 if any_input(view) else 24_000)
+    assert_rich_text_is_inert(view["blocks"], ids)
+    for part in (view.get(name) for name in ("title", "submit", "close")):
+        assert part is None or 1 <= slack_length(part["text"]) <= 24
+        assert part is None or not invisible(part["text"])
+    assert len(view.get("private_metadata", "")) <= 3000
+    assert len(view.get("callback_id", "")) <= 255
+    assert view["type"] == "home" or not any_input(view) or "submit" in view
+    for block in view["blocks"]:
+        if block["type"] == "input":
+            assert_input(block)
+    for _, part in walk(view["blocks"]):
+        if part.get("type") == "mrkdwn":
+            assert part["verbatim"] is True
+            assert_mrkdwn_is_dead(part["text"], ids)
+    focused = [part for _, part in walk(view["blocks"]) if part.get("focus_on_load")]
+    assert len(focused) <= 1
+
+
+def any_input(view: dict[str, Any]) -> bool:
+    """Whether something is filled in here, whose own limits add up to more than words may have."""
+    return any(block["type"] == "input" for block in view["blocks"])
+
+
+def assert_input(block: dict[str, Any]) -> None:
+    """The limits of one input, and that what it begins with is something that it could end with."""
+    element = block["element"]
+    assert 1 <= slack_length(block["label"]["text"]) <= 2000
+    assert 1 <= slack_length(block.get("hint", {"text": "-"})["text"]) <= 2000
+    begin = element.get(INITIAL[element["type"]])
+    if element["type"] == "plain_text_input":
+        assert slack_length(begin or "") <= 3000
+        assert len(begin or "") <= element.get("max_length", 3000) <= 3000
+        assert not invisible(begin or "")
+        assert begin != ""
+    if element["type"] == "number_input" and begin is not None:
+        assert re.fullmatch(r"-?\d+(\.\d+)?", begin)
+        assert (
+            float(element.get("min_value", begin)) <= float(begin) <= float(element.get("max_value", begin))
+        )
+    if element["type"] == "datepicker" and begin is not None:
+        assert date.fromisoformat(begin).isoformat() == begin
+    if element["type"] in MOST_OPTIONS:
+        options = element["options"]
+        assert 1 <= len(options) <= MOST_OPTIONS[element["type"]]
+        for option in options:
+            assert 1 <= slack_length(option["text"]["text"]) <= 75
+            assert 1 <= len(option["value"]) <= 75
+        assert len({option["value"] for option in options}) == len(options)
+        chosen = begin if isinstance(begin, list) else [begin] if begin else []
+        assert begin != []
+        assert all(each in options for each in chosen)
 
 
 def assert_confirm(confirm: dict[str, Any] | None) -> None:
@@ -254,6 +335,7 @@ class Referee:
     """The checks above, for tests."""
 
     judge: Callable[..., None] = judge
+    judge_view: Callable[..., None] = judge_view
     words: Callable[[Any], str] = words
     buttons: Callable[[Card], dict[str, dict[str, Any]]] = buttons
     walk: Callable[..., Iterator[tuple[tuple[str, ...], dict[str, Any]]]] = walk

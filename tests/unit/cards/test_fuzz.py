@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,23 +16,26 @@ from agent.domain.action import Action
 from agent.domain.policy import Risk
 from agent.domain.request import ExecutionStatus, RequestStatus
 from slackbot.cards import (
+    details_modal,
+    details_pages,
     reject_modal,
     request_card,
     request_details,
     run_line,
     thread_line,
 )
+from slackbot.cards.json_text import readable
 
-SEED = int(__import__("os").environ.get("CS") or secrets.randbits(32))
+SEED = secrets.randbits(32)
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _seed_is_told() -> None:
-    print(f"seed {SEED}")
+    sys.stdout.write(f"seed {SEED}\n")
 
 
 QUICK = settings(
-    max_examples=500,
+    max_examples=200,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
     deadline=None,
     suppress_health_check=[
@@ -44,19 +48,18 @@ QUICK = settings(
 BAIT = st.sampled_from(
     [
         "<!channel>", "<!here>", "<@U0BOSS>", "<!subteam^S0BOSS>", "<https://evil.example|ok>", "https://evil.example",
-        "evil.com", "&lt;!here&gt;", "*bold*", "_it_", "~no~", "`code`", "```", ":white_check_mark:", "@here", "#general",
-        "✅ *Approved by* <@U0BOSS>", "\n" * 50, " " * 80, "\u202e", "\u200b", "\u2066", "\U000e0041", "\ufe0f", "\ufe01",
-        "a" * 400, "مرحبا", "e" + "\u0301" * 30, "\u3164", "\x07", "\x1b[31m", "👩\u200d💻", "mailto:a@b.example", "&" * 60, "<" * 60,
-        "\u2028", "\t", "\r\n", "> quoted", "\ud800",
+        "evil.com", "&lt;!here&gt;", "*bold*", "_it_", "~no~", "`code`", "```", ":white_check_mark:", "@here",
+        "#general", "✅ *Approved by* <@U0BOSS>", "⚠\ufe0f", "\n" * 50, " " * 80, "\u202e", "\u200b", "\u2066",
+        "\U000e0041", "\ufe0f", "\ufe01", "a" * 400, "مرحبا", "e" + "\u0301" * 30, "\u3164", "\x07", "\x1b[31m",
+        "👩\u200d💻", "mailto:a@b.example", "tel:0", "&" * 60, "<" * 60, "\u2028", "\t", "\r\n", "> quoted", "\ud800",
     ]
 )  # fmt: skip
 TEXT = st.lists(st.one_of(BAIT, st.text(max_size=30)), max_size=6).map("".join)
 LONG = st.tuples(TEXT, st.integers(1, 300)).map(lambda pair: (pair[0] * pair[1])[:6_000])
 ANY_TEXT = st.integers(0, 7).flatmap(lambda n: TEXT if n else LONG)
 STORED = ANY_TEXT.map(lambda text: text.replace("\x00", "").encode("utf-8", "replace").decode())
-SCALAR = st.one_of(
-    st.none(), st.booleans(), st.integers(-(2**53) + 1, 2**53 - 1), st.floats(allow_nan=False, allow_infinity=False), STORED
-)  # fmt: skip
+NUMBER = st.one_of(st.integers(1 - 2**53, 2**53 - 1), st.floats(allow_nan=False, allow_infinity=False))
+SCALAR = st.one_of(st.none(), st.booleans(), NUMBER, STORED)
 VALUE = st.recursive(
     SCALAR,
     lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(STORED, inner, max_size=4)),
@@ -113,34 +116,29 @@ def test_no_request_breaks_out_of_its_card(data: st.DataObject, samples: Any, re
     hostile = data.draw(changes())
     action = hostile["action"]
     view = samples.view(digest=action.digest, **{**hostile, **data.draw(states(samples))})
-    details = data.draw(st.booleans())
-    card = request_card(view, details_available=details, delivery_id="d")
+    card = request_card(view, delivery_id="d")
     referee.judge(card)
-    assert request_card(view, details_available=details, delivery_id="d") == card
+    assert request_card(view, delivery_id="d") == card
     referee.judge(request_details(view))
-    assert_arguments_reachable(card, view, details, referee)
-    modal = reject_modal(view, view.place_nonce)
-    assert not referee.invisible(referee.words(modal)), modal
+    assert_arguments_reachable(view, referee)
+    referee.judge_view(reject_modal(view, view.place_nonce))
 
 
-def assert_arguments_reachable(card: Any, view: Any, details: bool, referee: Any) -> None:
-    """All arguments stand on the card, or Approve does not, or Details leads to them."""
-    boxes = [part for _, part in referee.walk(card.blocks) if part.get("type") == "rich_text_preformatted"]
-    assert len(boxes) == 1
-    shown = "".join(piece["text"] for piece in boxes[0]["elements"])
-    try:
-        complete = json.loads(shown, parse_int=float) == view.action.arguments
-    except ValueError:
-        complete = False
-    offered = "Approve" in referee.buttons(card)
-    waiting = view.status is RequestStatus.WAITING
-    assert offered <= waiting
-    assert ("Reject" in referee.buttons(card)) == waiting
-    if not complete:
-        assert "more characters" in referee.words(card.blocks)
-        assert offered <= details
-    if offered and not complete:
-        assert "Details" in referee.buttons(card)
+def assert_arguments_reachable(view: Any, referee: Any) -> None:
+    """All facts and arguments stand in the details, to the letter, and Approve is offered only while it waits."""
+    boxes = []
+    for page in range(1, details_pages(view) + 1):
+        modal = details_modal(view, page)
+        referee.judge_view(modal)
+        boxes += [
+            part for _, part in referee.walk(modal["blocks"]) if part.get("type") == "rich_text_preformatted"
+        ]
+    shown = "".join(piece["text"] for box in boxes for piece in box["elements"])
+    for values in (view.facts, view.action.arguments):
+        assert not values or readable(values) in shown
+        assert json.loads(readable(values or {}), parse_int=float) == (values or {})
+    offered = "Approve" in referee.buttons(request_card(view))
+    assert offered == (view.status is RequestStatus.WAITING)
 
 
 @seed(SEED)
@@ -153,7 +151,7 @@ def assert_arguments_reachable(card: Any, view: Any, details: bool, referee: Any
 def test_no_line_breaks_out_of_its_thread(line: str, texts: list[str], at: datetime, referee: Any) -> None:
     """Whatever a fact tells, a line in a thread obeys Slack's limits and nothing in it is live."""
     text, reason, cause, request = texts
-    body = {
+    body: dict[str, Any] = {
         "line": line,
         "user": "U0GRACE",
         "text": text,
