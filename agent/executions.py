@@ -7,15 +7,17 @@ again. Nobody can promise exactly-once for an arbitrary effect; what cannot be k
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Row
 
-from agent.approvals import Opened, write_request
+from agent.approvals.opening import Opened, write_request
+from agent.approvals.rights import editor
 from agent.domain.action import Action
 from agent.domain.audit import AuditKind
+from agent.domain.changes import between, told
 from agent.domain.errors import Conflict, NotFound
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import Answer, AnswerKind, RunLease
@@ -26,6 +28,7 @@ from agent.store.chain import ChainHead, Entry
 from agent.store.database import Database
 from agent.store.ids import new_id
 from agent.store.outbox import Outlet, Telling
+from agent.store.reads.requests import stored_changes
 from agent.store.writes import calls, executions, requests, runs
 from agent.store.writes.requests import NewRequest
 
@@ -184,6 +187,8 @@ async def ask_anew(db: Database, call_id: UUID, new: NewRequest) -> Opened:
         old = await _head(connection, call)
         detail = {"because": "what was shown has changed", "anew": str(request_id)}
         chain.append(batch, old, Entry(AuditKind.REQUEST_REOPENED, chain.SYSTEM, detail))
+        if (by := editor(call)) is not None:
+            new = replace(new, editor=by, changes=stored_changes(call.changes))
         calls.ask(batch, new, blocking=call.blocking)
         if call.blocking:
             runs.park(batch, run.id)
@@ -250,6 +255,7 @@ def _ended(attempt: Row[Any]) -> runs.EndedCall:
         request_id=attempt.request_id,
         on_reject=None,
         repeats=attempt.repeats,
+        edited=told(between(attempt.proposed_action, attempt.edited_action)),
     )
 
 

@@ -6,6 +6,7 @@ a run with more of the first is runnable. Leases fence: every write of a turn is
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
@@ -15,8 +16,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from agent import jobs
 from agent.domain.action import Action
 from agent.domain.audit import AuditKind
-from agent.domain.errors import CollaborationError, LeaseLost, NotFound
-from agent.domain.people import Person
+from agent.domain.errors import CollaborationError, LeaseLost, NotFound, Refusal, Refused
+from agent.domain.people import Person, Standing
 from agent.domain.run import (
     Answer,
     AnswerKind,
@@ -35,7 +36,7 @@ from agent.store.chain import Entry
 from agent.store.database import Database
 from agent.store.ids import new_id
 from agent.store.outbox import Outlet
-from agent.store.writes import calls, runs, sweeps
+from agent.store.writes import calls, run_endings, runs, sweeps
 
 __all__ = [
     "Leased",
@@ -43,6 +44,7 @@ __all__ = [
     "Started",
     "announce",
     "answer_call",
+    "cancel",
     "hear",
     "lease",
     "pass_call",
@@ -176,7 +178,7 @@ async def record_model_failure(db: Database, lease: RunLease, error: str, retry_
         run = await _held(connection, lease)
         batch = Batch()
         if retry_in is None:
-            await runs.end_run(connection, batch, run, RunStatus.FAILED, error)
+            await run_endings.end_run(connection, batch, run, RunStatus.FAILED, error)
         else:
             now = await locks.clock(connection)
             again = now + timedelta(seconds=retry_in)
@@ -241,13 +243,46 @@ async def answer_call(db: Database, call_id: UUID) -> CollaborationError | None:
         else:
             runs.close_call(batch, run.id, call.id, given, blocking=call.blocking)
             facts = {"request": str(call.request_id), "reason": given.text, "user": call.decided_by}
-            await runs.end_run(connection, batch, run, RunStatus.DENIED, cause, **facts)
+            await run_endings.end_run(connection, batch, run, RunStatus.DENIED, cause, **facts)
         await batch.send(connection)
     if cause is None:
         return None
     return CollaborationError(
         cause, request_id=str(call.request_id), reason=given.text or None, reviewer=call.decided_by
     )
+
+
+async def cancel(db: Database, run_id: UUID, by: Standing) -> bool:
+    """Stop a run and those that it started: nobody is asked any more, and nothing begins that has not begun.
+
+    Its requester may, and whoever may decide one of its waiting requests (``by.roles`` are resolved for those, see
+    ``reads.cancel_paper``). False: it is over already. Raises ``NotFound`` and ``Refused``.
+    """
+    async with db.transaction() as connection:
+        below_first = await locks.family(connection, run_id)
+        family = [run for each in below_first if (run := await runs.lock(connection, each)) is not None]
+        if not family:
+            raise NotFound(f"no run {run_id}")
+        asked = await locks.open_requests(connection, [run.id for run in family])
+        _may_cancel(family[-1], by, [request.approvers for request in asked])
+        working = [run for run in family if not run.over and not (run.done and not asked)]
+        batch = Batch()
+        for run in working:
+            person = by.person
+            facts = {"team": person.team_id, "user": person.user_id}
+            await run_endings.end_run(
+                connection, batch, run, RunStatus.CANCELLED, "cancelled", person, **facts
+            )
+            run_endings.stop_calls(batch, run.id, "the run was cancelled")
+        await batch.send(connection)
+    return bool(working)
+
+
+def _may_cancel(run: runs.LockedRun, by: Standing, approvers: Sequence[Sequence[str]]) -> None:
+    if by.refusal is not None:
+        raise Refused(by.refusal)
+    if by.person != run.requester and not any(by.roles & set(each) for each in approvers):
+        raise Refused(Refusal.NOT_YOUR_RUN)
 
 
 async def announce(db: Database, call_id: UUID) -> None:

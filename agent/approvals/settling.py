@@ -9,6 +9,7 @@ from sqlalchemy import Row
 
 from agent.approvals.rights import requester
 from agent.domain.audit import AuditKind
+from agent.domain.changes import between, told
 from agent.domain.errors import Conflict, NotFound, Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.run import Answer, AnswerKind
@@ -76,6 +77,13 @@ def _go_on(batch: Batch, run: runs.LockedRun, doubt: Row[Any], verdict: str, not
         calls.make_ready_again(batch, doubt.call_id)
         return
     call = runs.EndedCall(
-        doubt.call_id, doubt.tool, doubt.raw_arguments, doubt.blocking, doubt.request_id, None, doubt.repeats
+        doubt.call_id,
+        doubt.tool,
+        doubt.raw_arguments,
+        doubt.blocking,
+        doubt.request_id,
+        None,
+        doubt.repeats,
+        told(between(doubt.proposed_action, doubt.edited_action)),
     )
     runs.answer(batch, run, call, Answer(AnswerKind.DONE_BY_PERSON, note or ""))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agent.domain.action import canonical_bytes
+from agent.domain.action import Action, canonical_bytes
 from agent.domain.paths import Step, written
 from agent.domain.redaction import Span, has_mask, redact_value
 from agent.domain.request import Change
@@ -27,6 +27,14 @@ def differences(before: Any, after: Any, steps: tuple[Step, ...] = ()) -> list[D
         return [d for index, (old, new) in pairs for d in differences(old, new, (*steps, index))]
     same = canonical_bytes(before) == canonical_bytes(after)
     return [] if same else [(steps, before, after)]
+
+
+def between(proposed: bytes | None, decided: bytes | None) -> tuple[Change, ...]:
+    """What was changed on the way from one action to the other, both as canonical bytes; nothing without both."""
+    if proposed is None or decided is None:
+        return ()
+    before, after = Action.from_canonical(bytes(proposed)), Action.from_canonical(bytes(decided))
+    return as_changes(differences(before.arguments, after.arguments))
 
 
 def as_changes(made: Sequence[Difference]) -> tuple[Change, ...]:

@@ -18,6 +18,7 @@ from typing import Any
 from uuid import UUID
 
 from agent.domain.people import Person
+from agent.domain.request import Change
 
 
 class RunStatus(StrEnum):
@@ -125,6 +126,7 @@ class CallView:
     answer: Answer | None
     request_id: UUID | None
     repeats: UUID | None  # the expired or voided call that this one asks again
+    edited: tuple[Change, ...] = ()  # what a reviewer changed before approving
 
 
 @dataclass(frozen=True, slots=True)

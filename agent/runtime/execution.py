@@ -90,13 +90,15 @@ async def _judge(services: Services, work: CallAtWork, agent: Agent, tool: Tool 
         facts = await look_up(tool, action)
     except NotDone as nothing:
         return await _refuse(services, work, AnswerKind.ERROR, str(nothing))
-    judgement = judge(services, work, tool, action, facts)
+    judgement = judge(services, work.run, tool, action, facts)
     if judgement.verdict == "deny":
         return await _refuse(services, work, AnswerKind.DENIED, judgement.because)
     if judgement.verdict == "run":
         if await runs.pass_call(services.db, work.call.id, action):
             await attempt.run_tool(services, work, tool, action)
         return True
+    if (no := await _earlier_no(services, work, action)) is not None:
+        return await _refuse(services, work, AnswerKind.DENIED, no)
     rule = _rule(judgement.rule)
     new = await question(services, work, agent, tool, action, facts, rule, judgement.description)
     try:
@@ -113,6 +115,16 @@ async def _judge(services: Services, work: CallAtWork, agent: Agent, tool: Tool 
         because=judgement.because,
     )
     return True
+
+
+async def _earlier_no(services: Services, work: CallAtWork, action: Action) -> str | None:
+    """People are not asked twice in a run about what they have rejected; the model is pointed to their answer."""
+    async with services.db.connection() as connection:
+        rejected = await reads.rejection(connection, work.run.id, action.digest)
+    if rejected is None:
+        return None
+    why = f"; reason given by the reviewer: {rejected.reason}" if rejected.reason else ""
+    return f"the very same action was rejected before in this run, see request {rejected.request_id}{why}"
 
 
 async def _refuse(services: Services, work: CallAtWork, kind: AnswerKind, text: str) -> bool:
@@ -143,7 +155,7 @@ async def _execute(services: Services, work: CallAtWork, agent: Agent, tool: Too
         else:
             await attempt.give_up(services, work, str(nothing))
         return False
-    judgement = judge(services, work, tool, action, facts)
+    judgement = judge(services, work.run, tool, action, facts)
     if judgement.verdict == "deny":
         await attempt.give_up(services, work, f"policy denies this now: {judgement.because}")
     elif decided is None and judgement.verdict == "ask":

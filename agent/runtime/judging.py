@@ -8,13 +8,16 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 from pydantic_core import to_jsonable_python
 
-from agent.domain.action import Action, canonical_bytes, parse_arguments
+from agent.domain.action import Action, canonical_bytes, parse_arguments, plain_json
+from agent.domain.errors import MalformedArguments, NotFound, Refusal, Refused
+from agent.domain.people import Person
 from agent.domain.policy import Judgement, Rule
+from agent.domain.request import RequestView
 from agent.runtime import invoke, transcript, wording
 from agent.runtime.agents import Agent
 from agent.runtime.services import Services
@@ -26,7 +29,20 @@ from agent.store.writes.requests import NewRequest
 FACTS_TIMEOUT = 10.0
 """Seconds that a look-up may take, or less when the tool itself has less."""
 
+REVISE_TIMEOUT = 1.2
+"""Seconds for the same while a click waits; Slack wants to hear within 3 s (interactivity, acknowledgement)."""
+
 log = structlog.get_logger(__name__)
+
+
+class Asker(Protocol):
+    """For whom an action is judged: a run, or a request."""
+
+    @property
+    def agent(self) -> str: ...
+
+    @property
+    def requester(self) -> Person | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +63,12 @@ def read_action(tool: Tool, raw_arguments: str) -> Action:
     return Action(tool.name, tool.version, tool.signature.complete(parse_arguments(raw_arguments)))
 
 
-async def look_up(tool: Tool, action: Action) -> Facts:
+async def look_up(tool: Tool, action: Action, *, within: float = FACTS_TIMEOUT) -> Facts:
     """The facts about these arguments, from the tool itself. Raises NotDone when the tool says so."""
     if tool.facts is None:
         return Facts()
     try:
-        async with asyncio.timeout(min(FACTS_TIMEOUT, tool.timeout)):
+        async with asyncio.timeout(min(within, tool.timeout)):
             found = await invoke.call(tool.facts, tool.signature.values(action.arguments))
         facts = Facts(_plain(found))
         facts.canonical  # noqa: B018 - facts without canonical bytes could not be compared later
@@ -64,12 +80,47 @@ async def look_up(tool: Tool, action: Action) -> Facts:
     return facts
 
 
-def judge(services: Services, work: CallAtWork, tool: Tool, action: Action, facts: Facts) -> Judgement:
-    """What policy says now."""
-    requester = work.run.requester.user_id if work.run.requester else None
+def judge(services: Services, asker: Asker, tool: Tool, action: Action, facts: Facts) -> Judgement:
+    """What policy says now about an action that this run or request is about."""
+    requester = asker.requester.user_id if asker.requester else None
     return services.policy.judge(
-        tool.traits, action, facts.values, work.run.agent, requester, facts_failed=facts.failed
+        tool.traits, action, facts.values, asker.agent, requester, facts_failed=facts.failed
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Revised:
+    """What a reviewer would make of a request, judged; ``rule`` is ``None`` when policy would let it run."""
+
+    action: Action
+    facts: Mapping[str, Any] | None
+    rule: Rule | None
+    description: str
+
+
+async def revise(
+    services: Services, view: RequestView, arguments: Mapping[str, Any], *, within: float = REVISE_TIMEOUT
+) -> Revised:
+    """Read a reviewer's arguments as the tool would, look up their facts (``within`` seconds) and ask policy.
+
+    Raises MalformedArguments, with the path, for arguments that the tool does not take, ``NotFound`` when this
+    process does not serve the tool, and ``Refused`` when facts cannot be looked up or policy denies the action.
+    """
+    agent = services.registry.find(view.agent)
+    tool = agent.tool(view.action.tool) if agent else None
+    if tool is None:
+        raise NotFound(f"the tool {view.action.tool} is not served here")
+    action = Action(tool.name, tool.version, tool.signature.complete(plain_json(arguments)))
+    try:
+        facts = await look_up(tool, action, within=within)
+    except NotDone as nothing:
+        raise MalformedArguments("$", str(nothing)) from None
+    if facts.failed:
+        raise Refused(Refusal.EDIT_UNCHECKED)
+    judgement = judge(services, view, tool, action, facts)
+    if judgement.verdict == "deny":
+        raise Refused(Refusal.EDIT_DENIED)
+    return Revised(action, facts.values, judgement.rule, judgement.description)
 
 
 async def question(

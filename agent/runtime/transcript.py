@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Any
 from uuid import UUID
 
+from agent.domain import changes
 from agent.domain.action import Action, parse_arguments
 from agent.domain.errors import MalformedArguments
 from agent.domain.run import AnswerKind, CallState, CallView, Message
@@ -55,7 +56,7 @@ def context(
     """
     said = [{"role": message.role, "text": _short(message.text or "")} for message in messages]
     done = [_line(call) for call in _in_order(calls) if call.id != but]
-    snapshot: dict[str, Any] = {"task": _short(task), "transcript": said, "calls": done, "omitted": 0}
+    snapshot: dict[str, Any] = {"task": _short(task), "transcript": said, "earlier_calls": done, "omitted": 0}
     while len(json.dumps(snapshot).encode()) > CONTEXT_BYTES and (said or done):
         (said if len(said) >= len(done) else done).pop(0)
         snapshot["omitted"] += 1
@@ -91,7 +92,8 @@ def told(agent: Agent, call: CallView) -> str:
     """What the model is told in answer to its call: the outcome, or truly what is going on."""
     if call.answer is None or (call.request_id is not None and not call.blocking):
         return _pending(agent, call)
-    return outcome(call.answer.kind, call.answer.text)
+    ended = outcome(call.answer.kind, call.answer.text)
+    return f"{changes.told(call.edited)}\n{ended}" if call.edited else ended
 
 
 def outcome(kind: AnswerKind, words: str | None) -> str:
@@ -153,9 +155,12 @@ def _in_order(calls: Iterable[CallView]) -> list[CallView]:
 
 
 def _line(call: CallView) -> Mapping[str, Any]:
-    answer = {"kind": call.answer.kind.value, "text": _short(call.answer.text)} if call.answer else None
-    arguments = _short(call.raw_arguments)
-    return {"tool": call.tool, "arguments": arguments, "state": call.state.value, "answer": answer}
+    return {
+        "tool": call.tool,
+        "arguments": _short(call.raw_arguments),
+        "state": call.answer.kind.value if call.answer else call.state.value,
+        "answer": _short(call.answer.text) if call.answer else None,
+    }
 
 
 def _short(text: str) -> str:

@@ -84,6 +84,11 @@ async def open_requests(connection: AsyncConnection, runs: Sequence[UUID]) -> Se
     return (await connection.execute(_OPEN_OF_RUNS, {"runs": list(runs)})).all()
 
 
+async def family(connection: AsyncConnection, run_id: UUID) -> Sequence[UUID]:
+    """The run and all that it started, those below first: the order in which they are locked."""
+    return list((await connection.execute(_FAMILY, {"id": run_id})).scalars())
+
+
 async def request_of_call(connection: AsyncConnection, call_id: UUID) -> Row[Any] | None:
     """The request that stands for the call now, with its first digest."""
     return (await connection.execute(_REQUEST_OF_CALL, {"call": call_id})).one_or_none()
@@ -192,9 +197,16 @@ JOIN approval_request AS r ON r.id = v.request_id AND r.revision = v.revision
 WHERE v.request_id = ANY(:ids) AND v.superseded_by IS NULL
 """)
 _OPEN_OF_RUNS = text("""
-SELECT r.id, r.call_id, r.team_id, r.channel_id, r.revision, v.digest
+SELECT r.id, r.call_id, r.team_id, r.channel_id, r.revision, r.approvers, v.digest
 FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 WHERE r.run_id = ANY(:runs) AND r.status = 'waiting' ORDER BY r.id FOR NO KEY UPDATE OF r
+""")
+_FAMILY = text("""
+WITH RECURSIVE family AS (
+    SELECT id, 0 AS depth FROM agent_run WHERE id = :id
+    UNION ALL SELECT r.id, f.depth + 1 FROM agent_run AS r JOIN family AS f ON r.parent_run_id = f.id
+)
+SELECT id FROM family ORDER BY depth DESC, id
 """)
 _REQUEST_OF_CALL = text("""
 SELECT r.id, v.digest FROM approval_request AS r
@@ -221,11 +233,15 @@ SELECT e.id, e.status::text AS status, e.attempt, e.lease_epoch, e.idempotent, e
        c.id AS call_id, c.state::text AS call_state, c.tool, c.raw_arguments, c.blocking, c.repeats,
        r.id AS request_id, r.team_id, r.channel_id, r.approvers,
        (r.policy ->> 'prevent_self_review')::boolean AS prevent_self_review,
+       CASE WHEN v.editor_user_id IS NOT NULL THEN v.action END AS edited_action,
+       (SELECT b.action FROM approval_request AS o JOIN request_revision AS b ON b.request_id = o.id AND b.n = 1
+        WHERE o.call_id = c.id AND o.ask_no = 1) AS proposed_action,
        coalesce(r.requester_team_id, a.requester_team_id) AS requester_team_id,
        coalesce(r.requester_user_id, a.requester_user_id) AS requester_user_id,
        EXISTS (SELECT 1 FROM settlement WHERE execution_id = e.id) AS settled
 FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id JOIN agent_run AS a ON a.id = c.run_id
 LEFT JOIN approval_request AS r ON r.id = e.request_id
+LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 WHERE e.id = :id FOR NO KEY UPDATE OF c, e
 """)
 _TAKE_CALL = text("SELECT 1 FROM tool_call WHERE id = :id FOR NO KEY UPDATE")
@@ -234,6 +250,7 @@ SELECT c.id, c.run_id, c.state::text AS state, c.blocking, c.tool, c.raw_argumen
        c.answer_kind::text AS answer_kind, c.answer, c.action, c.digest,
        r.id AS request_id, r.team_id, r.channel_id, r.voided_at, r.policy ->> 'on_reject' AS on_reject,
        d.outcome::text AS outcome, d.digest AS decided_digest, d.user_id AS decided_by, v.action AS decided_action,
+       v.editor_team_id, v.editor_user_id, v.changes,
        (SELECT coalesce(max(attempt), 0) FROM execution WHERE call_id = c.id) AS attempts
 FROM tool_call AS c
 LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no

@@ -290,7 +290,6 @@ request_revision = Table(
     CheckConstraint("(editor_user_id IS NULL) = (editor_team_id IS NULL)", name="editor_with_team"),
     CheckConstraint("(editor_user_id IS NULL) = (changes IS NULL)", name="edit_with_changes"),
     CheckConstraint("n <= 1 OR editor_user_id IS NOT NULL", name="later_ones_edited"),
-    Index("ix_request_revision_digest", "digest"),
 )
 
 vote = Table(

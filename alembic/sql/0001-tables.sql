@@ -214,7 +214,6 @@ CREATE TABLE request_revision (
     CONSTRAINT fk_request_revision_request_id
         FOREIGN KEY (request_id) REFERENCES approval_request (id) ON DELETE CASCADE
 );
-CREATE INDEX ix_request_revision_digest ON request_revision (digest);
 
 CREATE TABLE vote (
     id uuid NOT NULL,

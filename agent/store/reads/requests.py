@@ -19,7 +19,6 @@ from agent.domain.request import (
     DecisionView,
     ExecutionStatus,
     ExecutionView,
-    RequestLine,
     RequestStatus,
     RequestView,
     Verdict,
@@ -58,23 +57,46 @@ async def ballot_paper(connection: AsyncConnection, request_id: UUID) -> BallotP
 
 async def request_view(connection: AsyncConnection, request_id: UUID) -> RequestView | None:
     """Everything that may be shown of a request, with the place of its channel card."""
-    row = (await connection.execute(_VIEW, {"id": request_id})).one_or_none()
-    return _view(row) if row is not None else None
+    views = await request_views(connection, [request_id])
+    return views[0] if views else None
 
 
-async def waiting_requests(
-    connection: AsyncConnection, *, team_id: str, limit: int = 20, after: UUID | None = None
-) -> list[RequestLine]:
-    """Waiting requests of a team, oldest first; ``after`` is the last id of the page before (ids are uuid7)."""
-    parameters = {"team": team_id, "limit": limit, "after": after}
-    return [_line(row) for row in (await connection.execute(_WAITING, parameters)).all()]
+async def request_views(connection: AsyncConnection, request_ids: Sequence[UUID]) -> list[RequestView]:
+    """The same of several requests, in the order asked for; ids that are unknown stay out."""
+    found = {row.id: _view(row) for row in await connection.execute(_VIEW, {"ids": list(request_ids)})}
+    return [found[request_id] for request_id in request_ids if request_id in found]
 
 
-async def count_waiting(connection: AsyncConnection, *, team_id: str, at_most: int = 1000) -> int:
-    """How many wait, counted up to ``at_most`` so that the answer stays cheap."""
-    parameters = {"team": team_id, "limit": at_most}
-    found: int = (await connection.execute(_COUNT_WAITING, parameters)).scalar_one()
-    return found
+@dataclass(frozen=True, slots=True)
+class StoredPlace:
+    """Where a request may be acted on; ``person``: whose own place it is (home, modal)."""
+
+    surface: str
+    person: Person | None
+    channel_id: str | None
+    message_ts: str | None
+
+
+async def place_for(connection: AsyncConnection, request_id: UUID, nonce: str) -> StoredPlace | None:
+    """The place of this request that the nonce names."""
+    row = (await connection.execute(_PLACE, {"id": request_id, "nonce": nonce})).one_or_none()
+    if row is None:
+        return None
+    return StoredPlace(row.surface, person(row.team_id, row.user_id), row.channel_id, row.ts)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A no that stands."""
+
+    request_id: UUID
+    reason: str | None
+
+
+async def rejection(connection: AsyncConnection, run_id: UUID, digest: bytes) -> Rejection | None:
+    """The latest rejection in this run of this very action, as it was proposed or as it was edited."""
+    row = (await connection.execute(_REJECTION, {"run": run_id, "digest": digest})).one_or_none()
+    return Rejection(row.id, row.reason) if row is not None else None
 
 
 async def requests_like(connection: AsyncConnection, *, team_id: str, id_prefix: str) -> list[UUID]:
@@ -150,13 +172,18 @@ def _view(row: Row[Any]) -> RequestView:
         allow_edit=rule.allow_edit,
         editor_may_approve=rule.editor_may_approve,
         editor=person(row.editor_team_id, row.editor_user_id),
-        changes=tuple(Change(each["path"], each["before"], each["after"]) for each in row.changes or ()),
+        changes=stored_changes(row.changes),
         reason_required=frozenset(rule.reason_required),
         reject_reasons=rule.reject_reasons,
         redact=rule.redact,
         escalated=row.escalated_at is not None,
         context=row.context,
     )
+
+
+def stored_changes(rows: Sequence[dict[str, Any]] | None) -> tuple[Change, ...]:
+    """The changes of an edit, as they lie in their column."""
+    return tuple(Change(each["path"], each["before"], each["after"]) for each in rows or ())
 
 
 def _facts(encoded: bytes | None) -> dict[str, Any] | None:
@@ -200,23 +227,6 @@ def _execution(row: Row[Any]) -> ExecutionView | None:
     )
 
 
-def _line(row: Row[Any]) -> RequestLine:
-    return RequestLine(
-        id=row.id,
-        description=row.description,
-        agent=row.agent,
-        risk=Risk(row.risk),
-        status=RequestStatus(row.status),
-        requester=person(row.requester_team_id, row.requester_user_id),
-        created_at=row.created_at,
-        expires_at=row.expires_at,
-        channel_id=row.channel_id,
-        message_ts=row.ts,
-        approvals=row.approvals,
-        approvals_required=row.approvals_required,
-    )
-
-
 _BALLOT_PAPER = text("""
 SELECT r.id, r.revision, r.approvers, r.team_id, r.channel_id,
        r.requester_team_id, r.requester_user_id,
@@ -247,22 +257,17 @@ LEFT JOIN card_place AS p ON p.request_id = r.id AND p.surface = 'channel'
 LEFT JOIN decision AS d ON d.request_id = r.id
 LEFT JOIN LATERAL (SELECT * FROM execution WHERE request_id = r.id ORDER BY attempt DESC LIMIT 1) AS e ON true
 LEFT JOIN settlement AS s ON s.execution_id = e.id
-WHERE r.id = :id
+WHERE r.id = ANY(CAST(:ids AS uuid[]))
 """)
-_WAITING = text("""
-SELECT r.id, v.description, r.agent, r.risk::text AS risk, r.status::text AS status, r.requester_team_id,
-       r.requester_user_id, r.created_at, r.expires_at, r.channel_id, p.ts, r.approvals_required,
-       (SELECT count(*) FROM vote AS b
-        WHERE b.request_id = r.id AND b.revision = r.revision AND b.superseded_by IS NULL
-          AND b.verdict = 'approve') AS approvals
-FROM approval_request AS r
-JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
-LEFT JOIN card_place AS p ON p.request_id = r.id AND p.surface = 'channel'
-WHERE r.status = 'waiting' AND r.team_id = :team AND (CAST(:after AS uuid) IS NULL OR r.id > :after)
-ORDER BY r.created_at, r.id LIMIT :limit
+_PLACE = text("""
+SELECT surface::text AS surface, team_id, user_id, channel_id, ts FROM card_place
+WHERE nonce = :nonce AND request_id = :id
 """)
-_COUNT_WAITING = text("""
-SELECT count(*) FROM (SELECT 1 FROM approval_request WHERE status = 'waiting' AND team_id = :team LIMIT :limit) AS w
+_REJECTION = text("""
+SELECT r.id, d.reason FROM approval_request AS r
+JOIN request_revision AS v ON v.request_id = r.id AND v.digest = :digest
+JOIN decision AS d ON d.request_id = r.id AND d.outcome = 'rejected'
+WHERE r.run_id = :run ORDER BY r.id DESC LIMIT 1
 """)
 _LIKE = text("SELECT id FROM approval_request WHERE team_id = :team AND id BETWEEN :first AND :last LIMIT 2")
 _IN_THREAD = text("""

@@ -9,6 +9,8 @@ from uuid import UUID
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from agent.domain.changes import between
+from agent.domain.people import Person
 from agent.domain.run import Answer, AnswerKind, CallState, CallView, Message, RunStatus, RunView
 from agent.store.reads.requests import person
 
@@ -47,6 +49,38 @@ async def recent_runs(
     """The latest runs, newest first; of one team, if given."""
     rows = (await connection.execute(_RECENT, {"team": team_id, "limit": limit})).all()
     return [_run(row) for row in rows]
+
+
+async def running(connection: AsyncConnection, team_id: str, limit: int = 20) -> list[RunView]:
+    """Runs of a team that are at work or wait for people, newest first."""
+    rows = (await connection.execute(_RUNNING, {"team": team_id, "limit": limit})).all()
+    return [_run(row) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class CancelPaper:
+    """What must be known before somebody's wish to cancel a run can be judged.
+
+    ``approvers``: who may decide what the run waits for in ``channel_id``; nobody when it waits for nothing.
+    """
+
+    run_id: UUID
+    team_id: str | None
+    requester: Person | None
+    approvers: tuple[str, ...]
+    channel_id: str | None
+
+
+async def cancel_paper(connection: AsyncConnection, run_id: UUID) -> CancelPaper | None:
+    """Who may cancel this run; ``None`` if there is no such run."""
+    rows = (await connection.execute(_CANCEL_PAPER, {"id": run_id})).all()
+    if not rows:
+        return None
+    first = rows[0]
+    here = [row.approvers or () for row in rows if row.review_channel == first.review_channel]
+    approvers = tuple(dict.fromkeys(name for names in here for name in names))
+    requester = person(first.requester_team_id, first.requester_user_id)
+    return CancelPaper(first.id, first.team_id, requester, approvers, first.review_channel)
 
 
 async def runs_like(connection: AsyncConnection, *, team_id: str, id_prefix: str) -> list[UUID]:
@@ -149,6 +183,7 @@ def _call(row: Row[Any]) -> CallView:
         answer=answer,
         request_id=row.request_id,
         repeats=row.repeats,
+        edited=between(row.proposed_action, row.edited_action),
     )
 
 
@@ -159,6 +194,15 @@ _RECENT = text(f"""
 SELECT {_RUN_COLUMNS} FROM agent_run WHERE CAST(:team AS text) IS NULL OR team_id = :team
 ORDER BY id DESC LIMIT :limit
 """)  # noqa: S608 - a constant
+_RUNNING = text(f"""
+SELECT {_RUN_COLUMNS} FROM agent_run WHERE team_id = :team AND status IN ('working', 'pending_approval')
+ORDER BY id DESC LIMIT :limit
+""")  # noqa: S608 - a constant
+_CANCEL_PAPER = text("""
+SELECT a.id, a.team_id, a.requester_team_id, a.requester_user_id, r.approvers, r.channel_id AS review_channel
+FROM agent_run AS a LEFT JOIN approval_request AS r ON r.run_id = a.id AND r.status = 'waiting'
+WHERE a.id = :id ORDER BY r.id
+""")
 _LIKE = text("SELECT id FROM agent_run WHERE team_id = :team AND id BETWEEN :first AND :last LIMIT 2")
 _IN_THREAD = text("""
 SELECT id FROM agent_run WHERE team_id = :team AND channel_id = :channel AND thread_ts = :ts
@@ -169,8 +213,15 @@ FROM run_message WHERE run_id = :id ORDER BY seq
 """)
 _CALLS = text("""
 SELECT c.id, c.run_id, c.turn, c.index AS position, c.model_call_id, c.tool, c.raw_arguments,
-       c.state::text AS state, c.blocking, c.answer_kind::text AS answer_kind, c.answer, c.repeats, r.id AS request_id
-FROM tool_call AS c LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
+       c.state::text AS state, c.blocking, c.answer_kind::text AS answer_kind, c.answer, c.repeats, r.id AS request_id,
+       v.action AS edited_action,
+       CASE WHEN v.action IS NOT NULL THEN (
+           SELECT b.action FROM approval_request AS o JOIN request_revision AS b ON b.request_id = o.id AND b.n = 1
+           WHERE o.call_id = c.id AND o.ask_no = 1) END AS proposed_action
+FROM tool_call AS c
+LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
+LEFT JOIN request_revision AS v
+       ON v.request_id = r.id AND v.n = r.revision AND r.status = 'approved' AND v.editor_user_id IS NOT NULL
 WHERE c.run_id = CAST(:run AS uuid) OR c.id = CAST(:call AS uuid) ORDER BY c.turn, c.index
 """)
 _AT_WORK = text("""

@@ -12,15 +12,10 @@ from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent import jobs
-from agent.domain.audit import AuditKind
 from agent.domain.people import Person
-from agent.domain.request import RequestStatus
 from agent.domain.run import Answer, AnswerKind, NewRun, RunLease, RunStatus, Turn
-from agent.store import chain, locks, outbox
 from agent.store.batch import Batch
-from agent.store.chain import SYSTEM, Entry
 from agent.store.outbox import Outlet
-from agent.store.writes import endings
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +26,7 @@ class LockedRun:
     status: RunStatus
     parent_run_id: UUID | None
     outlet: Outlet | None
+    requester: Person | None
     awaiting_calls: int
     inputs: int
     heard: int
@@ -44,6 +40,11 @@ class LockedRun:
         """Nothing wakes it any more but a person's new message."""
         return self.status in (RunStatus.DENIED, RunStatus.FAILED, RunStatus.CANCELLED)
 
+    @property
+    def done(self) -> bool:
+        """The agent has answered; a call in the background may still wait."""
+        return self.status is RunStatus.COMPLETED
+
 
 @dataclass(frozen=True, slots=True)
 class EndedCall:
@@ -56,11 +57,12 @@ class EndedCall:
     request_id: UUID | None
     on_reject: str | None
     repeats: UUID | None  # the expired call that its requester had asked again
+    edited: str = ""  # what a reviewer changed before approving, in words
 
 
 _LOCK_RUN = text("""
-SELECT id, status::text AS status, parent_run_id, team_id, channel_id, awaiting_calls, inputs, heard, turn,
-       lease_epoch, lease_until IS NOT NULL AS leased,
+SELECT id, status::text AS status, parent_run_id, team_id, channel_id, requester_team_id, requester_user_id,
+       awaiting_calls, inputs, heard, turn, lease_epoch, lease_until IS NOT NULL AS leased,
        (SELECT coalesce(max(seq), 0) FROM run_message WHERE run_id = agent_run.id) AS last_seq
 FROM agent_run WHERE id = :id FOR NO KEY UPDATE
 """)
@@ -78,6 +80,7 @@ async def lock(connection: AsyncConnection, run_id: UUID) -> LockedRun | None:
         status=RunStatus(row.status),
         parent_run_id=row.parent_run_id,
         outlet=outlet,
+        requester=Person(row.requester_team_id, row.requester_user_id) if row.requester_user_id else None,
         awaiting_calls=row.awaiting_calls,
         inputs=row.inputs,
         heard=row.heard,
@@ -267,7 +270,8 @@ def _wakes(run: LockedRun, call: EndedCall, given: Answer) -> bool:
 def _note(call: EndedCall, given: Answer) -> str:
     about = f" (request {call.request_id})" if call.request_id else ""
     words = f": {given.text}" if given.text else ""
-    return f"Outcome of {call.tool} {call.raw_arguments}{about}: {given.kind.value}{words}"
+    outcome = f"Outcome of {call.tool} {call.raw_arguments}{about}: {given.kind.value}{words}"
+    return f"{outcome}\n{call.edited}" if call.edited else outcome
 
 
 def close_call(batch: Batch, run_id: UUID, call_id: UUID, given: Answer, *, blocking: bool) -> None:
@@ -284,56 +288,6 @@ def stop_cause(kind: AnswerKind, on_reject: str | None) -> Literal["rejected", "
     if kind is AnswerKind.REJECTED:
         return "rejected"
     return "expired" if kind is AnswerKind.EXPIRED else None
-
-
-async def end_run(
-    connection: AsyncConnection, batch: Batch, run: LockedRun, status: RunStatus, cause: str, **facts: Any
-) -> list[UUID]:
-    """End the run and, for a person's decision, its parents; their open requests are withdrawn.
-
-    Returns the ids of the runs that ended, the given one first.
-    """
-    ended = [run]
-    parent = run.parent_run_id
-    while status is RunStatus.DENIED and parent is not None:
-        above = await lock(connection, parent)
-        if above is None or above.over:
-            break
-        ended.append(above)
-        parent = above.parent_run_id
-    await withdraw_open(connection, batch, [each.id for each in ended], "the run has ended")
-    for each in ended:
-        batch.add(_END_RUN, run=each.id, status=status.value, cause=cause)
-        head = (await chain.lock_heads(connection, [chain.run_subject(each.id)]))[chain.run_subject(each.id)]
-        detail = {"status": status.value, "cause": cause[:200]}
-        chain.append(batch, head, Entry(AuditKind.RUN_ENDED, SYSTEM, detail))
-        if each.outlet:
-            tellings = [outbox.run_line(each.outlet, each.id, status.value, cause=cause, **facts)]
-            outbox.tell(batch, [*tellings, outbox.run_root(each.outlet, each.id)])
-    return [each.id for each in ended]
-
-
-async def withdraw_open(connection: AsyncConnection, batch: Batch, runs: list[UUID], reason: str) -> None:
-    """Withdraw every waiting request of these runs: nobody is asked in vain."""
-    rows = await locks.open_requests(connection, runs)
-    if not rows:
-        return
-    heads = await chain.lock_heads(connection, [chain.request_subject(row.id) for row in rows])
-    withdrawn = [
-        endings.Ending(
-            request_id=row.id,
-            call_id=row.call_id,
-            outlet=Outlet(row.team_id, row.channel_id),
-            revision=row.revision,
-            digest=row.digest,
-            outcome=RequestStatus.CANCELLED,
-            by=None,
-            reason=reason,
-            head=heads[chain.request_subject(row.id)],
-        )
-        for row in rows
-    ]
-    endings.end(batch, withdrawn)
 
 
 _INSERT_RUN = text("""
@@ -412,9 +366,4 @@ _ANSWER_CALL = """
 UPDATE tool_call SET state = 'answered', answer_kind = %(kind)s, answer = %(answer)s, lease_until = NULL,
                      answered_at = clock_timestamp()
 WHERE id = %(call)s AND state <> 'answered'
-"""
-_END_RUN = """
-UPDATE agent_run SET status = %(status)s, cause = %(cause)s, updated_at = clock_timestamp(),
-                     lease_epoch = lease_epoch + 1, lease_until = NULL, lease_worker = NULL, heard = inputs
-WHERE id = %(run)s
 """

@@ -146,4 +146,4 @@ def test_the_context_snapshot_is_bounded_and_says_what_it_left_out() -> None:
     assert len(json.dumps(snapshot).encode()) <= transcript.CONTEXT_BYTES
     assert snapshot["omitted"] + len(snapshot["transcript"]) == 39
     assert snapshot["transcript"][-1]["text"].startswith("39 ")
-    assert [line["tool"] for line in snapshot["calls"]] == ["pay"]
+    assert [line["tool"] for line in snapshot["earlier_calls"]] == ["pay"]

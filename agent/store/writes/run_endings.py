@@ -1,0 +1,93 @@
+"""How a run ends before its agent is done, and what ends with it. The run's row is locked by the caller."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.domain.audit import AuditKind
+from agent.domain.people import Person
+from agent.domain.request import RequestStatus
+from agent.domain.run import RunStatus
+from agent.store import chain, locks, outbox
+from agent.store.batch import Batch
+from agent.store.chain import Entry
+from agent.store.outbox import Outlet
+from agent.store.writes import endings, runs
+from agent.store.writes.runs import LockedRun
+
+
+async def end_run(
+    connection: AsyncConnection,
+    batch: Batch,
+    run: LockedRun,
+    status: RunStatus,
+    cause: str,
+    by: Person | None = None,
+    **facts: Any,
+) -> list[UUID]:
+    """End the run and, for a person's decision, its parents; their open requests are withdrawn.
+
+    Returns the ids of the runs that ended, the given one first.
+    """
+    ended = [run]
+    parent = run.parent_run_id
+    while status is RunStatus.DENIED and parent is not None:
+        above = await runs.lock(connection, parent)
+        if above is None or above.over:
+            break
+        ended.append(above)
+        parent = above.parent_run_id
+    await withdraw_open(connection, batch, [each.id for each in ended], by, "the run has ended")
+    for each in ended:
+        batch.add(_END_RUN, run=each.id, status=status.value, cause=cause)
+        head = (await chain.lock_heads(connection, [chain.run_subject(each.id)]))[chain.run_subject(each.id)]
+        detail = {"status": status.value, "cause": cause[:200]}
+        chain.append(batch, head, Entry(AuditKind.RUN_ENDED, chain.actor(by), detail))
+        if each.outlet:
+            tellings = [outbox.run_line(each.outlet, each.id, status.value, cause=cause, **facts)]
+            outbox.tell(batch, [*tellings, outbox.run_root(each.outlet, each.id)])
+    return [each.id for each in ended]
+
+
+async def withdraw_open(
+    connection: AsyncConnection, batch: Batch, run_ids: list[UUID], by: Person | None, reason: str
+) -> None:
+    """Withdraw every waiting request of these runs: nobody is asked in vain."""
+    rows = await locks.open_requests(connection, run_ids)
+    if not rows:
+        return
+    heads = await chain.lock_heads(connection, [chain.request_subject(row.id) for row in rows])
+    withdrawn = [
+        endings.Ending(
+            request_id=row.id,
+            call_id=row.call_id,
+            outlet=Outlet(row.team_id, row.channel_id),
+            revision=row.revision,
+            digest=row.digest,
+            outcome=RequestStatus.CANCELLED,
+            by=by,
+            reason=reason,
+            head=heads[chain.request_subject(row.id)],
+        )
+        for row in rows
+    ]
+    endings.end(batch, withdrawn)
+
+
+def stop_calls(batch: Batch, run_id: UUID, reason: str) -> None:
+    """What has not begun will not begin; an attempt that is under way ends as it ends."""
+    batch.add(_STOP_CALLS, run=run_id, reason=reason)
+
+
+_END_RUN = """
+UPDATE agent_run SET status = %(status)s, cause = %(cause)s, updated_at = clock_timestamp(),
+                     lease_epoch = lease_epoch + 1, lease_until = NULL, lease_worker = NULL, heard = inputs
+WHERE id = %(run)s
+"""
+_STOP_CALLS = """
+UPDATE tool_call SET state = 'refused', answer_kind = 'withdrawn', answer = %(reason)s
+WHERE run_id = %(run)s AND state IN ('new', 'ready')
+"""
