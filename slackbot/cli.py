@@ -23,6 +23,7 @@ from agent.store import embedded, location, migrations
 from agent.store.database import Database
 from slackbot import logs, settings, starter
 from slackbot.app import Service
+from slackbot.secrets import clean_now, guard_tracebacks
 from slackbot.settings import Settings, SettingsError
 
 cli = typer.Typer(
@@ -46,6 +47,7 @@ WRONG = 2
 def main() -> None:
     """The console script."""
     sys.path.insert(0, str(Path.cwd()))  # so that SIGNOFF_AGENTS finds modules of the current folder
+    guard_tracebacks()
     try:
         cli()
     except (SignoffError, embedded.EmbeddedServerError) as error:
@@ -139,7 +141,7 @@ def audit_verify(use_embedded: EmbeddedFlag = False) -> None:
     with _database_url(configured, use_embedded, migrate=False) as url:
         events, problems = asyncio.run(_verify(configured, url))
     for problem in problems:
-        typer.echo(str(problem), err=True)
+        typer.echo(clean_now(str(problem)), err=True)
     typer.echo(f"{events} events verified, {len(problems)} problems")
     raise SystemExit(1 if problems else 0)
 
@@ -236,5 +238,5 @@ def _database_url(configured: Settings, use_embedded: bool, *, migrate: bool = T
 def _fail(error: Exception) -> NoReturn:
     lines = error.problems if isinstance(error, SettingsError | PolicyError) else [str(error)]
     for line in lines:
-        print(f"signoff: {line}", file=sys.stderr)
+        print(f"signoff: {clean_now(line)}", file=sys.stderr)
     raise SystemExit(WRONG)

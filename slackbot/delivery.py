@@ -7,8 +7,10 @@ it waited is not told twice. A post whose answer was lost is looked for by its m
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 import aiohttp
 import structlog
@@ -18,10 +20,12 @@ from slack_sdk.web.async_client import AsyncWebClient
 from agent import deliveries
 from agent.deliveries import Due, OutletLease
 from agent.domain.errors import SignoffError
+from agent.domain.redaction import MaskedAction
+from agent.domain.request import RequestView
 from agent.faults import point
 from agent.store import reads
 from agent.store.database import Database
-from slackbot import cards
+from slackbot import cards, secrets
 from slackbot.cards import Card
 from slackbot.identity import Directory
 
@@ -35,6 +39,9 @@ PATIENCE = 5.0
 
 SETTLE = 3.0
 """How many seconds an ambiguous post gets to appear in the channel's history before it is looked for."""
+
+PATIENT_LOOKS = 3
+"""How often a card is put off because the machine was too busy to look for secrets; then it is masked."""
 
 SLACK_TIMEOUT = 10
 """Seconds for one call to Slack."""
@@ -164,16 +171,40 @@ class Drain:
         return str(due.ts)
 
     async def _draw(self, due: Due) -> Card | None:
-        """What it should look like now; ``None`` when there is nothing to show any more."""
-        async with self._db.connection() as connection:
-            if due.kind == "card" and due.request_id:
-                view = await reads.request_view(connection, due.request_id)
-                return cards.request_card(view, delivery_id=due.id) if view else None
-            if due.kind == "run_root" and due.run_id:
+        """What it should look like now, without secrets; ``None`` when there is nothing to show any more."""
+        if due.kind == "card" and due.request_id:
+            view = await self._view(due.request_id)
+            if view is None:
+                return None
+            shown = await secrets.clean_view(view)
+            unseen = isinstance(shown.action, MaskedAction) and shown.action.unseen
+            if unseen and due.attempts < PATIENT_LOOKS:
+                raise Postponed(_back_off(due), "not looked through for secrets in time")
+            return cards.request_card(shown, delivery_id=due.id)
+        hidden = await self._hidden(due)
+        if due.kind == "run_root" and due.run_id:
+            async with self._db.connection() as connection:
                 run = await reads.run_view(connection, due.run_id)
-                return cards.run_root(run, delivery_id=due.id) if run else None
+            return cards.run_root(await secrets.clean_run(run, hidden), delivery_id=due.id) if run else None
         draw = cards.thread_line if due.kind == "thread_line" else cards.run_line
-        return cards.together([draw(body, delivery_id=due.id) for body in due.bodies], delivery_id=due.id)
+        bodies = await secrets.clean_value([dict(body) for body in due.bodies], hidden)
+        return cards.together([draw(body, delivery_id=due.id) for body in bodies], delivery_id=due.id)
+
+    async def _view(self, request_id: UUID) -> RequestView | None:
+        async with self._db.connection() as connection:
+            return await reads.request_view(connection, request_id)
+
+    async def _hidden(self, due: Due) -> secrets.Hidden:
+        """Values that are secret by their name or by policy, because a result or an answer may say them again."""
+        requests, arguments = {due.request_id} if due.request_id else set[UUID](), []
+        if due.run_id:
+            async with self._db.connection() as connection:
+                calls = await reads.calls(connection, due.run_id)
+            requests |= {call.request_id for call in calls if call.request_id}
+            arguments = [call.raw_arguments for call in calls]
+        views = [await self._view(request_id) for request_id in requests]
+        of_requests = [each for view in views if view for each in secrets.hidden_in(view)]
+        return (*of_requests, *secrets.hidden_values(map(_parsed, arguments)))
 
     async def _check_channel(self, lease: OutletLease, due: Due) -> None:
         """Cards hold what outsiders must not see: into a doubtful channel nothing is posted."""
@@ -237,6 +268,14 @@ def _sorted(error: SlackApiError, due: Due, *, posts: bool) -> Exception:
     if code in MENDABLE:
         return Postponed(_back_off(due, slowest=60.0), f"Slack refuses: {code}")
     return error
+
+
+def _parsed(arguments: str) -> Any:
+    """A call's arguments as the model wrote them; what is no JSON has no names that could hide anything."""
+    try:
+        return json.loads(arguments)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _code(error: SlackApiError) -> str:

@@ -8,8 +8,24 @@ from typing import Any
 
 import structlog
 
-QUIET = {"apscheduler": logging.WARNING, "procrastinate": logging.ERROR, "httpx": logging.WARNING}
-"""Libraries that tell more of their own life than of ours."""
+from slackbot import secrets
+
+QUIET = {
+    "apscheduler": logging.WARNING,
+    "procrastinate": logging.ERROR,
+    "httpx": logging.WARNING,
+    # At DEBUG these print whole payloads, in which a value may be secret only by its checkpoint's `redact`.
+    "openai": logging.INFO,
+    "httpcore": logging.INFO,
+    "aiohttp": logging.INFO,
+    "slack_sdk": logging.INFO,
+    "slack_bolt": logging.INFO,
+    "slackbot.bolt": logging.INFO,
+    "slackbot.socket_mode.sdk": logging.INFO,
+    "sqlalchemy": logging.WARNING,
+    "psycopg": logging.INFO,
+}
+"""Libraries that tell more of their own life than of ours, or more than anybody may read."""
 
 
 def configure(level: str = "INFO", form: str = "text") -> None:
@@ -26,14 +42,18 @@ def configure(level: str = "INFO", form: str = "text") -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,
     )
-    last: Any = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    last: Any = structlog.dev.ConsoleRenderer(
+        colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+    )
     if form == "json":
         last = structlog.processors.JSONRenderer()
     formatter = structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=shared,
         processors=[
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            *([structlog.processors.format_exc_info] if form == "json" else []),
+            structlog.processors.format_exc_info,  # before cleaning: a renderer would print locals
+            structlog.processors.StackInfoRenderer(),
+            secrets.clean_event,
             last,
         ],
     )

@@ -6,7 +6,7 @@ What is wrong is said in one line per setting, and by its name in the environmen
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +16,7 @@ from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_vali
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from agent.domain.errors import SignoffError
+from slackbot.secrets import clean_now
 
 SECRETS = (
     "DATABASE_URL",
@@ -107,6 +108,11 @@ class Settings(BaseSettings):
         _shaped(self.slack_bot_token, "SLACK_BOT_TOKEN", "xoxb-")
         _shaped(self.slack_app_token, "SLACK_APP_TOKEN", "xapp-")
         return self
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Secrets are stars by their type; a password within an address is masked."""
+        for name, value in super().__repr_args__():
+            yield name, clean_now(value) if isinstance(value, str) else value
 
     @property
     def socket_mode(self) -> bool:

@@ -12,6 +12,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from agent.domain.errors import SignoffError
+from slackbot.secrets import CleanClient
 
 log = structlog.get_logger(__name__)
 
@@ -45,8 +46,8 @@ class Workspace:
 
 
 def new_client(token: str, api_url: str) -> AsyncWebClient:
-    """A client without any retry of its own: a re-sent post would be a second card."""
-    return AsyncWebClient(token=token, base_url=api_url, timeout=TIMEOUT, retry_handlers=[])
+    """A client without any retry of its own (a re-sent post would be a second card), which tells no secrets."""
+    return CleanClient(token=token, base_url=api_url, timeout=TIMEOUT, retry_handlers=[])
 
 
 async def ask_who_we_are(client: AsyncWebClient) -> Workspace:

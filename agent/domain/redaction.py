@@ -144,28 +144,38 @@ class MaskedAction(Action):
 
     true_digest: bytes = b""
     secrets: tuple[Secret, ...] = ()
+    hidden: frozenset[str] = frozenset()
+    """The arguments in which something is masked: what cannot be read cannot be edited either."""
+
+    unseen: bool = False
+    """Something is masked only because nobody had the time to look: nobody can consent to that."""
 
     @property
     def digest(self) -> bytes:
         """Of the action itself, so that it can be compared with what is stored."""
         return self.true_digest
 
-    @property
-    def unseen(self) -> bool:
-        """Whether something is masked that may be no secret at all: nobody can consent to that."""
-        return any(secret.kind == NOT_SCANNED for secret in self.secrets)
 
-
-def masked_action(action: Action, redacted: Redacted) -> Action:
-    """The action to show: the same one when nothing is masked."""
-    if not redacted.secrets:
+def masked_action(action: Action, redacted: Redacted, *, others_unseen: bool = False) -> Action:
+    """The action to show: the same one when nothing is masked, here or (`others_unseen`) beside it."""
+    if not redacted.secrets and not others_unseen:
         return action
+    shown, secrets = redacted.value, redacted.secrets
+    unseen = others_unseen or is_unseen(redacted)
+    hidden = frozenset(name for name, value in shown.items() if action.arguments.get(name) != value)
     try:
-        return MaskedAction(action.tool, action.tool_version, redacted.value, action.digest, redacted.secrets)
+        return MaskedAction(action.tool, action.tool_version, shown, action.digest, secrets, hidden, unseen)
     except MalformedArguments:  # thousands of short values became longer than arguments may be
         whole = Secret("$", 0, len(canonical_bytes(dict(action.arguments)).decode()), NOT_SCANNED)
-        shown = {"arguments": _sign(whole.kind, whole.length)}
-        return MaskedAction(action.tool, action.tool_version, shown, action.digest, (whole,))
+        shown, every = {"arguments": _sign(whole.kind, whole.length)}, frozenset(action.arguments)
+        return MaskedAction(
+            action.tool, action.tool_version, shown, action.digest, (whole,), every, unseen=True
+        )
+
+
+def is_unseen(redacted: Redacted) -> bool:
+    """Whether something was masked that may be no secret at all."""
+    return any(secret.kind == NOT_SCANNED for secret in redacted.secrets)
 
 
 @dataclass

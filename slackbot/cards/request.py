@@ -9,6 +9,7 @@ Slack refuses about 13,200 characters over all blocks (undocumented); these size
 from __future__ import annotations
 
 from agent.domain.action import Action
+from agent.domain.redaction import MaskedAction
 from agent.domain.request import RequestStatus, RequestView
 from slackbot.cards import blocks, buttons, inert, json_text, scalars, status, tree
 from slackbot.cards.buttons import subject

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import copy
 import logging
+from collections.abc import Awaitable, Callable
 
 from slack_bolt.async_app import AsyncApp
 from slack_bolt.authorization import AuthorizeResult
+from slack_bolt.context.async_context import AsyncBoltContext
+from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
 from agent.domain.errors import SignoffError
+from slackbot.secrets import CleanAck, clean_error
 
 log = logging.getLogger(__name__)
 
@@ -44,16 +48,22 @@ def new_app(client: AsyncWebClient, *, team_id: str, bot_user_id: str, bot_id: s
         process_before_response=True,
     )
     app.error(_on_error)
+    app.middleware(_answer_cleanly)
     return app
+
+
+async def _answer_cleanly(context: AsyncBoltContext, next_: Callable[[], Awaitable[BoltResponse]]) -> None:
+    """What an acknowledgement shows (a card, a form) is looked through for secrets, like any other message."""
+    context["ack"] = CleanAck()
+    await next_()
 
 
 async def _on_error(error: Exception) -> None:
     """A listener failed, so Slack is told of a failure. What we raise on purpose needs no traceback."""
     expected = isinstance(error, SignoffError | TimeoutError)
     log.error(
-        "a listener failed: %s: %s",
-        type(error).__name__,
-        error if isinstance(error, SignoffError) else "",
+        "a listener failed: %s",
+        clean_error(error) if isinstance(error, SignoffError) else type(error).__name__,
         exc_info=None if expected else error,
         extra={"action": "listener_failed"},
     )

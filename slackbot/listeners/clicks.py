@@ -24,6 +24,7 @@ from slackbot.cards import (
 from slackbot.listeners.catch_all import OLD_BUTTON
 from slackbot.listeners.doors import NOT_KNOWN, Doors
 from slackbot.listeners.voting import Press, card_of, cast
+from slackbot.secrets import clean_view
 
 FORM_NOT_OPENED = (
     "Slack did not open the form in time, so nothing was recorded. Please press the button again."
@@ -82,7 +83,7 @@ async def _approve(doors: Doors, press: Press, _: dict[str, Any]) -> str | None:
 async def _open_reject_form(doors: Doors, press: Press, body: dict[str, Any]) -> str | None:
     """A trigger lives for three seconds, so nobody is looked up first: the form's submission is judged."""
     view = await card_of(doors, press)
-    form = reject_modal(view, press.value.nonce) | {"private_metadata": press.carry()}
+    form = reject_modal(await clean_view(view), press.value.nonce) | {"private_metadata": press.carry()}
     try:
         await doors.client.views_open(trigger_id=body["trigger_id"], view=form)
     except (SlackApiError, SlackClientError, OSError):

@@ -17,6 +17,7 @@ from agent.store import reads
 from slackbot.cards import AgentLine, Card, agent_list, request_details, request_list, run_list, usage
 from slackbot.listeners.doors import Doors
 from slackbot.listeners.starting import may_not, nearest, split, start, unescaped
+from slackbot.secrets import clean_lines, clean_runs, clean_view
 
 log = logging.getLogger(__name__)
 
@@ -121,10 +122,10 @@ async def _status(doors: Doors, said: Typed) -> Card:
     async with doors.db.connection() as connection:
         if not said.rest:
             found = await reads.recent_runs(connection, team_id=team_id, limit=PAGE + 1)
-            return run_list(found[:PAGE], more=len(found) > PAGE)
+            return run_list(await clean_runs(found[:PAGE]), more=len(found) > PAGE)
         ids = await reads.runs_like(connection, team_id=team_id, id_prefix=said.rest)
         run = await reads.run_view(connection, ids[0]) if len(ids) == 1 else None
-    return run_list([run]) if run else Card(AMBIGUOUS if ids else NO_SUCH_RUN, [])
+    return run_list(await clean_runs([run])) if run else Card(AMBIGUOUS if ids else NO_SUCH_RUN, [])
 
 
 async def _waiting(doors: Doors, said: Typed) -> Card:
@@ -139,7 +140,7 @@ async def _waiting(doors: Doors, said: Typed) -> Card:
     seen = [line for line in lines if line.channel_id in mine or line.requester == said.person]
     if lines and not seen:
         return Card(NONE_IN_YOUR_CHANNELS, [])
-    return request_list(_newest_last(seen), more=len(seen) > PAGE or len(lines) > 5 * PAGE)
+    return request_list(await clean_lines(_newest_last(seen)), more=len(seen) > PAGE or len(lines) > 5 * PAGE)
 
 
 async def _show(doors: Doors, said: Typed) -> Card:
@@ -156,7 +157,7 @@ async def _show(doors: Doors, said: Typed) -> Card:
         return Card(AMBIGUOUS, [])
     if view is None or not await _may_see(doors, said.person, view):
         return Card(NO_SUCH_REQUEST, [])
-    return request_details(view)
+    return request_details(await clean_view(view))
 
 
 async def _may_see(doors: Doors, person: Person, view: RequestView) -> bool:

@@ -15,6 +15,7 @@ from agent.runtime.agents import Registry
 from agent.store.database import Database
 from slackbot.cards import Card
 from slackbot.identity import Directory
+from slackbot.secrets import clean_text
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +67,7 @@ class Doors:
 
     def whisper(self, respond: AsyncRespond, text: str) -> None:
         """Tell only the person who pressed or typed; the message that they acted on stays as it is."""
-        self.asides.start(respond(text=text, response_type="ephemeral", replace_original=False))
+        self.asides.start(_whisper(respond, text))
 
     def whisper_in(self, channel_id: str, user_id: str, card: Card, thread_ts: str | None = None) -> None:
         """Tell one person something in a channel, for events, which have no response_url."""
@@ -79,3 +80,7 @@ class Doors:
                 thread_ts=thread_ts,
             )
         )
+
+
+async def _whisper(respond: AsyncRespond, text: str) -> None:
+    await respond(text=await clean_text(text), response_type="ephemeral", replace_original=False)

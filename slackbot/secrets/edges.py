@@ -86,6 +86,9 @@ class CleanClient(AsyncWebClient):
 class CleanAck(AsyncAck):
     """Answers Slack in the same breath: commands' cards, modals, errors of fields."""
 
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
     async def __call__(self, *args: Any, **options: Any) -> BoltResponse:
         return await super().__call__(
             *[await clean_payload(each) for each in args], **await clean_payload(options)

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from agent.domain.paths import Step
-from agent.domain.redaction import Find, MaskedAction, Redacted, mask, masked_action, redact_value
+from agent.domain.redaction import Find, Redacted, is_unseen, mask, masked_action, redact_value
 from agent.domain.request import Change, HistoryLine, RequestLine, RequestView
 from agent.domain.run import RunView
 from slackbot.secrets.texts import BUDGET, Finder, everything
@@ -101,11 +101,8 @@ def _nothing(_: str) -> tuple[()]:
 
 def _view(view: RequestView, find: Find) -> RequestView:
     arguments = redact_value(view.action.arguments, find=find, redact=view.redact)
-    action = masked_action(view.action, arguments)
     facts = redact_value(view.facts, find=find, redact=view.redact, root="facts")
-    if isinstance(action, MaskedAction) or facts.secrets:
-        both = (*getattr(action, "secrets", ()), *facts.secrets)
-        action = MaskedAction(action.tool, action.tool_version, action.arguments, view.action.digest, both)
+    action = masked_action(view.action, arguments, others_unseen=is_unseen(facts))
     execution, decision = view.execution, view.decision
     return replace(
         view,

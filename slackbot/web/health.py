@@ -14,6 +14,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from slackbot.secrets import clean_value
+
 Checks = Callable[[], Awaitable[tuple[bool, Mapping[str, Any]]]]
 """Whether the service is ready, and how each part is."""
 
@@ -26,7 +28,9 @@ def health_routes(checks: Checks) -> list[Route]:
 
     async def readyz(_: Request) -> Response:
         ready, parts = await checks()
-        return JSONResponse({"ready": ready, **parts}, status_code=200 if ready else 503)
+        return JSONResponse(
+            {"ready": ready, **await clean_value(dict(parts))}, status_code=200 if ready else 503
+        )
 
     async def metrics(_: Request) -> Response:
         return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
