@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from datetime import datetime
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
@@ -12,12 +11,6 @@ from uuid_utils.compat import uuid7
 def new_id() -> UUID:
     """A fresh uuid7."""
     return uuid7()
-
-
-def first_id_of(moment: datetime) -> UUID:
-    """The smallest uuid7 of a moment: those that were made then or later are not smaller."""
-    milliseconds = int(moment.timestamp() * 1000)
-    return UUID(int=(milliseconds << 80) | (0x7 << 76) | (0x2 << 62))
 
 
 def new_nonce() -> str:

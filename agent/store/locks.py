@@ -172,13 +172,15 @@ _REVISION = text("""
 SELECT r.policy, v.action FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id
 WHERE r.id = :id AND v.n = :n
 """)
+# The clock as a subquery is read once, and so can bound the index scan; a volatile function in the condition itself
+# would be called for every waiting row.
 _DUE = text("""
 SELECT r.id, r.call_id, r.team_id, r.channel_id, r.revision, v.digest,
        r.policy ->> 'on_timeout' = 'escalate' AND r.escalated_at IS NULL AS escalates, r.approvers,
        r.policy -> 'escalate_to' AS escalate_to, (r.policy ->> 'timeout')::float AS seconds,
        r.policy -> 'remind_at' AS remind_at
 FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
-WHERE r.status = 'waiting' AND r.expires_at <= clock_timestamp()
+WHERE r.status = 'waiting' AND r.expires_at <= (SELECT clock_timestamp())
 ORDER BY r.expires_at LIMIT :limit FOR NO KEY UPDATE OF r SKIP LOCKED
 """)
 _REMINDERS_DUE = text("""
@@ -188,7 +190,7 @@ SELECT r.id, r.team_id, r.channel_id, r.expires_at, r.approvers, r.policy -> 'no
        (r.policy ->> 'editor_may_approve')::boolean AS editor_may_approve,
        r.requester_team_id, r.requester_user_id, v.editor_team_id, v.editor_user_id
 FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
-WHERE r.status = 'waiting' AND r.remind_next <= clock_timestamp()
+WHERE r.status = 'waiting' AND r.remind_next <= (SELECT clock_timestamp())
 ORDER BY r.remind_next LIMIT :limit FOR NO KEY UPDATE OF r SKIP LOCKED
 """)
 _VOTERS = text("""
@@ -259,6 +261,6 @@ LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = d.revision
 WHERE c.id = :id
 """)
 _LOST = text("""
-SELECT id FROM execution WHERE status = 'claimed' AND lease_until <= clock_timestamp()
+SELECT id FROM execution WHERE status = 'claimed' AND lease_until <= (SELECT clock_timestamp())
 ORDER BY lease_until LIMIT :limit
 """)

@@ -242,9 +242,7 @@ approval_request = Table(
     CheckConstraint("(requester_user_id IS NULL) = (requester_team_id IS NULL)", name="requester_with_team"),
     Index("ix_approval_request_due", "expires_at", postgresql_where=text("status = 'waiting'")),
     Index("ix_approval_request_remind", "remind_next", postgresql_where=text("status = 'waiting'")),
-    # Lists page by id, which sorts by creation. Audiences (approvers, channel) are few, so whoever looks for what
-    # waits for them steps through these first.
-    Index("ix_approval_request_waiting", "team_id", "id", postgresql_where=text("status = 'waiting'")),
+    # Audiences (approvers, channel) are few: whoever looks for what waits for them steps through these first.
     Index(
         "ix_approval_request_audience",
         "team_id",
@@ -254,14 +252,36 @@ approval_request = Table(
         postgresql_where=text("status = 'waiting'"),
     ),
     Index("ix_approval_request_run", "run_id"),
-    Index("ix_approval_request_team", "team_id", "id"),
-    Index("ix_approval_request_status", "team_id", "status", "id"),
-    Index("ix_approval_request_agent", "team_id", "agent", "id"),
-    Index("ix_approval_request_requester", "requester_team_id", "requester_user_id", "id"),
+    Index("ix_approval_request_requester", "requester_team_id", "requester_user_id", "created_at", "id"),
+    # By time and not by id alone: for an order by id the planner would walk the primary key.
+    Index(
+        "ix_approval_request_waiting",
+        "team_id",
+        "created_at",
+        "id",
+        postgresql_where=text("status = 'waiting'"),
+    ),
     Index(
         "ix_approval_request_decided",
         "team_id",
         "decided_at",
+        "id",
+        postgresql_where=text("decided_at IS NOT NULL"),
+    ),
+    Index(
+        "ix_approval_request_agent",
+        "team_id",
+        "agent",
+        "decided_at",
+        "id",
+        postgresql_where=text("decided_at IS NOT NULL"),
+    ),
+    Index(
+        "ix_approval_request_status",
+        "team_id",
+        "status",
+        "decided_at",
+        "id",
         postgresql_where=text("decided_at IS NOT NULL"),
     ),
 )
@@ -338,7 +358,7 @@ decision = Table(
     CheckConstraint("outcome <> 'waiting'", name="is_an_outcome"),
     CheckConstraint("outcome NOT IN ('approved', 'rejected') OR user_id IS NOT NULL", name="people_decide"),
     CheckConstraint("octet_length(digest) = 32", name="digest_size"),
-    Index("ix_decision_person", "team_id", "user_id", "request_id"),
+    Index("ix_decision_person", "team_id", "user_id", "decided_at", "request_id"),
 )
 
 execution = Table(

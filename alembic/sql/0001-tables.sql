@@ -176,17 +176,19 @@ CREATE TABLE approval_request (
     CONSTRAINT fk_approval_request_run_id FOREIGN KEY (run_id) REFERENCES agent_run (id) ON DELETE CASCADE,
     CONSTRAINT fk_approval_request_call_id FOREIGN KEY (call_id) REFERENCES tool_call (id) ON DELETE CASCADE
 );
-CREATE INDEX ix_approval_request_agent ON approval_request (team_id, agent, id);
+CREATE INDEX ix_approval_request_agent ON approval_request (team_id, agent, decided_at, id)
+    WHERE decided_at IS NOT NULL;
 CREATE INDEX ix_approval_request_audience ON approval_request (team_id, approvers, channel_id, id)
     WHERE status = 'waiting';
-CREATE INDEX ix_approval_request_decided ON approval_request (team_id, decided_at) WHERE decided_at IS NOT NULL;
+CREATE INDEX ix_approval_request_decided ON approval_request (team_id, decided_at, id) WHERE decided_at IS NOT NULL;
 CREATE INDEX ix_approval_request_due ON approval_request (expires_at) WHERE status = 'waiting';
 CREATE INDEX ix_approval_request_remind ON approval_request (remind_next) WHERE status = 'waiting';
-CREATE INDEX ix_approval_request_requester ON approval_request (requester_team_id, requester_user_id, id);
+CREATE INDEX ix_approval_request_requester
+    ON approval_request (requester_team_id, requester_user_id, created_at, id);
 CREATE INDEX ix_approval_request_run ON approval_request (run_id);
-CREATE INDEX ix_approval_request_status ON approval_request (team_id, status, id);
-CREATE INDEX ix_approval_request_team ON approval_request (team_id, id);
-CREATE INDEX ix_approval_request_waiting ON approval_request (team_id, id) WHERE status = 'waiting';
+CREATE INDEX ix_approval_request_status ON approval_request (team_id, status, decided_at, id)
+    WHERE decided_at IS NOT NULL;
+CREATE INDEX ix_approval_request_waiting ON approval_request (team_id, created_at, id) WHERE status = 'waiting';
 
 CREATE TABLE request_revision (
     request_id uuid NOT NULL,
@@ -251,7 +253,7 @@ CREATE TABLE decision (
     CONSTRAINT fk_decision_request_id
         FOREIGN KEY (request_id) REFERENCES approval_request (id) ON DELETE CASCADE
 );
-CREATE INDEX ix_decision_person ON decision (team_id, user_id, request_id);
+CREATE INDEX ix_decision_person ON decision (team_id, user_id, decided_at, request_id);
 
 CREATE TABLE execution (
     id uuid NOT NULL,

@@ -1,12 +1,12 @@
 """Requests in lists: what waits, for whom, and what has been decided; every list is one page of an index.
 
-Pages go by id: ids are uuid7, so they sort by creation. ``after`` is the last id of the page before.
+``after`` is the last id of the page before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -16,20 +16,16 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from agent.domain.people import Person
 from agent.domain.policy import Risk
 from agent.domain.request import HistoryLine, RequestLine, RequestStatus
-from agent.store.ids import first_id_of
 from agent.store.reads.requests import person as person_of
 
-FIRST, LAST = UUID(int=0), UUID(int=2**128 - 1)
-
-CLOCKS_APART = timedelta(hours=1)
-"""How far the clocks of the processes that make ids may be from the database's."""
+FIRST = UUID(int=0)
 
 
 async def waiting_requests(
     connection: AsyncConnection, *, team_id: str, limit: int = 20, after: UUID | None = None
 ) -> list[RequestLine]:
     """Waiting requests of a team, oldest first."""
-    parameters = {"team": team_id, "limit": limit, "after": after or FIRST}
+    parameters = {"team": team_id, "limit": limit, "after": after}
     return [_line(row) for row in (await connection.execute(_WAITING, parameters)).all()]
 
 
@@ -75,14 +71,13 @@ async def requests_of(
     connection: AsyncConnection, person: Person, limit: int = 20, after: UUID | None = None
 ) -> list[RequestLine]:
     """What was asked on this person's behalf, newest first."""
-    parameters = {"team": person.team_id, "user": person.user_id, "limit": limit, "after": after or LAST}
+    parameters = {"team": person.team_id, "user": person.user_id, "limit": limit, "after": after}
     return [_line(row) for row in (await connection.execute(_REQUESTS_OF, parameters)).all()]
 
 
 async def recently_decided(connection: AsyncConnection, team_id: str, limit: int = 20) -> list[HistoryLine]:
     """What has an outcome, the latest outcome first."""
-    parameters = {"team": team_id, "limit": limit}
-    return [_history_line(row) for row in (await connection.execute(_DECIDED, parameters)).all()]
+    return await history(connection, team_id, limit=limit)
 
 
 async def history(
@@ -96,28 +91,21 @@ async def history(
     limit: int = 20,
     after: UUID | None = None,
 ) -> list[HistoryLine]:
-    """Requests that have an outcome (or are in ``status``), newest first.
+    """Requests that have an outcome, the latest first; what still waits is in none of it.
 
-    ``person`` asked or decided, ``since`` is when they were asked.
+    ``person`` is who asked or who decided, ``since`` the earliest time of a decision.
     """
     parameters = {
-        "team": team_id,
         "agent": agent,
-        "person_team": person.team_id if person else None,
-        "person_user": person.user_id if person else None,
         "status": status.value if status else None,
         "since": since,
-        "first": first_id_of(since - CLOCKS_APART) if since else None,
-        "limit": limit,
         "after": after,
     }
-    given = {name for name, value in parameters.items() if value is not None}
-    conditions = [sql for name, sql in _CONDITIONS.items() if name in given]
-    if status is None:
-        conditions.append("r.status <> 'waiting'")
-    source = _OF_PERSON if person else _OF_TEAM
-    query = text(source.replace("{conditions}", "".join(f" AND {sql}" for sql in conditions)))
-    rows = (await connection.execute(query, {name: parameters[name] for name in given})).all()
+    given = {name: value for name, value in parameters.items() if value is not None}
+    conditions = "".join(f" AND {_CONDITIONS[name]}" for name in given)
+    of_whom = {"person_team": person.team_id, "person_user": person.user_id} if person else {}
+    query = text((_OF_PERSON if person else _OF_TEAM).replace("{conditions}", conditions))
+    rows = await connection.execute(query, {"team": team_id, "limit": limit, **of_whom, **given})
     return [_history_line(row) for row in rows]
 
 
@@ -168,10 +156,12 @@ LEFT JOIN decision AS d ON d.request_id = r.id
 _WAITING = text(f"""
 WITH page AS MATERIALIZED (
     SELECT id FROM approval_request
-    WHERE status = 'waiting' AND team_id = :team AND id > CAST(:after AS uuid)
-    ORDER BY id LIMIT :limit
+    WHERE status = 'waiting' AND team_id = :team
+      AND (CAST(:after AS uuid) IS NULL
+           OR (created_at, id) > ((SELECT created_at FROM approval_request WHERE id = :after), CAST(:after AS uuid)))
+    ORDER BY created_at, id LIMIT :limit
 )
-{_LINES} ORDER BY r.id
+{_LINES} ORDER BY r.created_at, r.id
 """)  # noqa: S608 - constants
 _COUNT_WAITING = text("""
 SELECT count(*) FROM (SELECT 1 FROM approval_request WHERE status = 'waiting' AND team_id = :team LIMIT :limit) AS w
@@ -212,40 +202,37 @@ _REQUESTS_OF = text(f"""
 WITH page AS MATERIALIZED (
     SELECT id FROM approval_request
     WHERE requester_team_id = :team AND requester_user_id = :user
-      AND id < CAST(:after AS uuid)
-    ORDER BY id DESC LIMIT :limit
+      AND (CAST(:after AS uuid) IS NULL
+           OR (created_at, id) < ((SELECT created_at FROM approval_request WHERE id = :after), CAST(:after AS uuid)))
+    ORDER BY created_at DESC, id DESC LIMIT :limit
 )
-{_LINES} ORDER BY r.id DESC
-""")  # noqa: S608 - constants
-_DECIDED = text(f"""
-WITH page AS MATERIALIZED (
-    SELECT id FROM approval_request WHERE team_id = :team AND decided_at IS NOT NULL
-    ORDER BY decided_at DESC LIMIT :limit
-)
-{_LINES} ORDER BY r.decided_at DESC, r.id DESC
+{_LINES} ORDER BY r.created_at DESC, r.id DESC
 """)  # noqa: S608 - constants
 _CONDITIONS = {
     "agent": "r.agent = :agent",
     "status": "r.status = CAST(:status AS request_status)",
-    "since": "r.created_at >= :since AND r.id >= :first",
-    "after": "r.id < :after",
+    "since": "r.decided_at >= :since",
+    "after": "(r.decided_at, r.id) < ((SELECT decided_at FROM approval_request WHERE id = :after), :after)",
 }
 _OF_TEAM = f"""
 WITH page AS MATERIALIZED (
-    SELECT r.id FROM approval_request AS r WHERE r.team_id = :team{{conditions}} ORDER BY r.id DESC LIMIT :limit
+    SELECT r.id FROM approval_request AS r
+    WHERE r.team_id = :team AND r.decided_at IS NOT NULL{{conditions}}
+    ORDER BY r.decided_at DESC, r.id DESC LIMIT :limit
 )
-{_LINES} ORDER BY r.id DESC
+{_LINES} ORDER BY r.decided_at DESC, r.id DESC
 """  # noqa: S608 - constants
 _OF_PERSON = f"""
 WITH page AS MATERIALIZED (
-    (SELECT r.id FROM approval_request AS r
-     WHERE r.requester_team_id = :person_team AND r.requester_user_id = :person_user AND r.team_id = :team{{conditions}}
-     ORDER BY r.id DESC LIMIT :limit)
+    (SELECT r.decided_at, r.id FROM approval_request AS r
+     WHERE r.requester_team_id = :person_team AND r.requester_user_id = :person_user AND r.team_id = :team
+       AND r.decided_at IS NOT NULL{{conditions}}
+     ORDER BY r.decided_at DESC, r.id DESC LIMIT :limit)
     UNION
-    (SELECT r.id FROM decision AS d JOIN approval_request AS r ON r.id = d.request_id
+    (SELECT d.decided_at, r.id FROM decision AS d JOIN approval_request AS r ON r.id = d.request_id
      WHERE d.team_id = :person_team AND d.user_id = :person_user AND r.team_id = :team{{conditions}}
-     ORDER BY d.request_id DESC LIMIT :limit)
-    ORDER BY id DESC LIMIT :limit
+     ORDER BY d.decided_at DESC, d.request_id DESC LIMIT :limit)
+    ORDER BY decided_at DESC, id DESC LIMIT :limit
 )
-{_LINES} ORDER BY r.id DESC
+{_LINES} ORDER BY r.decided_at DESC, r.id DESC
 """  # noqa: S608 - constants
