@@ -17,13 +17,15 @@ QUIET = {
     # At DEBUG these print whole payloads, in which a value may be secret only by its checkpoint's `redact`.
     "openai": logging.INFO,
     "httpcore": logging.INFO,
+    "httpcore2": logging.INFO,
+    "httpx2": logging.WARNING,
     "aiohttp": logging.INFO,
     "slack_sdk": logging.INFO,
     "slack_bolt": logging.INFO,
     "slackbot.bolt": logging.INFO,
     "slackbot.socket_mode.sdk": logging.INFO,
     "sqlalchemy": logging.WARNING,
-    "psycopg": logging.INFO,
+    "psycopg": logging.WARNING,
 }
 """Libraries that tell more of their own life than of ours, or more than anybody may read."""
 

@@ -22,6 +22,7 @@ from agent.domain.action import Action, canonical_bytes, plain_json
 from agent.domain.errors import MalformedArguments
 from agent.domain.expression import compile_when
 from agent.domain.link import render_link
+from agent.domain.redaction import by_name
 from agent.domain.template import plain, render, shorten
 
 OnReject = Literal["stop", "tell_model"]
@@ -152,10 +153,14 @@ class Rule(Terms):
         return re.match(self.action_pattern, tool) is not None
 
     def describe(self, action: Action, facts: Mapping[str, Any] | None) -> str:
-        """What the action does, in the words of the template, or the tool's name and arguments."""
+        """What the action does, in the words of the template, or the tool's name and arguments.
+
+        It stands in lists and notifications, so what is secret by its name or by `redact` is masked in it.
+        """
+        arguments = by_name(action.arguments, self.redact).value
         if self.description_template is None:
-            return describe(action)
-        return render(self.description_template, action.arguments, facts)
+            return _listed(action.tool, arguments)
+        return render(self.description_template, arguments, by_name(facts, self.redact, "facts").value)
 
     def link(self, action: Action, facts: Mapping[str, Any] | None) -> str | None:
         """The address behind the card's button; None without a template, or when a value of it is missing."""
@@ -301,8 +306,12 @@ def allows_edit(opened: Rule, now: Rule) -> bool:
 
 def describe(action: Action) -> str:
     """A tool's name and its arguments, each cut when long, for actions without a template."""
-    arguments = ", ".join(f"{name}: {plain(value)}" for name, value in action.arguments.items())
-    return shorten(f"{action.tool}({arguments})", 600)
+    return _listed(action.tool, by_name(action.arguments).value)
+
+
+def _listed(tool: str, arguments: Mapping[str, Any]) -> str:
+    named = ", ".join(f"{name}: {plain(value)}" for name, value in arguments.items())
+    return shorten(f"{tool}({named})", 600)
 
 
 def _ask(rule: Rule, because: str, action: Action, facts: Mapping[str, Any] | None) -> Judgement:

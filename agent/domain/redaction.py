@@ -138,6 +138,11 @@ def redact_value(
     )
 
 
+def by_name(value: Any, redact: Sequence[str] = (), root: str = "args") -> Redacted:
+    """`redact_value` by names and policy alone: texts are not looked through."""
+    return redact_value(value, find=lambda _: (), redact=redact, root=root)
+
+
 @dataclass(frozen=True)
 class MaskedAction(Action):
     """An action as it is shown. Its arguments are masked; its digest is that of the action which would run."""

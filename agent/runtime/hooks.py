@@ -34,7 +34,7 @@ async def run_hook(hook: Callable[..., Any], tool: Tool, work: CallAtWork, **mor
         log.warning("hook not run", action="hook.skipped", tool=tool.name, error=str(error))
         return
     for wait in (*_WAITS, None):
-        failure = await _failure(hook, arguments)
+        failure = await _failure(hook, arguments, action)
         if failure is None:
             return
         if wait is None:
@@ -44,10 +44,10 @@ async def run_hook(hook: Callable[..., Any], tool: Tool, work: CallAtWork, **mor
         await asyncio.sleep(wait)
 
 
-async def _failure(hook: Callable[..., Any], arguments: dict[str, Any]) -> str | None:
+async def _failure(hook: Callable[..., Any], arguments: dict[str, Any], action: Action) -> str | None:
     try:
         async with asyncio.timeout(TIMEOUT):
             await invoke.call(hook, arguments)
     except Exception as error:  # whatever a user's function may raise
-        return wording.error(error)
+        return wording.logged(error, action.arguments)
     return None

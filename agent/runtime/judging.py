@@ -75,7 +75,8 @@ async def look_up(tool: Tool, action: Action, *, within: float = FACTS_TIMEOUT) 
     except NotDone:
         raise
     except Exception as error:  # whatever a user's function may raise: policy asks, and nothing just runs
-        log.warning("facts failed", action="facts.failed", tool=tool.name, error=wording.error(error))
+        why = wording.logged(error, action.arguments)
+        log.warning("facts failed", action="facts.failed", tool=tool.name, error=why)
         return Facts(failed=True)
     return facts
 

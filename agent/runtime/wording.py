@@ -2,9 +2,13 @@
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic_core import to_json
+
+from agent.domain.echoes import echoes
+from agent.domain.redaction import by_name, mask
 
 MAX_BYTES = 64 * 1024
 """How much of a tool's result the model gets to read, in UTF-8."""
@@ -32,7 +36,21 @@ def result(value: Any) -> str:
 
 def error(raised: BaseException) -> str:
     """Type and message in one line, without a traceback."""
-    message = " ".join(storable(str(raised)).split())
+    return _named(raised, _one_line(raised))
+
+
+def logged(raised: BaseException, arguments: Mapping[str, Any]) -> str:
+    """`error` for a log, where the values of arguments have no place: each of them is masked in it."""
+    hidden = [(text, "argument") for text, _ in by_name({"all": arguments}, redact=["all"]).hidden]
+    message = _one_line(raised)
+    return _named(raised, mask(message, echoes(message, hidden)))
+
+
+def _one_line(raised: BaseException) -> str:
+    return " ".join(storable(str(raised)).split())
+
+
+def _named(raised: BaseException, message: str) -> str:
     text = f"{type(raised).__name__}: {message}" if message else type(raised).__name__
     return text if len(text) <= _MAX_ERROR else f"{text[:_MAX_ERROR]}… (+{len(text) - _MAX_ERROR} characters)"
 

@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 
 from agent.domain.echoes import echoes
-from agent.domain.redaction import NAMED, NOT_SCANNED, Span, is_secret_name, redact_value
+from agent.domain.redaction import NAMED, NOT_SCANNED, Span, by_name, is_secret_name
 from slackbot.secrets.tokens import TOKENS, aws_secrets
 
 BUDGET = 0.5
@@ -77,7 +77,7 @@ def _named_in_json(text: str) -> Sequence[tuple[str, str]]:
     if text.lstrip()[:1] not in ("{", "["):
         return ()
     try:
-        return redact_value(json.loads(text), find=lambda _: ()).hidden
+        return by_name(json.loads(text)).hidden
     except (ValueError, RecursionError):
         return ()
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from agent.domain.paths import Step
-from agent.domain.redaction import Find, Redacted, is_unseen, mask, masked_action, redact_value
+from agent.domain.redaction import Find, Redacted, by_name, is_unseen, mask, masked_action, redact_value
 from agent.domain.request import Change, HistoryLine, RequestLine, RequestView
 from agent.domain.run import RunView
 from slackbot.secrets.texts import BUDGET, Finder, everything
@@ -82,7 +82,7 @@ def hidden_in(view: RequestView) -> Hidden:
         ("facts", view.previous_facts),
         ("args", view.context),
     ):
-        found += redact_value(value, find=_nothing, redact=view.redact, root=root).hidden
+        found += by_name(value, view.redact, root).hidden
     for change in view.changes:
         for value in (change.before, change.after):
             found += _changed(change.path, value, view, _nothing).hidden
@@ -91,7 +91,7 @@ def hidden_in(view: RequestView) -> Hidden:
 
 def hidden_values(values: Iterable[Any]) -> Hidden:
     """The same for values without a request: arguments of a run's calls, say."""
-    found = [each for value in values for each in redact_value(value, find=_nothing).hidden]
+    found = [each for value in values for each in by_name(value).hidden]
     return tuple(dict.fromkeys(found))
 
 
