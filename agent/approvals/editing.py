@@ -78,7 +78,7 @@ async def _edit(connection: AsyncConnection, edit: Edit) -> Edited | Refused:
         return Refused(Refusal.UNKNOWN_REQUEST)
     shown = await locks.revision(connection, request.id, request.revision)
     opened = Rule.from_snapshot(shown.policy)
-    if _is_repeated(request, edit):
+    if _is_repeated(request, state, edit):
         return Edited(request.revision, opened.editor_may_approve)
     before = Action.from_canonical(bytes(shown.action))
     made = differences(before.arguments, edit.action.arguments)
@@ -93,18 +93,18 @@ async def _edit(connection: AsyncConnection, edit: Edit) -> Edited | Refused:
     if not made:
         return Edited(request.revision, opened.editor_may_approve, changed=False)
     bind_place(batch, state, edit.place)
-    _write(batch, request, edit, made, head)
+    _write(batch, request, edit, before, made, head)
     await batch.send(connection)
     return Edited(request.revision + 1, opened.editor_may_approve)
 
 
-def _is_repeated(request: Row[Any], edit: Edit) -> bool:
+def _is_repeated(request: Row[Any], state: Row[Any], edit: Edit) -> bool:
     """The very same edit, delivered again: it stands already."""
     return (
         request.status == RequestStatus.WAITING.value
         and request.revision == edit.revision + 1
-        and editor(request) == edit.editor.person
-        and bytes(request.digest) == edit.action.digest
+        and editor(state) == edit.editor.person
+        and bytes(state.digest) == edit.action.digest
     )
 
 
@@ -118,7 +118,9 @@ def _refused(edit: Edit, opened: Rule, before: Action, made: list[Difference]) -
     return None
 
 
-def _write(batch: Batch, request: Row[Any], edit: Edit, made: list[Difference], head: ChainHead) -> None:
+def _write(
+    batch: Batch, request: Row[Any], edit: Edit, before: Action, made: list[Difference], head: ChainHead
+) -> None:
     changes = as_changes(made)
     revision = request.revision + 1
     requests.revise(
@@ -127,7 +129,7 @@ def _write(batch: Batch, request: Row[Any], edit: Edit, made: list[Difference], 
             request.id, revision, edit.action, edit.facts, edit.description, edit.editor.person, changes
         ),
     )
-    actor, detail = _told(edit, digest=edit.action.digest.hex(), before=bytes(request.digest).hex())
+    actor, detail = _told(edit, digest=edit.action.digest.hex(), before=before.digest.hex())
     chain.append(batch, head, Entry(AuditKind.REQUEST_EDITED, actor, detail))
     outlet = Outlet(request.team_id, request.channel_id)
     line = outbox.edited_line(outlet, request.id, edit.editor.person, revision, changes)

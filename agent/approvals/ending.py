@@ -32,8 +32,9 @@ async def withdraw(db: Database, request_id: UUID, by: Person | None, reason: st
             return False
         subject = chain.request_subject(request.id)
         head = (await chain.lock_heads(connection, [subject]))[subject]
+        shown = await locks.revision(connection, request.id, request.revision)
         batch = Batch()
-        endings.end(batch, [ending(request, RequestStatus.CANCELLED, by, reason, head)])
+        endings.end(batch, [ending(request, shown.digest, RequestStatus.CANCELLED, by, reason, head)])
         await batch.send(connection)
     return True
 
@@ -59,7 +60,11 @@ async def expire_due(db: Database, *, batch_size: int = 500) -> int:
 
 
 def _deal(batch: Batch, due: list[tuple[Row[Any], ChainHead]]) -> None:
-    expired = [ending(row, RequestStatus.EXPIRED, None, None, head) for row, head in due if not row.escalates]
+    expired = [
+        ending(row, row.digest, RequestStatus.EXPIRED, None, None, head)
+        for row, head in due
+        if not row.escalates
+    ]
     endings.end(batch, expired)
     deadlines.escalate(batch, [_escalation(row, head) for row, head in due if row.escalates])
 
@@ -78,15 +83,20 @@ def _escalation(row: Row[Any], head: ChainHead) -> Escalation:
 
 
 def ending(
-    request: Row[Any], outcome: RequestStatus, by: Person | None, reason: str | None, head: ChainHead
+    request: Row[Any],
+    digest: bytes,
+    outcome: RequestStatus,
+    by: Person | None,
+    reason: str | None,
+    head: ChainHead,
 ) -> Ending:
-    """How a locked request ends."""
+    """How a locked request ends; ``digest`` is its present revision's."""
     return Ending(
         request_id=request.id,
         call_id=request.call_id,
         outlet=Outlet(request.team_id, request.channel_id),
         revision=request.revision,
-        digest=request.digest,
+        digest=bytes(digest),
         outcome=outcome,
         by=by,
         reason=reason,

@@ -44,11 +44,11 @@ def requester(request: Row[Any]) -> Person | None:
     return Person(request.requester_team_id, request.requester_user_id)
 
 
-def editor(request: Row[Any]) -> Person | None:
-    """Whose edit made the present revision."""
-    if request.editor_user_id is None:
+def editor(revision: Row[Any]) -> Person | None:
+    """Whose edit made it."""
+    if revision.editor_user_id is None:
         return None
-    return Person(request.editor_team_id, request.editor_user_id)
+    return Person(revision.editor_team_id, revision.editor_user_id)
 
 
 def bind_place(batch: Batch, state: Row[Any], place: Place | None) -> None:

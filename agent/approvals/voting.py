@@ -83,7 +83,7 @@ async def _vote(connection: AsyncConnection, ballot: Ballot) -> Voted | Refused:
     if not same:
         _cast(batch, request, mine, ballot)
         earlier = [(head, Entry(AuditKind.VOTE_CAST, chain.actor(ballot.voter.person), _vote_detail(ballot)))]
-    _conclude(batch, request, count, ballot, head, earlier)
+    _conclude(batch, request, state.digest, count, ballot, head, earlier)
     await batch.send(connection)
     return Voted(RequestStatus(count.outcome or "waiting"), count.approvals, count.needed)
 
@@ -109,7 +109,7 @@ def _objection(request: Row[Any], state: Row[Any], ballot: Ballot) -> Refused | 
     if refused is not None:
         return refused
     approves = ballot.verdict is Verdict.APPROVE
-    if approves and not request.editor_may_approve and ballot.voter.person == editor(request):
+    if approves and not request.editor_may_approve and ballot.voter.person == editor(state):
         return Refused(Refusal.EDITOR_ALONE)
     if ballot.verdict.value in request.reason_required and not (ballot.reason or "").strip():
         return Refused(Refusal.REASON_REQUIRED)
@@ -129,6 +129,7 @@ def _cast(batch: Batch, request: Row[Any], mine: Sequence[str] | None, ballot: B
 def _conclude(
     batch: Batch,
     request: Row[Any],
+    digest: bytes,
     count: Tally,
     ballot: Ballot,
     head: ChainHead,
@@ -143,7 +144,7 @@ def _conclude(
         line = outbox.request_line(outlet, request.id, "voted", person, **facts)
         outbox.tell(batch, [outbox.card(outlet, request.id), line])
         return
-    decided = ending(request, RequestStatus(count.outcome), person, ballot.reason, head)
+    decided = ending(request, digest, RequestStatus(count.outcome), person, ballot.reason, head)
     endings.end(batch, [decided], earlier=earlier)
 
 

@@ -36,7 +36,11 @@ async def new_call(connection: AsyncConnection, call_id: UUID) -> Row[Any] | Non
 
 
 async def request(connection: AsyncConnection, request_id: UUID) -> Row[Any] | None:
-    """A request with its current revision and the policy it was opened under."""
+    """A request, locked, with what votes on it depend on of the policy it was opened under.
+
+    Its revision is read behind the lock (``ballot_state``, ``revision``): a join with the present revision would lose
+    the row when that changes while the statement waits for it.
+    """
     return (await connection.execute(_REQUEST, {"id": request_id})).one_or_none()
 
 
@@ -50,7 +54,8 @@ async def ballot_state(
 ) -> Row[Any]:
     """What a vote on a locked request depends on, as it stands after the lock.
 
-    The live votes, the decision, the audit head, the place named by the nonce, and the time.
+    The present revision's digest and editor, the live votes, the decision, the audit head, the place named by the
+    nonce, and the time.
     """
     parameters = {"id": request_id, "subject": subject, "nonce": nonce}
     return (await connection.execute(_BALLOT_STATE, parameters)).one()
@@ -75,12 +80,13 @@ async def voters(connection: AsyncConnection, request_ids: Sequence[UUID]) -> di
 
 
 async def revision(connection: AsyncConnection, request_id: UUID, n: int) -> Row[Any]:
-    """The action of one revision, and the policy of its request."""
+    """One revision's action and digest, and the policy of its request."""
     return (await connection.execute(_REVISION, {"id": request_id, "n": n})).one()
 
 
 async def open_requests(connection: AsyncConnection, runs: Sequence[UUID]) -> Sequence[Row[Any]]:
-    """The waiting requests of these runs."""
+    """The waiting requests of these runs, locked."""
+    await connection.execute(_TAKE_OPEN_OF_RUNS, {"runs": list(runs)})
     return (await connection.execute(_OPEN_OF_RUNS, {"runs": list(runs)})).all()
 
 
@@ -149,27 +155,27 @@ SELECT r.id, r.call_id, r.status::text AS status, r.revision, r.team_id, r.chann
        r.expires_at, r.decided_at, r.requester_team_id, r.requester_user_id,
        r.approvers, (r.policy ->> 'prevent_self_review')::boolean AS prevent_self_review,
        r.policy -> 'reason_required' AS reason_required,
-       (r.policy ->> 'editor_may_approve')::boolean AS editor_may_approve,
-       v.digest, v.editor_team_id, v.editor_user_id
-FROM approval_request AS r
-JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
-WHERE r.id = :id FOR NO KEY UPDATE OF r
+       (r.policy ->> 'editor_may_approve')::boolean AS editor_may_approve
+FROM approval_request AS r WHERE r.id = :id FOR NO KEY UPDATE
 """)
 _TAKE_REQUEST_OF_CALL = text("""
 SELECT 1 FROM approval_request AS r JOIN tool_call AS c ON c.id = r.call_id AND c.ask_no = r.ask_no
 WHERE c.id = :call FOR NO KEY UPDATE OF r
 """)
 _BALLOT_STATE = text("""
-SELECT clock_timestamp() AS now, h.seq, h.hash, p.nonce, p.surface::text AS surface, p.channel_id AS place_channel,
-       p.ts AS place_ts, p.team_id AS place_team, p.user_id AS place_user,
+SELECT clock_timestamp() AS now, h.seq, h.hash, v.digest, v.editor_team_id, v.editor_user_id,
+       p.nonce, p.surface::text AS surface, p.channel_id AS place_channel, p.ts AS place_ts, p.team_id AS place_team, p.user_id AS place_user,
        (SELECT team_id || '/' || user_id FROM decision WHERE request_id = :id) AS decided_by,
        (SELECT coalesce(json_agg(json_build_array(team_id, user_id, verdict, id, revision)), '[]'::json)
         FROM vote WHERE request_id = :id AND superseded_by IS NULL) AS votes
-FROM audit_head AS h LEFT JOIN card_place AS p ON p.nonce = CAST(:nonce AS text) AND p.request_id = :id
+FROM audit_head AS h
+JOIN approval_request AS r ON r.id = :id
+JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
+LEFT JOIN card_place AS p ON p.nonce = CAST(:nonce AS text) AND p.request_id = :id
 WHERE h.subject = :subject FOR NO KEY UPDATE OF h
 """)
 _REVISION = text("""
-SELECT r.policy, v.action FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id
+SELECT r.policy, v.action, v.digest FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id
 WHERE r.id = :id AND v.n = :n
 """)
 # The clock as a subquery is read once, and so can bound the index scan; a volatile function in the condition itself
@@ -198,10 +204,13 @@ SELECT v.request_id, v.team_id, v.user_id FROM vote AS v
 JOIN approval_request AS r ON r.id = v.request_id AND r.revision = v.revision
 WHERE v.request_id = ANY(:ids) AND v.superseded_by IS NULL
 """)
+_TAKE_OPEN_OF_RUNS = text("""
+SELECT 1 FROM approval_request WHERE run_id = ANY(:runs) AND status = 'waiting' ORDER BY id FOR NO KEY UPDATE
+""")
 _OPEN_OF_RUNS = text("""
 SELECT r.id, r.call_id, r.team_id, r.channel_id, r.revision, r.approvers, v.digest
 FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
-WHERE r.run_id = ANY(:runs) AND r.status = 'waiting' ORDER BY r.id FOR NO KEY UPDATE OF r
+WHERE r.run_id = ANY(:runs) AND r.status = 'waiting' ORDER BY r.id
 """)
 _FAMILY = text("""
 WITH RECURSIVE family AS (

@@ -37,6 +37,7 @@ class BallotPaper:
     channel_id: str
     requester: Person | None
     voters: tuple[Person, ...]
+    reason_required: frozenset[str] = frozenset()
 
 
 async def ballot_paper(connection: AsyncConnection, request_id: UUID) -> BallotPaper | None:
@@ -52,6 +53,7 @@ async def ballot_paper(connection: AsyncConnection, request_id: UUID) -> BallotP
         channel_id=row.channel_id,
         requester=person(row.requester_team_id, row.requester_user_id),
         voters=tuple(Person(team, user) for team, user in row.voters),
+        reason_required=frozenset(row.reason_required or ()),
     )
 
 
@@ -229,7 +231,7 @@ def _execution(row: Row[Any]) -> ExecutionView | None:
 
 _BALLOT_PAPER = text("""
 SELECT r.id, r.revision, r.approvers, r.team_id, r.channel_id,
-       r.requester_team_id, r.requester_user_id,
+       r.requester_team_id, r.requester_user_id, r.policy -> 'reason_required' AS reason_required,
        (SELECT coalesce(json_agg(json_build_array(v.team_id, v.user_id)), '[]'::json)
         FROM vote AS v
         WHERE v.request_id = r.id AND v.revision = r.revision AND v.superseded_by IS NULL) AS voters
