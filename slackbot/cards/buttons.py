@@ -25,7 +25,7 @@ from slackbot.cards.values import (
     button_value,
 )
 
-_ADDRESS = re.compile(r"https?://(?P<host>[A-Za-z0-9.:-]{1,255})(?:[/?#][^\s<>|\"\\^`{}]*)?\Z", re.ASCII)
+_ADDRESS = re.compile(r"https?://(?P<host>[A-Za-z0-9.:-]{1,255})(?:[/?#][!#-;=?-\[\]_a-z~]*)?\Z", re.ASCII)
 MAX_ADDRESS = 3000
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agent.domain.action import Action
 from agent.domain.request import RequestView
 from slackbot.cards import blocks, buttons, inert, json_text, status, tree
 from slackbot.cards.modals import modal
@@ -74,7 +73,7 @@ def details_pages(view: RequestView) -> int:
 
 # ---------------------------------------------------------------- what there is, in order
 def _content(view: RequestView, names: Names, permalink: str | None) -> Iterator[Json]:
-    yield blocks.rich_text(blocks.section(blocks.text(inert.line(buttons.subject(view), 2500))))
+    yield blocks.rich_text(blocks.section(blocks.text(inert.line(buttons.subject(view), 2500) or "…")))
     yield blocks.rich_text(*status.parts(view))
     yield blocks.rich_text(*origin(view, names, permalink))
     if view.previous_facts is not None:
@@ -83,8 +82,7 @@ def _content(view: RequestView, names: Names, permalink: str | None) -> Iterator
         yield blocks.rich_text(head, *changed.parts)
     facts = dict(view.facts or {})
     yield from _values(blocks.section(blocks.text("Facts, looked up by the tool", bold=True)), facts)
-    action = Action.from_canonical(view.action.canonical)
-    yield from _values(arguments_label(action), action.arguments)
+    yield from _values(arguments_label(view.action), json_text.arguments_of(view.action))
     for label, text in _said(view):
         yield from _boxes(blocks.section(blocks.text(label, bold=True)), text)
 
@@ -138,10 +136,10 @@ def _context(context: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _texts(view: RequestView) -> Iterator[tuple[str, str]]:
     yield "Facts, looked up by the tool:", json_text.readable(dict(view.facts or {}))
-    action = Action.from_canonical(view.action.canonical)
+    action = view.action
     yield (
         f"Arguments of {inert.line(action.tool, 200)}, version {inert.line(action.tool_version, 200)}:",
-        json_text.readable(action.arguments),
+        json_text.readable(json_text.arguments_of(action)),
     )
     for label, text in _said(view):
         yield f"{label}:", text

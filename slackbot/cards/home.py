@@ -11,7 +11,7 @@ from uuid import UUID
 
 from agent.domain.request import HistoryLine, RequestLine, RequestView
 from agent.domain.run import RunView
-from slackbot.cards import blocks, buttons, inert, rows, status, tree
+from slackbot.cards import blocks, buttons, inert, json_text, rows, status, tree
 from slackbot.cards.request import title, unreadable, withheld_note
 from slackbot.cards.values import Json, Names, Pages
 
@@ -90,7 +90,7 @@ def _waiting(view: RequestView, names: Names) -> list[Json]:
         blocks.channel(view.channel_id),
     )
     facts = tree.shown(view.facts or {}, MAX_HOME_FACTS, 6).parts
-    arguments = tree.shown(view.action.arguments, MAX_HOME_ARGUMENTS, 8).parts
+    arguments = tree.shown(json_text.arguments_of(view.action), MAX_HOME_ARGUMENTS, 8).parts
     return [
         blocks.labelled(title(view)),
         blocks.rich_text(

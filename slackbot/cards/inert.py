@@ -48,6 +48,8 @@ def weight(text: str) -> int:
 
 def cut(text: str, limit: int) -> tuple[str, int]:
     """The longest beginning that weighs at most `limit`, and how many characters were left out."""
+    if weight(text) <= limit:
+        return text, 0
     total = 0
     for position, character in enumerate(text):
         total += _weigh(character)

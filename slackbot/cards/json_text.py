@@ -14,11 +14,21 @@ from typing import Any
 
 import rfc8785
 
+from agent.domain.action import MAX_INTEGER, Action
 from slackbot.cards.inert import hidden_positions
 
 _QUOTED = str.maketrans({'"': '\\"', "\\": "\\\\"})
 _BLANKS = re.compile(r"(?<= {16}) +|[^\S ]")  # a longer run of spaces could push what follows out of sight
 _DEEPEST_PRETTY = 16
+
+
+def arguments_of(action: Action) -> dict[str, Any]:
+    """The arguments as the canonical bytes have them: what is shown is read from what would run.
+
+    The bytes were checked when the action was made; checking again takes a second for the largest ones.
+    """
+    read: dict[str, Any] = json.loads(action.canonical, parse_int=_whole)["arguments"]
+    return read
 
 
 def pretty(value: Any) -> str:
@@ -56,6 +66,11 @@ def _escape(character: str) -> str:
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
+def _whole(digits: str) -> float:
+    number = int(digits)
+    return number if abs(number) <= MAX_INTEGER else float(digits)
+
+
 def _depth(value: Any) -> int:
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
     return 1 + max(map(_depth, inner), default=0)
@@ -78,8 +93,10 @@ def _write(value: Any, newline: str | None) -> str:
             return string(str(value))
 
 
-def _scalar(value: float | bool | None) -> str:
+def _scalar(value: Any) -> str:
     """As RFC 8785 writes it. Stored values always have that form; anything else is shown, not lost."""
+    if type(value) is int and abs(value) <= MAX_INTEGER:
+        return str(value)
     try:
         return rfc8785.dumps(value).decode()
     except rfc8785.CanonicalizationError:

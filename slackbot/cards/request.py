@@ -132,13 +132,13 @@ def arguments_label(action: Action) -> Json:
 
 def _arguments(view: RequestView, limit: int) -> list[Json]:
     """The arguments, read from the canonical bytes, and how many characters they have when not all are here."""
-    action = Action.from_canonical(view.action.canonical)
-    seen = tree.shown(action.arguments, limit - 200)
-    parts = [arguments_label(action), *seen.parts]
-    if not action.arguments:
+    arguments = json_text.arguments_of(view.action)
+    seen = tree.shown(arguments, limit - 200)
+    parts = [arguments_label(view.action), *seen.parts]
+    if not arguments:
         parts.append(blocks.section(blocks.text("none", italic=True)))
     if not seen.complete:
-        whole = len(json_text.compact(action.arguments))
+        whole = len(json_text.compact(arguments))
         note = f"Cut here: all {whole:,} characters of the arguments stand under Details."
         parts.append(blocks.section(blocks.text(note, bold=True)))
     return [blocks.rich_text(*parts)]

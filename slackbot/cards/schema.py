@@ -84,6 +84,8 @@ def _property(
     kind = Kind.CHOICE if choices else _kind(inner, nullable, value)
     if kind is Kind.SWITCH and nullable:
         kind, choices = Kind.CHOICE, (True, False)
+    elif kind is Kind.SWITCH and given and value is None:
+        kind = Kind.JSON  # off would not be what is there
     return Property(name, kind, rules, nullable, required, value, given, choices)
 
 

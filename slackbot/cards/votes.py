@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent.domain.request import RequestView
-from slackbot.cards import blocks, inert, tree
+from slackbot.cards import blocks, inert, json_text, tree
 from slackbot.cards.modals import modal
 from slackbot.cards.request import title
 from slackbot.cards.values import (
@@ -31,7 +31,8 @@ def reject_modal(view: RequestView, carry: str) -> Json:
     """Asks for the reason: one of the checkpoint's, own words, or both. `carry` names the place that was pressed."""
     required = "reject" in view.reason_required
     told = "Rejecting ends this request. The agent and the requester get to read the reason."
-    choices = [blocks.option(reason, reason[:MAX_CHOICE]) for reason in view.reject_reasons[:MAX_CHOICES]]
+    offered = [reason for reason in view.reject_reasons if reason.strip()][:MAX_CHOICES]
+    choices = [blocks.option(reason, reason[:MAX_CHOICE]) for reason in dict.fromkeys(offered)]
     chooser = [blocks.input_block(CHOICE_BLOCK, "Reason", _choose(choices), optional=True)] if choices else []
     label = "In your own words" if choices else "Reason"
     # With choices either will do, which Slack's form cannot say: the submission is checked.
@@ -59,7 +60,7 @@ def reason_of(view: Mapping[str, Any]) -> str | None:
 
 
 def _question(view: RequestView, told: str) -> list[Json]:
-    arguments = tree.shown(view.action.arguments, 1200, 12)
+    arguments = tree.shown(json_text.arguments_of(view.action), 1200, 12)
     return [
         blocks.rich_text(
             blocks.section(blocks.text(inert.line(title(view), 600), bold=True)),

@@ -256,7 +256,7 @@ MOST_OPTIONS = {"static_select": 100, "radio_buttons": 10, "checkboxes": 10}
 
 def judge_view(view: dict[str, Any], ids: frozenset[str] = KNOWN_IDS) -> None:
     """A modal or App Home: its own limits, those of its blocks and inputs, and that nothing in it is live."""
-    View(**view).validate_json()
+    View(**{**view, "blocks": [{"type": "divider"}]}).validate_json()  # its own blocks come below
     assert 1 <= len(view["blocks"]) <= 100
     assert len(json.dumps(view).encode()) <= 250_000
     assert assert_blocks(view["blocks"]) <= (250_000 if any_input(view) else 24_000)

@@ -11,12 +11,24 @@ import pytest
 
 from agent.domain.action import Action
 from agent.domain.policy import Risk
-from agent.domain.request import ExecutionStatus, RequestLine, RequestStatus
+from agent.domain.request import Change, ExecutionStatus, HistoryLine, RequestLine, RequestStatus
 from agent.domain.run import RunStatus, RunView
 from slackbot.cards import (
+    AgentForm,
     AgentLine,
+    Digest,
+    HomeView,
     Names,
     agent_list,
+    agent_modal,
+    approve_modal,
+    details_modal,
+    details_pages,
+    details_text,
+    digest_card,
+    edit_modal,
+    history_list,
+    home,
     notice_modal,
     parse_button_value,
     refusal_text,
@@ -94,18 +106,18 @@ ATTACKS = [
     "\r\n" * 500,
     "\u2028" * 200,
     "\x0b\x0c" * 200,
-    " " * 6_000 + "hidden",
+    " " * 3_200 + "hidden",
     "\t" * 1000,
-    "\u00a0" * 5000,
+    "\u00a0" * 3_200,
     "\u3000" * 3000,
     "\u2800" * 3000,
     "\u3164" * 3000,
-    "W" * 6_000,
+    "W" * 3_200,
     "word " * 1_500,
-    "&" * 6_000,
-    "<" * 6_000,
-    "👍" * 6_000,
-    "a\n" * 5000,
+    "&" * 3_200,
+    "<" * 3_200,
+    "👍" * 3_200,
+    "a\n" * 3_200,
     # what cannot be seen
     "\u202eevil\u202c",
     "\u2066x\u2069\u2067y\u2069",
@@ -136,6 +148,168 @@ ATTACKS = [
     "{args.secret}",
     "%s %n {0}",
     "<script>alert(1)</script>",
+    # more mentions: other spellings, other places
+    "<!channel|channel>",
+    "<!here|here>",
+    "<!everyone|all>",
+    "<!group>",
+    "<!subteam^S0BOSS|>",
+    "<@W0BOSS>",
+    "<@U0BOSS|>",
+    "<@U0BOSS",
+    "@U0BOSS>",
+    "<@u0boss>",
+    "<@U0BOSS> <@U0BOSS> " * 50,
+    "<\u200b!here>",
+    "<!\u200dhere>",
+    "<\u0021here>",
+    "&#60;!here&#62;",
+    "&lt;@U0BOSS&gt;",
+    "%3C!here%3E",
+    "\\u003c!here\\u003e",
+    "＜@U0BOSS＞",
+    "‹!here›",
+    "<!here>\n<!here>",
+    "x<!here>x",
+    "`<!here>`",
+    "```<!here>```",
+    "*<!here>*",
+    "<#C0SECRET|general>",
+    "#general",
+    "@grace",
+    "@Grace Hopper",
+    "＠channel",
+    "<!date^1700000000^{date_long}^https://evil.example|click>",
+    "<!date^99999999999999^{date}|x>",
+    "<!foo^bar|label>",
+    "<slackaction://x>",
+    # more links
+    "<https://evil.example>",
+    "<http://evil.example|Approve>",
+    "<mailto:boss@bank.example|mail the boss>",
+    "<tel:0900123|call>",
+    "<slack://channel?team=T1&id=C1|open>",
+    "<HTTPS://EVIL.EXAMPLE|ok>",
+    "HTTPS://EVIL.EXAMPLE",
+    "https:evil.example",
+    "https:/evil.example",
+    "https:\\\\evil.example",
+    "//evil.example/x",
+    "https://bank.example@evil.example",
+    "https://evil.example#https://bank.example",
+    "https://evil.example/?q=<!here>",
+    "https://evil.example\u2028.png",
+    "evil.example/path?a=b",
+    "EVIL.COM",
+    "evil.co.uk",
+    "evil。com",
+    "evil\uff0ecom",
+    "evil.сom",
+    "пример.рф",
+    "1.2.3.4",
+    "[2001:db8::1]",
+    "127.0.0.1:8080/approve",
+    "user@evil.example",
+    "a.b.c.d.e.f.com",
+    "file.txt.exe",
+    "![img](https://evil.example/pixel.png)",
+    "[x]: https://evil.example",
+    "<a href='https://evil.example'>x</a>",
+    "data:text/html,<b>x</b>",
+    "vbscript:x",
+    "ssh://root@evil.example",
+    "magnet:?xt=urn:btih:x",
+    "ws://evil.example",
+    # more formatting
+    "*a* _b_ ~c~ `d`",
+    "__init__ snake_case_name _lead trail_",
+    "**double** ~~double~~",
+    "*\nbold over lines\n*",
+    "`unclosed",
+    "```unclosed\nfence",
+    "``````",
+    "\\*escaped\\*",
+    ">",
+    ">>>",
+    "&gt; quoted",
+    "- item\n- item",
+    "# heading\n## heading",
+    "| a | b |\n|---|---|",
+    "---\n***\n___",
+    ":+1: :-1: :tada::skin-tone-2:",
+    ":white_check_mark:Approved",
+    ": :",
+    "::",
+    "10:30:00",
+    "key:value",
+    "a:b:c",
+    # more forged words of ours
+    "❌ Rejected by <@U0GRACE>",
+    "⌛ Expired",
+    "🚫 Withdrawn; nothing was run",
+    "▶ Running since 10:00",
+    "↩ Settled: marked as done",
+    "✔\ufe0f Approved",
+    "☑ Approved",
+    "🟢 Approved",
+    "🆗 verified by Signoff",
+    "\u2705\ufe0e Approved by Signoff",
+    "Requested by <@U0BOSS>",
+    "Checkpoint none",
+    "Needs 0 of anybody",
+    "Facts, looked up by the tool",
+    "Approve is withheld: no",
+    "The same, exactly and in full",
+    "2 of 2 approvals, 0 more needed",
+    "Reason: fine\nComment: approved",
+    "… 0 more characters",
+    "⟦redacted github-token, 40 characters⟧",
+    "⟦U+202E⟧",
+    "user: approve it\nassistant: approved",
+    '{"action_id": "signoff:approve"}',
+    '", "type": "actions", "elements": [',
+    "{{description}} {% raw %}",
+    "${facts.price} {facts.price}",
+    # more of what cannot be seen
+    "\u061c\u200e\u200f",
+    "\u202a\u202b\u202d\u202c",
+    "\u2060\u2061\u2062\u2063\u2064",
+    "\u206a\u206f",
+    "\u180e\u180b",
+    "\u17b4\u17b5",
+    "\ufeff" * 100,
+    "\U000e0020\U000e007e",
+    "\U0001d173\U0001d17a",
+    "\u0600\u06dd\u070f",
+    "\x80\x85\x9f",
+    "a\x08\x08\x08b",
+    "\x1b]8;;https://evil.example\x07x\x1b]8;;\x07",
+    "\u0338\u0338\u0338\u0338strike",
+    "\u20dd" * 10,
+    "amount\u202e00.1\u202c",
+    "pay\u2066load\u2069",
+    "\u2029" * 50,
+    "\u0085" * 50,
+    "🇺\u200d🇸",
+    "\U0001f3f4\U000e0067\U000e0062\U000e007f",
+    "1\ufe0f\u20e3",
+    "\u1f3fb",
+    "\ufffd\ufffe\uffff",
+    "\u2800" * 10 + "x",
+    # more sizes
+    "\u202e" * 3_000,
+    "\u0301" * 3_000,
+    "x\u0301\u0302\u0303" * 2_000,
+    "⚠\ufe0f" * 2_000,
+    "<!here>" * 900,
+    "&amp;" * 1_500,
+    "日" * 3_200,
+    "a" * 2_999 + "&",
+    "a" * 3_001,
+    "\n".join("x" * 70 for _ in range(90)),
+    "0" * 400,
+    "-" * 3_200,
+    "9" * 40 + ".99",
 ]
 
 
@@ -146,7 +320,7 @@ def _stored(text: str) -> str:
 
 def test_there_are_enough_attacks() -> None:
     """The list does not shrink unnoticed."""
-    assert len(set(ATTACKS)) >= 80
+    assert len(set(ATTACKS)) >= 200
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=range(len(ATTACKS)))
@@ -223,10 +397,60 @@ def test_other_surfaces_stay_inert(samples: Any, referee: Any, attack: str) -> N
     text = refusal_text(attack)
     assert "<" not in text
     assert not referee.invisible(text)
-    asked = reject_modal(samples.view(description=attack), "n" * 22)
-    for modal in (skeleton_modal(attack), notice_modal(attack, attack), asked):
-        assert 1 <= referee.slack_length(modal["title"]["text"]) <= 24
-        assert not referee.invisible(referee.words(modal))
+    for modal in (skeleton_modal(attack), notice_modal(attack, attack)):
+        referee.judge_view(modal)
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=range(len(ATTACKS)))
+def test_forms_details_and_home_stay_inert(samples: Any, referee: Any, attack: str) -> None:
+    """The same for what opens from a card and for App Home: forms, pages of details, lists, the digest."""
+    stored = _stored(attack)
+    arguments = {
+        stored[:500]: stored,
+        "pair": {"before": stored, "after": "x\n" + stored},
+        "list": [{stored[:99]: 1}],
+    }
+    view = samples.view(
+        arguments=arguments,
+        facts={"old": stored, "new": "y", stored[:99]: [stored]},
+        description=attack,
+        rationale=attack,
+        link=attack,
+        allow_edit=True,
+        editor=samples.view().requester,
+        changes=(Change(attack, stored, "z"), Change("$.n", 1, stored)),
+        reject_reasons=(attack[:75], "Wrong amount"),
+        context={
+            "task": attack,
+            "transcript": [{"role": attack, "text": attack}],
+            "earlier_calls": [{"tool": attack, "state": attack, "answer": attack}],
+        },
+    )
+    schema = {
+        "type": "object",
+        "properties": {
+            stored[:500]: {"type": "string", "description": attack},
+            "pair": {"type": "object"},
+            "choice": {"enum": [stored[:500], "b"]},
+        },
+    }
+    for page in range(1, min(4, details_pages(view) + 1)):
+        referee.judge_view(details_modal(view, page))
+    assert not referee.invisible(details_text(view))
+    for form in (reject_modal(view, "c"), approve_modal(view, "c"), edit_modal(view, schema, "c")):
+        referee.judge_view(form)
+    referee.judge_view(agent_modal([AgentForm(stored or "x", attack, schema), AgentForm("b")], stored))
+    at = view.created_at
+    line = HistoryLine(
+        view.id, attack, attack, Risk.LOW, RequestStatus.REJECTED, None, at, at, attack, None, 0, 1, None, at, attack
+    )  # fmt: skip
+    referee.judge(history_list([line] * 20, links={view.id: attack.removeprefix("https://")}))
+    referee.judge(digest_card(Digest(attack, 3, Risk.LOW, {attack: 3}, at, (attack,))))
+    referee.judge_view(home(HomeView(waiting=[view], decided=[line])))
+    change = {"path": attack, "before": attack, "after": attack}
+    body = {"line": "edited", "people": [attack, "U0ADA"], "changes": [change], "at": attack, "user": attack}
+    referee.judge(thread_line(body))
+    referee.judge(thread_line({**body, "line": "reminder", "changes": attack, "people": attack}))
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=range(len(ATTACKS)))
