@@ -22,7 +22,6 @@ from agent.runtime.agents import Registry, load_agents
 from agent.store import embedded, location, migrations
 from agent.store.database import Database
 from slackbot import logs, settings, starter
-from slackbot.app import Service
 from slackbot.settings import Settings, SettingsError
 
 cli = typer.Typer(
@@ -148,6 +147,8 @@ def audit_verify(use_embedded: EmbeddedFlag = False) -> None:
 
 
 async def _serve(configured: Settings, url: str, policy: Policy, registry: Registry) -> None:
+    from slackbot.app import Service  # noqa: PLC0415 - Bolt and OpenAI's client take a second that only serve owes
+
     service = Service(configured, _database(configured, url), policy, registry)
     running = asyncio.current_task()
     loop = asyncio.get_running_loop()

@@ -80,6 +80,14 @@ async def refund(order_id: int, key: str) -> bool:
     return await _change(_REFUND, order_id=order_id, key=key) == 1
 
 
+@asynccontextmanager
+async def closed() -> AsyncIterator[None]:
+    """Meanwhile the shop answers nobody, as if its table were being altered; `signoff demo --auto` uses it."""
+    async with _connect() as connection:
+        await connection.execute("LOCK TABLE signoff_shop.orders IN ACCESS EXCLUSIVE MODE")
+        yield
+
+
 async def _change(statement: str, **parameters: Any) -> int:
     async with _connect() as connection:
         return (await connection.execute(statement.encode(), parameters)).rowcount

@@ -20,6 +20,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
+from urllib.parse import quote
+
+import psycopg
+from psycopg import sql
 
 from agent.store.postmaster import (
     START_SECONDS,
@@ -63,6 +67,19 @@ class EmbeddedServer:
     def url(self) -> str:
         """The address for SQLAlchemy."""
         return self.conninfo.replace("postgresql:", "postgresql+psycopg:", 1)
+
+    def fresh_database(self, name: str) -> str:
+        """Make an empty database, in place of one of that name, whoever is connected to it.
+
+        Returns:
+            Its address for SQLAlchemy.
+        """
+        with psycopg.connect(self.conninfo, autocommit=True) as connection:
+            connection.execute(
+                sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
+            )
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        return self.url.replace("/postgres?", f"/{quote(name, safe='')}?", 1)
 
     def stop(self) -> None:
         """Stop the server if this process owns it; a second call, or a call by another process, does nothing.
