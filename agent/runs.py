@@ -22,6 +22,7 @@ from agent.domain.run import (
     AnswerKind,
     CallView,
     Message,
+    NewRun,
     RunLease,
     RunStatus,
     RunView,
@@ -36,23 +37,21 @@ from agent.store.ids import new_id
 from agent.store.outbox import Outlet
 from agent.store.writes import calls, runs, sweeps
 
-
-@dataclass(frozen=True, slots=True)
-class NewRun:
-    """An agent to be set to work. ``start_key`` makes a repeated start one run."""
-
-    agent: str
-    agent_version: str
-    task: str
-    principal: str
-    requester: Person | None
-    requester_asserted: str
-    team_id: str | None
-    channel_id: str | None
-    thread_ts: str | None = None
-    start_key: str | None = None
-    parent_run_id: UUID | None = None
-    parent_call_id: UUID | None = None
+__all__ = [
+    "Leased",
+    "NewRun",
+    "Started",
+    "announce",
+    "answer_call",
+    "hear",
+    "lease",
+    "pass_call",
+    "record_model_failure",
+    "record_turn",
+    "refuse_call",
+    "start",
+    "sweep",
+]
 
 
 @dataclass(frozen=True, slots=True)

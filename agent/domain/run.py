@@ -54,6 +54,24 @@ class AnswerKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class NewRun:
+    """An agent to be set to work. ``start_key`` makes a repeated start one run."""
+
+    agent: str
+    agent_version: str
+    task: str
+    principal: str
+    requester: Person | None
+    requester_asserted: str
+    team_id: str | None
+    channel_id: str | None
+    thread_ts: str | None = None
+    start_key: str | None = None
+    parent_run_id: UUID | None = None
+    parent_call_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What a call ended with; ``text`` is what the model reads."""
 

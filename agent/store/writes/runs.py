@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from uuid import UUID
 
 from sqlalchemy import Row, text
@@ -15,15 +15,12 @@ from agent import jobs
 from agent.domain.audit import AuditKind
 from agent.domain.people import Person
 from agent.domain.request import RequestStatus
-from agent.domain.run import Answer, AnswerKind, RunLease, RunStatus, Turn
+from agent.domain.run import Answer, AnswerKind, NewRun, RunLease, RunStatus, Turn
 from agent.store import chain, locks, outbox
 from agent.store.batch import Batch
 from agent.store.chain import SYSTEM, Entry
 from agent.store.outbox import Outlet
 from agent.store.writes import requests
-
-if TYPE_CHECKING:
-    from agent.runs import NewRun
 
 
 @dataclass(frozen=True, slots=True)
