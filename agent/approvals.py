@@ -72,7 +72,7 @@ async def open(db: Database, new: NewRequest) -> Opened:  # noqa: A001 - the wor
     """Put a question to people. Opening the same one again returns it.
 
     A request of a run's call parks the run (or lets it go on, for a background call). Raises ``Conflict`` when
-    the same client id is used for other content, ``NotFound`` when the call does not exist.
+    the same client id is used for other content or the run has ended, ``NotFound`` when the call does not exist.
     """
     async with db.transaction() as connection:
         batch = Batch()
@@ -83,6 +83,8 @@ async def open(db: Database, new: NewRequest) -> Opened:  # noqa: A001 - the wor
                 raise NotFound(f"no tool call {new.call_id}")
             if call.state != "new":
                 return await _existing(connection, new)
+            if call.in_vain:
+                raise Conflict(f"the run of tool call {new.call_id} has ended")
             ask_no = call.ask_no + 1
             _park(batch, call, new)
         elif (existing := await _find(connection, new)) is not None:
@@ -187,41 +189,55 @@ async def vote(db: Database, ballot: Ballot) -> Voted:
 
 async def _vote(connection: AsyncConnection, ballot: Ballot) -> Voted | Refused:
     nonce = ballot.place.nonce if ballot.place else None
-    request = await locks.request(connection, ballot.request_id, nonce)
-    if request is None or (ballot.place is not None and request.nonce is None):
+    request = await locks.request(connection, ballot.request_id)
+    if request is None:
         return Refused(Refusal.UNKNOWN_REQUEST)
-    state = await locks.ballot_state(connection, request.id, _subject(request))
+    state = await locks.ballot_state(connection, request.id, _subject(request), nonce)
+    if ballot.place is not None and state.nonce is None:
+        return Refused(Refusal.UNKNOWN_REQUEST)
     head = ChainHead(_subject(request), state.seq, state.hash, state.now)
     mine = next((v for v in state.votes if _voter(v) == ballot.voter.person), None)
-    if (repeated := _repeated(request, ballot, mine)) is not None:
-        return repeated
+    count = _tally(request, state.votes, ballot)
+    same = mine is not None and mine[2] == ballot.verdict.value and int(mine[4]) == ballot.revision
+    if same and ballot.voter.refusal is None and request.status == _DECIDES[ballot.verdict].value:
+        return Voted(RequestStatus(request.status), count.approvals, count.needed, repeated=True)
     batch = Batch()
     refused = _objection(request, state, ballot)
     if refused is not None:
         chain.append(batch, head, _refusal_entry(ballot, refused.code))
         await batch.send(connection)
         return refused
-    _bind_place(batch, request, ballot.place)
-    voted = _count(batch, request, state.votes, mine, ballot, head)
+    if same and count.outcome is None:
+        return Voted(RequestStatus.WAITING, count.approvals, count.needed, repeated=True)
+    _bind_place(batch, state, ballot.place)
+    earlier: list[tuple[ChainHead, Entry]] = []
+    if not same:
+        _cast(batch, request, mine, ballot)
+        earlier = [(head, Entry(AuditKind.VOTE_CAST, chain.actor(ballot.voter.person), _vote_detail(ballot)))]
+    _conclude(batch, request, count, ballot, head, earlier)
     await batch.send(connection)
-    return voted
+    return Voted(RequestStatus(count.outcome or "waiting"), count.approvals, count.needed)
 
 
-def _repeated(request: Row[Any], ballot: Ballot, mine: Sequence[str] | None) -> Voted | None:
-    """The same person's same word on the same revision, delivered again: counted once, same answer."""
-    if mine is None or mine[2] != ballot.verdict.value or request.revision != ballot.revision:
-        return None
-    status = RequestStatus(request.status)
-    decides = {Verdict.APPROVE: RequestStatus.APPROVED, Verdict.REJECT: RequestStatus.REJECTED}
-    if status not in (RequestStatus.WAITING, decides[ballot.verdict]) or ballot.voter.refusal:
-        return None
-    return Voted(status, 0, 0, repeated=True)
+_DECIDES = {Verdict.APPROVE: RequestStatus.APPROVED, Verdict.REJECT: RequestStatus.REJECTED}
+
+
+def _tally(request: Row[Any], votes: Sequence[Sequence[str]], ballot: Ballot) -> Tally:
+    """The count with this ballot in it. Votes of people who lost the right are void for as long as they lack it.
+
+    So the same word said again is counted anew: it may complete what an earlier count could not.
+    """
+    person = ballot.voter.person
+    standing = [v for v in votes if _voter(v) != person and _still_counts(request, ballot, _voter(v))]
+    live = [LiveVote(v[0], v[1], v[2]) for v in standing if int(v[4]) == request.revision]
+    mine = LiveVote(person.team_id, person.user_id, ballot.verdict.value)
+    return tally([*live, mine], request.approvals_required)
 
 
 def _objection(request: Row[Any], state: Row[Any], ballot: Ballot) -> Refused | None:
     """Why this vote does not count, or ``None``. In doubt it does not."""
     place, voter = ballot.place, ballot.voter
-    if place is not None and not _fits(request, place):
+    if place is not None and not _fits(state, place, voter.person):
         return Refused(Refusal.WRONG_PLACE)
     if voter.refusal is not None:
         return Refused(voter.refusal)
@@ -251,68 +267,62 @@ def _ended(request: Row[Any], state: Row[Any]) -> Refused | None:
     return None
 
 
-def _fits(request: Row[Any], place: Place) -> bool:
-    """The card's stored place is where the click came from; an unsaved ``ts`` binds to the first valid click."""
-    if request.surface != place.surface:
+def _fits(state: Row[Any], place: Place, voter: Person) -> bool:
+    """The stored place is where the click came from; an unsaved ``ts`` binds to the first valid click.
+
+    A place outside a channel belongs to one person.
+    """
+    if state.surface != place.surface:
         return False
-    if request.surface != "channel":
-        return True
-    return request.place_channel == place.channel_id and request.place_ts in (None, place.message_ts)
+    if state.surface != "channel":
+        return (state.place_team, state.place_user) == (voter.team_id, voter.user_id)
+    return state.place_channel == place.channel_id and state.place_ts in (None, place.message_ts)
 
 
-def _bind_place(batch: Batch, request: Row[Any], place: Place | None) -> None:
-    if place is not None and request.surface == "channel" and request.place_ts is None and place.message_ts:
+def _bind_place(batch: Batch, state: Row[Any], place: Place | None) -> None:
+    if place is not None and state.surface == "channel" and state.place_ts is None and place.message_ts:
         requests.bind_place(batch, place.nonce, place.message_ts)
 
 
-def _count(
-    batch: Batch,
-    request: Row[Any],
-    votes: Sequence[Sequence[str]],
-    mine: Sequence[str] | None,
-    ballot: Ballot,
-    head: ChainHead,
-) -> Voted:
-    """Record the vote, and the decision if it completes the tally. Votes of people who lost the right are void."""
-    person = ballot.voter.person
-    supersedes = UUID(mine[3]) if mine else None
+def _cast(batch: Batch, request: Row[Any], mine: Sequence[str] | None, ballot: Ballot) -> None:
+    person, supersedes = ballot.voter.person, UUID(mine[3]) if mine else None
     requests.cast_vote(
         batch,
         requests.Vote(
             request.id, request.revision, person, ballot.verdict, ballot.reason, ballot.path, supersedes
         ),
     )
-    standing = [v for v in votes if _voter(v) != person and _still_counts(request, ballot, _voter(v))]
-    live = [LiveVote(v[0], v[1], v[2]) for v in standing if int(v[4]) == request.revision]
-    result = tally(
-        [*live, LiveVote(person.team_id, person.user_id, ballot.verdict.value)], request.approvals_required
-    )
-    cast = Entry(AuditKind.VOTE_CAST, chain.actor(person), _vote_detail(ballot))
+
+
+def _conclude(
+    batch: Batch,
+    request: Row[Any],
+    count: Tally,
+    ballot: Ballot,
+    head: ChainHead,
+    earlier: Sequence[tuple[ChainHead, Entry]],
+) -> None:
+    """The decision, if the tally is complete; else people see how far it is."""
+    person = ballot.voter.person
     outlet = Outlet(request.team_id, request.channel_id)
-    if result.outcome is None:
-        chain.append(batch, head, cast)
-        facts = {"needed": result.needed, "verdict": ballot.verdict.value, "reason": ballot.reason}
+    if count.outcome is None:
+        chain.append_all(batch, earlier)
+        facts = {"needed": count.needed, "verdict": ballot.verdict.value, "reason": ballot.reason}
         line = outbox.request_line(outlet, request.id, "voted", person, **facts)
         outbox.tell(batch, [outbox.card(outlet, request.id), line])
-        return _voted(RequestStatus.WAITING, result)
-    status = RequestStatus(result.outcome)
+        return
     ending = Ending(
         request_id=request.id,
         call_id=request.call_id,
         outlet=outlet,
         revision=request.revision,
         digest=request.digest,
-        outcome=status,
+        outcome=RequestStatus(count.outcome),
         by=person,
         reason=ballot.reason,
         head=head,
     )
-    requests.end(batch, [ending], earlier=[(head, cast)])
-    return _voted(status, result)
-
-
-def _voted(status: RequestStatus, result: Tally) -> Voted:
-    return Voted(status, result.approvals, result.needed)
+    requests.end(batch, [ending], earlier=earlier)
 
 
 def _still_counts(request: Row[Any], ballot: Ballot, person: Person) -> bool:

@@ -170,6 +170,7 @@ async def ask_anew(db: Database, call_id: UUID, new: NewRequest) -> Opened:
     async with db.transaction() as connection:
         run_id = await locks.run_of_call(connection, call_id)
         run = await runs.lock(connection, run_id) if run_id else None
+        await locks.request_behind(connection, call_id)
         call = await locks.call(connection, call_id)
         if run is None or call is None:
             raise NotFound(f"no tool call {call_id}")

@@ -3,6 +3,9 @@
 Rows are locked FOR NO KEY UPDATE: a foreign key's check (FOR KEY SHARE) of another transaction, which comes in no order
 of ours, does not wait for it and so cannot close a circle.
 
+Who ends a waiting request may take its chain's head before its call: while a request waits, nobody takes that head
+behind the call.
+
 A statement that judges time or counts votes starts after the lock was taken: PostgreSQL evaluates a locking
 statement's own expressions before it waits.
 """
@@ -30,14 +33,25 @@ async def new_call(connection: AsyncConnection, call_id: UUID) -> Row[Any] | Non
     return (await connection.execute(_NEW_CALL, {"call": call_id})).one_or_none()
 
 
-async def request(connection: AsyncConnection, request_id: UUID, nonce: str | None = None) -> Row[Any] | None:
-    """A request with its current revision, the policy it was opened under, and the place named by the nonce."""
-    return (await connection.execute(_REQUEST, {"id": request_id, "nonce": nonce})).one_or_none()
+async def request(connection: AsyncConnection, request_id: UUID) -> Row[Any] | None:
+    """A request with its current revision and the policy it was opened under."""
+    return (await connection.execute(_REQUEST, {"id": request_id})).one_or_none()
 
 
-async def ballot_state(connection: AsyncConnection, request_id: UUID, subject: str) -> Row[Any]:
-    """The live votes, the decision and the audit head of a locked request, with the time after the lock."""
-    return (await connection.execute(_BALLOT_STATE, {"id": request_id, "subject": subject})).one()
+async def request_behind(connection: AsyncConnection, call_id: UUID) -> None:
+    """Lock the request that stands for a call whose run is locked; comes before the call's own lock."""
+    await connection.execute(_TAKE_REQUEST_OF_CALL, {"call": call_id})
+
+
+async def ballot_state(
+    connection: AsyncConnection, request_id: UUID, subject: str, nonce: str | None
+) -> Row[Any]:
+    """What a vote on a locked request depends on, as it stands after the lock.
+
+    The live votes, the decision, the audit head, the place named by the nonce, and the time.
+    """
+    parameters = {"id": request_id, "subject": subject, "nonce": nonce}
+    return (await connection.execute(_BALLOT_STATE, parameters)).one()
 
 
 async def due(connection: AsyncConnection, limit: int) -> Sequence[Row[Any]]:
@@ -101,25 +115,31 @@ _TAKE_RUN_OF_CALL = text("""
 SELECT 1 FROM agent_run WHERE id = (SELECT run_id FROM tool_call WHERE id = :call) FOR NO KEY UPDATE
 """)
 _NEW_CALL = text("""
-SELECT c.state::text AS state, c.run_id, c.blocking, c.ask_no, r.awaiting_calls, r.team_id, r.channel_id
+SELECT c.state::text AS state, c.run_id, c.blocking, c.ask_no, r.awaiting_calls, r.team_id, r.channel_id,
+       r.status IN ('denied', 'failed', 'cancelled') AND c.repeats IS NULL AS in_vain
 FROM tool_call AS c JOIN agent_run AS r ON r.id = c.run_id WHERE c.id = :call FOR NO KEY UPDATE OF c
 """)
 _REQUEST = text("""
 SELECT r.id, r.call_id, r.status::text AS status, r.revision, r.team_id, r.channel_id, r.approvals_required,
        r.expires_at, r.decided_at, r.requester_team_id, r.requester_user_id,
        r.policy -> 'approvers' AS approvers, (r.policy ->> 'prevent_self_review')::boolean AS prevent_self_review,
-       v.digest, p.nonce, p.surface::text AS surface, p.channel_id AS place_channel, p.ts AS place_ts
+       v.digest
 FROM approval_request AS r
 JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
-LEFT JOIN card_place AS p ON p.nonce = :nonce AND p.request_id = r.id
 WHERE r.id = :id FOR NO KEY UPDATE OF r
 """)
+_TAKE_REQUEST_OF_CALL = text("""
+SELECT 1 FROM approval_request AS r JOIN tool_call AS c ON c.id = r.call_id AND c.ask_no = r.ask_no
+WHERE c.id = :call FOR NO KEY UPDATE OF r
+""")
 _BALLOT_STATE = text("""
-SELECT clock_timestamp() AS now, h.seq, h.hash,
+SELECT clock_timestamp() AS now, h.seq, h.hash, p.nonce, p.surface::text AS surface, p.channel_id AS place_channel,
+       p.ts AS place_ts, p.team_id AS place_team, p.user_id AS place_user,
        (SELECT team_id || '/' || user_id FROM decision WHERE request_id = :id) AS decided_by,
        (SELECT coalesce(json_agg(json_build_array(team_id, user_id, verdict, id, revision)), '[]'::json)
         FROM vote WHERE request_id = :id AND superseded_by IS NULL) AS votes
-FROM audit_head AS h WHERE h.subject = :subject FOR NO KEY UPDATE OF h
+FROM audit_head AS h LEFT JOIN card_place AS p ON p.nonce = CAST(:nonce AS text) AND p.request_id = :id
+WHERE h.subject = :subject FOR NO KEY UPDATE OF h
 """)
 _DUE = text("""
 SELECT r.id, r.call_id, r.team_id, r.channel_id, r.revision, v.digest
@@ -153,19 +173,20 @@ _RUN_OF_CALL = text("SELECT run_id FROM tool_call WHERE id = :id")
 _EXECUTION = text("""
 SELECT e.id, e.status::text AS status, e.attempt, e.lease_epoch, e.idempotent, e.lease_until, e.worker,
        e.lease_until <= clock_timestamp() AS lease_over,
-       c.id AS call_id, c.state::text AS call_state, c.tool, c.raw_arguments, c.blocking,
+       e.result, e.error,
+       c.id AS call_id, c.state::text AS call_state, c.tool, c.raw_arguments, c.blocking, c.repeats,
        r.id AS request_id, r.team_id, r.channel_id, r.policy -> 'approvers' AS approvers,
        (r.policy ->> 'prevent_self_review')::boolean AS prevent_self_review,
        coalesce(r.requester_team_id, a.requester_team_id) AS requester_team_id,
        coalesce(r.requester_user_id, a.requester_user_id) AS requester_user_id,
        EXISTS (SELECT 1 FROM settlement WHERE execution_id = e.id) AS settled
 FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id JOIN agent_run AS a ON a.id = c.run_id
-LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
+LEFT JOIN approval_request AS r ON r.id = e.request_id
 WHERE e.id = :id FOR NO KEY UPDATE OF c, e
 """)
 _TAKE_CALL = text("SELECT 1 FROM tool_call WHERE id = :id FOR NO KEY UPDATE")
 _CALL = text("""
-SELECT c.id, c.run_id, c.state::text AS state, c.blocking, c.tool, c.raw_arguments, c.ask_no,
+SELECT c.id, c.run_id, c.state::text AS state, c.blocking, c.tool, c.raw_arguments, c.ask_no, c.repeats,
        c.answer_kind::text AS answer_kind, c.answer, c.action, c.digest,
        r.id AS request_id, r.team_id, r.channel_id, r.voided_at, r.policy ->> 'on_reject' AS on_reject,
        d.outcome::text AS outcome, d.digest AS decided_digest, d.user_id AS decided_by, v.action AS decided_action,

@@ -61,9 +61,7 @@ risk = _enum(Risk, "risk")
 execution_status = _enum(ExecutionStatus, "execution_status")
 message_role = Enum("user", "assistant", "note", name="message_role")
 surface = Enum("channel", "home", "modal", "command", name="surface")
-delivery_kind = Enum(
-    "run_root", "run_line", "card", "thread_line", "direct", name="delivery_kind"
-)
+delivery_kind = Enum("run_root", "run_line", "card", "thread_line", "direct", name="delivery_kind")
 delivery_state = Enum("pending", "sent", "dead", "skipped", name="delivery_state")
 settlement_verdict = Enum("retry", "done", name="settlement_verdict")
 
@@ -109,9 +107,7 @@ agent_run = Table(
     CheckConstraint("awaiting_calls >= 0", name="awaiting_not_negative"),
     CheckConstraint("(requester_user_id IS NULL) = (requester_team_id IS NULL)", name="requester_with_team"),
     CheckConstraint("(lease_until IS NULL) = (lease_worker IS NULL)", name="lease_whole"),
-    CheckConstraint(
-        "status NOT IN ('denied', 'failed') OR cause IS NOT NULL", name="ended_badly_with_cause"
-    ),
+    CheckConstraint("status NOT IN ('denied', 'failed') OR cause IS NOT NULL", name="ended_badly_with_cause"),
     Index(
         "ix_agent_run_runnable",
         "look_at",
@@ -241,9 +237,7 @@ approval_request = Table(
 request_revision = Table(
     "request_revision",
     metadata,
-    Column(
-        "request_id", Uuid, ForeignKey("approval_request.id", ondelete="CASCADE"), primary_key=True
-    ),
+    Column("request_id", Uuid, ForeignKey("approval_request.id", ondelete="CASCADE"), primary_key=True),
     Column("n", Integer, primary_key=True),
     Column("tool", Text, nullable=False),
     Column("tool_version", Text, nullable=False),
@@ -295,9 +289,7 @@ vote = Table(
 decision = Table(
     "decision",
     metadata,
-    Column(
-        "request_id", Uuid, ForeignKey("approval_request.id", ondelete="CASCADE"), primary_key=True
-    ),
+    Column("request_id", Uuid, ForeignKey("approval_request.id", ondelete="CASCADE"), primary_key=True),
     Column("outcome", request_status, nullable=False),
     Column("revision", Integer, nullable=False),
     Column("digest", LargeBinary, nullable=False),
@@ -306,9 +298,7 @@ decision = Table(
     Column("reason", Text),
     Column("decided_at", Timestamp, nullable=False, server_default=func.clock_timestamp()),
     CheckConstraint("outcome <> 'waiting'", name="is_an_outcome"),
-    CheckConstraint(
-        "outcome NOT IN ('approved', 'rejected') OR user_id IS NOT NULL", name="people_decide"
-    ),
+    CheckConstraint("outcome NOT IN ('approved', 'rejected') OR user_id IS NOT NULL", name="people_decide"),
     CheckConstraint("octet_length(digest) = 32", name="digest_size"),
 )
 
@@ -333,9 +323,7 @@ execution = Table(
     CheckConstraint("call_id IS NOT NULL OR request_id IS NOT NULL", name="of_something"),
     CheckConstraint("(status = 'claimed') = (finished_at IS NULL)", name="finished_with_time"),
     Index("uq_execution_attempt", "call_id", "attempt", unique=True),
-    Index(
-        "uq_execution_open_call", "call_id", unique=True, postgresql_where=text("status = 'claimed'")
-    ),
+    Index("uq_execution_open_call", "call_id", unique=True, postgresql_where=text("status = 'claimed'")),
     Index(
         "uq_execution_open_request", "request_id", unique=True, postgresql_where=text("status = 'claimed'")
     ),

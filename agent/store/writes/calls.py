@@ -47,7 +47,9 @@ def ask(batch: Batch, new: NewRequest, *, blocking: bool) -> None:
 
 def pass_on(batch: Batch, call_id: UUID, action: Action) -> None:
     """Policy lets the call run."""
-    batch.add(_LET_RUN, call=call_id, version=action.tool_version, action=action.canonical, digest=action.digest)
+    batch.add(
+        _LET_RUN, call=call_id, version=action.tool_version, action=action.canonical, digest=action.digest
+    )
 
 
 def refuse(batch: Batch, call_id: UUID, answer: Answer) -> None:
