@@ -513,6 +513,6 @@ def _go_on(batch: Batch, run: runs.LockedRun, doubt: Row[Any], verdict: str, not
         calls.make_ready_again(batch, doubt.call_id)
         return
     call = runs.EndedCall(
-        doubt.call_id, doubt.tool, doubt.raw_arguments, doubt.blocking, doubt.request_id, on_reject=None
+        doubt.call_id, doubt.tool, doubt.raw_arguments, doubt.blocking, doubt.request_id, None, doubt.repeats
     )
     runs.answer(batch, run, call, Answer(AnswerKind.DONE_BY_PERSON, note or ""))

@@ -108,8 +108,8 @@ def _allowed(call: Row[Any]) -> bool:
 async def report(db: Database, claimed: Claim, outcome: Outcome) -> bool:
     """Write how the attempt ended, and let its run hear of it.
 
-    False: the outcome had been written already (the lease was over, a person settled it). This result is then
-    recorded beside it and overwrites nothing.
+    False: another outcome had been written already (the lease was over, a person settled it). This result is then
+    recorded beside it and overwrites nothing. The same report again (a COMMIT whose answer was lost) is one.
     """
     point("after_effect")
     async with db.transaction() as connection:
@@ -117,6 +117,8 @@ async def report(db: Database, claimed: Claim, outcome: Outcome) -> bool:
         attempt = await locks.execution(connection, claimed.execution_id)
         if run is None or attempt is None:
             raise NotFound(f"no execution {claimed.execution_id}")
+        if attempt.status == outcome.status.value and outcome.text == (attempt.result or attempt.error or ""):
+            return True
         batch = Batch()
         head = await _head(connection, attempt, run.id)
         on_time = bool(attempt.status == "claimed" and attempt.worker == claimed.worker)
@@ -247,6 +249,7 @@ def _ended(attempt: Row[Any]) -> runs.EndedCall:
         blocking=attempt.blocking,
         request_id=attempt.request_id,
         on_reject=None,
+        repeats=attempt.repeats,
     )
 
 

@@ -142,7 +142,8 @@ async def lease(db: Database, run_id: UUID, worker: str) -> Leased | None:
 async def record_turn(db: Database, lease: RunLease, turn: Turn) -> None:
     """Journal the model's turn: its words, its calls (not judged yet), what it cost. Gives the lease back.
 
-    Raises ``LeaseLost`` when another worker has taken the run over; nothing is written then.
+    Raises ``LeaseLost`` when another worker has taken the run over, or this turn is in the journal already (a
+    COMMIT whose answer was lost); nothing is written then.
     """
     async with db.transaction() as connection:
         run = await _held(connection, lease)
@@ -187,10 +188,10 @@ async def record_model_failure(db: Database, lease: RunLease, error: str, retry_
 
 
 async def pass_call(db: Database, call_id: UUID, action: Action) -> bool:
-    """Policy lets the call run. False: it had been judged already."""
+    """Policy lets the call run. False: it had been judged already, or its run has ended."""
     async with db.transaction() as connection:
-        call = await locks.call(connection, call_id)
-        if call is None or call.state != "new":
+        call = await locks.new_call(connection, call_id)
+        if call is None or call.state != "new" or call.in_vain:
             return False
         batch = Batch()
         calls.pass_on(batch, call_id, action)
@@ -232,6 +233,7 @@ async def answer_call(db: Database, call_id: UUID) -> CollaborationError | None:
             call.blocking and not cause,
             call.request_id,
             call.on_reject,
+            call.repeats,
         )
         batch = Batch()
         if cause is None:
@@ -268,8 +270,8 @@ async def sweep(db: Database) -> int:
 
 async def _held(connection: AsyncConnection, lease: RunLease) -> runs.LockedRun:
     run = await runs.lock(connection, lease.run_id)
-    if run is None or run.lease_epoch != lease.epoch:
-        raise LeaseLost(f"run {lease.run_id} was taken over")
+    if run is None or run.lease_epoch != lease.epoch or not run.leased:
+        raise LeaseLost(f"run {lease.run_id} was taken over, or its turn is written")
     return run
 
 

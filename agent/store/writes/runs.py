@@ -36,6 +36,7 @@ class LockedRun:
     heard: int
     turn: int
     lease_epoch: int
+    leased: bool
     last_seq: int
 
     @property
@@ -54,11 +55,13 @@ class EndedCall:
     blocking: bool
     request_id: UUID | None
     on_reject: str | None
+    repeats: UUID | None  # the expired call that its requester had asked again
 
 
 _LOCK_RUN = text("""
 SELECT id, status::text AS status, parent_run_id, team_id, channel_id, awaiting_calls, inputs, heard, turn,
-       lease_epoch, (SELECT coalesce(max(seq), 0) FROM run_message WHERE run_id = agent_run.id) AS last_seq
+       lease_epoch, lease_until IS NOT NULL AS leased,
+       (SELECT coalesce(max(seq), 0) FROM run_message WHERE run_id = agent_run.id) AS last_seq
 FROM agent_run WHERE id = :id FOR NO KEY UPDATE
 """)
 
@@ -80,6 +83,7 @@ async def lock(connection: AsyncConnection, run_id: UUID) -> LockedRun | None:
         heard=row.heard,
         turn=row.turn,
         lease_epoch=row.lease_epoch,
+        leased=row.leased,
         last_seq=row.last_seq,
     )
 
@@ -181,8 +185,11 @@ def take_up(batch: Batch, run_id: UUID) -> None:
 
 
 async def resume(connection: AsyncConnection, call_id: UUID) -> None:
-    """A parked run works again when its last waiting call was decided; comes before the call's lock."""
-    await connection.execute(_RESUME, {"call": call_id})
+    """Lock the call's run; a parked one works again when its last waiting call was decided."""
+    batch = Batch()
+    batch.add(_TAKE_RUN_OF_CALL, call=call_id)
+    batch.add(_RESUME, call=call_id)
+    await batch.send(connection)
 
 
 def add_message(
@@ -240,9 +247,21 @@ def answer(batch: Batch, run: LockedRun, call: EndedCall, given: Answer) -> None
             add_input(batch, run.id)
         return
     add_message(batch, run, "note", _note(call, given))
-    if run.status is not RunStatus.CANCELLED and given.kind is not AnswerKind.WITHDRAWN:
+    if _wakes(run, call, given):
         batch.add(_REOPEN, run=run.id)
         add_input(batch, run.id)
+
+
+def _wakes(run: LockedRun, call: EndedCall, given: Answer) -> bool:
+    """Whether a note takes its run up again.
+
+    A run that a person stopped stays stopped until a person speaks to it, or had asked for this very call again.
+    """
+    if not run.over:
+        return True
+    if given.kind is AnswerKind.WITHDRAWN or stop_cause(given.kind, call.on_reject) is not None:
+        return False
+    return run.status is RunStatus.FAILED or (run.status is RunStatus.DENIED and call.repeats is not None)
 
 
 def _note(call: EndedCall, given: Answer) -> str:
@@ -282,6 +301,7 @@ async def end_run(
             break
         ended.append(above)
         parent = above.parent_run_id
+    await withdraw_open(connection, batch, [each.id for each in ended], "the run has ended")
     for each in ended:
         batch.add(_END_RUN, run=each.id, status=status.value, cause=cause)
         head = (await chain.lock_heads(connection, [chain.run_subject(each.id)]))[chain.run_subject(each.id)]
@@ -290,7 +310,6 @@ async def end_run(
         if each.outlet:
             tellings = [outbox.run_line(each.outlet, each.id, status.value, cause=cause, **facts)]
             outbox.tell(batch, [*tellings, outbox.run_root(each.outlet, each.id)])
-    await withdraw_open(connection, batch, [each.id for each in ended], "the run has ended")
     return [each.id for each in ended]
 
 
@@ -334,10 +353,13 @@ WHERE id = :id AND inputs > heard AND status IN ('working', 'pending_approval')
   AND (look_at IS NULL OR look_at <= clock_timestamp())
 RETURNING lease_epoch, inputs, model_failures
 """)
+# Many rows at once, in no order of ours: one that somebody holds now is left to the next beat, not waited for.
 _BEAT = """
-UPDATE agent_run AS r SET lease_until = clock_timestamp() + make_interval(secs => %(seconds)s)
-FROM unnest(%(ids)s::uuid[], %(epochs)s::bigint[]) AS held (id, epoch)
-WHERE r.id = held.id AND r.lease_epoch = held.epoch AND r.lease_until IS NOT NULL
+UPDATE agent_run SET lease_until = clock_timestamp() + make_interval(secs => %(seconds)s)
+WHERE id IN (SELECT r.id FROM agent_run AS r
+             JOIN unnest(%(ids)s::uuid[], %(epochs)s::bigint[]) AS held (id, epoch) ON held.id = r.id
+             WHERE r.lease_epoch = held.epoch AND r.lease_until IS NOT NULL
+             FOR NO KEY UPDATE OF r SKIP LOCKED)
 """
 _RECORD_TURN = """
 UPDATE agent_run SET turn = %(turn)s, steps = steps + 1, tokens = tokens + %(tokens)s, heard = %(heard)s,
@@ -353,11 +375,14 @@ UPDATE agent_run SET look_at = :until, model_failures = model_failures + 1,
 WHERE id = :run RETURNING model_failures
 """)
 _HAS_HEARD = text("SELECT 1 FROM run_message WHERE source_key = :key")
-_RESUME = text("""
+_TAKE_RUN_OF_CALL = """
+SELECT 1 FROM agent_run WHERE id = (SELECT run_id FROM tool_call WHERE id = %(call)s) FOR NO KEY UPDATE
+"""
+_RESUME = """
 UPDATE agent_run SET status = 'working', updated_at = clock_timestamp()
-WHERE id = (SELECT run_id FROM tool_call WHERE id = :call) AND status = 'pending_approval'
+WHERE id = (SELECT run_id FROM tool_call WHERE id = %(call)s) AND status = 'pending_approval'
   AND NOT EXISTS (SELECT 1 FROM tool_call AS c WHERE c.run_id = agent_run.id AND c.state = 'asked' AND c.blocking)
-""")
+"""
 _INSERT_MESSAGE = """
 INSERT INTO run_message (run_id, seq, turn, role, text, author_team_id, author_user_id, source_key)
 VALUES (%(run)s, %(seq)s, %(turn)s, %(role)s, %(text)s, %(team)s, %(user)s, %(key)s)

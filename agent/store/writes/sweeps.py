@@ -9,7 +9,11 @@ from agent import jobs
 from agent.jobs import Hint
 
 LIMIT = 1000
-"""Hints per sweep and kind; what is left is found by the next one."""
+"""Hints per sweep and kind; what is left is found by a later one.
+
+Which ones is left to chance: those that nobody here can move (their agent is not served) would otherwise stand in
+the way of the rest for ever.
+"""
 
 
 async def runnable(connection: AsyncConnection) -> list[Hint]:
@@ -32,7 +36,7 @@ WHERE r.inputs > r.heard AND r.status IN ('working', 'pending_approval')
   AND NOT EXISTS (SELECT 1 FROM procrastinate_jobs AS j
                   WHERE j.status = 'todo' AND j.task_name = 'advance_run' AND j.args ->> 'run_id' = r.id::text
                     AND (j.scheduled_at IS NULL OR j.scheduled_at <= clock_timestamp()))
-LIMIT :limit
+ORDER BY random() LIMIT :limit
 """)
 _CALLS = text("""
 SELECT c.id FROM tool_call AS c
@@ -40,7 +44,7 @@ WHERE (c.state IN ('new', 'ready', 'refused') OR (c.state = 'asked' AND c.announ
   AND c.created_at < clock_timestamp() - interval '1 second'
   AND NOT EXISTS (SELECT 1 FROM procrastinate_jobs AS j
                   WHERE j.status = 'todo' AND j.task_name = 'execute_call' AND j.args ->> 'call_id' = c.id::text)
-ORDER BY c.created_at LIMIT :limit
+ORDER BY random() LIMIT :limit
 """)
 _OUTLETS = text("""
 SELECT d.team_id, d.channel_id FROM delivery AS d
@@ -49,6 +53,7 @@ WHERE d.state = 'pending' AND d.not_before <= clock_timestamp()
   AND (o.lease_until IS NULL OR o.lease_until <= clock_timestamp())
   AND NOT EXISTS (SELECT 1 FROM procrastinate_jobs AS j
                   WHERE j.status = 'todo' AND j.task_name = 'drain' AND j.args ->> 'channel_id' = d.channel_id
+                    AND j.args ->> 'team_id' = d.team_id
                     AND (j.scheduled_at IS NULL OR j.scheduled_at <= clock_timestamp()))
 GROUP BY d.team_id, d.channel_id LIMIT :limit
 """)
