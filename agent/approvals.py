@@ -438,14 +438,16 @@ async def ask_again(db: Database, request_id: UUID, by: Standing) -> UUID:
         expired = await locks.expired_call(connection, request_id)
         if expired is None:
             raise NotFound(f"no request {request_id} of a run")
-        if expired.status != RequestStatus.EXPIRED.value:
-            raise Conflict("only an expired request can be asked again")
         if by.refusal is not None:
             raise Refused(by.refusal)
         if by.person != _requester(expired):
             raise Refused(Refusal.NOT_A_REVIEWER)
+        if expired.status != RequestStatus.EXPIRED.value:
+            raise Conflict("only an expired request can be asked again")
         await runs.lock(connection, expired.run_id)
-        call_id = await calls.repeat(connection, expired.call_id)
+        call_id, created = await calls.repeat(connection, expired.call_id)
+        if not created:
+            return call_id
         subject = chain.request_subject(request_id)
         head = (await chain.lock_heads(connection, [subject]))[subject]
         batch = Batch()

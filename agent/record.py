@@ -14,6 +14,7 @@ POLICY = "policy"
 async def policy_loaded(db: Database, digest: bytes, actor: str) -> None:
     """Which policy a process enforces from now on; recorded when it differs from the last one recorded."""
     async with db.transaction() as connection:
+        await chain.found(connection, POLICY)
         head = (await chain.lock_heads(connection, [POLICY]))[POLICY]
         if await record.last_detail(connection, POLICY, "digest") == digest.hex():
             return

@@ -77,6 +77,11 @@ async def lock_heads(connection: AsyncConnection, subjects: Sequence[str]) -> di
     return heads
 
 
+async def found(connection: AsyncConnection, subject: str) -> None:
+    """Give a chain that nothing else guards a head to lock, before its first event; whoever is second waits."""
+    await connection.execute(_FOUND, {"subject": subject, "hash": genesis(subject)})
+
+
 async def _now(connection: AsyncConnection) -> datetime:
     moment: datetime = (await connection.execute(text("SELECT clock_timestamp()"))).scalar_one()
     return moment
@@ -110,6 +115,9 @@ def append_all(batch: Batch, pairs: Sequence[tuple[ChainHead, Entry]]) -> dict[s
     return heads
 
 
+_FOUND = text(
+    "INSERT INTO audit_head (subject, seq, hash) VALUES (:subject, 0, :hash) ON CONFLICT DO NOTHING"
+)
 _INSERT_EVENTS = """
 INSERT INTO audit_event (subject, seq, at, actor, event, detail, previous, hash)
 SELECT * FROM unnest(%(subjects)s::text[], %(seqs)s::int[], %(ats)s::timestamptz[], %(actors)s::text[],

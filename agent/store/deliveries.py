@@ -91,6 +91,12 @@ def mark_dead(batch: Batch, ids: Sequence[UUID], error: str) -> None:
     batch.add(_DEAD, ids=list(ids), error=error)
 
 
+# A line waits for its root, and for every earlier line of its own thread.
+_IN_TURN = """(d.kind IN ('card', 'run_root', 'direct')
+       OR (coalesce(p.ts, a.thread_ts) IS NOT NULL
+           AND NOT EXISTS (SELECT 1 FROM delivery AS e
+                           WHERE e.state = 'pending' AND e.kind = d.kind AND e.id < d.id
+                             AND (e.request_id = d.request_id OR e.run_id = d.run_id))))"""
 _TAKE = text("""
 INSERT INTO outlet AS o (team_id, channel_id, lease_epoch, lease_until, lease_worker)
 VALUES (:team, :channel, 1, clock_timestamp() + make_interval(secs => :seconds), :worker)
@@ -103,31 +109,29 @@ _RELEASE = text("""
 UPDATE outlet SET lease_until = NULL, lease_worker = NULL
 WHERE team_id = :team AND channel_id = :channel AND lease_epoch = :epoch
 """)
-_NEXT_AT = text("""
+# What a line waits for brings the drain back; the line itself, if it did, would bring it back at once and for ever.
+_NEXT_AT = text(f"""
 SELECT greatest(min(d.not_before), o.next_at, clock_timestamp())
 FROM delivery AS d JOIN outlet AS o USING (team_id, channel_id)
-WHERE d.team_id = :team AND d.channel_id = :channel AND d.state = 'pending' GROUP BY o.next_at
-""")
+LEFT JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel'
+LEFT JOIN agent_run AS a ON a.id = d.run_id
+WHERE d.team_id = :team AND d.channel_id = :channel AND d.state = 'pending' AND {_IN_TURN} GROUP BY o.next_at
+""")  # noqa: S608 - a constant
 _HOLD = text("""
 UPDATE outlet SET lease_until = clock_timestamp() + make_interval(secs => :seconds),
                   next_at = greatest(next_at, clock_timestamp() + make_interval(secs => :pause))
 WHERE team_id = :team AND channel_id = :channel AND lease_epoch = :epoch
 """)
-# A line waits for its root, and for every earlier line of its own thread.
-_NEXT = text("""
+_NEXT = text(f"""
 SELECT d.id, d.kind::text AS kind, d.request_id, d.run_id, d.body, d.wanted, d.attempts, d.ambiguous,
        coalesce(p.ts, a.thread_ts) AS root_ts
 FROM delivery AS d
 LEFT JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel'
 LEFT JOIN agent_run AS a ON a.id = d.run_id
 WHERE d.team_id = :team AND d.channel_id = :channel AND d.state = 'pending' AND d.not_before <= clock_timestamp()
-  AND (d.kind IN ('card', 'run_root', 'direct')
-       OR (coalesce(p.ts, a.thread_ts) IS NOT NULL
-           AND NOT EXISTS (SELECT 1 FROM delivery AS e
-                           WHERE e.state = 'pending' AND e.kind = d.kind AND e.id < d.id
-                             AND (e.request_id = d.request_id OR e.run_id = d.run_id))))
+  AND {_IN_TURN}
 ORDER BY d.priority, d.id LIMIT 1
-""")
+""")  # noqa: S608 - a constant
 _SAME_THREAD = text("""
 SELECT id, body FROM delivery
 WHERE state = 'pending' AND kind = CAST(:kind AS delivery_kind) AND id >= :first AND ambiguous = :ambiguous

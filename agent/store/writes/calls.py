@@ -79,11 +79,15 @@ def make_ready_again(batch: Batch, call_id: UUID) -> None:
     batch.hint(jobs.execute_call(call_id))
 
 
-async def repeat(connection: AsyncConnection, call_id: UUID) -> UUID:
-    """A new call with the same content, in the background of the same run; repeating twice is one call."""
-    await connection.execute(_REPEAT, {"id": new_id(), "call": call_id})
+async def repeat(connection: AsyncConnection, call_id: UUID) -> tuple[UUID, bool]:
+    """A new call with the same content, in the background of the same run; repeating twice is one call.
+
+    Returns its id, and whether it is new.
+    """
+    fresh = new_id()
+    await connection.execute(_REPEAT, {"id": fresh, "call": call_id})
     found: UUID = (await connection.execute(_REPEATED, {"call": call_id})).scalar_one()
-    return found
+    return found, found == fresh
 
 
 _PROPOSE = """
