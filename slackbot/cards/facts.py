@@ -138,8 +138,8 @@ def _label(name: str) -> Json:
 
 
 def _shortened(words: str, limit: int) -> tuple[str, bool]:
-    whole = inert.line(words, 10 * len(words) + 100)
-    return inert.shortened(whole, limit), inert.weight(whole) <= limit
+    shown, left_out = inert.line_and_rest(words, limit)
+    return shown, not left_out
 
 
 def _datetime(value: str) -> datetime | None:

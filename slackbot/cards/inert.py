@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from itertools import groupby
 
 MAX_MARKS = 3
@@ -20,23 +21,29 @@ _WEIGHTS = {"&": 5, "<": 4, ">": 4}
 _HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 # Letters and symbols that are drawn as nothing or as a blank, which their category does not tell.
 _BLANKS = set("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
+_KEYCAPS = "#*0123456789"
 _EMOJI_STYLE = {"\ufe0e", "\ufe0f"}
 # Signs that our own status lines begin with, and those that could be taken for them.
-_STATUS_SIGNS = set("✅☑✔❎❌✖✗✘⛔🚫🛑⏳⌛⚠▶↩🟢🔴🟡🆗")
+_STATUS_SIGNS = {ord(sign): f"⟦U+{ord(sign):04X}⟧" for sign in "✅☑✔❎❌✖✗✘⛔🚫🛑⏳⌛⚠▶↩🟢🔴🟡🆗"}
 
+_NOT_ASCII = re.compile(r"[^ -~]+")  # or not printable
+_FOREIGN_SPACES = re.compile(r"[^\S\n ]")
 _SPACES = re.compile(r"[^\S\n]+")
 _BREAKS = re.compile(r" *\n[ \n]*")
 _BLANK_LINES = re.compile(r" *\n(?: *\n)+")
-_FORMATTING = str.maketrans({"*": "∗", "~": "∼", "`": "ˋ", "@": "＠", "#": "＃"})
+# A variation selector belongs to the sign in front of it, which may be replaced here.
+_LOOKALIKES = {"*": "∗", "~": "∼", "`": "ˋ", "@": "＠", "#": "＃", "\ufe0e": None, "\ufe0f": None}
+_FORMATTING = str.maketrans(_LOOKALIKES)
 _UNDERSCORE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
 _SHORTCODE = re.compile(r":(?=[\w+'-]+:)")
 _DOMAIN_DOT = re.compile(r"(?<=\w)\.(?=[^\W\d_]{2})")
-_SCHEME = re.compile(r"(?<=\w):(?=//|[^\s\d:])")
+_SCHEME = re.compile(r"(?<=[^\W\d]):(?=\S)|(?<=\d):(?=[^\s\d])")  # not in times of day
 
 
 def weight(text: str) -> int:
     """How long Slack takes this text to be: after escaping, in UTF-16 units."""
-    return sum(map(_weigh, text))
+    escapes = 4 * text.count("&") + 3 * (text.count("<") + text.count(">"))
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2 + escapes
 
 
 def cut(text: str, limit: int) -> tuple[str, int]:
@@ -63,23 +70,20 @@ def is_hidden(character: str, before: str = "") -> bool:
     `before` is the character in front of it: an emoji may be followed by one variation selector.
     """
     if character in _EMOJI_STYLE:
-        return not (
-            before and (unicodedata.category(before) in {"So", "Sm", "Po"} or before in "#*0123456789")
-        )
-    if character in _BLANKS or "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef":
-        return True
-    return unicodedata.category(character) in _HIDDEN_CATEGORIES
+        return not (before and (before in _KEYCAPS or unicodedata.category(before) in {"So", "Sm", "Po"}))
+    return _is_never_shown(character)
 
 
 def hidden_positions(text: str) -> set[int]:
     """Where `text` has characters that must not stand in it as they are; line breaks and tabs included."""
-    found, marks, before = set(), 0, ""
-    for position, character in enumerate(text):
-        combining = unicodedata.category(character) in {"Mn", "Me", "Mc"}
-        marks = marks + 1 if combining else 0
-        if is_hidden(character, before) or marks > MAX_MARKS:
-            found.add(position)
-        before = character
+    found: set[int] = set()
+    for run in _NOT_ASCII.finditer(text):
+        marks, before = 0, text[run.start() - 1 : run.start()]
+        for position, character in enumerate(run.group(), run.start()):
+            marks = marks + 1 if _is_mark(character) else 0
+            if marks > MAX_MARKS or is_hidden(character, before):
+                found.add(position)
+            before = character
     return found
 
 
@@ -89,17 +93,25 @@ def visible(text: str) -> str:
     Line breaks stay; tabs and foreign kinds of spaces become spaces.
     """
     text = text.replace("\r\n", "\n").replace("\t", " ")
-    hidden = hidden_positions(text)
-    pieces = []
-    for key, group in groupby(enumerate(text), lambda at: _mark(at[0] in hidden, at[1])):
-        run = [character for _, character in group]
-        pieces.append("".join(run) if key is None else _show_mark(key, len(run)))
-    return "".join(" " if unicodedata.category(c) == "Zs" else c for c in "".join(pieces))
+    pieces, done = [], 0
+    hidden = sorted(at for at in hidden_positions(text) if text[at] != "\n")
+    # Equal marks whose positions follow each other differ from their rank by the same number.
+    for (mark, _), run in groupby(enumerate(hidden), lambda at: (_mark(text[at[1]]), at[1] - at[0])):
+        positions = [position for _, position in run]
+        pieces += [text[done : positions[0]], _show_mark(mark, len(positions))]
+        done = positions[-1] + 1
+    return _FOREIGN_SPACES.sub(" ", "".join([*pieces, text[done:]]))
 
 
 def line(text: str, limit: int) -> str:
     """One inert line for plain text and rich text: no line breaks, no runs of spaces, no signs of our own."""
     return shortened(_one_line(text), limit)
+
+
+def line_and_rest(text: str, limit: int) -> tuple[str, bool]:
+    """`line`, and whether anything was left out."""
+    whole = _one_line(text)
+    return shortened(whole, limit), weight(whole) > limit
 
 
 def paragraph(text: str, limit: int, max_lines: int) -> str:
@@ -130,24 +142,33 @@ def escaped(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    text = _BREAKS.sub(" ⏎ ", _SPACES.sub(" ", visible(text)).strip())
-    return "".join(f"⟦U+{ord(c):04X}⟧" if c in _STATUS_SIGNS else c for c in text)
+    return _BREAKS.sub(" ⏎ ", _SPACES.sub(" ", visible(text)).strip()).translate(_STATUS_SIGNS)
 
 
 def _weigh(character: str) -> int:
     return _WEIGHTS.get(character) or (2 if character > "\uffff" else 1)
 
 
-def _mark(hidden: bool, character: str) -> str | None:
-    """What this character is shown as, or None when as itself. Equal marks in a row are counted."""
-    if not hidden or character == "\n":
-        return None
+@lru_cache(maxsize=4096)
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character) in {"Mn", "Me", "Mc"}
+
+
+@lru_cache(maxsize=4096)
+def _is_never_shown(character: str) -> bool:
+    selector = "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef"
+    return selector or character in _BLANKS or unicodedata.category(character) in _HIDDEN_CATEGORIES
+
+
+@lru_cache(maxsize=4096)
+def _mark(character: str) -> str:
+    """What a hidden character is shown as. Equal marks in a row are counted."""
     code = ord(character)
     if code < 0x20:
         return chr(0x2400 + code)
     if 0xE0000 <= code <= 0xE007F:
         return "tag character"
-    if unicodedata.category(character) in {"Mn", "Me", "Mc"} and not is_hidden(character):
+    if _is_mark(character) and not is_hidden(character):
         return "combining mark"
     return f"U+{code:04X}"
 

@@ -7,14 +7,17 @@ character can produce: a backslash in the data is itself escaped.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import rfc8785
 
 from slackbot.cards.inert import hidden_positions
 
-_LONGEST_RUN_OF_SPACES = 16  # a longer one could push what follows out of sight
+_QUOTED = str.maketrans({'"': '\\"', "\\": "\\\\"})
+_BLANKS = re.compile(r"(?<= {16}) +|[^\S ]")  # a longer run of spaces could push what follows out of sight
 
 
 def pretty(value: Any) -> str:
@@ -29,19 +32,15 @@ def compact(value: Any) -> str:
 
 def string(text: str) -> str:
     """A JSON string in which every hidden or blank character is escaped."""
-    hidden = hidden_positions(text)
-    pieces, spaces = [], 0
-    for position, character in enumerate(text):
-        spaces = spaces + 1 if character == " " else 0
-        blank = character.isspace() and (character != " " or spaces > _LONGEST_RUN_OF_SPACES)
-        pieces.append(_escape(character) if blank or position in hidden else _quote(character))
-    return f'"{"".join(pieces)}"'
+    blanks = (range(*blank.span()) for blank in _BLANKS.finditer(text))
+    pieces, done = [], 0
+    for position in sorted(hidden_positions(text).union(*blanks)):
+        pieces += [text[done:position].translate(_QUOTED), _escape(text[position])]
+        done = position + 1
+    return f'"{"".join(pieces)}{text[done:].translate(_QUOTED)}"'
 
 
-def _quote(character: str) -> str:
-    return f"\\{character}" if character in '"\\' else character
-
-
+@lru_cache(maxsize=4096)
 def _escape(character: str) -> str:
     if character in "\n\r\t\b\f":
         return json.dumps(character)[1:-1]

@@ -5,6 +5,7 @@ The sentence is ours and comes first; what agents, tools and people said stands 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
@@ -64,7 +65,7 @@ _RUN_WORDS = {
 def thread_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -> Card:
     """A line of a request's thread. A kind that is not known is still told, by its name."""
     kind = str(body.get("line"))
-    words, label = _REQUEST_LINES.get(kind) or (inert.line(f"Event: {kind}", 80), "It says:")
+    words, label = _REQUEST_LINES.get(kind) or _unknown(kind)
     if kind == "settled" and (settled := _SETTLED.get(str(body.get("text")))):
         words, body = settled, {**body, "text": None}
     if kind == "voted" and body.get("verdict") == "reject":
@@ -75,7 +76,7 @@ def thread_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -
 def run_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -> Card:
     """A line of a run's thread; an answer is shown as far as a message can hold it."""
     kind = str(body.get("line"))
-    words, label = _RUN_LINES.get(kind) or (inert.line(f"Event: {kind}", 80), "It says:")
+    words, label = _RUN_LINES.get(kind) or _unknown(kind)
     if kind == "answer":
         return _answer(words, str(body.get("text") or ""), delivery_id)
     return _line(kind, words, label, body, delivery_id)
@@ -100,6 +101,10 @@ def run_root(run: RunView, *, delivery_id: object | None = None) -> Card:
 def run_words(run_status: RunStatus) -> str:
     """Where a run stands, in a sign and a word or three."""
     return _RUN_WORDS[run_status]
+
+
+def _unknown(kind: str) -> tuple[str, str]:
+    return f"Event {re.sub('[^A-Za-z]+', ' ', kind)[:40].strip()}".strip(), "It says:"
 
 
 def _line(kind: str, words: str, label: str, body: Mapping[str, Any], delivery_id: object | None) -> Card:

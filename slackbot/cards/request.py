@@ -53,13 +53,16 @@ def request_card(
     `details_available`: a Details button leads to everything that was cut here, so Approve may be offered.
     `permalink`: where the run's thread is, an address that Slack gave.
     """
+    looked_up = facts.shown(view.facts or {})
     arguments, hidden = _arguments(view)
-    withheld = _withheld(view, hidden, details_available)
+    withheld = None if details_available else _unread(hidden, looked_up)
+    if view.action.digest != view.digest:
+        withheld = "the stored digest does not fit the stored action."
     rows = [
         blocks.header(inert.line(title(view), blocks.HEADER_LIMIT)),
         *_description(view),
         blocks.rich_text(*status.parts(view)),
-        *_facts(view),
+        *_facts(view, looked_up),
         *arguments,
         *_cut_note(hidden, details_available),
         blocks.rich_text(*_origin(view, names or Names(), permalink)),
@@ -74,7 +77,7 @@ def request_card(
 
 def title(view: RequestView) -> str:
     """Risk first, then the object: `High risk · Refund 1,499.00 for order 7`. Not inert yet."""
-    return f"{view.risk.value.capitalize()} risk · {view.description.strip() or view.action.tool}"
+    return f"{view.risk.value.capitalize()} risk · {_object(view)}"
 
 
 def fallback(view: RequestView) -> str:
@@ -89,15 +92,20 @@ def fallback(view: RequestView) -> str:
     return f"{shown} · {until}{f' · {asked}' if asked else ''}"
 
 
+def _object(view: RequestView) -> str:
+    """What it is about; a tool's name is better than nothing."""
+    return view.description if inert.line(view.description, 10) else view.action.tool
+
+
 def _description(view: RequestView) -> list[Json]:
     """The description in full, when the title had no room for it."""
     whole = inert.line(title(view), 100_000)
     if inert.weight(whole) <= blocks.HEADER_LIMIT:
         return []
-    return [blocks.rich_text(blocks.section(blocks.text(inert.line(view.description, MAX_DESCRIPTION))))]
+    return [blocks.rich_text(blocks.section(blocks.text(inert.line(_object(view), MAX_DESCRIPTION))))]
 
 
-def _facts(view: RequestView) -> list[Json]:
+def _facts(view: RequestView, looked_up: facts.Shown) -> list[Json]:
     parts: list[Json] = []
     if view.previous_facts is not None:
         changed = facts.changes(view.previous_facts, view.facts or {})
@@ -109,7 +117,7 @@ def _facts(view: RequestView) -> list[Json]:
         parts += [blocks.section(blocks.text(label, bold=True)), *_bullets(changed.items)]
     if view.facts:
         label = "Facts, looked up by the tool"
-        parts += [blocks.section(blocks.text(label, bold=True)), *_bullets(facts.shown(view.facts).items)]
+        parts += [blocks.section(blocks.text(label, bold=True)), *_bullets(looked_up.items)]
     else:
         note = "No facts were looked up: everything below is the agent's own claim."
         parts.append(blocks.section(blocks.text(note, italic=True)))
@@ -141,17 +149,11 @@ def _cut_note(hidden: int, details_available: bool) -> list[Json]:
     ]
 
 
-def _withheld(view: RequestView, hidden: int, details_available: bool) -> str | None:
+def _unread(hidden: int, looked_up: facts.Shown) -> str | None:
     """Why Approve is not offered, or None. Nobody can consent to what they cannot read."""
-    if view.action.digest != view.digest:
-        return "the stored digest does not fit the stored action."
-    if details_available:
-        return None
     if hidden:
         return f"{hidden:,} characters of the arguments cannot be read here."
-    if view.facts and not facts.shown(view.facts).complete:
-        return "not all of the facts can be read here."
-    return None
+    return None if looked_up.complete else "not all of the facts can be read here."
 
 
 def _withheld_note(view: RequestView, withheld: str | None) -> list[Json]:
@@ -257,7 +259,7 @@ def _confirmation(view: RequestView) -> Json | None:
     if view.risk < Risk.HIGH:
         return None
     money = facts.amounts(view.facts, view.description)
-    question = f"{inert.line(view.description, 170)}{f' ({money})' if money else ''}. Once approved, it runs."
+    question = f"{inert.line(_object(view), 170)}{f' ({money})' if money else ''}. Once approved, it runs."
     return blocks.confirm(
         f"Approve this {view.risk.value}-risk action?", question, "Approve", style="primary"
     )
