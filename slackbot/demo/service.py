@@ -56,7 +56,7 @@ class ServiceProcess:
         self._tell = tell
         self._command = command
         self.pid = 0
-        self.starts = 0
+        self.endings: list[int] = []  # the exit codes so far; a negative one is a signal
         self.ready = asyncio.Event()
 
     async def supervise(self) -> None:
@@ -66,6 +66,7 @@ class ServiceProcess:
         while True:
             began = time.monotonic()
             code = await self._live()
+            self.endings.append(code)
             quick = quick + 1 if time.monotonic() - began < QUICK else 0
             if code == WRONG or quick >= PATIENCE:
                 raise ServiceFailed(f"the service does not start ({_ending(code)})", self.tail())
@@ -113,7 +114,6 @@ class ServiceProcess:
                 start_new_session=True,  # a Ctrl-C in the terminal is for the demo, which stops it in order
             )
         self.pid = process.pid
-        self.starts += 1
         self._folder.process.write_text(f"{process.pid} {_born(process.pid)}\n")
         return process
 

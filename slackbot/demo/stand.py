@@ -128,7 +128,7 @@ def _settings(
         "SIGNOFF_CHANNEL": "#refund-reviews",
         "SIGNOFF_HOST": "127.0.0.1",
         "SIGNOFF_PORT": str(_free_port(8080)),
-        "SIGNOFF_DRAIN_SECONDS": "3",
+        "SIGNOFF_DRAIN_SECONDS": "1",
     }
 
 
