@@ -49,6 +49,8 @@ class Worker:
         self._concurrency = {jobs.RUNS: concurrency, jobs.CALLS: concurrency, jobs.DELIVERIES: 10}
         self._conninfo = conninfo
         self._tasks: list[asyncio.Task[None]] = []
+        self._heart: asyncio.Task[None] | None = None
+        self._stopping = False
         self._alive: set[str] = set()
 
     @property
@@ -60,16 +62,17 @@ class Worker:
         """Begin; a database that is away is waited for."""
         for queue in jobs.QUEUES:
             self._tasks.append(asyncio.create_task(self._keep_working(queue), name=f"worker:{queue}"))
-        self._tasks.append(asyncio.create_task(self._services.heartbeat.run(), name="heartbeat"))
+        self._heart = asyncio.create_task(self._services.heartbeat.run(), name="heartbeat")
 
     async def stop(self) -> None:
         """Take no more hints, and let what is under way end within the drain time."""
-        *workers, heartbeat = self._tasks
-        for task in workers:
+        self._stopping = True
+        for task in self._tasks:
             task.cancel()  # the first cancellation asks procrastinate's worker to drain
-        await asyncio.gather(*workers, return_exceptions=True)
-        heartbeat.cancel()
-        await asyncio.gather(heartbeat, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._heart is not None:  # last: what is under way keeps its lease until it ends
+            self._heart.cancel()
+            await asyncio.gather(self._heart, return_exceptions=True)
 
     def _new_app(self) -> App:
         """A procrastinate application with our tasks; one periodic task keeps its worker from returning early."""
@@ -97,7 +100,7 @@ class Worker:
         return app
 
     async def _keep_working(self, queue: str) -> None:
-        while True:
+        while not self._stopping:
             try:
                 async with self._new_app().open_async() as app:
                     self._alive.add(queue)
@@ -120,4 +123,5 @@ class Worker:
                 )
             finally:
                 self._alive.discard(queue)
-            await asyncio.sleep(RESTART_AFTER)
+            if not self._stopping:
+                await asyncio.sleep(RESTART_AFTER)

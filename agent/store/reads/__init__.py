@@ -20,6 +20,7 @@ from agent.store.reads.runs import (
     run_view,
     runs_like,
 )
+from agent.store.reads.schema import schema_version
 
 __all__ = [
     "BallotPaper",
@@ -37,5 +38,6 @@ __all__ = [
     "run_in_thread",
     "run_view",
     "runs_like",
+    "schema_version",
     "waiting_requests",
 ]
