@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from agent.domain.people import Person
 from slackbot.cards import inert
@@ -163,6 +164,16 @@ def confirm(title: str, question: str, yes: str, *, style: str) -> Json:
 def plain(content: str, limit: int) -> Json:
     """A text that Slack does not parse; emoji names stay names."""
     return {"type": "plain_text", "text": inert.shortened(content, limit) or "…", "emoji": False}
+
+
+def size(part: Any) -> int:
+    """How much of Slack's limit over all blocks this takes: the weight of every text in it."""
+    if isinstance(part, list):
+        return sum(map(size, part))
+    if not isinstance(part, dict):
+        return 0
+    own = sum(inert.weight(part[key]) for key in ("text", "fallback") if isinstance(part.get(key), str))
+    return own + sum(size(member) for member in part.values())
 
 
 def with_ids(blocks: Sequence[Json], state: str) -> list[Json]:

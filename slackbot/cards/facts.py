@@ -7,7 +7,7 @@ its own: no fact can push another one off the card.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -118,7 +118,7 @@ def _within(limit: int, rows: list[tuple[Json, bool]]) -> Shown:
     items: list[Json] = []
     complete, used = True, 0
     for item, whole in rows:
-        used += sum(inert.weight(piece) for piece in _texts(item))
+        used += blocks.size(item)
         if used > limit or len(items) == MAX_FACTS:
             break
         items.append(item)
@@ -126,11 +126,6 @@ def _within(limit: int, rows: list[tuple[Json, bool]]) -> Shown:
     if missing := len(rows) - len(items):
         items.append(blocks.section(blocks.text(f"… {missing:,} more not shown", italic=True)))
     return Shown(items, complete and not missing)
-
-
-def _texts(item: Json) -> Iterator[str]:
-    for piece in item["elements"]:
-        yield piece.get("text", "") + piece.get("fallback", "")
 
 
 def _label(name: str) -> Json:

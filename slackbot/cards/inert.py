@@ -24,7 +24,7 @@ _BLANKS = set("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u316
 _KEYCAPS = "#*0123456789"
 _EMOJI_STYLE = {"\ufe0e", "\ufe0f"}
 # Signs that our own status lines begin with, and those that could be taken for them.
-_STATUS_SIGNS = {ord(sign): f"⟦U+{ord(sign):04X}⟧" for sign in "✅☑✔❎❌✖✗✘⛔🚫🛑⏳⌛⚠▶↩🟢🔴🟡🆗"}
+_STATUS_SIGN = re.compile("([✅☑✔❎❌✖✗✘⛔🚫🛑⏳⌛⚠▶↩🟢🔴🟡🆗])[\ufe0e\ufe0f]?")
 
 _NOT_ASCII = re.compile(r"[^ -~]+")  # or not printable
 _FOREIGN_SPACES = re.compile(r"[^\S\n ]")
@@ -83,6 +83,7 @@ def hidden_positions(text: str) -> set[int]:
             marks = marks + 1 if _is_mark(character) else 0
             if marks > MAX_MARKS or is_hidden(character, before):
                 found.add(position)
+                character = ""  # noqa: PLW2901 - nothing can be styled by what follows
             before = character
     return found
 
@@ -142,7 +143,8 @@ def escaped(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    return _BREAKS.sub(" ⏎ ", _SPACES.sub(" ", visible(text)).strip()).translate(_STATUS_SIGNS)
+    text = _BREAKS.sub(" ⏎ ", _SPACES.sub(" ", visible(text)).strip())
+    return _STATUS_SIGN.sub(lambda found: f"⟦{_mark(found[1])}⟧", text)
 
 
 def _weigh(character: str) -> int:

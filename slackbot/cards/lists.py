@@ -14,6 +14,7 @@ from slackbot.cards.request import request_card
 from slackbot.cards.values import Card, Json, Names
 
 MAX_ROWS = 20
+MAX_TOOLS = 8
 
 _PERSON = re.compile(r"\b[TE][A-Z0-9]{1,30}/([UW][A-Z0-9]{1,30})\b", re.ASCII)
 _USAGE = {
@@ -80,8 +81,9 @@ def usage(command: str, problem: str | None = None) -> Card:
     """How a command is used; `problem` says first what was wrong with what was typed."""
     known = _USAGE.get(command, tuple(line for lines in _USAGE.values() for line in lines))
     rows = [blocks.section(blocks.text(what, code=True), blocks.text(f"  {why}")) for what, why in known]
-    first = [blocks.section(blocks.text(inert.line(problem, 300)))] if problem else []
-    text = inert.mrkdwn(f"{problem or 'How to use it'}: {'; '.join(what for what, _ in known)}", 1000)
+    wrong = inert.line(problem or "", 300)
+    first = [blocks.section(blocks.text(wrong))] if wrong else []
+    text = inert.mrkdwn(f"{wrong or 'How to use it'}: {'; '.join(what for what, _ in known)}", 1000)
     return _card(text, [blocks.rich_text(*first, blocks.bullets(rows))])
 
 
@@ -119,8 +121,8 @@ def _run_row(run: RunView) -> Json:
 
 
 def _agent_row(agent: AgentLine) -> Json:
-    tools = ", ".join(inert.line(tool, 40) for tool in agent.tools[:10]) or "no tools"
-    rest = f" and {len(agent.tools) - 10:,} more" if len(agent.tools) > 10 else ""
+    tools = ", ".join(inert.line(tool, 40) for tool in agent.tools[:MAX_TOOLS]) or "no tools"
+    rest = f" and {len(agent.tools) - MAX_TOOLS:,} more" if len(agent.tools) > MAX_TOOLS else ""
     name = blocks.text(inert.line(agent.name, 64), bold=True)
     return blocks.section(name, blocks.text(f", version {inert.line(agent.version, 40)} · {tools}{rest}"))
 

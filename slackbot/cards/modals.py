@@ -69,7 +69,7 @@ def _modal(heading: str, rows: list[Json], *, close: str) -> Json:
         "type": "modal",
         "title": {
             "type": "plain_text",
-            "text": inert.cut(inert.line(heading, 200), MAX_TITLE)[0],
+            "text": inert.cut(inert.line(heading, 200), MAX_TITLE)[0] or "Signoff",
             "emoji": False,
         },
         "close": blocks.plain(close, MAX_TITLE),

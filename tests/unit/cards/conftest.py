@@ -1,0 +1,263 @@
+"""A request to draw, and a referee that judges every payload by Slack's rules without using our own code."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from slack_sdk.models.blocks import Block
+
+from agent.domain.action import Action
+from agent.domain.people import Person
+from agent.domain.policy import Risk
+from agent.domain.request import (
+    DecisionView,
+    ExecutionStatus,
+    ExecutionView,
+    RequestStatus,
+    RequestView,
+    Verdict,
+    VoteView,
+)
+from slackbot.cards import Card
+
+CREATED = datetime(2027, 1, 30, 9, 0, tzinfo=UTC)
+ADA, GRACE = Person("T0TEAM", "U0ADA"), Person("T0TEAM", "U0GRACE")
+NONCE = "n0nce_n0nce-n0nce_n0nce"
+KNOWN_IDS = frozenset({"U0ADA", "U0GRACE", "S0FINANCE", "C0REVIEW"})
+OUR_LINK = "https://team.slack.com/archives/C0REVIEW/p1"
+
+
+def make_view(**changes: Any) -> RequestView:
+    """A waiting high-risk refund; `arguments` makes another action with a fitting digest."""
+    arguments = changes.pop("arguments", {"order_id": 7, "amount": 1499})
+    action = changes.pop("action", Action("process_refund", "3", arguments))
+    view = RequestView(
+        id=UUID("01930000-0000-7000-8000-000000000001"),
+        status=RequestStatus.WAITING,
+        revision=1,
+        action=action,
+        digest=action.digest,
+        facts={"price": 1499.0, "currency": "EUR", "paid_at": "2026-12-24T10:00:00Z"},
+        previous_facts=None,
+        description="Refund 1,499.00 for order 7",
+        rationale="The customer got the wrong size.",
+        agent="refunds",
+        agent_version="2",
+        run_id=UUID("01930000-0000-7000-8000-000000000002"),
+        source="run",
+        requester=ADA,
+        requester_asserted="slack",
+        checkpoint_id="refund-over-limit",
+        risk=Risk.HIGH,
+        approvers=("S0FINANCE",),
+        notify=("S0FINANCE",),
+        approvals_required=1,
+        prevent_self_review=True,
+        team_id="T0TEAM",
+        channel_id="C0REVIEW",
+        created_at=CREATED,
+        expires_at=CREATED + timedelta(hours=24),
+        place_nonce=NONCE,
+    )
+    return replace(view, **changes)
+
+
+def decided(outcome: RequestStatus, reason: str | None = None, who: Person | None = GRACE) -> dict[str, Any]:
+    """The changes that make a view a decided one."""
+    at = CREATED + timedelta(minutes=5)
+    verdict = Verdict.APPROVE if outcome is RequestStatus.APPROVED else Verdict.REJECT
+    votes = (VoteView(who, verdict, reason, at),) if who else ()
+    return {"status": outcome, "decision": DecisionView(outcome, who, reason, at), "votes": votes}
+
+
+def executed(status: ExecutionStatus, error: str | None = None, **changes: Any) -> dict[str, Any]:
+    """The changes that make a view one that was approved and attempted."""
+    started = CREATED + timedelta(minutes=6)
+    over = None if status is ExecutionStatus.CLAIMED else started + timedelta(seconds=1.2)
+    attempt = UUID("01930000-0000-7000-8000-000000000009")
+    execution = replace(ExecutionView(attempt, 1, status, started, over, error), **changes)
+    return {**decided(RequestStatus.APPROVED), "execution": execution}
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The makers above, for tests."""
+
+    view: Callable[..., RequestView] = make_view
+    decided: Callable[..., dict[str, Any]] = decided
+    executed: Callable[..., dict[str, Any]] = executed
+
+
+@pytest.fixture(scope="session")
+def samples() -> Samples:
+    return Samples()
+
+
+# ---------------------------------------------------------------- reading a payload
+def walk(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+    """Every object of a payload, with the types of the objects around it."""
+    if isinstance(value, dict):
+        yield path, value
+        for member in value.values():
+            yield from walk(member, (*path, str(value.get("type"))))
+    elif isinstance(value, list):
+        for item in value:
+            yield from walk(item, path)
+
+
+def words(payload: Any) -> str:
+    """All that a person reads, in reading order; mentions by id."""
+    keys = ("text", "user_id", "usergroup_id", "fallback", "channel_id")
+    return "".join(part[key] for _, part in walk(payload) for key in keys if isinstance(part.get(key), str))
+
+
+def buttons(card: Card) -> dict[str, dict[str, Any]]:
+    """The buttons of a card by their label."""
+    return {part["text"]["text"]: part for _, part in walk(card.blocks) if part.get("type") == "button"}
+
+
+# ---------------------------------------------------------------- the referee
+BLANKS = set("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
+SIGNS = set("✅❌⌛⏳🚫⚠▶↩")
+DATE = re.compile(r"<!date\^\d+\^\{date_short_pretty\} at \{time\}\|\d{4}-\d\d-\d\d \d\d:\d\d UTC>")
+MENTION = re.compile(r"<(?:@|!subteam\^)([A-Z0-9]+)>")
+ALIVE = {
+    "angle bracket": re.compile(r"[<>]"),
+    "ampersand": re.compile(r"&(?!(?:amp|lt|gt);)"),
+    "link": re.compile(r"[^\W\d]:\S|\w:[^\s\d]|www\.|\w\.[^\W\d_]{2}", re.IGNORECASE),
+    "broadcast": re.compile(r"[@#]\w"),
+    "format": re.compile(r"[*~`]|(?<![^\W_])_|_(?![^\W_])"),
+    "emoji name": re.compile(r":[\w+'-]+:"),
+}
+
+
+def slack_length(text: str) -> int:
+    """How long Slack finds a text: entities for three characters, and UTF-16."""
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def invisible(text: str) -> list[str]:
+    """Characters that nobody can see, or that turn others around; line breaks excepted."""
+    found, marks, before = [], 0, ""
+    for c in text:
+        category = unicodedata.category(c)
+        marks = marks + 1 if category.startswith("M") else 0
+        styled = (
+            c in "\ufe0e\ufe0f"
+            and before
+            and (before in "#*0123456789" or unicodedata.category(before) in ("So", "Sm", "Po"))
+        )
+        selector = (0xFE00 <= ord(c) <= 0xFE0F or 0xE0100 <= ord(c) <= 0xE01EF) and not styled
+        hidden = category in ("Cf", "Cs", "Co", "Cn", "Zl", "Zp") or (category == "Cc" and c != "\n")
+        if selector or hidden or c in BLANKS or marks > 3:
+            found.append(f"U+{ord(c):04X}")
+        before = c
+    return found
+
+
+def assert_mrkdwn_is_dead(text: str, ids: frozenset[str]) -> None:
+    """Nothing in this mrkdwn is live but dates and mentions of these ids."""
+    assert set(MENTION.findall(text)) <= ids, text
+    rest = MENTION.sub("", DATE.sub("", text))
+    alive = {name: pattern.search(rest) for name, pattern in ALIVE.items()}
+    assert not any(alive.values()), (alive, text)
+    assert not invisible(text), (invisible(text), text)
+    assert "\n" not in text, text
+
+
+def assert_rich_text_is_inert(blocks: list[dict[str, Any]], ids: frozenset[str]) -> None:
+    """Live elements come from known ids; hostile words carry no sign of ours outside quotes and boxes."""
+    for path, part in walk(blocks):
+        kind = part.get("type")
+        for key in ("user_id", "usergroup_id", "channel_id"):
+            assert part.get(key, "C0REVIEW") in ids, part
+        assert kind not in {"broadcast", "emoji", "color", "image", "markdown"}, part
+        assert kind != "link" or part["url"] == OUR_LINK, part
+        if kind == "plain_text":
+            assert part["emoji"] is False, part
+        if kind in {"text", "plain_text", "mrkdwn"}:
+            assert part["text"], (path, "empty text")
+            assert not invisible(part["text"]), (invisible(part["text"]), part)
+            quoted = {"rich_text_quote", "rich_text_preformatted"} & set(path)
+            assert quoted or not SIGNS & set(part["text"][1:]), part
+            assert quoted or "\n" not in part["text"], part
+            assert "\n\n\n" not in part["text"], part
+
+
+def assert_limits(card: Card) -> None:
+    """Slack's documented limits, the undocumented one of all blocks together, and what no validator catches."""
+    assert 1 <= len(card.blocks) <= 50
+    assert 1 <= len(card.text.encode("utf-16-le")) // 2 <= 3000  # escaped already
+    for block in Block.parse_all(card.blocks):
+        block.validate_json()
+    assert len({block["block_id"] for block in card.blocks}) == len(card.blocks)
+    total = 0
+    for path, part in walk(card.blocks):
+        kind, text = part.get("type"), part.get("text")
+        total += slack_length(text) if isinstance(text, str) else 0
+        total += slack_length(part.get("fallback", ""))
+        if isinstance(text, str):
+            limit = 150 if "header" in path else 30 if "button" in path and "confirm" not in part else 3000
+            assert slack_length(text) <= (
+                3000 if "rich_text" in path else max(limit, 300 if "button" in path else 0)
+            )
+        if kind == "actions":
+            assert 1 <= len(part["elements"]) <= 25
+            assert len({each["action_id"] for each in part["elements"]}) == len(part["elements"])
+        if kind == "button":
+            assert slack_length(part["text"]["text"]) <= 30
+            assert len(part["value"]) <= 2000
+            assert_confirm(part.get("confirm"))
+        if kind in {
+            "rich_text",
+            "rich_text_section",
+            "rich_text_list",
+            "rich_text_quote",
+            "rich_text_preformatted",
+        }:
+            assert part["elements"], part
+        assert len(part.get("block_id", "")) <= 255
+    assert total < 12_000, total
+
+
+def assert_confirm(confirm: dict[str, Any] | None) -> None:
+    if confirm is not None:
+        for key, limit in (("title", 100), ("text", 300), ("confirm", 30), ("deny", 30)):
+            assert 1 <= slack_length(confirm[key]["text"]) <= limit
+
+
+def judge(card: Card, ids: frozenset[str] = KNOWN_IDS) -> None:
+    """All of the above."""
+    assert_limits(card)
+    assert_mrkdwn_is_dead(card.text, ids)
+    assert_rich_text_is_inert(card.blocks, ids)
+    for _, part in walk(card.blocks):
+        if part.get("type") == "mrkdwn":
+            assert part["verbatim"] is True
+            assert_mrkdwn_is_dead(part["text"], ids)
+
+
+@dataclass(frozen=True)
+class Referee:
+    """The checks above, for tests."""
+
+    judge: Callable[..., None] = judge
+    words: Callable[[Any], str] = words
+    buttons: Callable[[Card], dict[str, dict[str, Any]]] = buttons
+    walk: Callable[..., Iterator[tuple[tuple[str, ...], dict[str, Any]]]] = walk
+    invisible: Callable[[str], list[str]] = invisible
+    slack_length: Callable[[str], int] = slack_length
+    mrkdwn: Callable[[str, frozenset[str]], None] = assert_mrkdwn_is_dead
+
+
+@pytest.fixture(scope="session")
+def referee() -> Referee:
+    return Referee()

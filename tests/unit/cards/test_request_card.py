@@ -1,0 +1,297 @@
+"""The request card: order, states, buttons, and that nobody approves what they cannot read."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from agent.domain.policy import Risk
+from agent.domain.request import ExecutionStatus, RequestStatus, Verdict, VoteView
+from slackbot.cards import Names, parse_button_value, request_card
+
+LONG = {"order_id": 7, "note": "x" * 10_000}
+
+
+def test_waiting_card_says_everything_in_order(samples: Any, referee: Any) -> None:
+    """Risk and object first, then facts, arguments, who asks under which rule, and last the agent's own words."""
+    card = request_card(samples.view(approvals_required=2))
+    referee.judge(card)
+    words = referee.words(card.blocks)
+    order = [
+        "High risk · Refund 1,499.00 for order 7",
+        "Waiting for review",
+        "0 of 2 approvals, 2 more needed",
+        "Facts, looked up by the tool",
+        "price: 1,499.00",
+        "Arguments of process_refund, version 3",
+        '"order_id": 7',
+        "Requested by U0ADA",
+        "Agent refunds, version 2",
+        "Checkpoint refund-over-limit",
+        "Needs 2 of S0FINANCE",
+        "The agent's own words (not checked):",
+        "The customer got the wrong size.",
+        "Decide before <!date^1801386000^{date_short_pretty} at {time}|2027-01-31 09:00 UTC>",
+        "Approve",
+        "Reject",
+    ]
+    places = [words.index(each) for each in order]
+    assert places == sorted(places)
+    assert card.blocks[0]["type"] == "header"
+
+
+def test_buttons_carry_place_request_and_revision(samples: Any, referee: Any) -> None:
+    """What a click sends back names the place, the request and the revision that were on screen."""
+    view = samples.view(revision=3)
+    made = referee.buttons(request_card(view))
+    assert {name: each["action_id"] for name, each in made.items()} == {
+        "Approve": "signoff:approve",
+        "Reject": "signoff:reject",
+    }
+    for each in made.values():
+        value = parse_button_value(each["value"])
+        assert value is not None
+        assert (value.nonce, value.request_id, value.revision) == (view.place_nonce, view.id, 3)
+        assert value.execution_id is None
+
+
+def test_no_place_no_buttons(samples: Any, referee: Any) -> None:
+    """A card that belongs to no place cannot be clicked."""
+    assert not referee.buttons(request_card(samples.view(place_nonce="")))
+
+
+@pytest.mark.parametrize("risk", list(Risk))
+def test_high_risk_asks_twice(samples: Any, referee: Any, risk: Risk) -> None:
+    """From high risk on, a dialog repeats object and money before an approval counts."""
+    view = samples.view(risk=risk, description="Refund order 7")
+    confirm = referee.buttons(request_card(view))["Approve"].get("confirm")
+    if risk < Risk.HIGH:
+        assert confirm is None
+    else:
+        assert "Refund order 7 (price 1,499.00)" in confirm["text"]["text"]
+        assert risk.value in confirm["title"]["text"]
+
+
+def test_approve_is_withheld_when_arguments_are_cut(samples: Any, referee: Any) -> None:
+    """Arguments that do not fit are counted, and without a way to read them only Reject is left."""
+    card = request_card(samples.view(arguments=LONG))
+    referee.judge(card)
+    assert set(referee.buttons(card)) == {"Reject"}
+    words = referee.words(card.blocks)
+    whole = len('{\n  "note": "' + "x" * 10_000 + '",\n  "order_id": 7\n}')
+    box = next(part for _, part in referee.walk(card.blocks) if part.get("type") == "rich_text_preformatted")
+    hidden = whole - sum(len(piece["text"]) for piece in box["elements"])
+    assert f"… {hidden:,} more characters, not shown" in words
+    assert f"Approve is withheld: {hidden:,} characters of the arguments cannot be read here." in words
+
+
+def test_details_bring_approve_back(samples: Any, referee: Any) -> None:
+    """Where a Details button leads to the rest, Approve is offered and the card says where the rest is."""
+    card = request_card(samples.view(arguments=LONG), details_available=True)
+    assert set(referee.buttons(card)) == {"Approve", "Reject", "Details"}
+    assert "more characters, shown in full under Details" in referee.words(card.blocks)
+
+
+def test_approve_is_withheld_when_facts_are_cut(samples: Any, referee: Any) -> None:
+    """The facts are what the decision rests on: they are readable, or there is no Approve."""
+    card = request_card(samples.view(facts={"note": "x" * 3000}))
+    assert set(referee.buttons(card)) == {"Reject"}
+    assert "not all of the facts can be read here" in referee.words(card.blocks)
+
+
+def test_approve_is_withheld_when_the_digest_does_not_fit(samples: Any, referee: Any) -> None:
+    """A stored action that is not what its digest says is never offered for approval."""
+    card = request_card(samples.view(digest=b"\0" * 32), details_available=True)
+    assert "Approve" not in referee.buttons(card)
+    assert "digest" in referee.words(card.blocks)
+
+
+def test_arguments_come_from_the_canonical_bytes(samples: Any, referee: Any) -> None:
+    """Changing the parsed arguments in memory changes nothing on the card."""
+    view = samples.view()
+    view.action.arguments["order_id"] = 8
+    assert '"order_id": 7' in referee.words(request_card(view).blocks)
+
+
+def test_without_facts_the_card_says_so(samples: Any, referee: Any) -> None:
+    """Nobody mistakes the agent's claims for facts."""
+    words = referee.words(request_card(samples.view(facts=None)).blocks)
+    assert "No facts were looked up: everything below is the agent's own claim." in words
+
+
+def test_asked_anew_shows_the_difference(samples: Any, referee: Any) -> None:
+    """After an approval that became void, before and after stand on the new card."""
+    card = request_card(samples.view(previous_facts={**samples.view().facts, "price": 999}))
+    referee.judge(card)
+    words = referee.words(card.blocks)
+    assert "Changed since an earlier approval, which is void" in words
+    assert "price: 999.00 → 1,499.00" in words
+    assert "currency: EUR →" not in words
+
+
+def test_votes_so_far_and_still_needed(samples: Any, referee: Any) -> None:
+    """Who has approved, and how many more it takes."""
+    vote = VoteView(samples.view().requester, Verdict.APPROVE, "fine", samples.view().created_at)
+    words = referee.words(request_card(samples.view(approvals_required=3, votes=(vote,))).blocks)
+    assert "1 of 3 approvals, 2 more needed" in words
+    assert "U0ADA approved at" in words
+    assert "“fine”" in words
+
+
+@pytest.mark.parametrize(
+    ("changes", "words", "buttons"),
+    [
+        (
+            ("decided", RequestStatus.REJECTED, "Wrong customer"),
+            ["❌ Rejected by U0GRACE at", "Wrong customer"],
+            set(),
+        ),
+        (("decided", RequestStatus.APPROVED), ["✅ Approved by U0GRACE at", "Not started yet."], set()),
+        (("decided", RequestStatus.EXPIRED, None, None), ["⌛ Expired at", "not a rejection"], {"Ask again"}),
+        (("decided", RequestStatus.CANCELLED, "run ended", None), ["🚫 Withdrawn at", "run ended"], set()),
+        (("executed", ExecutionStatus.CLAIMED), ["✅ Approved by U0GRACE", "▶ Running since"], set()),
+        (("executed", ExecutionStatus.SUCCEEDED), ["✅ Approved by U0GRACE", "✅ Done in 1.2 s"], set()),
+        (
+            ("executed", ExecutionStatus.FAILED, "no money"),
+            ["❌ Failed after 1.2 s", "The tool said:no money"],
+            set(),
+        ),
+        (
+            ("executed", ExecutionStatus.IN_DOUBT),
+            ["⚠ In doubt", "nobody can know"],
+            {"Retry", "Mark as done"},
+        ),
+    ],
+)
+def test_states(
+    samples: Any, referee: Any, changes: tuple[Any, ...], words: list[str], buttons: set[str]
+) -> None:
+    """Each state is told in the first lines, and only the buttons that work are there."""
+    maker, *arguments = changes
+    card = request_card(samples.view(**getattr(samples, maker)(*arguments)))
+    referee.judge(card)
+    shown = referee.words(card.blocks)
+    assert all(each in shown for each in words), shown
+    assert set(referee.buttons(card)) == buttons
+    status = referee.words(card.blocks[1])
+    assert words[0] in status
+    assert "S0FINANCE" not in referee.words(card.text)
+
+
+def test_void_approval(samples: Any, referee: Any) -> None:
+    """An approval that no longer holds is called void, and nothing is said to run."""
+    card = request_card(samples.view(**samples.decided(RequestStatus.APPROVED), voided=True))
+    words = referee.words(card.blocks)
+    assert (
+        "↩ Approval void: what was shown changed before execution, so nothing was run; it was asked again."
+        in words
+    )
+    assert not referee.buttons(card)
+
+
+def test_settlement_buttons_name_the_attempt(samples: Any, referee: Any) -> None:
+    """Settling is about one attempt; once settled, the buttons are gone and the card says by whom."""
+    doubt = samples.executed(ExecutionStatus.IN_DOUBT)
+    made = referee.buttons(request_card(samples.view(**doubt)))
+    for each in made.values():
+        value = parse_button_value(each["value"])
+        assert value is not None
+        assert value.execution_id == doubt["execution"].id
+    assert "twice" in made["Retry"]["confirm"]["text"]["text"]
+    grace = samples.view(**doubt).decision.person
+    settled = samples.executed(ExecutionStatus.IN_DOUBT, settled_as="done", settled_by=grace)
+    card = request_card(samples.view(**settled))
+    assert not referee.buttons(card)
+    assert "Marked as done by U0GRACE" in referee.words(card.blocks)
+
+
+def test_only_a_requester_can_ask_again(samples: Any, referee: Any) -> None:
+    """Without a requester in Slack there is nobody to press Ask again."""
+    expired = samples.view(**samples.decided(RequestStatus.EXPIRED, None, None), requester=None)
+    assert not referee.buttons(request_card(expired))
+
+
+def test_only_a_waiting_card_pings(samples: Any, referee: Any) -> None:
+    """`notify` is mentioned while there is something to decide, in the text and on the card, and never after."""
+    waiting = request_card(samples.view(notify=("S0FINANCE", "U0GRACE", "channel", "<!here>")))
+    referee.judge(waiting)
+    assert waiting.text.endswith("<!subteam^S0FINANCE> <@U0GRACE>")
+    assert {"S0FINANCE", "U0GRACE"} <= set(referee.words(waiting.blocks[1]).split(" · "))
+    done = request_card(samples.view(**samples.executed(ExecutionStatus.SUCCEEDED)))
+    assert "<!subteam" not in done.text
+    assert "usergroup" not in str(done.blocks)
+
+
+def test_fallback_text_for_phones(samples: Any) -> None:
+    """A notification shows risk, object, money and the deadline."""
+    text = request_card(samples.view(description="Refund order 7", notify=())).text
+    assert text.startswith("High risk · Refund order 7 (price 1,499․00)".replace("․", "."))
+    assert "<!date^1801386000^" in text
+    rejected = request_card(samples.view(**samples.decided(RequestStatus.REJECTED)))
+    assert rejected.text == "Rejected: High risk · Refund 1,499.00 for order 7"
+
+
+def test_reviewers_by_name_without_a_ping(samples: Any, referee: Any) -> None:
+    """Who may decide is told by name; a mention would ping people whom the rule does not notify."""
+    view = samples.view(approvers=("S0FINANCE", "U0GRACE", "channel"), notify=(), prevent_self_review=False)
+    names = Names(people={"U0GRACE": "grace"}, groups={"S0FINANCE": "finance"})
+    card = request_card(view, names=names)
+    words = referee.words(card.blocks)
+    assert (
+        "Needs 1 of @finance, @grace, members of this channel. Whoever requested this may approve it" in words
+    )
+    assert "usergroup" not in str(card.blocks)
+
+
+def test_nobody_may_decide_is_said(samples: Any, referee: Any) -> None:
+    """An empty list of reviewers is not silently anybody."""
+    assert "1 of nobody" in referee.words(request_card(samples.view(approvers=())).blocks)
+
+
+@pytest.mark.parametrize(
+    ("asserted", "said"),
+    [
+        ("slack", "Requested by U0ADAAgent"),
+        ("on-behalf", "named by an API client; Slack has not confirmed it"),
+        ("key-owner", "owner of the API key"),
+        ("telepathy", "asserted by: telepathy"),
+    ],
+)
+def test_how_the_requester_is_known(samples: Any, referee: Any, asserted: str, said: str) -> None:
+    """A requester that Slack has not vouched for is marked."""
+    assert said in referee.words(request_card(samples.view(requester_asserted=asserted)).blocks)
+
+
+def test_link_to_the_run(samples: Any, referee: Any) -> None:
+    """The run's thread is linked when Slack gave its address; anything else is not a link."""
+    url = "https://team.slack.com/archives/C0REVIEW/p1"
+    card = request_card(samples.view(), permalink=url)
+    referee.judge(card)
+    assert [p["url"] for _, p in referee.walk(card.blocks) if p.get("type") == "link"] == [url]
+    odd = request_card(samples.view(), permalink="javascript:alert(1)")
+    assert not [p for _, p in referee.walk(odd.blocks) if p.get("type") == "link"]
+
+
+def test_metadata_finds_the_post_and_tells_nothing_else(samples: Any) -> None:
+    """Metadata is readable by the whole workspace: two ids, no arguments."""
+    delivery = UUID(int=9)
+    view = samples.view()
+    assert request_card(view, delivery_id=delivery).metadata == {
+        "event_type": "signoff_card",
+        "event_payload": {"delivery": str(delivery), "request": str(view.id)},
+    }
+
+
+def test_changed_blocks_have_new_ids(samples: Any) -> None:
+    """Slack redraws a block by its id: changed content and state make new ones, equal content the same."""
+    before = {b["block_id"]: b for b in request_card(samples.view()).blocks}
+    after = {
+        b["block_id"]: b for b in request_card(samples.view(**samples.decided(RequestStatus.REJECTED))).blocks
+    }
+    assert not before.keys() & after.keys()
+    assert list(before) == [b["block_id"] for b in request_card(samples.view()).blocks]
+    moved = request_card(samples.view(expires_at=samples.view().expires_at + timedelta(hours=1))).blocks
+    assert len(before.keys() - {b["block_id"] for b in moved}) == 1
