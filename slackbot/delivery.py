@@ -130,7 +130,8 @@ class Drain:
         if not await deliveries.begin(self._db, lease, due):
             raise LeaseLost(f"another drain speaks in {lease.channel_id}")
         ts = await self._messenger.post(lease.channel_id, card, thread_ts)
-        point("after_card_accepted")
+        if due.kind == "card":
+            point("after_card_accepted")
         return ts
 
     async def _find(self, lease: OutletLease, due: Due, thread_ts: str | None) -> str | None:

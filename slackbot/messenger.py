@@ -14,8 +14,8 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slackbot import cards
 from slackbot.cards import Card
 
-TIMEOUT = 10
-"""Seconds for one call to Slack."""
+TIMEOUT = 8
+"""Seconds for one call to Slack; an outlet's lease is longer (`agent.deliveries.LEASE_SECONDS`)."""
 
 PAGES = 5
 """How far back (of 200 messages each) a message is looked for."""
