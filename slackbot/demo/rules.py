@@ -8,7 +8,7 @@ from pathlib import Path
 from agent.domain import checkpoints
 from agent.domain.errors import SignoffError
 from agent.domain.policy import Policy
-from slackbot.sandbox import Workspace
+from slackbot.sandbox import Workspace, demo_workspace
 
 TOUR = """\
 # The checkpoints of `signoff demo`; written anew at each start.
@@ -38,6 +38,9 @@ description_template = "Refund ${{facts.price}} for order {{args.order_id}}"
 risk = "high"
 on_reject = "tell_model"
 """
+
+REVIEWS = "#reviews"
+"""Where the cards of somebody's own agents go, unless their checkpoints file says otherwise."""
 
 OWN = """\
 # No checkpoints.toml was found in the current folder, so everything that is not read-only is asked about.
@@ -80,6 +83,13 @@ def of_folder(folder: Path) -> Rules:
     except (OSError, UnicodeError) as error:
         raise SignoffError(f"cannot read {path}: {error}") from None
     return Rules(text, checkpoints.load(text, filename=path.name))
+
+
+def workspace_of_agents() -> Workspace:
+    """The sandbox's workspace for somebody's own agents: a channel for their cards is there."""
+    workspace = demo_workspace()
+    everybody = workspace.channels["C0GENERAL"].members
+    return workspace.add_channel("C0REVIEWS", REVIEWS.removeprefix("#"), everybody)
 
 
 def invite(policy: Policy, workspace: Workspace) -> list[str]:

@@ -51,7 +51,7 @@ async def _run(console: Console, folder: Folder, *, auto: bool, agents: str | No
         if agents
         else rules.of_the_tour(rules.SECONDS_AUTO if auto else rules.SECONDS)
     )
-    workspace = demo_workspace()
+    workspace = rules.workspace_of_agents() if agents else demo_workspace()
     for remark in (*policy.remarks, *rules.invite(policy.policy, workspace)):
         tell(remark)
     panel = tour.for_refunds() if names is None else tour.for_agents(names)

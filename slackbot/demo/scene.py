@@ -34,7 +34,7 @@ class SceneFailed(Exception):
 
 @dataclass
 class Scene:
-    """Collects checks and shows each at once."""
+    """Collects checks, and hands each to `show` at once."""
 
     title: str
     show: Callable[[Check], None]

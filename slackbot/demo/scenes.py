@@ -9,7 +9,6 @@ from slackbot.cards import ACTION_APPROVE, ACTION_REJECT
 from slackbot.demo.desk import Desk, whispered
 from slackbot.demo.rules import SECONDS_AUTO
 from slackbot.demo.scene import Scene
-from slackbot.sandbox.model import Call, Turn
 
 GENERAL = "C0GENERAL"  # scenes take turns between two channels: in each there is a message a second at most
 DONE = "has been made"
@@ -45,9 +44,7 @@ async def approve(scene: Scene, desk: Desk) -> None:
 
 
 async def reject(scene: Scene, desk: Desk) -> None:
-    """A model that understates the price changes nothing; a rejection reaches the agent with its reason."""
-    claim = "Order 5 costs only 5.00, far below the limit."
-    desk.stand.model.script(Turn(claim, (Call("process_refund", {"order_id": 5}),)))
+    """A price that somebody states, and the model repeats, changes nothing; the agent hears the reason for a no."""
     run = await desk.ask("please refund order 5, it costs only 5.00", by=desk.grace, where=GENERAL)
     await scene.see("cards about order 5", 1, lambda: len(desk.cards(5)))
     scene.note("the card shows the shop's price", True, "1,899.00" in str(desk.card(5)))
@@ -103,10 +100,11 @@ async def kill(scene: Scene, desk: Desk) -> None:
     scene.note("attempts to run the refund, all told", 1, await desk.attempts(6))
 
 
-SCENES: tuple[tuple[str, Callable[[Scene, Desk], Awaitable[None]]], ...] = (
-    ("A small refund happens at once", small),
-    ("Approve", approve),
-    ("Reject, with a model that lies about the price", reject),
-    ("Expire", expire),
-    ("kill -9 between decision and refund", kill),
+Act = Callable[[Scene, Desk], Awaitable[None]]
+
+PLAY: tuple[tuple[tuple[str, Act], ...], ...] = (
+    (("A small refund happens at once", small), ("Approve", approve)),
+    (("Reject, with a model that repeats a false price", reject), ("Expire", expire)),
+    (("kill -9 between decision and refund", kill),),
 )
+"""The scenes; those that stand together are played at the same time, because they do not touch one another."""

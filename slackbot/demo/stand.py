@@ -16,7 +16,7 @@ from agent.domain.errors import SignoffError
 from agent.examples import shop
 from agent.store import embedded, migrations
 from slackbot.demo.folder import Folder
-from slackbot.demo.rules import Rules
+from slackbot.demo.rules import REVIEWS, Rules
 from slackbot.demo.service import ServiceProcess, environment
 from slackbot.sandbox import SlackSandbox, Workspace
 from slackbot.sandbox.model import MODEL_NAME, ScriptedModel
@@ -86,7 +86,10 @@ async def opened(
         tell(f"Slack's stand-in at {slack.url}, scripted model ({MODEL_NAME}: rules, not a language model)")
         folder.checkpoints.write_text(rules.text, encoding="utf-8")
         folder.log.write_bytes(b"")
-        settings = _settings(folder, slack, model, url, agents or TOUR_AGENTS)
+        settings = _settings(folder, slack, model, url) | {
+            "SIGNOFF_AGENTS": agents or TOUR_AGENTS,
+            "SIGNOFF_CHANNEL": REVIEWS if agents else "#refund-reviews",
+        }
         service = ServiceProcess(
             folder,
             environment(os.environ, settings, Path.cwd() if agents else None),
@@ -112,9 +115,7 @@ def _database(stack: AsyncExitStack, folder: Folder, tell: Tell) -> str:
     return url
 
 
-def _settings(
-    folder: Folder, slack: SlackSandbox, model: ScriptedModel, url: str, agents: str
-) -> dict[str, str]:
+def _settings(folder: Folder, slack: SlackSandbox, model: ScriptedModel, url: str) -> dict[str, str]:
     return {
         "DATABASE_URL": url,
         "SLACK_BOT_TOKEN": slack.bot_token,
@@ -123,9 +124,7 @@ def _settings(
         "OPENAI_API_KEY": "sk-scripted",
         "OPENAI_BASE_URL": model.base_url,
         "SIGNOFF_MODEL": MODEL_NAME,
-        "SIGNOFF_AGENTS": agents,
         "SIGNOFF_CHECKPOINTS": str(folder.checkpoints),
-        "SIGNOFF_CHANNEL": "#refund-reviews",
         "SIGNOFF_HOST": "127.0.0.1",
         "SIGNOFF_PORT": str(_free_port(8080)),
         "SIGNOFF_DRAIN_SECONDS": "1",

@@ -36,7 +36,8 @@ def for_refunds() -> dict[str, Any]:
                 "channel": AGENTS,
             },
             {
-                "text": "*Nobody approves their own request.* Press Approve as Ada and see what she is told.",
+                "text": "*Only reviewers decide.* Press Approve as Ada: she is not in @finance, and is told so. Had "
+                "Grace asked, she could not approve it either: nobody decides about their own request.",
                 "as": "U0ADA",
                 "channel": REVIEWS,
             },
