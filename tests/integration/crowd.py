@@ -123,9 +123,14 @@ class Crowd:
         return await executions.rescue(db)
 
     async def settle(self, db: Database) -> object:
-        found = await self.any(db, "SELECT id FROM execution WHERE status = 'in_doubt'")
+        found = await self.any(
+            db,
+            "SELECT e.id FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id"
+            " WHERE c.state = 'in_doubt' AND e.status = 'in_doubt'",
+        )
         if found:
-            await approvals.settle(db, found, reviewer(GRACE), self.dice.choice(("retry", "done")))
+            who = reviewer(self.dice.choice((ADA, GRACE)))
+            await approvals.settle(db, found, who, self.dice.choice(("retry", "done")))
         return found
 
     async def ask_again(self, db: Database) -> object:

@@ -467,4 +467,5 @@ async def test_everything_at_once_neither_deadlocks_nor_breaks_a_rule(
     await asyncio.gather(*(crowd.work(n, deadline) for n in range(8)))
     assert deadlocks(owner) == 0
     assert await invariants.broken(database) == []
-    assert crowd.done >= set(crowd.acts()) - {"settle", "ask_again"}, "some act never got anything done"
+    if rounds >= 60:
+        assert crowd.done == set(crowd.acts()), "some act never got anything done"
