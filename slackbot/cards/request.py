@@ -204,7 +204,7 @@ def _rationale(view: RequestView) -> list[Json]:
 
 
 def _small_print(view: RequestView) -> str:
-    ends = "Decide before" if view.status is RequestStatus.WAITING else "Its deadline was"
+    ends = "Decide before" if view.status is RequestStatus.WAITING else "Deadline:"
     return f"{ends} {blocks.moment_mrkdwn(view.expires_at)} · request {view.id} · revision {view.revision}"
 
 

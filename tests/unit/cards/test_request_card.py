@@ -137,7 +137,7 @@ def test_votes_so_far_and_still_needed(samples: Any, referee: Any) -> None:
     vote = VoteView(samples.view().requester, Verdict.APPROVE, "fine", samples.view().created_at)
     words = referee.words(request_card(samples.view(approvals_required=3, votes=(vote,))).blocks)
     assert "1 of 3 approvals, 2 more needed" in words
-    assert "U0ADA approved at" in words
+    assert "U0ADA approved, " in words
     assert "“fine”" in words
 
 
@@ -146,12 +146,12 @@ def test_votes_so_far_and_still_needed(samples: Any, referee: Any) -> None:
     [
         (
             ("decided", RequestStatus.REJECTED, "Wrong customer"),
-            ["❌ Rejected by U0GRACE at", "Wrong customer"],
+            ["❌ Rejected by U0GRACE, ", "Wrong customer"],
             set(),
         ),
-        (("decided", RequestStatus.APPROVED), ["✅ Approved by U0GRACE at", "Not started yet."], set()),
-        (("decided", RequestStatus.EXPIRED, None, None), ["⌛ Expired at", "not a rejection"], {"Ask again"}),
-        (("decided", RequestStatus.CANCELLED, "run ended", None), ["🚫 Withdrawn at", "run ended"], set()),
+        (("decided", RequestStatus.APPROVED), ["✅ Approved by U0GRACE, ", "Not started yet."], set()),
+        (("decided", RequestStatus.EXPIRED, None, None), ["⌛ Expired, ", "not a rejection"], {"Ask again"}),
+        (("decided", RequestStatus.CANCELLED, "run ended", None), ["🚫 Withdrawn, ", "run ended"], set()),
         (("executed", ExecutionStatus.CLAIMED), ["✅ Approved by U0GRACE", "▶ Running since"], set()),
         (("executed", ExecutionStatus.SUCCEEDED), ["✅ Approved by U0GRACE", "✅ Done in 1.2 s"], set()),
         (
