@@ -49,7 +49,7 @@ def main() -> None:
     """The console script."""
     sys.path.insert(0, str(Path.cwd()))  # so that SIGNOFF_AGENTS finds modules of the current folder
     try:
-        cli()
+        cli(prog_name="signoff")
     except (SignoffError, embedded.EmbeddedServerError) as error:
         _fail(error)
     except KeyboardInterrupt:

@@ -26,7 +26,10 @@ def configure(level: str = "INFO", form: str = "text") -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,
     )
-    last: Any = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    last: Any = structlog.dev.ConsoleRenderer(
+        colors=sys.stderr.isatty(),
+        exception_formatter=structlog.dev.plain_traceback,  # rich's would show local variables, secrets included
+    )
     if form == "json":
         last = structlog.processors.JSONRenderer()
     formatter = structlog.stdlib.ProcessorFormatter(

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import monotonic
 
 ROOT = Path(__file__).resolve().parents[3]
 FAULT_STATUS = 137
@@ -33,35 +32,6 @@ class Ended:
     said: str
 
 
-async def run(
-    *arguments: str,
-    settings: Mapping[str, str],
-    folder: Path,
-    paths: tuple[Path, ...] = (),
-    seconds: float = 60.0,
-) -> Ended:
-    """Run `signoff` with these arguments in this folder, to its end."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "slackbot",
-        *arguments,
-        env=environment(settings, *paths),
-        cwd=folder,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    try:
-        async with asyncio.timeout(seconds):
-            said, _ = await process.communicate()
-    except TimeoutError:
-        process.kill()
-        said, _ = await process.communicate()
-        raise AssertionError(f"{arguments} did not end: {said.decode()}") from None
-    return Ended(process.returncode or 0, said.decode())
-
-
 @dataclass
 class Serve:
     """`signoff serve`, one life after another."""
@@ -70,14 +40,17 @@ class Serve:
     folder: Path
     lines: list[str] = field(default_factory=list)
     port: int = 0
-    lives: int = 0
-    born: float = 0.0
     _process: asyncio.subprocess.Process | None = None
     _reader: asyncio.Task[None] | None = None
     _heard: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def start(self, fault: str = "", **changes: str) -> None:
-        """Begin a life, and wait until it listens. `fault` is a point at which it is to die."""
+    async def start(
+        self, fault: str = "", *, listens: bool = True, may_end: bool = False, **changes: str
+    ) -> None:
+        """Begin a life, and wait until it listens (or has started, when it does not listen).
+
+        `fault` is a point at which it is to die. `may_end`: it may end before that.
+        """
         settings = {**self.settings, **changes} | ({"SIGNOFF_FAULT": fault} if fault else {})
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -90,11 +63,10 @@ class Serve:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )
-        self.lives += 1
         began = len(self.lines)
         self._reader = asyncio.create_task(self._read(self._process))
-        await self.says(_LISTENING.pattern, since=began, seconds=START_SECONDS, dead=bool(fault))
-        self.born = monotonic()
+        sign = _LISTENING.pattern if listens else "service.started"
+        await self.says(sign, since=began, seconds=START_SECONDS, dead=bool(fault) or may_end)
 
     async def says(
         self, words: str, *, since: int = 0, seconds: float = 10.0, dead: bool = False

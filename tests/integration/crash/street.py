@@ -101,7 +101,8 @@ class Street:
         def look() -> dict[str, Any] | None:
             return next(iter(self.cards(lane)), None)
 
-        found: dict[str, Any] = await self.slack.wait_for(look, timeout=seconds)
+        found = await self.slack.wait_for(look, timeout=seconds)
+        assert found is not None
         return found
 
     async def approve(self, lane: int) -> Answer:
@@ -213,7 +214,6 @@ def _about(message: dict[str, Any], key: str) -> str | None:
 @asynccontextmanager
 async def street(url: str, folder: Path, *, lanes: int, options: str = "") -> AsyncIterator[Street]:
     """Sandbox, model and files for so many lanes; the service is not started yet."""
-    folder.mkdir(parents=True, exist_ok=True)
     sink = folder / "sink"
     (folder / "lanes.py").write_text(AGENT.format(sink=str(sink), options=options))
     (folder / "checkpoints.toml").write_text("".join(CHECKPOINT.format(lane=n) for n in range(lanes)))
