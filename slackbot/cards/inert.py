@@ -26,7 +26,7 @@ _EMOJI_STYLE = {"\ufe0e", "\ufe0f"}
 # Signs that our own status lines begin with, and those that could be taken for them.
 _STATUS_SIGN = re.compile("([✅☑✔❎❌✖✗✘⛔🚫🛑⏳⌛⚠▶↩🟢🔴🟡🆗])[\ufe0e\ufe0f]?")
 
-_NOT_ASCII = re.compile(r"[^ -~]+")  # or not printable
+_NOT_ASCII = re.compile(r"[^ -~\n]+")  # or not printable
 _FOREIGN_SPACES = re.compile(r"[^\S\n ]")
 _SPACES = re.compile(r"[^\S\n]+")
 _BREAKS = re.compile(r" *\n[ \n]*")
@@ -75,7 +75,7 @@ def is_hidden(character: str, before: str = "") -> bool:
 
 
 def hidden_positions(text: str) -> set[int]:
-    """Where `text` has characters that must not stand in it as they are; line breaks and tabs included."""
+    """Where `text` has characters that must not stand in it as they are; tabs included, line breaks not."""
     found: set[int] = set()
     for run in _NOT_ASCII.finditer(text):
         marks, before = 0, text[run.start() - 1 : run.start()]
@@ -95,7 +95,7 @@ def visible(text: str) -> str:
     """
     text = text.replace("\r\n", "\n").replace("\t", " ")
     pieces, done = [], 0
-    hidden = sorted(at for at in hidden_positions(text) if text[at] != "\n")
+    hidden = sorted(hidden_positions(text))
     # Equal marks whose positions follow each other differ from their rank by the same number.
     for (mark, _), run in groupby(enumerate(hidden), lambda at: (_mark(text[at[1]]), at[1] - at[0])):
         positions = [position for _, position in run]

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from slackbot.cards import blocks, inert
 from slackbot.cards.values import Card, Json, metadata
 
-MAX_WHOLE = 40
-MAX_SIZE = 9500  # what one line may hold at most; the short forms come on top
-MAX_BRIEF = 15
+MAX_BLOCKS = 40
+MAX_WHOLE = 9000  # what lines with all that they quote may take; one line alone may take more
+MAX_SIZE = 11_500
 MAX_TEXT = 3000
 
 
@@ -22,24 +22,25 @@ def together(lines: Sequence[Card], *, delivery_id: object | None = None) -> Car
         raise ValueError("no line to show")
     if len(lines) == 1:
         return lines[0]
-    whole = _how_many_fit(lines)
+    whole = max(1, _fitting([(blocks.size(line.blocks), len(line.blocks)) for line in lines], MAX_WHOLE))
     rows = [block for line in lines[:whole] for block in line.blocks]
-    brief = [_in_short(line) for line in lines[whole : whole + MAX_BRIEF]]
-    if more := len(lines) - whole - len(brief):
-        brief.append(blocks.section(blocks.text(f"… and {more:,} more events", italic=True)))
+    brief = [_in_short(line) for line in lines[whole:]]
+    told = _fitting([(blocks.size(each), 1) for each in brief], MAX_SIZE - blocks.size(rows))
+    if more := len(brief) - told:
+        brief[told:] = [blocks.section(blocks.text(f"… and {more:,} more events", italic=True))]
     if brief:
         rows.append(blocks.rich_text(*brief))
     return Card(_text(lines), blocks.with_ids(rows, "together"), metadata(delivery_id))
 
 
-def _how_many_fit(lines: Sequence[Card]) -> int:
-    size = rows = 0
-    for position, line in enumerate(lines):
-        size += sum(map(blocks.size, line.blocks))
-        rows += len(line.blocks)
-        if size > MAX_SIZE or rows > MAX_WHOLE:
-            return max(1, position)
-    return len(lines)
+def _fitting(sizes: Sequence[tuple[int, int]], limit: int) -> int:
+    """How many from the start fit into this much text and MAX_BLOCKS."""
+    total = rows = 0
+    for position, (size, count) in enumerate(sizes):
+        total, rows = total + size, rows + count
+        if total > limit or rows > MAX_BLOCKS:
+            return position
+    return len(sizes)
 
 
 def _in_short(line: Card) -> Json:
