@@ -13,8 +13,8 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -130,11 +130,8 @@ async def _answer(reader: asyncio.StreamReader) -> int:
 async def serving(url: str, slack: SlackSandbox, home: Path) -> AsyncIterator[Clicker]:
     """The service, all roles in one process, and somebody to click."""
     (home / "checkpoints.toml").write_text(payments.CHECKPOINTS)
-    place = f"{home}/marks.{os.getpid()}"
     port = _free_port()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as marks:
-        marks.bind(place)
-        marks.setblocking(False)
+    with _listening(home / f"marks.{os.getpid()}") as marks:
         async with ScriptedModel() as model:
             environment = {
                 "DATABASE_URL": url,
@@ -146,13 +143,12 @@ async def serving(url: str, slack: SlackSandbox, home: Path) -> AsyncIterator[Cl
                 "SIGNOFF_CHECKPOINTS": str(home / "checkpoints.toml"),
                 "SIGNOFF_PORT": str(port),
                 "SIGNOFF_DRAIN_SECONDS": "3",
-                payments.MARKS: place,
+                payments.MARKS: marks.getsockname(),
             }
             async with _process(environment, home / "service.log"):
                 await _ready(port)
                 yield Clicker(slack, port, marks)
                 asyncio.get_running_loop().remove_reader(marks)
-    os.unlink(place)
 
 
 @asynccontextmanager
@@ -195,6 +191,18 @@ async def _ready(port: int) -> None:
             if status == 401:
                 return
             await asyncio.sleep(0.1)
+
+
+@contextmanager
+def _listening(place: Path) -> Iterator[socket.socket]:
+    """A socket to which the tool tells its starts."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as marks:
+        marks.bind(str(place))
+        marks.setblocking(False)
+        try:
+            yield marks
+        finally:
+            place.unlink()
 
 
 def _free_port() -> int:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 import structlog
-from procrastinate import App, PsycopgConnector
+from procrastinate import App
 from procrastinate.jobs import Status
 
 from agent import jobs
@@ -52,6 +52,7 @@ class Worker:
         self._heart: asyncio.Task[None] | None = None
         self._stopping = False
         self._alive: set[str] = set()
+        self._draining: dict[tuple[str, str], bool] = {}
 
     @property
     def alive(self) -> bool:
@@ -76,7 +77,7 @@ class Worker:
 
     def _new_app(self) -> App:
         """A procrastinate application with our tasks; one periodic task keeps its worker from returning early."""
-        app = App(connector=PsycopgConnector(conninfo=self._conninfo, min_size=2, max_size=6))
+        app = jobs.application(self._conninfo)
 
         @app.task(name=jobs.ADVANCE_RUN, queue=jobs.RUNS)
         async def advance(run_id: str) -> None:
@@ -88,7 +89,7 @@ class Worker:
 
         @app.task(name=jobs.DRAIN, queue=jobs.DELIVERIES)
         async def drain(team_id: str, channel_id: str) -> None:
-            await self._drain(team_id, channel_id)
+            await self._empty((team_id, channel_id))
 
         @app.periodic(cron="*/5 * * * *")
         @app.task(name="prune", queue=jobs.DELIVERIES)
@@ -98,6 +99,20 @@ class Worker:
                 await app.job_manager.finish_job(job, Status.FAILED, delete_job=True)
 
         return app
+
+    async def _empty(self, outlet: tuple[str, str]) -> None:
+        """Drain the outlet; whoever is at it in this process drains once more, so no hint is lost."""
+        draining = self._draining
+        if outlet in draining:
+            draining[outlet] = True
+            return
+        draining[outlet] = True
+        try:
+            while draining[outlet]:
+                draining[outlet] = False
+                await self._drain(*outlet)
+        finally:
+            del draining[outlet]
 
     async def _keep_working(self, queue: str) -> None:
         while not self._stopping:
