@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from uuid import UUID
 
 import aiohttp
 import structlog
@@ -51,11 +52,8 @@ class Drain:
         self._directory = directory
         self._worker = worker
         self._pace = pace
-
-    @property
-    def problem(self) -> str | None:
-        """Why Slack did not take what was said last; None when it did. For health checks."""
-        return self._messenger.problem
+        self.problem: str | None = None
+        """Why what was to be said last was not said; None when it was. For health checks."""
 
     async def run(self, team_id: str, channel_id: str) -> None:
         """Tell this channel what is due, unless another drain is at it."""
@@ -96,10 +94,12 @@ class Drain:
             log.exception("cannot be told yet", action="delivery.broken", **_names(lease, due))
             words = f"{type(error).__name__}: {error}"[:300]
             return await self._put_off(lease, due, Later(words, taken=True, by_people=True))
+        self.problem = None
         return await deliveries.sent(self._db, lease, due, ts, pause=self._pace), self._pace
 
     async def _put_off(self, lease: OutletLease, due: Due, later: Later) -> tuple[bool, float]:
         """Back-off: 1, 2, 4 … seconds, or what Slack asked for, which then counts for the whole outlet."""
+        self.problem = later.words
         log.warning("not told yet", action="delivery.postponed", error=later.words, **_names(lease, due))
         slowest = LONGEST_FOR_PEOPLE if later.by_people else LONGEST
         asked = later.seconds
@@ -147,15 +147,22 @@ class Drain:
 
     async def _draw(self, due: Due) -> Card | None:
         """What it should look like now; ``None`` when there is nothing to show any more."""
-        async with self._db.connection() as connection:
-            if due.kind == "card" and due.request_id:
-                view = await reads.request_view(connection, due.request_id)
-                return cards.request_card(view, delivery_id=due.id) if view else None
-            if due.kind == "run_root" and due.run_id:
+        if due.kind == "card" and due.request_id:
+            return await self._draw_request(due, due.request_id)
+        if due.kind == "run_root" and due.run_id:
+            async with self._db.connection() as connection:
                 run = await reads.run_view(connection, due.run_id)
-                return cards.run_root(run, delivery_id=due.id) if run else None
+            return cards.run_root(run, delivery_id=due.id) if run else None
         draw = cards.thread_line if due.kind == "thread_line" else cards.run_line
         return cards.together([draw(body, delivery_id=due.id) for body in due.bodies], delivery_id=due.id)
+
+    async def _draw_request(self, due: Due, request_id: UUID) -> Card | None:
+        async with self._db.connection() as connection:
+            view = await reads.request_view(connection, request_id)
+        if view is None:
+            return None
+        names = await self._directory.names(view.approvers)
+        return cards.request_card(view, names=names, delivery_id=due.id)
 
     async def _check_channel(self, lease: OutletLease) -> None:
         """Cards hold what outsiders must not see: into a doubtful channel nothing is posted."""
