@@ -82,8 +82,6 @@ class Messenger:
         self._own = own_bot_user_id
         self._clock = clock
         self._silent_until: dict[tuple[str, str], float] = {}
-        self.problem: str | None = None
-        """Why Slack did not take the last call; None when it did. For health checks."""
 
     async def post(self, channel: str, card: Card, thread_ts: str | None) -> str:
         """Returns the message's `ts`. Raises Later and Never."""
@@ -121,14 +119,11 @@ class Messenger:
         if (silent := self._silent_until.get(key, 0.0) - self._clock()) > 0:
             raise Later("Slack asked to slow down", seconds=silent)
         try:
-            answer = await self._ask(method, {"channel": channel, **arguments})
+            return await self._ask(method, {"channel": channel, **arguments})
         except Later as later:
-            self.problem = later.words
             if later.seconds is not None:
                 self._silent_until[key] = self._clock() + later.seconds
             raise
-        self.problem = None
-        return answer
 
     async def _ask(self, method: str, arguments: dict[str, Any]) -> dict[str, Any]:
         posts = method == "chat.postMessage"

@@ -428,7 +428,7 @@ async def serve(slack: SlackSandbox, signoff: Command) -> AsyncIterator[Serve]:
 
 async def _fails(serve: Serve, **changes: str) -> list[str]:
     """Start what cannot work: exit code 2, no traceback; returns the lines that say why."""
-    await serve.start(may_end=True, **changes)
+    await serve.start(changes=changes, may_end=True)
     assert await serve.ends() == 2, serve.said()
     assert "Traceback" not in serve.said(), serve.said()
     return [line for line in serve.lines if line.startswith("signoff: ")]
@@ -470,7 +470,7 @@ async def test_a_busy_port_is_passed_over_and_sigterm_ends_with_0(serve: Serve) 
     """The next free port is used and named; told to stop, the process ends in order."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         wanted = taken.getsockname()[1]
-        await serve.start(SIGNOFF_PORT=str(wanted))
+        await serve.start(changes={"SIGNOFF_PORT": str(wanted)})
         assert wanted < serve.port < wanted + 50
         assert "port is taken" in serve.said()
         ready = await asyncio.to_thread(_status, f"http://127.0.0.1:{serve.port}/readyz")

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 ROOT = Path(__file__).resolve().parents[3]
 FAULT_STATUS = 137
@@ -45,7 +46,12 @@ class Serve:
     _heard: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def start(
-        self, fault: str = "", *, listens: bool = True, may_end: bool = False, **changes: str
+        self,
+        fault: str = "",
+        changes: Mapping[str, str] = MappingProxyType({}),
+        *,
+        listens: bool = True,
+        may_end: bool = False,
     ) -> None:
         """Begin a life, and wait until it listens (or has started, when it does not listen).
 

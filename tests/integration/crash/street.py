@@ -76,7 +76,7 @@ class Street:
 
     async def start(self, fault: str = "", **changes: str) -> None:
         """Begin a life of the service."""
-        await self.serve.start(fault, **changes)
+        await self.serve.start(fault, changes)
         self.slack.request_url = f"http://127.0.0.1:{self.serve.port}/slack/events"
 
     def lives(self) -> Street:
