@@ -172,11 +172,13 @@ class Attempt:
     status: str = "claimed"
     lost: bool = False
     settled: bool = False
+    text: str | None = None
 
-    def report(self, status: str) -> bool:
+    def report(self, status: str, text: str | None) -> bool:
+        """Whether this is the outcome; the same report again is."""
         if self.status != "claimed":
-            return False
-        self.status = status
+            return (self.status, self.text) == (status, text)
+        self.status, self.text = status, text
         if status == "in_doubt":
             self.call.state = "in_doubt"
         else:
@@ -187,4 +189,4 @@ class Attempt:
         if self.idempotent:
             self.status, self.call.state = "failed", "ready"
         else:
-            self.report("in_doubt")
+            self.report("in_doubt", None)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -18,7 +19,6 @@ from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
     invariant,
-    precondition,
     rule,
     run_state_machine_as_test,
 )
@@ -41,7 +41,12 @@ PEOPLE = ("U0ADA", "U0GRACE", "U0LINUS", "U0EVE")
 REQUESTER = PEOPLE[0]
 ANY = st.integers(0, 1000)
 WHO = st.sampled_from(PEOPLE)
-LOST = st.sets(WHO, max_size=2)
+VOTER = st.sampled_from((*PEOPLE, *PEOPLE[1:]))
+LOST = st.just(set[str]()) | st.just(set[str]()) | st.sets(WHO, max_size=2)
+NEW, READY = (
+    (lambda self, s=state: any(c.state == s for c in self.calls.values())) for state in ("new", "ready")
+)
+WAITING = lambda self: any(r.status == "waiting" for r in self.requests.values())  # noqa: E731
 ACTION = Action("process_refund", "1", {"order_id": 0})
 STATE = """
 SELECT 'run', id, status::text, awaiting_calls, inputs, heard, lease_until IS NOT NULL FROM agent_run
@@ -55,12 +60,40 @@ FROM execution AS e LEFT JOIN settlement AS s ON s.execution_id = e.id
 """
 
 
+@dataclass(frozen=True)
+class Act:
+    """Something that somebody does, when it makes sense, with arguments by chance."""
+
+    do: Callable[..., None]
+    sensible: Callable[[Any], object]
+    arguments: dict[str, st.SearchStrategy[Any]]
+
+
+ACTS: list[Act] = []
+
+
+def action(
+    sensible: Callable[[Any], object] = lambda _: True, weight: int = 1, **arguments: st.SearchStrategy[Any]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Declare an act of the machine.
+
+    Not a Hypothesis rule of its own: Hypothesis switches most of many rules off in each example, and then hardly any
+    request lives long enough to be decided, executed and settled.
+    """
+
+    def declared(do: Callable[..., None]) -> Callable[..., None]:
+        ACTS.extend([Act(do, sensible, arguments)] * weight)
+        return do
+
+    return declared
+
+
 def standing(who: str, lost: set[str]) -> Standing:
     return Standing(Person(TEAM, who), frozenset() if who in lost else frozenset({REVIEWERS}))
 
 
 class Machine(RuleBasedStateMachine):
-    """Every rule does one thing to both; after it, rows and reference must be equal and every invariant hold."""
+    """Every act is done to both; after it, rows and reference must be equal and every invariant hold."""
 
     def __init__(self, postgres: Any) -> None:
         super().__init__()
@@ -94,13 +127,18 @@ class Machine(RuleBasedStateMachine):
         found: list[tuple[Any, ...]] = self.do(rows(self.db, query, **parameters))
         return found
 
-    def pick(self, among: dict[UUID, Any], n: int, fits: Callable[[Any], bool] = lambda _: True) -> Any:
-        """One that fits, or any when none does: what must be refused is tried too."""
-        fitting = [key for key, each in among.items() if fits(each)] or list(among)
-        return fitting[n % len(fitting)]
+    def pick(self, among: dict[UUID, Any], n: int, fits: Callable[[Any], object]) -> Any:
+        """Mostly one that fits; now and then any, because what must be refused is tried too."""
+        fitting = [key for key, each in among.items() if fits(each) or n % 7 == 6]
+        return (fitting or list(among))[n // 7 % len(fitting or among)]
 
     def id_of(self, among: dict[UUID, Any], it: Any) -> UUID:
         return next(key for key, each in among.items() if each is it)
+
+    @rule(data=st.data())
+    def something_happens(self, data: st.DataObject) -> None:
+        act = data.draw(st.sampled_from([each for each in ACTS if each.sensible(self)]), "act")
+        act.do(self, **{name: data.draw(strategy, name) for name, strategy in act.arguments.items()})
 
     @invariant()
     def agree(self) -> None:
@@ -127,38 +165,41 @@ class Machine(RuleBasedStateMachine):
 
     # --- runs ----------------------------------------------------------------------------------------------
 
-    @initialize()
-    def begins(self) -> None:
-        self.starts(0)
+    @initialize(calls=st.integers(1, 3), nested=st.booleans())
+    def begins(self, calls: int, nested: bool) -> None:
+        self.starts(None)
+        if nested:
+            self.starts(next(iter(self.runs)))
+        run_id = list(self.runs)[-1]
+        self.is_leased_by(run_id, "w")
+        self.turns(self.leases[-1], calls)
 
-    @precondition(lambda self: len(self.runs) < 3)
-    @rule(n=ANY)
-    def starts(self, n: int) -> None:
-        parent = self.pick(self.runs, n) if self.runs and n % 2 else None
+    def starts(self, parent: UUID | None) -> None:
         new = NewRun("refunds", "1", "refund", "slack", ADA, "slack", TEAM, "C0AGENTS", parent_run_id=parent)
         self.runs[self.do(runs.start(self.db, new)).run_id] = Run(self.runs[parent] if parent else None)
 
-    @rule(n=ANY, again=st.booleans())
+    @action(n=ANY, again=st.booleans())
     def hears(self, n: int, again: bool) -> None:
-        run_id = self.pick(self.runs, n)
+        run_id = self.pick(self.runs, n, lambda r: r.inputs == r.heard)
         self.said += not again
         fresh = self.do(runs.hear(self.db, run_id, "and?", ADA, f"said-{self.said}")) if self.said else None
         if fresh:
             self.runs[run_id].hear()
         assert again or fresh
 
-    @rule(n=ANY)
+    @action(lambda self: any(run.inputs > run.heard for run in self.runs.values()), n=ANY)
     def is_leased(self, n: int) -> None:
-        run_id = self.pick(self.runs, n, lambda r: r.inputs > r.heard)
-        leased = self.do(runs.lease(self.db, run_id, f"w{n}"))
+        self.is_leased_by(self.pick(self.runs, n, lambda r: r.inputs > r.heard), f"w{n}")
+
+    def is_leased_by(self, run_id: UUID, worker: str) -> None:
+        leased = self.do(runs.lease(self.db, run_id, worker))
         epoch = self.runs[run_id].lease()
         assert (leased.lease.epoch if leased else None) == epoch
         if leased:
             assert leased.tools_on == (self.runs[run_id].awaiting == 0)
             self.leases.append((self.runs[run_id], leased.lease, leased.heard))
 
-    @precondition(lambda self: any(run.alive for run in self.runs.values()))
-    @rule()
+    @action(lambda self: any(run.alive for run in self.runs.values()))
     def workers_fall_silent(self) -> None:
         self.do(
             write(
@@ -168,10 +209,24 @@ class Machine(RuleBasedStateMachine):
         for run in self.runs.values():
             run.alive = False
 
-    @precondition(lambda self: self.leases)
-    @rule(n=ANY, calls=st.integers(0, 2))
+    @action(lambda self: any(run.held for run in self.runs.values()), n=ANY, calls=st.integers(0, 3))
     def makes_its_turn(self, n: int, calls: int) -> None:
-        run, lease, heard = self.leases[-1 - n % min(2, len(self.leases))]
+        held = [each for each in self.leases if each[0].held or n % 7 == 6]
+        self.turns(held[-1 - n // 7 % len(held)], calls)
+
+    @action(
+        lambda self: any(run.inputs > run.heard and not run.alive for run in self.runs.values()),
+        n=ANY,
+        calls=st.integers(0, 3),
+    )
+    def goes_on(self, n: int, calls: int) -> None:
+        before = len(self.leases)
+        self.is_leased(n)
+        if len(self.leases) > before:
+            self.turns(self.leases[-1], calls)
+
+    def turns(self, leased: tuple[Run, RunLease, int], calls: int) -> None:
+        run, lease, heard = leased
         proposed = tuple(ProposedCall(f"c{i}", "process_refund", '{"order_id":0}') for i in range(calls))
         lost = self.do(runs.record_turn(self.db, lease, Turn("words", proposed, 1, heard)))
         before = len(run.calls)
@@ -183,8 +238,7 @@ class Machine(RuleBasedStateMachine):
         ids = self.sql("SELECT id FROM tool_call WHERE run_id = :id ORDER BY turn, index", id=run_id)
         self.calls[next(row[0] for row in ids if row[0] not in self.calls)] = call
 
-    @precondition(lambda self: self.leases)
-    @rule(n=ANY, for_good=st.booleans())
+    @action(lambda self: any(run.held for run in self.runs.values()), n=ANY, for_good=st.booleans())
     def model_fails(self, n: int, for_good: bool) -> None:
         run, lease, _ = self.leases[-1 - n % min(2, len(self.leases))]
         lost = self.do(runs.record_model_failure(self.db, lease, "no model", None if for_good else 0.0))
@@ -192,8 +246,13 @@ class Machine(RuleBasedStateMachine):
 
     # --- calls and requests --------------------------------------------------------------------------------
 
-    @precondition(lambda self: self.calls)
-    @rule(n=ANY, needed=st.integers(1, 2), stop=st.booleans(), background=st.booleans())
+    @action(
+        lambda self: any(c.state == "new" for c in self.calls.values()),
+        n=ANY,
+        needed=st.integers(1, 2),
+        stop=st.booleans(),
+        background=st.booleans(),
+    )
     def is_asked(self, n: int, needed: int, stop: bool, background: bool) -> None:
         call_id = self.pick(self.calls, n, lambda c: c.state == "new")
         call = self.calls[call_id]
@@ -223,8 +282,7 @@ class Machine(RuleBasedStateMachine):
         run_id = self.id_of(self.runs, call.run)
         self.asked[request_id] = self.do(asked_as(self.db, request_id, call_id, run_id))
 
-    @precondition(lambda self: self.calls)
-    @rule(n=ANY, refuse=st.booleans())
+    @action(NEW, n=ANY, refuse=st.booleans())
     def is_judged(self, n: int, refuse: bool) -> None:
         call_id = self.pick(self.calls, n, lambda c: c.state == "new")
         call = self.calls[call_id]
@@ -238,10 +296,16 @@ class Machine(RuleBasedStateMachine):
             if new and not call.in_vain:
                 call.state = "ready"
 
-    @precondition(lambda self: self.requests)
-    @rule(n=ANY, who=WHO, verdict=st.sampled_from(("approve", "approve", "reject")), lost=LOST, forged=ANY)
+    @action(
+        lambda self: self.requests,
+        n=ANY,
+        who=WHO,
+        verdict=st.sampled_from(("approve", "approve", "reject")),
+        lost=LOST,
+        forged=ANY,
+    )
     def votes(self, n: int, who: str, verdict: str, lost: set[str], forged: int) -> None:
-        request_id = self.pick(self.requests, n, lambda r: r.status == "waiting" or n % 4 == 0)
+        request_id = self.pick(self.requests, n, lambda r: r.status == "waiting")
         paper = ballot(
             self.asked[request_id], standing(who, lost), verdict, others=[standing(p, lost) for p in PEOPLE]
         )
@@ -254,48 +318,48 @@ class Machine(RuleBasedStateMachine):
         expected = self.requests[request_id].vote(who, verdict, REQUESTER, lost)
         assert (voted.status if isinstance(voted, Voted) else voted.code).value == expected
 
-    @precondition(lambda self: self.requests)
-    @rule(n=ANY)
+    @action(WAITING, n=ANY)
     def is_withdrawn(self, n: int) -> None:
-        request_id = self.pick(self.requests, n)
+        request_id = self.pick(self.requests, n, lambda r: r.status == "waiting")
         request = self.requests[request_id]
         assert self.do(approvals.withdraw(self.db, request_id, ADA, None)) == (request.status == "waiting")
         if request.status == "waiting":
             request.end("cancelled")
 
-    @precondition(lambda self: any(r.status == "waiting" for r in self.requests.values()))
-    @rule(n=ANY)
+    @action(WAITING, n=ANY)
     def falls_due(self, n: int) -> None:
         request_id = self.pick(self.requests, n, lambda r: r.status == "waiting")
         query = "UPDATE approval_request SET expires_at = clock_timestamp() WHERE id = :id"
         self.do(write(self.db, query, id=request_id))
         self.requests[request_id].overdue = True
 
-    @rule()
+    @action(lambda self: any(r.status == "waiting" and r.overdue for r in self.requests.values()))
     def sweeps_what_is_due(self) -> None:
         due = [r for r in self.requests.values() if r.status == "waiting" and r.overdue]
         assert self.do(approvals.expire_due(self.db, batch_size=2)) == len(due)
         for request in due:
             request.end("expired")
 
-    @precondition(lambda self: any(c.state == "refused" for c in self.calls.values()))
-    @rule(n=ANY)
+    @action(lambda self: any(c.state == "refused" for c in self.calls.values()), n=ANY)
     def is_answered(self, n: int) -> None:
         call_id = self.pick(self.calls, n, lambda c: c.state == "refused")
         call = self.calls[call_id]
         stopped = self.do(runs.answer_call(self.db, call_id))
         over = call.run.over
-        call.answer(call.kind or "")
+        if call.state == "refused":
+            call.answer(call.kind or "")
         assert (stopped is not None) == (call.run.over and not over)
 
-    @precondition(lambda self: any(r.status == "expired" for r in self.requests.values()))
-    @rule(n=ANY, who=WHO)
+    @action(lambda self: any(r.status == "expired" for r in self.requests.values()), n=ANY, who=WHO)
     def asks_again(self, n: int, who: str) -> None:
         request_id = self.pick(self.requests, n, lambda r: r.status == "expired")
         call = self.requests[request_id].call
         result = self.do(approvals.ask_again(self.db, request_id, standing(who, set())))
         if who != REQUESTER:
             assert isinstance(result, Refused)
+            return
+        if self.requests[request_id].status != "expired":
+            assert isinstance(result, Conflict)
             return
         known = next((i for i, c in self.calls.items() if c.repeats is call), None)
         if known is None:
@@ -306,8 +370,9 @@ class Machine(RuleBasedStateMachine):
 
     # --- attempts ------------------------------------------------------------------------------------------
 
-    @precondition(lambda self: self.calls)
-    @rule(n=ANY, idempotent=st.booleans())
+    @action(
+        lambda self: any(c.state == "ready" for c in self.calls.values()), n=ANY, idempotent=st.booleans()
+    )
     def is_claimed(self, n: int, idempotent: bool) -> None:
         call_id = self.pick(self.calls, n, lambda c: c.state == "ready")
         call = self.calls[call_id]
@@ -320,18 +385,20 @@ class Machine(RuleBasedStateMachine):
             self.attempts[claim.execution_id] = Attempt(call, idempotent)
             call.attempts.append(self.attempts[claim.execution_id])
 
-    @precondition(lambda self: self.claims)
-    @rule(n=ANY, status=st.sampled_from(("succeeded", "succeeded", "failed", "in_doubt")))
+    @action(
+        lambda self: self.claims,
+        n=ANY,
+        status=st.sampled_from(("succeeded", "succeeded", "failed", "in_doubt")),
+    )
     def is_reported(self, n: int, status: str) -> None:
-        attempt_id = self.pick(self.attempts, n, lambda a: a.status == "claimed" or n % 5 == 0)
-        outcome = Outcome(ExecutionStatus(status), f"said {n}")
-        on_time = self.do(executions.report(self.db, self.claims[attempt_id], outcome))
-        assert (
-            on_time == self.attempts[attempt_id].report(status) or on_time
-        )  # the same words again are one report
+        attempt_id = self.pick(self.attempts, n, lambda a: a.status == "claimed")
+        attempt, text = self.attempts[attempt_id], f"said {n % 3}"
+        on_time = self.do(
+            executions.report(self.db, self.claims[attempt_id], Outcome(ExecutionStatus(status), text))
+        )
+        assert on_time == attempt.report(status, text)
 
-    @precondition(lambda self: any(a.status == "claimed" for a in self.attempts.values()))
-    @rule(n=ANY)
+    @action(lambda self: any(a.status == "claimed" for a in self.attempts.values()), n=ANY)
     def worker_dies(self, n: int) -> None:
         attempt_id = self.pick(self.attempts, n, lambda a: a.status == "claimed")
         self.do(
@@ -341,15 +408,20 @@ class Machine(RuleBasedStateMachine):
         )
         self.attempts[attempt_id].lost = True
 
-    @rule()
+    @action(lambda self: any(a.lost and a.status == "claimed" for a in self.attempts.values()))
     def rescues(self) -> None:
         lost = [a for a in self.attempts.values() if a.lost and a.status == "claimed"]
         assert self.do(executions.rescue(self.db)) == len(lost)
         for attempt in lost:
             attempt.rescue()
 
-    @precondition(lambda self: any(a.status == "in_doubt" for a in self.attempts.values()))
-    @rule(n=ANY, who=WHO, retry=st.booleans(), lost=LOST)
+    @action(
+        lambda self: any(a.status == "in_doubt" and not a.settled for a in self.attempts.values()),
+        n=ANY,
+        who=WHO,
+        retry=st.booleans(),
+        lost=LOST,
+    )
     def is_settled(self, n: int, who: str, retry: bool, lost: set[str]) -> None:
         attempt_id = self.pick(self.attempts, n, lambda a: a.status == "in_doubt" and not a.settled)
         attempt = self.attempts[attempt_id]
@@ -367,8 +439,7 @@ class Machine(RuleBasedStateMachine):
             else:
                 attempt.call.answer("done_by_person")
 
-    @precondition(lambda self: self.calls)
-    @rule(n=ANY)
+    @action(lambda self: any(c.state == "ready" and c.requests for c in self.calls.values()), n=ANY)
     def is_asked_anew(self, n: int) -> None:
         call_id = self.pick(self.calls, n, lambda c: c.state == "ready" and c.requests)
         call = self.calls[call_id]
@@ -382,22 +453,24 @@ class Machine(RuleBasedStateMachine):
 
     # --- hints ---------------------------------------------------------------------------------------------
 
-    @rule()
-    def hints_are_lost(self) -> None:
-        """The invariant then asks that the sweep finds everything again."""
+    @action(swept=st.booleans())
+    def hints_are_lost(self, swept: bool) -> None:
+        """The invariant asks that the sweep finds everything again, and it does so once."""
         self.do(write(self.db, "DELETE FROM procrastinate_jobs"))
-
-    @rule()
-    def sweeps(self) -> None:
-        self.do(runs.sweep(self.db))
-        assert self.do(runs.sweep(self.db)) == 0, "what is hinted already is not hinted again"
+        if swept:
+            self.do(runs.sweep(self.db))
+            assert self.do(runs.sweep(self.db)) == 0, "what is hinted already is not hinted again"
 
 
 @pytest.mark.parametrize(
-    ("examples", "steps"), [(12, 40), pytest.param(400, 80, marks=pytest.mark.stress)], ids=["quick", "full"]
+    ("examples", "steps"), [(16, 70), pytest.param(400, 80, marks=pytest.mark.stress)], ids=["quick", "full"]
 )
-def test_the_use_cases_do_what_the_reference_says(postgres: Any, examples: int, steps: int) -> None:
+def test_the_use_cases_do_what_the_reference_says(
+    postgres: Any, monkeypatch: pytest.MonkeyPatch, examples: int, steps: int
+) -> None:
     """Any order of use cases leaves the rows as the reference has them, and no invariant is ever broken."""
+    for room in (runs, executions):  # leases end when an act says so, not because the machine is slow
+        monkeypatch.setattr(room, "LEASE_SECONDS", 3600.0)
     profile = settings(
         max_examples=examples,
         stateful_step_count=steps,
