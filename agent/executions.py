@@ -181,6 +181,8 @@ async def ask_anew(db: Database, call_id: UUID, new: NewRequest) -> Opened:
             raise NotFound(f"no tool call {call_id}")
         if call.state != "ready" or call.request_id is None:
             raise Conflict("the call is not waiting to run")
+        if await locks.request_of_client(connection, new.principal, new.client_id) is not None:
+            raise Conflict("the call was asked about anew already")
         batch = Batch()
         request_id = new_id()
         requests.void(batch, call.request_id)

@@ -21,6 +21,7 @@ from agent.runtime.agents import Registry
 from agent.runtime.heartbeat import Heartbeat
 from agent.runtime.model import Model
 from agent.runtime.services import Services, worker_name
+from agent.store import migrations, reads
 from agent.store.database import Database
 from agent.store.outbox import Outlet
 from slackbot.delivery import Drain
@@ -29,10 +30,19 @@ from slackbot.identity import Directory
 from slackbot.listeners import Doors, new_app, register
 from slackbot.scheduler import Scheduler
 from slackbot.settings import Role, Settings
-from slackbot.socket_mode import SocketMode
+from slackbot.socket_mode import SocketMode, TokenRejected
 from slackbot.web import HttpServer, health_routes
 from slackbot.worker import Worker
-from slackbot.workspace import SlackUnreachable, Workspace, ask_who_we_are, keep_asking, new_client
+from slackbot.workspace import (
+    TIMEOUT,
+    SlackRejected,
+    SlackUnreachable,
+    Workspace,
+    ask_who_we_are,
+    find_channel,
+    keep_asking,
+    new_client,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -91,6 +101,7 @@ class Service:
         self._scheduler = Scheduler(db)
         self._tasks: list[asyncio.Task[Any]] = []
         self._failed: asyncio.Future[None] | None = None
+        self._schema = migrations.head()
 
     @property
     def port(self) -> int | None:
@@ -106,7 +117,8 @@ class Service:
         """
         self._failed = asyncio.get_running_loop().create_future()
         if self._client is not None:
-            self._client.session = aiohttp.ClientSession()  # one for all calls: connections are kept open
+            # One for all calls, so that connections are kept open; it does not take over the client's timeout.
+            self._client.session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT))
         await self.db.open()
         await record.policy_loaded(self.db, self.policy.digest, f"worker:{self.name}")
         if Role.WEB in self.settings.roles:
@@ -155,12 +167,10 @@ class Service:
     async def _connect(self, client: AsyncWebClient) -> None:
         """Learn who we are, now if Slack answers, else in the background."""
         try:
-            workspace = await ask_who_we_are(client)
+            await self._come_in(await ask_who_we_are(client))
         except SlackUnreachable as error:
             log.warning("Slack cannot be reached yet", action="slack.unreachable", error=str(error))
             self._tasks.append(asyncio.create_task(self._connect_later(client), name="slack"))
-            return
-        await self._come_in(workspace)
 
     async def _connect_later(self, client: AsyncWebClient) -> None:
         try:
@@ -170,12 +180,12 @@ class Service:
                 self._failed.set_exception(error)
 
     async def _come_in(self, workspace: Workspace) -> None:
-        """Build the parts that need to know who we are, and open the doors."""
+        """Build the parts that need to know who we are, and open the doors. Raises SlackUnreachable, too."""
         client, settings = self._client, self.settings
         if client is None:
             return
         directory = Directory(client, workspace.team_id, workspace.bot_user_id)
-        await self._resolve_channels(directory)
+        await self._find_channels(client, directory)
         doors = Doors(db=self.db, directory=directory, client=client, agents=self.registry)
         bolt = new_app(
             client, team_id=workspace.team_id, bot_user_id=workspace.bot_user_id, bot_id=workspace.bot_id
@@ -190,22 +200,25 @@ class Service:
         drain = Drain(self.db, client, directory, self.name)
         self._slack = Slack(workspace, directory, doors, edge, sockets, drain)
         if sockets is not None:
-            await sockets.start()
+            try:
+                await sockets.start()
+            except TokenRejected as error:
+                raise SlackRejected(f"Slack rejects SLACK_APP_TOKEN: {error.code}") from None
         log.info(
             "connected to Slack", action="slack.connected", team=workspace.team, team_id=workspace.team_id
         )
 
-    async def _resolve_channels(self, directory: Directory) -> None:
+    async def _find_channels(self, client: AsyncWebClient, directory: Directory) -> None:
         """Names of channels become ids; a channel that does not exist could hide a request from everybody."""
-        named = {rule.channel for rule in self.policy.rules} | {
-            self.policy.defaults.channel,
-            self.settings.channel,
-        }
-        for name in sorted(filter(None, named)):
-            try:
-                self._channels[name] = await directory.resolve_channel(name)
-            except NotFound as error:
-                raise SignoffError(f"{self.settings.checkpoints} or SIGNOFF_CHANNEL: {error}") from None
+        named = {rule.channel: f"{self.settings.checkpoints}" for rule in self.policy.rules}
+        named[self.policy.defaults.channel] = f"{self.settings.checkpoints}"
+        named[self.settings.channel] = "SIGNOFF_CHANNEL"
+        for name, where in named.items():
+            if name:
+                try:
+                    self._channels[name] = await find_channel(client, directory, name)
+                except NotFound as error:
+                    raise SignoffError(f"{where}: {error}") from None
 
     def _outlet(self, channel: str | None) -> Outlet:
         """Where a rule's card goes. Raises NotConnected until Slack has told us who we are."""
@@ -237,13 +250,9 @@ class Service:
     async def check(self) -> tuple[bool, Mapping[str, Any]]:
         """Readiness (database and schema), and how every part is."""
         database = await self._check_database()
-        sockets = self._slack.sockets.health if self._slack and self._slack.sockets else None
-        slack = "not configured" if self._client is None else "connected" if self._slack else "unreachable"
-        if sockets is not None and not sockets.connected:
-            slack = "socket closed"
         parts = {
             "database": database,
-            "slack": slack,
+            "slack": self._slack_health(),
             "model": self._model_health(),
             "worker": self._worker.alive if Role.WORKER in self.settings.roles else None,
             "scheduler_age": self._scheduler.age if Role.SCHEDULER in self.settings.roles else None,
@@ -253,10 +262,19 @@ class Service:
     async def _check_database(self) -> str:
         try:
             async with asyncio.timeout(2), self.db.connection() as connection:
-                await connection.exec_driver_sql("SELECT 1")
-        except (SignoffError, TimeoutError) as error:
-            return str(error) or "does not answer"
-        return "ok"
+                found = await reads.schema_version(connection)
+        except Exception as error:  # whatever it is: not ready, and that is the answer
+            return str(error).splitlines()[0] if str(error) else "does not answer"
+        return "ok" if found == self._schema else f"its schema is at {found or 'nothing'}, not {self._schema}"
+
+    def _slack_health(self) -> str:
+        if self._client is None:
+            return "not configured"
+        if self._slack is None:
+            return "unreachable"
+        if self._slack.sockets is not None and not self._slack.sockets.health.connected:
+            return "socket closed"
+        return self._slack.drain.problem or "connected"
 
     def _model_health(self) -> str:
         return self._model.last_problem or "ok"

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -22,9 +22,8 @@ from agent.runtime.agents import Registry, load_agents
 from agent.store import embedded, location, migrations
 from agent.store.database import Database
 from slackbot import logs, settings, starter
-from slackbot.app import Service
 from slackbot.secrets import clean_now, guard_tracebacks
-from slackbot.settings import Settings, SettingsError
+from slackbot.settings import Role, Settings, SettingsError
 
 cli = typer.Typer(
     no_args_is_help=True,
@@ -36,6 +35,9 @@ db = typer.Typer(no_args_is_help=True, help="The database: migrate it, or ask wh
 audit = typer.Typer(no_args_is_help=True, help="The record of what happened.")
 cli.add_typer(db, name="db")
 cli.add_typer(audit, name="audit")
+
+if TYPE_CHECKING:
+    from slackbot.app import Service
 
 EmbeddedFlag = Annotated[
     bool, typer.Option("--embedded", help="Use an embedded PostgreSQL with its data in .signoff/.")
@@ -49,7 +51,7 @@ def main() -> None:
     sys.path.insert(0, str(Path.cwd()))  # so that SIGNOFF_AGENTS finds modules of the current folder
     guard_tracebacks()
     try:
-        cli()
+        cli(prog_name="signoff")
     except (SignoffError, embedded.EmbeddedServerError) as error:
         _fail(error)
     except KeyboardInterrupt:
@@ -67,8 +69,7 @@ def serve(
     policy, registry = _policy(configured), load_agents(configured.agents)
     _check_complete(configured, policy, use_embedded)
     with _database_url(configured, use_embedded) as url:
-        if not use_embedded and migrations.pending(url, configured.db_schema, role=configured.db_role):
-            raise SignoffError("the database's schema is not current: run `signoff db upgrade` first")
+        _check_schema(configured, url)
         asyncio.run(_serve(configured, url, policy, registry))
 
 
@@ -139,6 +140,7 @@ def audit_verify(use_embedded: EmbeddedFlag = False) -> None:
     """Verify every chain of the record; exit code 1 when one does not hold."""
     configured = _settings()
     with _database_url(configured, use_embedded, migrate=False) as url:
+        _check_schema(configured, url)
         events, problems = asyncio.run(_verify(configured, url))
     for problem in problems:
         typer.echo(clean_now(str(problem)), err=True)
@@ -150,20 +152,28 @@ def audit_verify(use_embedded: EmbeddedFlag = False) -> None:
 
 
 async def _serve(configured: Settings, url: str, policy: Policy, registry: Registry) -> None:
+    from slackbot.app import Service  # noqa: PLC0415 - Bolt and OpenAI's client take a second that only serve owes
+
     service = Service(configured, _database(configured, url), policy, registry)
-    running = asyncio.current_task()
+    living = asyncio.create_task(_live(service, configured))
     loop = asyncio.get_running_loop()
     for stop in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(stop, lambda: running and running.cancel())
+        loop.add_signal_handler(stop, living.cancel)
     try:
-        await service.start()
-        if service.port is not None:
-            typer.echo(f"signoff is listening on http://{configured.host}:{service.port}", err=True)
-        await service.run()
+        await living
     except asyncio.CancelledError:
         pass
     finally:
+        for stop in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(stop)  # whoever asks twice does not want to wait
         await service.stop()
+
+
+async def _live(service: Service, configured: Settings) -> None:
+    await service.start()
+    if service.port is not None:
+        typer.echo(f"signoff is listening on http://{configured.host}:{service.port}", err=True)
+    await service.run()
 
 
 async def _verify(configured: Settings, url: str) -> tuple[int, list[record.Problem]]:
@@ -200,6 +210,11 @@ def _policy(configured: Settings) -> Policy:
     return checkpoints.load(text, filename=path.name)
 
 
+def _check_schema(configured: Settings, url: str) -> None:
+    if migrations.pending(url, configured.db_schema, role=configured.db_role):
+        raise SignoffError("the database's schema is not current: run `signoff db upgrade` first")
+
+
 def _check_complete(configured: Settings, policy: Policy, use_embedded: bool) -> None:
     """What `serve` cannot do without. Raises SettingsError with a line for each."""
     problems = []
@@ -207,7 +222,11 @@ def _check_complete(configured: Settings, policy: Policy, use_embedded: bool) ->
         problems.append("no database: set DATABASE_URL, or start with --embedded for one of its own")
     if configured.slack_bot_token is None:
         problems.append("SLACK_BOT_TOKEN is not set (xoxb-…, from your Slack app's page)")
-    elif not configured.socket_mode and configured.slack_signing_secret is None:
+    elif (
+        Role.WEB in configured.roles
+        and not configured.socket_mode
+        and configured.slack_signing_secret is None
+    ):
         problems.append("set SLACK_APP_TOKEN for Socket Mode, or SLACK_SIGNING_SECRET for HTTP")
     everywhere = all(rule.channel for rule in policy.rules) and policy.defaults.channel
     if not everywhere and configured.channel is None:

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 import aiohttp
 import structlog
-from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from agent import deliveries
 from agent.deliveries import Due, OutletLease
-from agent.domain.errors import SignoffError
+from agent.domain.errors import LeaseLost, SignoffError
 from agent.domain.redaction import MaskedAction
 from agent.domain.request import RequestView
 from agent.faults import point
@@ -28,6 +26,7 @@ from agent.store.database import Database
 from slackbot import cards, secrets
 from slackbot.cards import Card
 from slackbot.identity import Directory
+from slackbot.messenger import Later, Messenger, Never
 
 log = structlog.get_logger(__name__)
 
@@ -43,34 +42,9 @@ SETTLE = 3.0
 PATIENT_LOOKS = 3
 """How often a card is put off because the machine was too busy to look for secrets; then it is masked."""
 
-SLACK_TIMEOUT = 10
-"""Seconds for one call to Slack."""
-
-# The channel or the token has to be mended by people; what is to be told is kept and tried again.
-MENDABLE = frozenset(
-    {
-        "not_in_channel",
-        "channel_not_found",
-        "is_archived",
-        "restricted_action",
-        "missing_scope",
-        "invalid_auth",
-        "not_authed",
-        "account_inactive",
-        "token_revoked",
-        "token_expired",
-    }
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Postponed(Exception):
-    """Slack did not take it now. ``seconds`` until the next attempt; ``ambiguous``: it may have, after all."""
-
-    seconds: float
-    error: str
-    ambiguous: bool = False
-    whole_outlet: bool = False
+LONGEST = 30.0
+LONGEST_FOR_PEOPLE = 60.0
+"""Seconds between attempts, at most: while Slack is away, and while somebody has to mend something."""
 
 
 class Drain:
@@ -80,10 +54,12 @@ class Drain:
         self, db: Database, client: AsyncWebClient, directory: Directory, worker: str, *, pace: float = PACE
     ) -> None:
         self._db = db
-        self._client = client
+        self._messenger = Messenger(client, directory.own_bot_user_id)
         self._directory = directory
         self._worker = worker
         self._pace = pace
+        self.problem: str | None = None
+        """Why what was to be said last was not said; None when it was. For health checks."""
 
     async def run(self, team_id: str, channel_id: str) -> None:
         """Tell this channel what is due, unless another drain is at it."""
@@ -110,77 +86,75 @@ class Drain:
         """Send one message. Returns whether the lease still holds, and the pause until the next."""
         try:
             ts = await self._send(lease, due)
-        except Postponed as later:
-            log.warning("not told yet", action="delivery.postponed", error=later.error, **_names(lease, due))
-            held = await deliveries.postpone(
-                self._db,
-                lease,
-                due,
-                later.seconds,
-                error=later.error,
-                ambiguous=later.ambiguous,
-                whole_outlet=later.whole_outlet,
-            )
-            return held, later.seconds if later.whole_outlet else 0.0
-        except SlackApiError as error:
-            code = _code(error)
-            log.error("cannot be told", action="delivery.dead", error=code, **_names(lease, due))  # noqa: TRY400
-            return await deliveries.dead(self._db, lease, due, code), 0.0
+        except Later as later:
+            return await self._put_off(lease, due, later)
+        except Never as never:
+            log.error("cannot be told", action="delivery.dead", error=never.code, **_names(lease, due))  # noqa: TRY400
+            return await deliveries.dead(self._db, lease, due, never.code), 0.0
+        except LeaseLost:
+            return False, 0.0
+        except SignoffError:
+            raise  # the database: whoever comes next finds everything as it is
+        except Exception as error:
+            # A mistake of ours about one message must not keep all others in its channel waiting.
+            log.exception("cannot be told yet", action="delivery.broken", **_names(lease, due))
+            words = f"{type(error).__name__}: {error}"[:300]
+            return await self._put_off(lease, due, Later(words, taken=True, by_people=True))
+        self.problem = None
         return await deliveries.sent(self._db, lease, due, ts, pause=self._pace), self._pace
 
+    async def _put_off(self, lease: OutletLease, due: Due, later: Later) -> tuple[bool, float]:
+        """Back-off: 1, 2, 4 … seconds, or what Slack asked for, which then counts for the whole outlet."""
+        self.problem = later.words
+        log.warning("not told yet", action="delivery.postponed", error=later.words, **_names(lease, due))
+        slowest = LONGEST_FOR_PEOPLE if later.by_people else LONGEST
+        asked = later.seconds
+        seconds = min(slowest, 2.0 ** min(due.attempts, 6)) if asked is None else asked
+        held = await deliveries.postpone(
+            self._db,
+            lease,
+            due,
+            seconds,
+            error=later.words,
+            ambiguous=later.taken or due.ambiguous,
+            whole_outlet=asked is not None,
+        )
+        return held, asked or 0.0
+
     async def _send(self, lease: OutletLease, due: Due) -> str | None:
-        """Post or update. Returns the message's ``ts``; raises Postponed, or SlackApiError for good."""
+        """Post or update. Returns the message's ``ts``. Raises Later, Never and LeaseLost."""
         card = await self._draw(due)
         if card is None:
             return due.ts
         if due.ts is not None:
-            return await self._update(lease, due, card)
-        if due.ambiguous and (found := await self._find(lease, due)) is not None:
+            await self._messenger.update(lease.channel_id, due.ts, card)
+            return due.ts
+        thread_ts = due.thread_ts if due.kind.endswith("_line") else None
+        if due.ambiguous and (found := await self._find(lease, due, thread_ts)) is not None:
             return found
-        await self._check_channel(lease, due)
+        await self._check_channel(lease)
         if not await deliveries.begin(self._db, lease, due):
-            raise Postponed(0.0, "another drain has taken over", ambiguous=True)
-        answer = await self._call(
-            due,
-            "chat.postMessage",
-            channel=lease.channel_id,
-            thread_ts=due.thread_ts if due.kind.endswith("_line") else None,
-            text=card.text,
-            blocks=card.blocks,
-            metadata=card.metadata,
-            parse="none",
-            link_names=False,
-            unfurl_links=False,
-            unfurl_media=False,
-        )
-        point("after_card_accepted")
-        return str(answer["ts"])
+            raise LeaseLost(f"another drain speaks in {lease.channel_id}")
+        ts = await self._messenger.post(lease.channel_id, card, thread_ts)
+        if due.kind == "card":
+            point("after_card_accepted")
+        return ts
 
-    async def _update(self, lease: OutletLease, due: Due, card: Card) -> str:
-        await self._call(
-            due,
-            "chat.update",
-            channel=lease.channel_id,
-            ts=due.ts,
-            text=card.text,
-            blocks=card.blocks,
-            metadata=card.metadata,
-            parse="none",
-            link_names=False,
-        )
-        return str(due.ts)
+    async def _find(self, lease: OutletLease, due: Due, thread_ts: str | None) -> str | None:
+        """An earlier post of this very delivery that Slack took after all; a card is brought up to date."""
+        await asyncio.sleep(SETTLE if due.attempts else 0.0)
+        found = await self._messenger.find(lease.channel_id, str(due.id), thread_ts)
+        if found is not None and thread_ts is None:
+            if not await deliveries.begin(self._db, lease, due):
+                raise LeaseLost(f"another drain speaks in {lease.channel_id}")
+            if (card := await self._draw(due)) is not None:
+                await self._messenger.update(lease.channel_id, found, card)
+        return found
 
     async def _draw(self, due: Due) -> Card | None:
         """What it should look like now, without secrets; ``None`` when there is nothing to show any more."""
         if due.kind == "card" and due.request_id:
-            view = await self._view(due.request_id)
-            if view is None:
-                return None
-            shown = await secrets.clean_view(view)
-            unseen = isinstance(shown.action, MaskedAction) and shown.action.unseen
-            if unseen and due.attempts < PATIENT_LOOKS:
-                raise Postponed(_back_off(due), "not looked through for secrets in time")
-            return cards.request_card(shown, delivery_id=due.id)
+            return await self._draw_request(due, due.request_id)
         hidden = await self._hidden(due)
         if due.kind == "run_root" and due.run_id:
             async with self._db.connection() as connection:
@@ -206,68 +180,25 @@ class Drain:
         of_requests = [each for view in views if view for each in secrets.hidden_in(view)]
         return (*of_requests, *secrets.hidden_values(map(_parsed, arguments)))
 
-    async def _check_channel(self, lease: OutletLease, due: Due) -> None:
+    async def _draw_request(self, due: Due, request_id: UUID) -> Card | None:
+        view = await self._view(request_id)
+        if view is None:
+            return None
+        shown = await secrets.clean_view(view)
+        if isinstance(shown.action, MaskedAction) and shown.action.unseen and due.attempts < PATIENT_LOOKS:
+            raise Later("not looked through for secrets in time")
+        names = await self._directory.names(view.approvers)
+        return cards.request_card(shown, names=names, delivery_id=due.id)
+
+    async def _check_channel(self, lease: OutletLease) -> None:
         """Cards hold what outsiders must not see: into a doubtful channel nothing is posted."""
         try:
             problem = await self._directory.channel_problem(lease.channel_id)
-        except (SignoffError, TimeoutError) as error:
-            raise Postponed(_back_off(due), f"the channel could not be looked up: {error}") from error
+        except (SignoffError, TimeoutError, aiohttp.ClientError, OSError) as error:
+            why = str(error) or type(error).__name__
+            raise Later(f"the channel could not be looked up: {why}") from error
         if problem is not None:
-            raise Postponed(_back_off(due, slowest=60.0), problem)
-
-    async def _find(self, lease: OutletLease, due: Due) -> str | None:
-        """The ``ts`` of an earlier post of this very delivery, if Slack took it after all."""
-        await asyncio.sleep(SETTLE if due.attempts else 0.0)
-        threaded = due.kind.endswith("_line")
-        arguments: dict[str, Any] = {"channel": lease.channel_id, "include_all_metadata": True, "limit": 200}
-        if threaded:
-            arguments["ts"] = due.thread_ts
-        method = "conversations.replies" if threaded else "conversations.history"
-        cursor = ""
-        for _ in range(5):
-            page = await self._call(due, method, **arguments, **({"cursor": cursor} if cursor else {}))
-            for message in page.get("messages", []):
-                if _delivery_of(message) == str(due.id) and self._is_ours(message):
-                    return str(message["ts"])
-            cursor = (page.get("response_metadata") or {}).get("next_cursor") or ""
-            if not cursor:
-                return None
-        return None
-
-    def _is_ours(self, message: dict[str, Any]) -> bool:
-        return message.get("user") == self._directory.own_bot_user_id
-
-    async def _call(self, due: Due, method: str, **arguments: Any) -> dict[str, Any]:
-        """One call to Slack, its failures sorted into: later, perhaps taken, never."""
-        posts = method == "chat.postMessage"
-        given = {name: value for name, value in arguments.items() if value is not None}
-        try:
-            async with asyncio.timeout(SLACK_TIMEOUT):
-                answer = await self._client.api_call(
-                    method,
-                    json=given if posts or "blocks" in given else None,
-                    params=None if posts or "blocks" in given else given,
-                )
-        except SlackApiError as error:
-            raise _sorted(error, due, posts=posts) from error
-        except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            words = f"{method}: {type(error).__name__}"
-            raise Postponed(_back_off(due), words, ambiguous=posts or due.ambiguous) from error
-        return dict(answer.data) if isinstance(answer.data, dict) else {}
-
-
-def _sorted(error: SlackApiError, due: Due, *, posts: bool) -> Exception:
-    """429 and 5xx mean later (after a 5xx Slack may have taken a post); our own mistakes mean never."""
-    response = error.response
-    code, status = _code(error), int(getattr(response, "status_code", 0) or 0)
-    if status == 429 or code in ("ratelimited", "rate_limited"):
-        seconds = float((response.headers or {}).get("Retry-After") or 1)
-        return Postponed(seconds, "Slack asks to slow down", whole_outlet=True, ambiguous=due.ambiguous)
-    if status >= 500 or code in ("internal_error", "fatal_error", "service_unavailable", "request_timeout"):
-        return Postponed(_back_off(due), f"Slack answers {code or status}", ambiguous=posts or due.ambiguous)
-    if code in MENDABLE:
-        return Postponed(_back_off(due, slowest=60.0), f"Slack refuses: {code}")
-    return error
+            raise Later(problem, by_people=True)
 
 
 def _parsed(arguments: str) -> Any:
@@ -276,24 +207,6 @@ def _parsed(arguments: str) -> Any:
         return json.loads(arguments)
     except (ValueError, RecursionError):
         return None
-
-
-def _code(error: SlackApiError) -> str:
-    data = error.response.data if error.response is not None else None
-    return str(data.get("error") or "") if isinstance(data, dict) else ""
-
-
-def _back_off(due: Due, *, slowest: float = 30.0) -> float:
-    """Seconds: 1, 2, 4 … up to the slowest."""
-    return float(min(slowest, 2.0 ** min(due.attempts, 6)))
-
-
-def _delivery_of(message: dict[str, Any]) -> str | None:
-    metadata = message.get("metadata") or {}
-    if metadata.get("event_type") != cards.EVENT_TYPE:
-        return None
-    found: str | None = (metadata.get("event_payload") or {}).get("delivery")
-    return found
 
 
 def _names(lease: OutletLease, due: Due) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from typing import Any
 from openai import AsyncOpenAI, OpenAIError
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
-from sqlalchemy import text
 
 from agent.domain.errors import NotFound, SignoffError
 from agent.domain.policy import Policy
@@ -56,7 +55,7 @@ async def _database(configured: Settings, database: Database | None) -> Finding:
         return Finding("database", False, "DATABASE_URL is not set", "set it, or use --embedded")
     try:
         async with database.connection() as connection:
-            version = (await connection.execute(text("SHOW server_version"))).scalar_one()
+            version = (await connection.exec_driver_sql("SHOW server_version")).scalar_one()
     except SignoffError as error:
         return Finding("database", False, str(error), "start the server, or mend DATABASE_URL")
     url = configured.database_url
@@ -131,7 +130,9 @@ async def _channel(directory: Directory, name: str) -> Finding:
     try:
         problem = await directory.channel_problem(await directory.resolve_channel(name))
     except NotFound as error:
-        return Finding(part, False, str(error), "mend its name; a private channel needs the bot invited first")
+        return Finding(
+            part, False, str(error), "mend its name; a private channel needs the bot invited first"
+        )
     except (SignoffError, SlackApiError, TimeoutError, OSError) as error:
         return Finding(part, False, f"could not be looked up ({type(error).__name__})", "try again")
     if problem is not None:
@@ -178,5 +179,3 @@ def _groups(policy: Policy) -> set[str]:
     terms = [policy.defaults, *policy.rules]
     named = {name for each in terms for name in (*each.approvers, *each.notify, *each.escalate_to)}
     return {name for name in named if name.startswith("S")}
-
-

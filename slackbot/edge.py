@@ -19,9 +19,12 @@ from urllib.parse import parse_qsl
 
 from slack_bolt.adapter.starlette.async_handler import to_starlette_response
 from slack_bolt.async_app import AsyncApp, AsyncBoltRequest
+from starlette.background import BackgroundTask
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+
+from agent.faults import point
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +67,9 @@ class Edge:
         bolt_request = _bolt_request(request, body)
         if bolt_request is None:
             return _refuse(400, "body")
-        return to_starlette_response(await self._app.async_dispatch(bolt_request))
+        response = to_starlette_response(await self._app.async_dispatch(bolt_request))
+        response.background = _ACKNOWLEDGED
+        return response
 
     def _fresh_stamp(self, request: Request) -> bytes | None:
         stamp = _only(request, b"x-slack-request-timestamp")
@@ -74,6 +79,13 @@ class Edge:
 
     def _signature(self, stamp: bytes, body: bytes) -> bytes:
         return b"v0=" + hmac.new(self._key, b"v0:" + stamp + b":" + body, hashlib.sha256).hexdigest().encode()
+
+
+async def _acknowledged() -> None:
+    point("after_ack")
+
+
+_ACKNOWLEDGED = BackgroundTask(_acknowledged)  # runs once the answer has been sent
 
 
 def _only(request: Request, name: bytes) -> bytes | None:

@@ -45,7 +45,8 @@ def configure(level: str = "INFO", form: str = "text") -> None:
         cache_logger_on_first_use=False,
     )
     last: Any = structlog.dev.ConsoleRenderer(
-        colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+        colors=sys.stderr.isatty(),
+        exception_formatter=structlog.dev.plain_traceback,  # rich's would show local variables, secrets included
     )
     if form == "json":
         last = structlog.processors.JSONRenderer()

@@ -6,13 +6,13 @@ APScheduler keeps nothing: the truth about what is due stands in the database, b
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from time import monotonic
 
 import structlog
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from agent import approvals, executions, runs
-from agent.domain.errors import SignoffError
 from agent.store.database import Database
 
 log = structlog.get_logger(__name__)
@@ -42,6 +42,7 @@ class Scheduler:
                 seconds=seconds,
                 args=(name, sweep),
                 id=name,
+                next_run_time=datetime.now(UTC),  # what an earlier process left undone need not wait
                 misfire_grace_time=None,
                 coalesce=True,
                 max_instances=1,
@@ -64,12 +65,12 @@ class Scheduler:
     async def _run(self, name: str, sweep: Sweep) -> None:
         try:
             found = await sweep(self._db)
-        except SignoffError as error:
+        except Exception as error:  # whatever it was (a deadlock, say), the next sweep finds the same
             log.warning(
                 "a sweep failed; the next one finds the same",
                 action="sweep.failed",
                 sweep=name,
-                error=str(error),
+                error=str(error) or type(error).__name__,
             )
             return
         self._swept = monotonic()

@@ -9,13 +9,15 @@ import os
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from dotenv import dotenv_values
-from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from agent.domain.errors import SignoffError
+from agent.store.address import Address
+from agent.store.faults import DatabaseUnusable
 from slackbot.secrets import clean_now
 
 SECRETS = (
@@ -80,8 +82,33 @@ class Settings(BaseSettings):
     roles: Annotated[frozenset[Role], NoDecode] = _named("SIGNOFF_ROLES", default=frozenset(Role))
     concurrency: int = _named("SIGNOFF_CONCURRENCY", default=20, ge=1, le=500)
     drain_seconds: float = _named("SIGNOFF_DRAIN_SECONDS", default=30.0, ge=0, le=3600)
-    log_level: str = _named("SIGNOFF_LOG_LEVEL", default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
-    log_format: str = _named("SIGNOFF_LOG_FORMAT", default="text", pattern="^(text|json)$")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = _named("SIGNOFF_LOG_LEVEL", default="INFO")
+    log_format: Literal["text", "json"] = _named("SIGNOFF_LOG_FORMAT", default="text")
+
+    @field_validator("database_url", "owner_url")
+    @classmethod
+    def _address(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            try:
+                Address.read(value.get_secret_value())
+            except DatabaseUnusable as error:
+                raise ValueError(str(error)) from None
+        return value
+
+    @field_validator("slack_bot_token")
+    @classmethod
+    def _bot_token(cls, value: SecretStr | None) -> SecretStr | None:
+        return _shaped(value, "xoxb-")
+
+    @field_validator("slack_app_token")
+    @classmethod
+    def _app_token(cls, value: SecretStr | None) -> SecretStr | None:
+        return _shaped(value, "xapp-")
+
+    @field_validator("log_level", mode="before")
+    @classmethod
+    def _upper(cls, value: Any) -> Any:
+        return value.upper() if isinstance(value, str) else value
 
     @field_validator("agents", mode="before")
     @classmethod
@@ -94,6 +121,8 @@ class Settings(BaseSettings):
         named = _words(value) if isinstance(value, str) else value
         if not named:
             raise ValueError("name at least one of web, worker, scheduler")
+        if unknown := sorted(set(named) - set(Role)):
+            raise ValueError(f"there is no role {', '.join(unknown)}; there are web, worker, scheduler")
         return frozenset(Role(name) for name in named)
 
     @field_validator("slack_api_url")
@@ -102,12 +131,6 @@ class Settings(BaseSettings):
         if not value.startswith(("https://", "http://")):
             raise ValueError("must begin with https:// (or http:// for a local stand-in)")
         return value if value.endswith("/") else f"{value}/"
-
-    @model_validator(mode="after")
-    def _tokens(self) -> Settings:
-        _shaped(self.slack_bot_token, "SLACK_BOT_TOKEN", "xoxb-")
-        _shaped(self.slack_app_token, "SLACK_APP_TOKEN", "xapp-")
-        return self
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """Secrets are stars by their type; a password within an address is masked."""
@@ -142,7 +165,10 @@ def read(
     Raises SettingsError with one line for each setting that is wrong.
     """
     where = (folder or Path.cwd()) / ".env"
-    given = {name: value for name, value in dotenv_values(where).items() if value}
+    try:
+        given = {name: value for name, value in dotenv_values(where).items() if value}
+    except (OSError, UnicodeError) as error:
+        raise SettingsError([f"cannot read {where}: {error}"]) from None
     given |= {
         name: value for name, value in (os.environ if environment is None else environment).items() if value
     }
@@ -184,6 +210,7 @@ def _words(text: str) -> list[str]:
     return [word for word in text.replace(",", " ").split() if word]
 
 
-def _shaped(token: SecretStr | None, name: str, prefix: str) -> None:
+def _shaped(token: SecretStr | None, prefix: str) -> SecretStr | None:
     if token is not None and not token.get_secret_value().startswith(prefix):
-        raise ValueError(f"{name} must begin with {prefix}")
+        raise ValueError(f"must begin with {prefix}")
+    return token

@@ -16,9 +16,11 @@ from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.errors import SlackApiError
 from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
+from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from agent.domain.errors import SignoffError
+from agent.faults import point
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +92,7 @@ class SocketMode:
             self._app, self._app_token, self._log, self._web, ping_interval=self._ping_interval
         )
         handler.client.message_listeners.append(self._on_message)
+        handler.client.socket_mode_request_listeners.append(_acknowledged)  # after the handler's own
         self._handler = handler
         try:
             handler.client.wss_uri = (await self._web.apps_connections_open(app_token=self._app_token))["url"]
@@ -144,6 +147,10 @@ class SocketMode:
             type(error).__name__,
             extra={"action": "socket_mode_unreachable"},
         )
+
+
+async def _acknowledged(client: AsyncBaseSocketModeClient, request: SocketModeRequest) -> None:
+    point("after_ack")
 
 
 def _one_line(record: logging.LogRecord) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 import structlog
-from procrastinate import App, PsycopgConnector
+from procrastinate import App
 from procrastinate.jobs import Status
 
 from agent import jobs
@@ -49,7 +49,10 @@ class Worker:
         self._concurrency = {jobs.RUNS: concurrency, jobs.CALLS: concurrency, jobs.DELIVERIES: 10}
         self._conninfo = conninfo
         self._tasks: list[asyncio.Task[None]] = []
+        self._heart: asyncio.Task[None] | None = None
+        self._stopping = False
         self._alive: set[str] = set()
+        self._draining: dict[tuple[str, str], bool] = {}
 
     @property
     def alive(self) -> bool:
@@ -60,20 +63,21 @@ class Worker:
         """Begin; a database that is away is waited for."""
         for queue in jobs.QUEUES:
             self._tasks.append(asyncio.create_task(self._keep_working(queue), name=f"worker:{queue}"))
-        self._tasks.append(asyncio.create_task(self._services.heartbeat.run(), name="heartbeat"))
+        self._heart = asyncio.create_task(self._services.heartbeat.run(), name="heartbeat")
 
     async def stop(self) -> None:
         """Take no more hints, and let what is under way end within the drain time."""
-        *workers, heartbeat = self._tasks
-        for task in workers:
+        self._stopping = True
+        for task in self._tasks:
             task.cancel()  # the first cancellation asks procrastinate's worker to drain
-        await asyncio.gather(*workers, return_exceptions=True)
-        heartbeat.cancel()
-        await asyncio.gather(heartbeat, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._heart is not None:  # last: what is under way keeps its lease until it ends
+            self._heart.cancel()
+            await asyncio.gather(self._heart, return_exceptions=True)
 
     def _new_app(self) -> App:
         """A procrastinate application with our tasks; one periodic task keeps its worker from returning early."""
-        app = App(connector=PsycopgConnector(conninfo=self._conninfo, min_size=2, max_size=6))
+        app = jobs.application(self._conninfo)
 
         @app.task(name=jobs.ADVANCE_RUN, queue=jobs.RUNS)
         async def advance(run_id: str) -> None:
@@ -85,7 +89,7 @@ class Worker:
 
         @app.task(name=jobs.DRAIN, queue=jobs.DELIVERIES)
         async def drain(team_id: str, channel_id: str) -> None:
-            await self._drain(team_id, channel_id)
+            await self._empty((team_id, channel_id))
 
         @app.periodic(cron="*/5 * * * *")
         @app.task(name="prune", queue=jobs.DELIVERIES)
@@ -96,8 +100,22 @@ class Worker:
 
         return app
 
+    async def _empty(self, outlet: tuple[str, str]) -> None:
+        """Drain the outlet; whoever is at it in this process drains once more, so no hint is lost."""
+        draining = self._draining
+        if outlet in draining:
+            draining[outlet] = True
+            return
+        draining[outlet] = True
+        try:
+            while draining[outlet]:
+                draining[outlet] = False
+                await self._drain(*outlet)
+        finally:
+            del draining[outlet]
+
     async def _keep_working(self, queue: str) -> None:
-        while True:
+        while not self._stopping:
             try:
                 async with self._new_app().open_async() as app:
                     self._alive.add(queue)
@@ -120,4 +138,5 @@ class Worker:
                 )
             finally:
                 self._alive.discard(queue)
-            await asyncio.sleep(RESTART_AFTER)
+            if not self._stopping:
+                await asyncio.sleep(RESTART_AFTER)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import aiohttp
 import structlog
-from slack_sdk.errors import SlackApiError
+from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from agent.domain.errors import SignoffError
+from agent.domain.errors import NotFound, SignoffError
+from slackbot.identity import Directory
 from slackbot.secrets import CleanClient
 
 log = structlog.get_logger(__name__)
@@ -23,8 +27,18 @@ BACK_OFF = (1.0, 2.0, 5.0, 10.0, 30.0)
 """Seconds between attempts; the last one repeats."""
 
 TOKEN_ERRORS = frozenset(
-    {"invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired", "no_permission"}
+    {
+        "account_inactive",
+        "invalid_auth",
+        "missing_scope",
+        "no_permission",
+        "not_allowed_token_type",
+        "not_authed",
+        "token_expired",
+        "token_revoked",
+    }
 )
+"""Answers that no waiting will change."""
 
 
 class SlackRejected(SignoffError):
@@ -32,7 +46,11 @@ class SlackRejected(SignoffError):
 
 
 class SlackUnreachable(SignoffError):
-    """Slack did not answer, or not as Slack does; trying again may help."""
+    """Slack did not answer, or not as Slack does; trying again may help, but not within ``seconds``."""
+
+    def __init__(self, words: str, seconds: float = 0.0) -> None:
+        super().__init__(words)
+        self.seconds = seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +68,34 @@ def new_client(token: str, api_url: str) -> AsyncWebClient:
     return CleanClient(token=token, base_url=api_url, timeout=TIMEOUT, retry_handlers=[])
 
 
+@asynccontextmanager
+async def asking(client: AsyncWebClient) -> AsyncIterator[None]:
+    """Around calls to Slack at the start: failures become SlackRejected (for good) or SlackUnreachable."""
+    try:
+        yield
+    except SlackApiError as error:
+        raise _understood(error.response) from None
+    except (aiohttp.ClientError, TimeoutError, OSError, SlackClientError) as error:
+        raise SlackUnreachable(f"cannot reach {client.base_url}: {type(error).__name__}") from None
+
+
+def _understood(answer: Any) -> SlackRejected | SlackUnreachable:
+    """`answer` is Slack's, or the HTTP library's own when its body could not be read."""
+    data = getattr(answer, "data", None)
+    code = str(data.get("error") or "") if isinstance(data, dict) else ""
+    if code in TOKEN_ERRORS:
+        needed = f" (it needs {data['needed']})" if isinstance(data, dict) and data.get("needed") else ""
+        return SlackRejected(f"Slack rejects SLACK_BOT_TOKEN: {code}{needed}")
+    asked = str((getattr(answer, "headers", None) or {}).get("Retry-After", ""))
+    seconds = float(asked) if asked.isascii() and asked.isdigit() else 0.0
+    status = getattr(answer, "status_code", "nothing readable")
+    return SlackUnreachable(f"Slack answers {code or status}", seconds)
+
+
 async def ask_who_we_are(client: AsyncWebClient) -> Workspace:
     """One `auth.test`. Raises SlackRejected and SlackUnreachable."""
-    try:
+    async with asking(client):
         answer = await client.auth_test()
-    except SlackApiError as error:
-        code = error.response.get("error") if isinstance(error.response.data, dict) else None
-        if code in TOKEN_ERRORS:
-            raise SlackRejected(f"Slack rejects SLACK_BOT_TOKEN: {code}") from None
-        raise SlackUnreachable(f"Slack answers {code or error.response.status_code}") from None
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise SlackUnreachable(f"cannot reach {client.base_url}: {type(error).__name__}") from None
     try:
         return Workspace(
             team_id=answer["team_id"],
@@ -72,17 +107,36 @@ async def ask_who_we_are(client: AsyncWebClient) -> Workspace:
         raise SlackRejected(f"SLACK_BOT_TOKEN is not a bot's token: auth.test tells no {error}") from None
 
 
-async def keep_asking(client: AsyncWebClient, then: Callable[[Workspace], Awaitable[None]]) -> None:
-    """Ask until Slack answers, then go on. Raises SlackRejected, and what ``then`` raises."""
-    for attempt in range(1_000_000):
+async def find_channel(client: AsyncWebClient, directory: Directory, name: str) -> str:
+    """The id of a channel given as name or id. Raises NotFound, SlackRejected and SlackUnreachable.
+
+    One that is there but cannot be used yet (we are not in it, it is archived) is warned about.
+    """
+    async with asking(client):
+        channel_id = await directory.resolve_channel(name)
         try:
-            workspace = await ask_who_we_are(client)
+            answer = await client.conversations_info(channel=channel_id)
+        except SlackApiError as error:
+            if isinstance(error.response.data, dict) and error.response["error"] == "channel_not_found":
+                raise NotFound(f"There is no channel {name} that the bot can see.") from None
+            raise
+    channel = answer.get("channel") or {}
+    if channel.get("is_archived") or not channel.get("is_member"):
+        why = "it is archived" if channel.get("is_archived") else "the bot is not a member: invite it there"
+        log.warning("nothing can be asked there yet", action="slack.channel", channel=name, because=why)
+    return channel_id
+
+
+async def keep_asking(client: AsyncWebClient, then: Callable[[Workspace], Awaitable[None]]) -> None:
+    """Ask until Slack answers, then go on. Raises SlackRejected, and what else ``then`` raises."""
+    for attempt in itertools.count():
+        try:
+            await then(await ask_who_we_are(client))
         except SlackUnreachable as error:
-            pause = BACK_OFF[min(attempt, len(BACK_OFF) - 1)]
+            pause = max(error.seconds, BACK_OFF[min(attempt, len(BACK_OFF) - 1)])
             log.warning(
                 "Slack cannot be reached yet", action="slack.unreachable", error=str(error), retry_in=pause
             )
             await asyncio.sleep(pause)
-            continue
-        await then(workspace)
-        return
+        else:
+            return

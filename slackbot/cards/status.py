@@ -139,12 +139,12 @@ def _ended(view: RequestView, title: str, consequence: str) -> Json:
 
 
 def _by(view: RequestView) -> list[Json]:
-    """ " by @Grace at …", as far as it is known."""
+    """ " by @Grace, today at …", as far as it is known: a moment brings its own "at"."""
     decision = view.decision
     if decision is None:
         return []
     by = [blocks.text(" by "), blocks.person(decision.person)] if decision.person else []
-    return [*by, blocks.text(" at "), blocks.moment(decision.at)]
+    return [*by, blocks.text(", "), blocks.moment(decision.at)]
 
 
 def _reason(view: RequestView) -> Iterator[Json]:
@@ -163,7 +163,7 @@ def _votes(view: RequestView) -> Iterator[Json]:
 
 
 def _vote(vote: VoteView) -> Json:
-    verb = " approved at " if vote.verdict is Verdict.APPROVE else " rejected at "
+    verb = " approved, " if vote.verdict is Verdict.APPROVE else " rejected, "
     reason = [blocks.text(f": “{inert.line(vote.reason, 120)}”", italic=True)] if vote.reason else []
     return blocks.section(blocks.person(vote.person), blocks.text(verb), blocks.moment(vote.at), *reason)
 
@@ -186,6 +186,8 @@ def duration(start: datetime, end: datetime | None) -> str:
 def seconds(amount: float) -> str:
     """A length of time in words; below a minute to a tenth of a second."""
     amount = max(0.0, amount)
+    if amount < 0.05:
+        return "less than 0.1 s"
     if amount < 59.95:
         return f"{amount:.1f} s"
     minutes, rest = divmod(round(amount), 60)

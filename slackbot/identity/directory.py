@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from slack_sdk.web.async_client import AsyncWebClient
 
 from agent.domain.errors import NotFound, Refusal
 from agent.domain.people import Person, Standing
+from slackbot.cards import Names
 from slackbot.identity.questions import PAGE_LIMIT, Kept, Questions, RateLimited
 
 log = logging.getLogger(__name__)
@@ -68,6 +69,7 @@ class Directory:
         self._budget = budget
         self._accounts = Kept(questions.account, max_age, clock)
         self._groups = Kept(questions.group, max_age, clock)
+        self._handles = Kept(questions.handles, max(max_age, 600.0), clock)
         self._members = Kept(questions.members, max_age, clock)
         self._channels = Kept(questions.channel, max_age, clock)
 
@@ -95,6 +97,20 @@ class Directory:
             person: Standing(person, refusal=refusal) if refusal else self._with_roles(person, known)
             for person, refusal in zip(each, refusals, strict=True)
         }
+
+    async def names(self, slack_ids: Iterable[str]) -> Names:
+        """What these people and groups are called, as far as Slack tells in time; only to be read. Never raises."""
+        deadline = self._deadline()
+        ids = set(slack_ids) - {CHANNEL}
+        people = sorted(each for each in ids if not each.startswith("S"))
+        groups = await _answer(self._handles.get(""), deadline) if len(people) < len(ids) else {}
+        accounts = await asyncio.gather(*(_answer(self._accounts.get(each), deadline) for each in people))
+        known = {
+            each: str(account["name"])
+            for each, account in zip(people, accounts, strict=True)
+            if isinstance(account, Mapping) and account.get("name")
+        }
+        return Names(people=known, groups=groups if isinstance(groups, Mapping) else {})
 
     async def channel_problem(self, channel_id: str) -> str | None:
         """Why no card may be posted into this channel, as a sentence for an operator; `None`: it may.

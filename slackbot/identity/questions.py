@@ -118,6 +118,12 @@ class Questions:
         )
         return frozenset() if answer is None else _ids(answer.get("users"))
 
+    async def handles(self, _: str) -> Mapping[str, str]:
+        """What the workspace's user groups are called, by their ids."""
+        answer = await self._ask("usergroups.list", {}, unknown=set())
+        groups = answer.get("usergroups") if answer is not None else None
+        return {str(group["id"]): str(group.get("handle") or group["id"]) for group in groups or []}
+
     async def members(self, channel_id: str) -> frozenset[str]:
         """Ids of the members of a channel, all pages."""
         found: set[str] = set()

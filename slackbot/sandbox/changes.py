@@ -30,7 +30,7 @@ class Changes:
         self._happened.set()
         self._happened = asyncio.Event()
 
-    async def wait_for(self, predicate: Callable[[], T], timeout: float = 5.0) -> T:
+    async def wait_for(self, predicate: Callable[[], T | None], timeout: float = 5.0) -> T:
         """Return the predicate's first truthy value; it is asked again after each change.
 
         Raises TimeoutError after `timeout` seconds.

@@ -7,6 +7,7 @@ import ipaddress
 import json
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -118,17 +119,10 @@ class Control:
         )
         async with self._workspace.changes.listen() as queue:
             await response.prepare(request)
-            await response.write(b": open\n\n")
-            while True:
-                try:
-                    async with asyncio.timeout(_KEEP_ALIVE_SECONDS):
-                        change = await queue.get()
-                except TimeoutError:
-                    await response.write(b": still here\n\n")
-                    continue
-                if change is None:
-                    return response
-                await response.write(f"data: {json.dumps(change)}\n\n".encode())
+            with suppress(ConnectionResetError):  # the page was closed
+                await response.write(b": open\n\n")
+                await _tell(response, queue)
+        return response
 
     def _action(
         self, act: Callable[[Person, Json], Awaitable[Answer]]
@@ -190,6 +184,20 @@ class Control:
             "close": close,
             "home": home,
         }
+
+
+async def _tell(response: web.StreamResponse, queue: asyncio.Queue[Json | None]) -> None:
+    """Every change as a server-sent event, until the server closes."""
+    while True:
+        try:
+            async with asyncio.timeout(_KEEP_ALIVE_SECONDS):
+                change = await queue.get()
+        except TimeoutError:
+            await response.write(b": still here\n\n")
+            continue
+        if change is None:
+            return
+        await response.write(f"data: {json.dumps(change)}\n\n".encode())
 
 
 def _place(wanted: Json) -> Any:

@@ -11,6 +11,7 @@ the request offers, and follows five plain rules, in this order:
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -19,6 +20,9 @@ from typing import Any
 from slackbot.sandbox.model_phrases import Tool, named_calls, worded_calls
 
 MODEL_NAME = "signoff-scripted"
+
+_FOR_MODELS = re.compile(r"\A\[[^\]]*\]\s+(?=\S)|\s*\((?:pending, )?request(?: id)? [0-9a-f-]{36}\)")
+"""What a tool result says to a model only: a note's label, and ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +136,7 @@ def _plain(content: str) -> str:
     try:
         value = json.loads(content)
     except ValueError:
-        return content or "no output"
+        return _FOR_MODELS.sub("", content) or "no output"
     if isinstance(value, Mapping):
         return ", ".join(f"{key.replace('_', ' ')}: {_leaf(part)}" for key, part in value.items()) + "."
     return _leaf(value)

@@ -190,7 +190,7 @@ class SlackSandbox:
         """The calls of one method."""
         return [call for call in self.calls if call.method == method]
 
-    async def wait_for(self, predicate: Callable[[], T], timeout: float = 5.0) -> T:
+    async def wait_for(self, predicate: Callable[[], T | None], timeout: float = 5.0) -> T:
         """The predicate's first truthy value, asked after each change; TimeoutError after `timeout` s."""
         return await self.workspace.changes.wait_for(predicate, timeout)
 

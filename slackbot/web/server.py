@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -74,6 +75,10 @@ def listen(host: str, port: int) -> socket.socket:
         except OSError as error:
             listening.close()
             why = error.strerror or str(error)
+            if error.errno != errno.EADDRINUSE:
+                raise SignoffError(
+                    f"SIGNOFF_HOST, SIGNOFF_PORT: cannot listen on {host}:{candidate}: {why}"
+                ) from None
             continue
         if candidate != port and port:
             log.warning(

@@ -93,10 +93,15 @@ async def ask(db: Database, terms: Rule | None = None, **changes: Any) -> Asked:
     """A waiting request under these terms."""
     run_id, calls = await start(db)
     opened = await approvals.open(db, question(run_id, calls[0], terms or rule(), **changes))
+    return await asked_as(db, opened.request_id, calls[0], run_id)
+
+
+async def asked_as(db: Database, request_id: UUID, call_id: UUID, run_id: UUID) -> Asked:
+    """That request, with the place of its card."""
     async with db.connection() as connection:
-        view = await reads.request_view(connection, opened.request_id)
+        view = await reads.request_view(connection, request_id)
     assert view is not None
-    return Asked(opened.request_id, calls[0], run_id, view.place_nonce)
+    return Asked(request_id, call_id, run_id, view.place_nonce)
 
 
 def ballot(
@@ -123,3 +128,16 @@ async def column(db: Database, sql: str, **parameters: Any) -> list[Any]:
     """The first column of a query, for looking at what was written."""
     async with db.connection() as connection:
         return list((await connection.execute(text(sql), parameters)).scalars())
+
+
+async def rows(db: Database, sql: str, **parameters: Any) -> list[tuple[Any, ...]]:
+    """All columns of a query."""
+    async with db.connection() as connection:
+        return [tuple(row) for row in (await connection.execute(text(sql), parameters)).all()]
+
+
+async def write(db: Database, sql: str, **parameters: Any) -> list[Any]:
+    """Change something behind the use cases' back; returns the first column of what it returns."""
+    async with db.transaction() as connection:
+        result = await connection.execute(text(sql), parameters)
+        return list(result.scalars()) if result.returns_rows else []

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from agent import approvals, executions, runs
 from agent.domain.errors import Conflict, Refusal, Refused
 from agent.domain.people import Person, Standing
 from agent.domain.request import ExecutionStatus, Place, RequestStatus
+from agent.domain.run import Turn
 from agent.executions import Outcome
 from agent.store import reads
 from agent.store.database import Database
@@ -133,7 +136,7 @@ async def test_a_reviewer_may_change_their_mind_until_it_is_decided(database: Da
     ],
 )
 async def test_who_may_not_vote_is_refused_and_recorded(
-    database: Database, standing: Standing, changes: dict[str, object], refusal: Refusal
+    database: Database, standing: Standing, changes: dict[str, Any], refusal: Refusal
 ) -> None:
     """Each reason has its own refusal; nothing is decided, and the attempt is on record."""
     asked = await ask(database)
@@ -162,8 +165,6 @@ async def test_a_rejection_that_stops_ends_the_run_and_its_parents(database: Dat
     asked = await ask(database, rule(on_reject="stop"))
     parent_id, _ = await start(database)
     async with database.transaction() as connection:
-        from sqlalchemy import text
-
         await connection.execute(
             text("UPDATE agent_run SET parent_run_id = :parent WHERE id = :child"),
             {"parent": parent_id, "child": asked.run_id},
@@ -180,8 +181,6 @@ async def test_a_background_call_lets_the_chat_go_on(database: Database) -> None
     leased = await runs.lease(database, asked.run_id, "worker-1")
     assert leased is not None
     assert leased.tools_on
-    from agent.domain.run import Turn
-
     await runs.record_turn(database, leased.lease, Turn("It is being reviewed.", (), 5, leased.heard))
     assert await column(database, "SELECT status::text FROM agent_run") == ["completed"]
     await approvals.vote(database, ballot(asked, reviewer(GRACE)))
@@ -204,8 +203,6 @@ async def test_a_lost_worker_leaves_its_attempt_in_doubt_until_a_person_settles_
     assert claim is not None
     assert await executions.rescue(database) == 0
     async with database.transaction() as connection:
-        from sqlalchemy import text
-
         await connection.execute(text("UPDATE execution SET lease_until = clock_timestamp()"))
     assert await executions.rescue(database) == 1
     assert await executions.claim(database, asked.call_id, worker="w2", idempotent=False) is None

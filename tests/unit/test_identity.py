@@ -56,6 +56,13 @@ def directory(slack: SlackSandbox, clock: Clock) -> Directory:
     return Directory(client, TEAM, "U0BOT", clock=clock)
 
 
+async def test_names_are_told_as_far_as_they_are_known(directory: Directory) -> None:
+    """People and groups by what Slack calls them; who is unknown, and the entry "channel", are left out."""
+    names = await directory.names(["U0GRACE", "S0FINANCE", "channel", "U0NOBODY"])
+    assert (names.of("U0GRACE"), names.of("S0FINANCE")) == ("@grace", "@finance")
+    assert names.of("U0NOBODY") == "U0NOBODY"
+
+
 def calls(slack: SlackSandbox, method: str) -> int:
     return sum(call.method == method for call in slack.web_api.calls)
 

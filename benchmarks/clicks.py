@@ -1,0 +1,211 @@
+"""Row 1: signed clicks over HTTP to the real service, `signoff serve` in a process of its own.
+
+The clock starts when the first byte of the click is written here and stops when the tool's function starts over
+there: CLOCK_MONOTONIC is one for all processes of a machine. Slack and the model's provider are the stand-ins
+of `signoff demo`, in this process; people are looked up there and then known for a minute, as in real use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks import payments
+from benchmarks.waiting import CHANNEL, GRACE, TEAM, Row, Waiting
+from slackbot.cards import ACTION_APPROVE
+from slackbot.sandbox import SlackSandbox
+from slackbot.sandbox.model import ScriptedModel
+from slackbot.sandbox.signed_http import SignedHttp, SignedRequest
+
+PATIENCE = 30.0
+"""Seconds after which a click that started nothing fails the bench."""
+
+
+class Clicker:
+    """Presses Approve on cards, one connection per click in flight, and hears when tools start."""
+
+    def __init__(self, slack: SlackSandbox, port: int, marks: socket.socket) -> None:
+        self._slack = slack
+        self._port = port
+        self._signing = SignedHttp(f"http://127.0.0.1:{port}/slack/events", slack.signing_secret)
+        self._started: dict[int, asyncio.Future[int]] = {}
+        self._marks = marks
+        asyncio.get_running_loop().add_reader(marks, self._hear)
+
+    async def press(self, requests: Sequence[Row], *, at_once: int, apart: float = 0.0) -> list[float]:
+        """Milliseconds from each click to its tool's start; ``apart`` seconds between a start and the next click."""
+        waiting = iter(requests)
+        taken: list[float] = []
+
+        async def hand() -> None:
+            reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+            for row in waiting:
+                taken.append(await self._click(Waiting(*row), reader, writer))
+                await asyncio.sleep(apart)
+            writer.close()
+
+        await asyncio.gather(*(hand() for _ in range(at_once)))
+        return taken
+
+    async def _click(
+        self, card: Waiting, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> float:
+        message = self._slack.workspace.messages.get(CHANNEL, card.ts)
+        signed = self._signing.interactive(_payload(card, message))
+        wire = _wire(signed)
+        begun = time.monotonic_ns()
+        writer.write(wire)
+        async with asyncio.timeout(PATIENCE):
+            status = await _answer(reader)
+            if status != 200:
+                raise RuntimeError(f"the click on order {card.order} was answered {status}")
+            started = await self._start_of(card.order)
+        return (started - begun) / 1e6
+
+    def _start_of(self, order: int) -> asyncio.Future[int]:
+        return self._started.setdefault(order, asyncio.get_running_loop().create_future())
+
+    def _hear(self) -> None:
+        order, at = self._marks.recv(100).split()
+        self._start_of(int(order)).set_result(int(at))
+
+
+def _payload(card: Waiting, message: dict[str, Any]) -> dict[str, Any]:
+    """`block_actions`, with the whole message in it as Slack sends it."""
+    (button,) = [
+        element
+        for block in message["blocks"]
+        if block["type"] == "actions"
+        for element in block["elements"]
+        if element["action_id"] == ACTION_APPROVE
+    ]
+    return {
+        "type": "block_actions",
+        "user": {"id": GRACE.user_id, "username": "grace", "name": "grace", "team_id": TEAM},
+        "api_app_id": "A0SIGNOFF",
+        "token": "sandbox-verification",
+        "container": {
+            "type": "message",
+            "message_ts": card.ts,
+            "channel_id": CHANNEL,
+            "is_ephemeral": False,
+        },
+        "trigger_id": f"{card.order}.1.trigger",
+        "team": {"id": TEAM, "domain": "sandbox"},
+        "enterprise": None,
+        "is_enterprise_install": False,
+        "channel": {"id": CHANNEL, "name": "refund-reviews"},
+        "message": message,
+        "state": {"values": {}},
+        "response_url": "http://127.0.0.1:9/nobody",
+        "actions": [{**button, "action_ts": card.ts}],
+    }
+
+
+def _wire(signed: SignedRequest) -> bytes:
+    head = {"Host": "127.0.0.1", "Content-Length": str(len(signed.body)), **signed.headers}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in head.items())
+    return f"POST /slack/events HTTP/1.1\r\n{lines}\r\n".encode() + signed.body
+
+
+async def _answer(reader: asyncio.StreamReader) -> int:
+    """The status of the next answer on the connection, whose body is read as well."""
+    head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+    length = next(
+        (line.split(":")[1] for line in head.splitlines() if line.startswith("content-length")), "0"
+    )
+    await reader.readexactly(int(length))
+    return int(head.split()[1])
+
+
+@asynccontextmanager
+async def serving(url: str, slack: SlackSandbox, home: Path) -> AsyncIterator[Clicker]:
+    """The service, all roles in one process, and somebody to click."""
+    (home / "checkpoints.toml").write_text(payments.CHECKPOINTS)
+    port = _free_port()
+    with _listening(home / f"marks.{os.getpid()}") as marks:
+        async with ScriptedModel() as model:
+            environment = {
+                "DATABASE_URL": url,
+                "SLACK_BOT_TOKEN": slack.bot_token,
+                "SLACK_SIGNING_SECRET": slack.signing_secret,
+                "SLACK_API_URL": slack.api_url,
+                "OPENAI_BASE_URL": model.base_url,
+                "SIGNOFF_AGENTS": "benchmarks.payments",
+                "SIGNOFF_CHECKPOINTS": str(home / "checkpoints.toml"),
+                "SIGNOFF_PORT": str(port),
+                "SIGNOFF_DRAIN_SECONDS": "3",
+                payments.MARKS: marks.getsockname(),
+            }
+            async with _process(environment, home / "service.log"):
+                await _ready(port)
+                yield Clicker(slack, port, marks)
+                asyncio.get_running_loop().remove_reader(marks)
+
+
+@asynccontextmanager
+async def _process(environment: dict[str, str], log: Path) -> AsyncIterator[None]:
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith(("SLACK_", "OPENAI_"))
+    }
+    with log.open("wb") as output:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "slackbot", "serve"),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=inherited | environment,
+        )
+    try:
+        yield
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGTERM)
+        try:
+            await asyncio.wait_for(process.wait(), 20)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+
+async def _ready(port: int) -> None:
+    """Wait until the service answers at its door; it does so with 503 until it knows who it is in Slack."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            try:
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            except OSError:
+                await asyncio.sleep(0.1)
+                continue
+            writer.write(b"POST /slack/events HTTP/1.1\r\nHost: here\r\nContent-Length: 0\r\n\r\n")
+            status = await _answer(reader)
+            writer.close()
+            if status == 401:
+                return
+            await asyncio.sleep(0.1)
+
+
+@contextmanager
+def _listening(place: Path) -> Iterator[socket.socket]:
+    """A socket to which the tool tells its starts."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as marks:
+        marks.bind(str(place))
+        marks.setblocking(False)
+        try:
+            yield marks
+        finally:
+            place.unlink()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

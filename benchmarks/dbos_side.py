@@ -1,0 +1,93 @@
+"""The peer of rows 1, 2 and 3: DBOS workflows that wait in `recv`. Run as `python -m benchmarks.dbos_side URL`.
+
+Coroutine workflows in the process that sends, which is DBOS at its fastest here: no HTTP, no identity, no card.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import sys
+import time
+
+from dbos import DBOS, DBOSConfig, SetWorkflowID
+
+from benchmarks.side import serve
+
+_numbers = itertools.count(1)
+_returned: dict[str, asyncio.Future[int]] = {}
+
+
+@DBOS.workflow()
+async def wait_for_decision() -> str:
+    """What a parked agent would be."""
+    decision = await DBOS.recv_async("decision", timeout_seconds=3600)
+    at = time.monotonic_ns()
+    waiting = _returned[str(DBOS.workflow_id)]
+    waiting.get_loop().call_soon_threadsafe(waiting.set_result, at)
+    return str(decision)
+
+
+async def _park(count: int) -> list[str]:
+    """So many workflows, all of them waiting."""
+    names = [f"run-{next(_numbers)}" for _ in range(count)]
+    for name in names:
+        _returned[name] = asyncio.get_running_loop().create_future()
+        with SetWorkflowID(name):
+            await DBOS.start_workflow_async(wait_for_decision)
+    while not await asyncio.to_thread(_all_waiting, names):
+        await asyncio.sleep(0.05)
+    return names
+
+
+def _all_waiting(names: list[str]) -> bool:
+    """Whether each has recorded its time-out, the last thing that it does before it waits."""
+    return all(
+        any(step["function_name"] == "DBOS.sleep" for step in DBOS.list_workflow_steps(name))
+        for name in reversed(names)
+    )
+
+
+async def latency(count: int, apart: float) -> list[float]:
+    """Milliseconds from calling `send` to the return of `recv`, one after the other."""
+    taken = []
+    for name in await _park(count):
+        begun = time.monotonic_ns()
+        await DBOS.send_async(name, "approve", "decision")
+        taken.append((await _returned[name] - begun) / 1e6)
+        await asyncio.sleep(apart)
+    return taken
+
+
+async def throughput(count: int, at_once: int) -> float:
+    """Messages sent and received per second, until the last `recv` has returned."""
+    names = await _park(count)
+    waiting = iter(names)
+    begun = time.monotonic()
+
+    async def sender() -> None:
+        for name in waiting:
+            await DBOS.send_async(name, "approve", "decision")
+
+    await asyncio.gather(*(sender() for _ in range(at_once)))
+    await asyncio.gather(*(_returned[name] for name in names))
+    return count / (time.monotonic() - begun)
+
+
+async def main(url: str) -> None:
+    config: DBOSConfig = {
+        "name": "bench",
+        "system_database_url": url,
+        "log_level": "WARNING",
+        "run_admin_server": False,  # type: ignore[typeddict-unknown-key]
+    }
+    DBOS(config=config)
+    DBOS.launch()
+    try:
+        await serve({"latency": latency, "throughput": throughput})
+    finally:
+        DBOS.destroy()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))

@@ -1,0 +1,164 @@
+"""Our side of rows 2, 3 and 4: the use cases with a worker in one process. Run as `python -m benchmarks.ours URL API`.
+
+The worker is the service's own, with all its queues; it drains to the stand-in for Slack. Only the model is
+not there: it answers at once, in this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from agent import approvals
+from agent.runtime.agents import Registry
+from agent.runtime.heartbeat import Heartbeat
+from agent.runtime.model import Model, Reply
+from agent.runtime.services import Services, worker_name
+from agent.store.database import Database
+from agent.store.outbox import Outlet
+from benchmarks import payments, recorded
+from benchmarks.side import serve
+from benchmarks.waiting import TEAM, Row, Waiting
+from slackbot import logs
+from slackbot.delivery import Drain
+from slackbot.identity import Directory
+from slackbot.worker import Worker
+from slackbot.workspace import new_client
+
+
+class AtOnce(Model):
+    """A model that has nothing to think about."""
+
+    async def complete(self, *_: Any, **__: Any) -> Reply:
+        """The end of the run."""
+        return Reply("Done.", (), 10, "stop")
+
+
+class Starts:
+    """Hears from the tool, in whatever thread it runs, that it has started."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._waiting: dict[int, asyncio.Future[int]] = {}
+        payments.listener = lambda order, at: self._loop.call_soon_threadsafe(self._heard, order, at)
+
+    def of(self, order: int) -> asyncio.Future[int]:
+        """Resolves to the moment when the tool started for this order."""
+        return self._waiting.setdefault(order, self._loop.create_future())
+
+    def _heard(self, order: int, at: int) -> None:
+        if not self.of(order).done():
+            self.of(order).set_result(at)
+
+
+class Ours:
+    """What this side can be asked to do; requests come as rows of `Waiting`."""
+
+    def __init__(self, db: Database, starts: Starts) -> None:
+        self._db = db
+        self._starts = starts
+
+    async def latency(self, requests: list[Row], apart: float) -> list[float]:
+        """Milliseconds from calling `vote` to the start of the tool, one after the other."""
+        taken = []
+        for each in read(requests):
+            begun = time.monotonic_ns()
+            await approvals.vote(self._db, each.ballot())
+            taken.append((await self._started(each) - begun) / 1e6)
+            await asyncio.sleep(apart)
+        return taken
+
+    async def throughput(self, requests: list[Row], at_once: int) -> float:
+        """Votes committed and calls executed per second: until the last result is committed."""
+        queue = list(read(requests))
+        waiting = iter(queue)
+        begun = time.monotonic()
+
+        async def voter() -> None:
+            for each in waiting:
+                await approvals.vote(self._db, each.ballot())
+
+        await asyncio.gather(*(voter() for _ in range(at_once)))
+        await asyncio.gather(*(self._started(each) for each in queue))
+        while await self._unfinished():
+            await asyncio.sleep(0.01)
+        return len(queue) / (time.monotonic() - begun)
+
+    async def idle(self) -> int:
+        """Wait until no job but a later one is left; returns how many were waited for."""
+        first = left = await self._jobs()
+        while left:
+            await asyncio.sleep(0.1)
+            left = await self._jobs()
+        return first
+
+    async def _started(self, each: Waiting) -> int:
+        async with asyncio.timeout(60):
+            return await self._starts.of(each.order)
+
+    async def _unfinished(self) -> int:
+        return await self._count("execution WHERE status = 'claimed'")
+
+    async def _jobs(self) -> int:
+        return await self._count(
+            "procrastinate_jobs WHERE status IN ('todo', 'doing') AND queue_name <> 'deliveries'"
+        )
+
+    async def _count(self, what: str) -> int:
+        async with self._db.connection() as connection:
+            found = await connection.exec_driver_sql(f"SELECT count(*) FROM {what}")
+            return int(found.scalar_one())
+
+
+def read(requests: Iterable[Row]) -> Iterable[Waiting]:
+    """Requests as they come over the line."""
+    return (Waiting(*each) for each in requests)
+
+
+@asynccontextmanager
+async def working(db: Database, api_url: str) -> AsyncIterator[None]:
+    """The service's worker on all queues, as the service puts it together."""
+    name = worker_name()
+    client = new_client("xoxb-sandbox", api_url)
+    me = await client.auth_test()
+    drain = Drain(db, client, Directory(client, me["team_id"], me["user_id"]), name)
+    services = Services(
+        db=db,
+        policy=payments.POLICY,
+        registry=Registry([payments.PAYMENTS]),
+        model=AtOnce("none", api_key="none"),
+        heartbeat=Heartbeat(db, name),
+        worker=name,
+        outlet=lambda channel: Outlet(TEAM, channel or "C0REVIEW"),
+    )
+    worker = Worker(services, db.conninfo("bench worker"), drain.run, drain_seconds=3)
+    await worker.start()
+    while not worker.alive:
+        await asyncio.sleep(0.01)
+    yield
+    await worker.stop()
+
+
+async def main(url: str, api_url: str) -> None:
+    logs.configure("INFO", "json")
+    async with Database(url, application_name="bench ours") as db:
+        await db.open()
+        ours = Ours(db, Starts())
+        async with working(db, api_url):
+            await serve({"latency": ours.latency, "throughput": ours.throughput, "idle": ours.idle})
+
+
+async def vote_alone(url: str) -> None:
+    """Row 4: nobody else works; our vote and the bare transactions take turns."""
+    async with Database(url, application_name="bench vote") as db:
+        await db.open()
+        rows = recorded.Row4(url, db)
+        await serve({"ours": rows.ours, "record": rows.record, "bare": rows.bare})
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:3]) if len(sys.argv) == 3 else vote_alone(sys.argv[1]))

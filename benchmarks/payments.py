@@ -1,0 +1,53 @@
+"""The agent whose tool tells when it starts. Loaded by the service as any other agent is (`SIGNOFF_AGENTS`)."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+
+from agent.domain import checkpoints
+from agent.runtime.agents import Agent
+from agent.runtime.tool import tool
+
+MARKS = "BENCH_MARKS"
+"""Names the datagram socket to which another process wants the starts told."""
+
+CHECKPOINTS = """
+[defaults]
+channel = "C0REVIEW"
+
+[[checkpoint]]
+checkpoint_id = "payments"
+action_pattern = "pay"
+approvers = ["S0FINANCE"]
+timeout = "24h"
+risk = "medium"
+"""
+POLICY = checkpoints.load(CHECKPOINTS, filename="checkpoints.toml")
+
+
+Listener = Callable[[int, int], object]
+
+
+def _told_to(path: str) -> Listener:
+    sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    sender.connect(path)
+    return lambda order, at: sender.send(f"{order} {at}".encode())
+
+
+listener: Listener | None = _told_to(os.environ[MARKS]) if MARKS in os.environ else None
+"""Who wants to hear of starts: the order's number, and nanoseconds of the machine's monotonic clock."""
+
+
+@tool
+def pay(order_id: int) -> str:
+    """Pay an order."""
+    at = time.monotonic_ns()
+    if listener is not None:
+        listener(order_id, at)
+    return f"paid order {order_id}"
+
+
+PAYMENTS = Agent("payments", "Pay orders.", [pay])

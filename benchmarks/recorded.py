@@ -1,0 +1,104 @@
+"""Row 4: a vote's writes, recorded from the real thing and rolled back, then replayed on a bare connection."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import psycopg
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent import approvals
+from agent.store.address import Address
+from agent.store.database import Database, psycopg_connection
+from benchmarks.waiting import Row, Waiting
+
+Statement = tuple[Any, Any]
+
+
+class Undone(Exception):
+    """Raised when everything has been written, so that it is rolled back."""
+
+
+class Recorder(Database):
+    """A database that notes down what a decision sends, and forgets that it happened."""
+
+    statements: list[Statement]
+
+    @asynccontextmanager
+    async def decision_transaction(self) -> AsyncIterator[AsyncConnection]:
+        sent: list[Statement] = []
+
+        class Noting(psycopg.AsyncCursor[Any]):
+            async def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
+                sent.append((query, params))
+                return await super().execute(query, params, **options)
+
+        async with super().decision_transaction() as connection:
+            raw = await psycopg_connection(connection)
+            plain, raw.cursor_factory = raw.cursor_factory, Noting
+            try:
+                yield connection
+            finally:
+                raw.cursor_factory = plain
+            self.statements = sent
+            raise Undone
+
+
+class Row4:
+    """Our vote, and the same writes by psycopg alone. Rates are transactions per second on one connection."""
+
+    def __init__(self, url: str, db: Database) -> None:
+        self._url = url
+        self._db = db
+        self._recorded: list[list[Statement]] = []
+
+    async def ours(self, requests: list[Row]) -> float:
+        """Vote after vote."""
+        ballots = [Waiting(*each).ballot() for each in requests]
+        begun = time.monotonic()
+        for ballot in ballots:
+            await approvals.vote(self._db, ballot)
+        return len(ballots) / (time.monotonic() - begun)
+
+    async def record(self, requests: list[Row]) -> list[str]:
+        """Note down what votes on these would write. Returns one vote's statements, reads included."""
+        self._recorded = []
+        sent: list[Statement] = []
+        async with Recorder(self._url, application_name="bench recorder") as db:
+            for each in requests:
+                try:
+                    await approvals.vote(db, Waiting(*each).ballot())
+                except Undone:
+                    sent = db.statements
+                    self._recorded.append([said for said in sent if _writes(str(said[0]))])
+        return [" ".join(str(query).split())[:70] for query, _ in sent]
+
+    async def bare(self, *, pipeline: bool) -> float:
+        """Replay what was recorded: BEGIN, the writes, COMMIT, each statement prepared."""
+        conninfo = Address.read(self._url, role="signoff_app").conninfo("bench bare")
+        async with await psycopg.AsyncConnection.connect(conninfo, prepare_threshold=0) as raw:
+            await raw.execute("SELECT 1")
+            await raw.commit()
+            begun = time.monotonic()
+            for statements in self._recorded:
+                await (self._at_once(raw, statements) if pipeline else self._in_turn(raw, statements))
+            return len(self._recorded) / (time.monotonic() - begun)
+
+    async def _in_turn(self, raw: psycopg.AsyncConnection[Any], statements: list[Statement]) -> None:
+        for query, parameters in statements:
+            await raw.execute(query, parameters)
+        await raw.commit()
+
+    async def _at_once(self, raw: psycopg.AsyncConnection[Any], statements: list[Statement]) -> None:
+        async with raw.pipeline():
+            await self._in_turn(raw, statements)
+
+
+def _writes(sql: str) -> bool:
+    words = sql.upper()
+    return "FOR UPDATE" not in words and any(
+        word in words for word in ("INSERT", "UPDATE", "DELETE", "PROCRASTINATE_DEFER")
+    )

@@ -1,0 +1,72 @@
+"""A side of a comparison lives in a process of its own and does what it is asked, one line of JSON at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+Command = Callable[..., Awaitable[Any]]
+
+
+class Side:
+    """The process of one side, seen from the bench: `async with Side(module, log, …) as side`."""
+
+    def __init__(self, module: str, log: Path, *arguments: str, **environment: str) -> None:
+        self._command = (sys.executable, "-m", module, *arguments)
+        self._log = log
+        self._environment = {**os.environ, **environment}
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def __aenter__(self) -> Self:
+        with self._log.open("wb") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+                env=self._environment,
+                limit=2**24,
+            )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        process = self._process
+        if process is None or process.stdin is None:
+            return
+        process.stdin.close()  # the end of its work
+        try:
+            await asyncio.wait_for(process.wait(), 20)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+    async def ask(self, command: str, **arguments: Any) -> Any:
+        """Let it do something and wait for the result. Raises RuntimeError when it ends instead."""
+        process = self._process
+        if process is None or process.stdin is None or process.stdout is None:
+            raise RuntimeError("not started")
+        process.stdin.write(json.dumps({"do": command, **arguments}).encode() + b"\n")
+        await process.stdin.drain()
+        line = await process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self._command[2]} ended; see {self._log}")
+        return json.loads(line)
+
+
+async def serve(commands: Mapping[str, Command]) -> None:
+    """Do what standard input asks until it ends. Whatever else prints goes to standard error."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    asking = asyncio.StreamReader(limit=2**24)
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(asking), sys.stdin)
+    while line := await asking.readline():
+        asked = json.loads(line)
+        result = await commands[asked.pop("do")](**asked)
+        answers.write(json.dumps(result) + "\n")
+        answers.flush()

@@ -1,0 +1,121 @@
+"""Waiting requests, made by the use cases: a run, its model's proposal, the question to people."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from dataclasses import astuple, dataclass
+from typing import Any
+from uuid import UUID
+
+from agent import approvals, runs
+from agent.domain.people import Person, Standing
+from agent.domain.request import Ballot, Place, RequestView, Verdict
+from agent.domain.run import ProposedCall, Turn
+from agent.runs import NewRun
+from agent.runtime.judging import read_action
+from agent.store import reads
+from agent.store.database import Database
+from agent.store.outbox import Outlet
+from agent.store.writes.requests import NewRequest
+from benchmarks.ground import settle
+from benchmarks.payments import POLICY, pay
+from slackbot.cards import request_card
+from slackbot.sandbox import SlackSandbox
+
+TEAM, CHANNEL = "T0SANDBOX", "C0REVIEW"
+ADA, GRACE = Person(TEAM, "U0ADA"), Person(TEAM, "U0GRACE")
+FINANCE = "S0FINANCE"
+LANES = 10
+_orders = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A request that waits for one approval: the number of its order, and where its card stands."""
+
+    order: int
+    request_id: str
+    nonce: str
+    ts: str
+
+    def ballot(self) -> Ballot:
+        """Grace's approval, by a click on the request's card."""
+        grace = Standing(GRACE, frozenset({FINANCE}))
+        place = Place(self.nonce, "channel", CHANNEL, self.ts)
+        return Ballot(
+            UUID(self.request_id), 1, Verdict.APPROVE, grace, {GRACE: grace}, "slack_button", place=place
+        )
+
+
+Row = list[Any]
+"""A waiting request as it goes to another process."""
+
+
+async def seed(url: str, slack: SlackSandbox, count: int) -> list[Row]:
+    """So many waiting requests, each of a run of its own and with its card posted; no job is left over."""
+    numbers = iter([next(_orders) for _ in range(count)])
+    made: list[Waiting] = []
+
+    async def lane(db: Database) -> None:
+        for order in numbers:
+            view = await _ask(db, order)
+            made.append(_posted(slack, view))
+
+    hasty = f"{url}&options=-c%20synchronous_commit%3Doff"  # nothing is measured here
+    async with Database(hasty, application_name="bench seed", pool_size=LANES) as db:
+        await asyncio.gather(*(lane(db) for _ in range(LANES)))
+    places = [(each.ts, each.nonce) for each in made]
+    await asyncio.to_thread(settle, url, places)
+    return [list(astuple(each)) for each in sorted(made, key=lambda each: each.order)]
+
+
+def _posted(slack: SlackSandbox, view: RequestView) -> Waiting:
+    """Put the card into the channel, as delivery does when it has the time that Slack's pace asks for."""
+    card = request_card(view)
+    channel = slack.workspace.channels[CHANNEL]
+    message = {"user": slack.workspace.bot.user_id, "bot_id": slack.workspace.bot.bot_id}
+    stored = slack.workspace.post(channel, message | {"text": card.text, "blocks": card.blocks})
+    order = int(view.action.arguments["order_id"])
+    return Waiting(order, str(view.id), view.place_nonce, stored["ts"])
+
+
+async def _ask(db: Database, order: int) -> RequestView:
+    started = await runs.start(
+        db, NewRun("payments", "1", f"pay order {order}", "bench", ADA, "slack", TEAM, "C0AGENTS")
+    )
+    leased = await runs.lease(db, started.run_id, "seed")
+    if leased is None:
+        raise RuntimeError("somebody else works on the run")
+    arguments = json.dumps({"order_id": order})
+    turn = Turn("Ada asks for it.", (ProposedCall("call_0", "pay", arguments),), 10, leased.heard)
+    await runs.record_turn(db, leased.lease, turn)
+    async with db.connection() as connection:
+        (call,) = await reads.calls(connection, started.run_id)
+    opened = await approvals.open(db, _question(started.run_id, call.id, order, arguments))
+    async with db.connection() as connection:
+        view = await reads.request_view(connection, opened.request_id)
+    if view is None:
+        raise RuntimeError("the request is not there")
+    return view
+
+
+def _question(run_id: UUID, call_id: UUID, order: int, arguments: str) -> NewRequest:
+    fields: dict[str, Any] = {
+        "rule": POLICY.rules[0],
+        "action": read_action(pay, arguments),
+        "facts": None,
+        "description": f"Pay order {order}",
+        "rationale": "Ada asks for it.",
+        "context": {"task": f"pay order {order}"},
+        "agent": "payments",
+        "agent_version": "1",
+        "requester": ADA,
+        "requester_asserted": "slack",
+        "outlet": Outlet(TEAM, CHANNEL),
+        "client_id": str(call_id),
+        "run_id": run_id,
+        "call_id": call_id,
+    }
+    return NewRequest(**fields)

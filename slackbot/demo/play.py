@@ -1,0 +1,134 @@
+"""`signoff demo --auto`: the scenes one after another, what came of them, and the proof on disk."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from agent import record
+from agent.examples import shop
+from agent.examples.shop import Order
+from agent.store.database import Database
+from slackbot.demo import evidence
+from slackbot.demo.desk import Desk
+from slackbot.demo.scene import Check, Scene, SceneFailed
+from slackbot.demo.scenes import PLAY, Act
+from slackbot.demo.stand import Stand
+from slackbot.sandbox import NotOnScreen
+
+
+async def play(stand: Stand, console: Console) -> int:
+    """Play everything, print it, keep the evidence. Returns the exit code: 0 when all was as expected."""
+    began = datetime.now(UTC)
+    scenes: list[Scene] = []
+    async with Database(stand.database_url, application_name="signoff demo") as db:
+        desk = Desk(stand, db)
+        for acts in PLAY:
+            scenes += await _together(desk, console, acts, len(scenes) + 1)
+        scenes += await _together(desk, console, (("The record holds", _audit(db)),), len(scenes) + 1)
+        async with db.connection() as connection:
+            postgresql = str((await connection.exec_driver_sql("SHOW server_version")).scalar_one())
+    orders = await shop.orders()
+    console.print(_table(orders))
+    found = evidence.gathered(stand, scenes, orders, postgresql, began)
+    path = evidence.write(stand.folder.evidence, found, began)
+    _end(console, stand, found["ok"], found["seconds"])
+    console.print(f"evidence: {path}")
+    return 0 if found["ok"] else 1
+
+
+async def _together(
+    desk: Desk, console: Console, acts: Sequence[tuple[str, Act]], number: int
+) -> list[Scene]:
+    """Play these scenes at the same time, and tell of them one after the other."""
+    programmes = [_Programme(console) for _ in acts]
+    scenes = [Scene(title, page.show) for (title, _), page in zip(acts, programmes, strict=True)]
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(_run(act, scene, desk)) for (_, act), scene in zip(acts, scenes, strict=True)
+        ]
+        for scene, page, task in zip(scenes, programmes, tasks, strict=True):
+            page.open(f"\n[bold]{number + scenes.index(scene)}. {escape(scene.title)}[/]")
+            await task
+    return scenes
+
+
+async def _run(act: Act, scene: Scene, desk: Desk) -> None:
+    """One scene, to its end or to where it breaks off."""
+    began = time.monotonic()
+    with suppress(SceneFailed):
+        try:
+            await act(scene, desk)
+        except (TimeoutError, NotOnScreen, LookupError) as error:
+            scene.note("played to its end", "yes", f"{type(error).__name__}: {error}")
+    scene.seconds = time.monotonic() - began
+
+
+def _audit(db: Database) -> Act:
+    """Every chain of the record, verified as `signoff audit verify` does."""
+
+    async def act(scene: Scene, _: Desk) -> None:
+        events, problems = await record.problems(db)
+        scene.note("events in the record", True, events > 0)
+        scene.note("places where its chain does not hold", [], [str(each) for each in problems])
+
+    return act
+
+
+class _Programme:
+    """What is told of one scene: kept until it is its turn, then told at once."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._kept: list[str] | None = []
+
+    def open(self, heading: str) -> None:
+        """It is this scene's turn."""
+        for line in (heading, *(self._kept or ())):
+            self._console.print(line)
+        self._kept = None
+
+    def show(self, check: Check) -> None:
+        mark = "[green]✓[/]" if check.ok else "[red]✗[/]"
+        rest = "" if check.ok else f", expected {_plain(check.expected)}"
+        took = f"  [dim]{check.seconds:.2f} s[/]" if check.seconds >= 0.01 else ""
+        line = f"  {mark} {escape(f'{check.what}: {_plain(check.observed)}{rest}')}{took}"
+        if self._kept is None:
+            self._console.print(line)
+        else:
+            self._kept.append(line)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return str(value)
+
+
+def _table(orders: list[Order]) -> Table:
+    table = Table("order", "item", title="\nThe orders at the end", title_justify="left")
+    table.add_column("price", justify="right")
+    table.add_column("status")
+    table.add_column("cause")
+    for each in orders:
+        cells = (each.item, f"{each.price:,.2f}", each.status, each.cause or "")
+        table.add_row(str(each.order_id), *map(escape, cells))
+    return table
+
+
+def _end(console: Console, stand: Stand, ok: bool, seconds: float) -> None:
+    if ok:
+        console.print(f"[green]✓[/] all as expected, in {seconds:.1f} s")
+        return
+    console.print("[red]✗[/] not everything was as expected; the end of the service's log:")
+    for line in stand.service.tail(30):
+        console.print(f"  {escape(line)}")

@@ -1,0 +1,119 @@
+"""The checkpoints that a demo enforces: the tour's own, or those of somebody's folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.domain import checkpoints
+from agent.domain.errors import SignoffError
+from agent.domain.policy import Policy
+from slackbot.sandbox import Workspace, demo_workspace
+
+TOUR = """\
+# The checkpoints of `signoff demo`; written anew at each start.
+
+[defaults]
+channel = "#refund-reviews"
+approvers = ["S0FINANCE"]      # @finance: Grace and Linus
+notify = ["S0FINANCE"]
+timeout = "24h"
+prevent_self_review = true
+unmatched = "review"
+
+[[checkpoint]]
+checkpoint_id = "refund-very-large"
+action_pattern = "process_refund"
+when = "facts.price > 5000.0"
+description_template = "Refund ${{facts.price}} for order {{args.order_id}}"
+risk = "critical"
+timeout_seconds = {seconds}           # very short, to show what happens when nobody decides
+on_reject = "tell_model"
+
+[[checkpoint]]
+checkpoint_id = "refund-over-limit"
+action_pattern = "process_refund"
+when = "facts.price > 1000.0"  # the price in the shop's own records, not the one that the model states
+description_template = "Refund ${{facts.price}} for order {{args.order_id}}"
+risk = "high"
+on_reject = "tell_model"
+"""
+
+REVIEWS = "#reviews"
+"""Where the cards of somebody's own agents go, unless their checkpoints file says otherwise."""
+
+OWN = """\
+# No checkpoints.toml was found in the current folder, so everything that is not read-only is asked about.
+
+[defaults]
+channel = "#reviews"
+approvers = ["S0REVIEWERS"]    # @reviewers: Grace and Linus
+timeout = "24h"
+unmatched = "review"
+"""
+
+SECONDS = 20
+SECONDS_AUTO = 4
+"""The deadline of a very large refund: time enough to watch a card, or just enough to be sure."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """A checkpoints file's text, what it means, and what is to be said about it."""
+
+    text: str
+    policy: Policy
+    remarks: tuple[str, ...] = ()
+
+
+def of_the_tour(seconds: int) -> Rules:
+    """The rules of the refund agent; a very large refund expires after `seconds`."""
+    text = TOUR.format(seconds=seconds)
+    return Rules(text, checkpoints.load(text, filename="checkpoints.toml"))
+
+
+def of_folder(folder: Path) -> Rules:
+    """The rules of somebody's own agents. Raises PolicyError, and SignoffError for an unreadable file."""
+    path = folder / "checkpoints.toml"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        remark = "no checkpoints.toml here: every tool that is not read-only is asked about"
+        return Rules(OWN, checkpoints.load(OWN, filename=path.name), (remark,))
+    except (OSError, UnicodeError) as error:
+        raise SignoffError(f"cannot read {path}: {error}") from None
+    return Rules(text, checkpoints.load(text, filename=path.name))
+
+
+def workspace_of_agents() -> Workspace:
+    """The sandbox's workspace for somebody's own agents: a channel for their cards is there."""
+    workspace = demo_workspace()
+    everybody = workspace.channels["C0GENERAL"].members
+    return workspace.add_channel("C0REVIEWS", REVIEWS.removeprefix("#"), everybody)
+
+
+def invite(policy: Policy, workspace: Workspace) -> list[str]:
+    """Put whom and what the policy names into the sandbox, so that the file works as it is.
+
+    Returns a line about each newcomer.
+    """
+    terms = (policy.defaults, *policy.rules)
+    people = [member.id for member in workspace.members.values() if member.team_id == workspace.team.id]
+    said = []
+    for name in sorted({channel for each in terms if (channel := each.channel)}):
+        plain = name.removeprefix("#")
+        known = workspace.channels.values()
+        if not any(name == channel.id or plain == channel.name for channel in known):
+            is_id = plain == name and name.isupper()
+            workspace.add_channel(name if is_id else f"C0{len(known)}NEW", plain.lower(), people)
+            said.append(f"channel {name} (of your checkpoints.toml) was added to the sandbox")
+    for who in sorted({who for each in terms for who in (*each.approvers, *each.notify)}):
+        if who.startswith("S") and who not in workspace.usergroups:
+            workspace.add_usergroup(who, who.lower(), ["U0GRACE", "U0LINUS"])
+            said.append(f"user group {who} was added to the sandbox, with Grace and Linus in it")
+        elif who.startswith(("U", "W")) and who not in workspace.members:
+            workspace.add_member(who, who.lower(), f"Reviewer {who}")
+            for place in workspace.channels.values():
+                place.members.add(who)
+            said.append(f"person {who} was added to the sandbox; you can act as them")
+    return said

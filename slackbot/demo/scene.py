@@ -1,0 +1,74 @@
+"""One scene of the play: what was expected, what was observed, and how long it took."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+LOOK_SECONDS = 10.0
+_BETWEEN_LOOKS = 0.02
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at. `seconds` from the moment the scene began to look until it was seen."""
+
+    what: str
+    expected: Any
+    observed: Any
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether it was as expected."""
+        return bool(self.observed == self.expected)
+
+
+class SceneFailed(Exception):
+    """Something was not as expected, so the rest of the scene makes no sense; it is in the checks."""
+
+
+@dataclass
+class Scene:
+    """Collects checks, and hands each to `show` at once."""
+
+    title: str
+    show: Callable[[Check], None]
+    checks: list[Check] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything was as expected, and something was looked at."""
+        return bool(self.checks) and all(check.ok for check in self.checks)
+
+    def note(self, what: str, expected: Any, observed: Any, seconds: float = 0.0) -> None:
+        """Compare now. Raises SceneFailed."""
+        check = Check(what, expected, observed, seconds)
+        self.checks.append(check)
+        self.show(check)
+        if not check.ok:
+            raise SceneFailed(what)
+
+    async def see(
+        self,
+        what: str,
+        expected: Any,
+        look: Callable[[], Any | Awaitable[Any]],
+        within: float = LOOK_SECONDS,
+    ) -> None:
+        """Look until it is as expected, at most `within` seconds. Raises SceneFailed."""
+        began = time.monotonic()
+        while True:
+            observed = look()
+            if inspect.isawaitable(observed):
+                observed = await observed
+            passed = time.monotonic() - began
+            if observed == expected or passed > within:
+                self.note(what, expected, observed, passed)
+                return
+            await asyncio.sleep(_BETWEEN_LOOKS)

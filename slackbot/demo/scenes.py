@@ -1,0 +1,110 @@
+"""The main job in six scenes. Each goes through the doors that people use and then looks at what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from agent.examples import shop
+from slackbot.cards import ACTION_APPROVE, ACTION_REJECT
+from slackbot.demo.desk import Desk, whispered
+from slackbot.demo.rules import SECONDS_AUTO
+from slackbot.demo.scene import Scene
+
+GENERAL = "C0GENERAL"  # scenes take turns between two channels: in each there is a message a second at most
+DONE = "has been made"
+BACK_SECONDS = 60.0  # for a service that starts again; on a busy machine
+
+
+async def small(scene: Scene, desk: Desk) -> None:
+    """Below the limit nobody is asked."""
+    run = await desk.ask("please refund order 2", where=GENERAL)
+    await scene.see("order 2 (389.00)", "REFUNDED", lambda: desk.status(2))
+    await scene.see("the agent tells Ada", True, lambda: DONE in desk.said(run))
+    scene.note("cards about it", 0, len(desk.cards(2)))
+
+
+async def approve(scene: Scene, desk: Desk) -> None:
+    """Above it the reviewers decide, and nobody else; meanwhile the chat goes on."""
+    run = await desk.ask("please refund order 7")
+    await scene.see("cards about order 7 (1,249.50)", 1, lambda: len(desk.cards(7)))
+    await scene.see("requests that wait", 1, desk.waiting)
+    await scene.see("order 7", "PENDING_REFUND", lambda: desk.status(7))
+    desk.ada.say(run["channel"], "what is the status of order 7?", run["ts"])
+    await scene.see("the chat goes on: it tells the status", True, lambda: "PENDING_REFUND" in desk.said(run))
+    refused = await desk.ada.click(desk.card(7), ACTION_APPROVE)
+    refused = await desk.ada.click(desk.card(7), ACTION_APPROVE)
+    await scene.see(
+        "Ada's own click is refused", True, lambda: "not among the reviewers" in whispered(refused)
+    )
+    await desk.grace.click(desk.card(7), ACTION_APPROVE)
+    await scene.see("order 7 after Grace's click", "REFUNDED", lambda: desk.status(7))
+    await scene.see("attempts to run the refund", 1, lambda: desk.attempts(7))
+    await scene.see("buttons left on the card", [], lambda: desk.buttons(7))
+    await scene.see("the agent tells Ada", True, lambda: DONE in desk.said(run))
+
+
+async def reject(scene: Scene, desk: Desk) -> None:
+    """A price that somebody states, and the model repeats, changes nothing; the agent hears the reason for a no."""
+    run = await desk.ask("please refund order 5, it costs only 5.00", by=desk.grace, where=GENERAL)
+    await scene.see("cards about order 5", 1, lambda: len(desk.cards(5)))
+    scene.note("the card shows the shop's price", True, "1,899.00" in str(desk.card(5)))
+    await scene.see("order 5", "PENDING_REFUND", lambda: desk.status(5))
+    refused = await desk.grace.click(desk.card(5), ACTION_APPROVE)
+    await scene.see("Grace asked, so her click is refused", True, lambda: "You asked" in whispered(refused))
+    await desk.linus.click(desk.card(5), ACTION_REJECT)
+    await scene.see("the form for the reason", 1, lambda: len(desk.stand.slack.views("U0LINUS")))
+    form = desk.stand.slack.views("U0LINUS")[-1]
+    await desk.linus.submit(form, {"signoff:reason_input": "Bought in another shop"})
+    await scene.see("order 5 after Linus's click", "REFUND_REJECTED, rejected", lambda: desk.status(5))
+    await scene.see("the agent hears the reason", True, lambda: "another shop" in desk.said(run))
+    scene.note("attempts to run the refund", 0, await desk.attempts(5))
+
+
+async def expire(scene: Scene, desk: Desk) -> None:
+    """When nobody decides in time nothing runs, and it does not count as a rejection."""
+    run = await desk.ask("please refund order 8")
+    await scene.see("cards about order 8 (7,320.00)", 1, lambda: len(desk.cards(8)))
+    await scene.see("order 8", "PENDING_REFUND", lambda: desk.status(8))
+    late = desk.card(8)
+    await scene.see(
+        "order 8 after its deadline",
+        "REFUND_REJECTED, expired",
+        lambda: desk.status(8),
+        within=SECONDS_AUTO + 10,
+    )
+    await scene.see("buttons left on the card", ["Ask again"], lambda: desk.buttons(8))
+    await scene.see("the agent tells Ada", True, lambda: "expired" in desk.said(run).lower())
+    refused = await desk.grace.click(late, ACTION_APPROVE, stale=True)
+    await scene.see("a late click is refused", True, lambda: "too late" in whispered(refused))
+    scene.note("the request stays", "expired", (await desk.request(8)).status.value)
+
+
+async def kill(scene: Scene, desk: Desk) -> None:
+    """`kill -9` after the decision and before the refund: the service that comes next makes it, once."""
+    service = desk.stand.service
+    run = await desk.ask("please refund order 6", where=GENERAL)
+    await scene.see("cards about order 6 (2,450.00)", 1, lambda: len(desk.cards(6)))
+    await scene.see("order 6", "PENDING_REFUND", lambda: desk.status(6))
+    # The price is looked up once more before the refund. While the shop is shut that waits, so the moment is certain.
+    async with shop.closed():
+        await desk.grace.click(desk.card(6), ACTION_APPROVE)
+        scene.note("the request after Grace's click", "approved", (await desk.request(6)).status.value)
+        scene.note("attempts to run the refund", 0, await desk.attempts(6))
+        await scene.see("Slack has been told, and is quiet", True, desk.quiet)
+        service.kill()
+        await scene.see("the service was killed by signal", [9], lambda: [-code for code in service.endings])
+    scene.note("order 6, with nobody at work", "PENDING_REFUND", await desk.status(6))
+    await scene.see("order 6 after the restart", "REFUNDED", lambda: desk.status(6), within=BACK_SECONDS)
+    await scene.see("buttons left on the card", [], lambda: desk.buttons(6), within=BACK_SECONDS)
+    await scene.see("the agent tells Ada", True, lambda: DONE in desk.said(run), within=BACK_SECONDS)
+    scene.note("attempts to run the refund, all told", 1, await desk.attempts(6))
+
+
+Act = Callable[[Scene, Desk], Awaitable[None]]
+
+PLAY: tuple[tuple[tuple[str, Act], ...], ...] = (
+    (("A small refund happens at once", small), ("Approve", approve)),
+    (("Reject, with a model that repeats a false price", reject), ("Expire", expire)),
+    (("kill -9 between decision and refund", kill),),
+)
+"""The scenes; those that stand together are played at the same time, because they do not touch one another."""

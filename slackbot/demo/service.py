@@ -1,0 +1,171 @@
+"""`signoff serve` in a process of its own: started, started again when it dies, stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+
+import psutil
+
+from agent.domain.errors import SignoffError
+from slackbot.demo.folder import Folder
+
+COMMAND = (sys.executable, "-m", "slackbot", "serve")
+OURS = ("SIGNOFF_", "SLACK_", "OPENAI_", "DATABASE_URL")
+"""Settings of the caller's environment that the demo's service must not see."""
+
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+"""Everything here is on this machine, and the Slack client would not ask NO_PROXY."""
+
+WRONG = 2  # the exit code for "it can never work like this"
+QUICK = 5.0
+PATIENCE = 3
+STOP_SECONDS = 10.0
+
+
+class ServiceFailed(SignoffError):
+    """The service does not stay alive; `tail` is the end of its log."""
+
+    def __init__(self, why: str, tail: Sequence[str]) -> None:
+        super().__init__(why)
+        self.tail = tail
+
+
+class ServiceProcess:
+    """The service, kept alive by `supervise`.
+
+    `connected` waits until its connection to Slack is there; `tell` gets a line about each turn of its life.
+    """
+
+    def __init__(
+        self,
+        folder: Folder,
+        environment: Mapping[str, str],
+        connected: Callable[[], Awaitable[object]],
+        tell: Callable[[str], None],
+        command: Sequence[str] = COMMAND,
+    ) -> None:
+        self._folder = folder
+        self._environment = dict(environment)
+        self._connected = connected
+        self._tell = tell
+        self._command = command
+        self.pid = 0
+        self.endings: list[int] = []  # the exit codes so far; a negative one is a signal
+        self.ready = asyncio.Event()
+
+    async def supervise(self) -> None:
+        """Run it until cancelled, then stop it. Raises ServiceFailed when starting it again is no use."""
+        _clear_away(self._folder.process)
+        quick = 0
+        while True:
+            began = time.monotonic()
+            code = await self._live()
+            self.endings.append(code)
+            quick = quick + 1 if time.monotonic() - began < QUICK else 0
+            if code == WRONG or quick >= PATIENCE:
+                raise ServiceFailed(f"the service does not start ({_ending(code)})", self.tail())
+            self._tell(f"the service {_ending(code)}; starting it again")
+
+    def kill(self) -> int:
+        """`kill -9`. Returns the process that was killed."""
+        os.kill(self.pid, signal.SIGKILL)
+        return self.pid
+
+    def tail(self, lines: int = 15) -> list[str]:
+        """The end of its log."""
+        try:
+            return self._folder.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
+        except OSError:
+            return []
+
+    async def _live(self) -> int:
+        """One life, from its start to its end; returns the exit code."""
+        began = time.monotonic()
+        process = await self._launch()
+        ended, here = asyncio.ensure_future(process.wait()), asyncio.ensure_future(self._connected())
+        try:
+            await asyncio.wait({ended, here}, return_when=asyncio.FIRST_COMPLETED)
+            if not ended.done():
+                self._tell(f"the service is up (process {self.pid}) after {time.monotonic() - began:.1f} s")
+                self.ready.set()
+            return await ended
+        finally:
+            self.ready.clear()
+            here.cancel()
+            ended.cancel()
+            await _stop(process)
+            self._folder.process.unlink(missing_ok=True)
+
+    async def _launch(self) -> asyncio.subprocess.Process:
+        with self._folder.log.open("ab") as log:
+            process = await asyncio.create_subprocess_exec(
+                *self._command,
+                env=self._environment,
+                cwd=self._folder.path,  # so that no .env of the caller's folder is read
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # a Ctrl-C in the terminal is for the demo, which stops it in order
+            )
+        self.pid = process.pid
+        self._folder.process.write_text(f"{process.pid} {_born(process.pid)}\n")
+        return process
+
+
+def environment(
+    caller: Mapping[str, str], settings: Mapping[str, str], modules: Path | None
+) -> dict[str, str]:
+    """The service's environment: the caller's without any setting of ours, then `settings`.
+
+    `modules` is the folder of the caller's own agents.
+    """
+    kept = {
+        name: value
+        for name, value in caller.items()
+        if not name.startswith(OURS) and name.upper() not in PROXIES
+    }
+    here = Path(__file__).resolve().parents[2]  # this very code, installed or not
+    paths = [str(modules) if modules else "", str(here), caller.get("PYTHONPATH", "")]
+    return kept | {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONUNBUFFERED": "1", **settings}
+
+
+async def _stop(process: asyncio.subprocess.Process) -> None:
+    """In order if it can, by force if it must."""
+    if process.returncode is not None:
+        return
+    process.terminate()
+    try:
+        async with asyncio.timeout(STOP_SECONDS):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+
+
+def _clear_away(note: Path) -> None:
+    """End the service of a demo that was killed: it would go on serving the database that is made anew."""
+    try:
+        pid, born = note.read_text().split()
+        if _born(int(pid)) == born:
+            psutil.Process(int(pid)).kill()
+    except (OSError, ValueError, psutil.Error):
+        pass
+    note.unlink(missing_ok=True)
+
+
+def _born(pid: int) -> str:
+    """When this process began: its number alone may belong to another one by now."""
+    try:
+        return str(psutil.Process(pid).create_time())
+    except psutil.Error:
+        return "gone"
+
+
+def _ending(code: int) -> str:
+    return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"

@@ -1,0 +1,40 @@
+"""One life of the service after the other, each ended at the next named point."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.integration.crash.process import FAULT_STATUS
+from tests.integration.crash.street import Street
+
+EVERY = (
+    "in_expiry_batch",
+    "before_request_commits",
+    "after_request_commits",
+    "before_decision_commits",
+    "after_decision_commits",
+    "before_resume",
+    "after_claim",
+    "after_effect",
+    "after_result",
+    "after_ack:2",  # the second acknowledgement is the click's
+    "after_card_accepted",
+)
+"""All points. Each start is armed with the next one, and first finds what the last death left behind."""
+
+WORST = ("after_decision_commits", "after_claim", "after_effect", "after_card_accepted")
+"""A decision nobody acted on, an attempt without an effect, an effect without a result, a card without a `ts`."""
+
+STUCK = 30.0
+"""Seconds after a restart within which everything has to be moving again."""
+
+
+async def die_and_recover(here: Street, deaths: Sequence[str], first_lane: int = 0) -> None:
+    """Play a lane towards each death, then start once more and see that everything comes to its end."""
+    for lane, death in enumerate(deaths, first_lane):
+        await here.start(death)
+        status = await here.play_until_death(lane, overdue=death == "in_expiry_batch")
+        assert status == FAULT_STATUS, f"{death}: {status}\n{here.serve.said()}"
+    await here.start()
+    await here.settle_all(STUCK)
+    await here.check()

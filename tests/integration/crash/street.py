@@ -1,0 +1,267 @@
+"""A street of lanes: each lane is a channel of its own in which one line is asked for, decided and written once.
+
+The service runs as a process that dies and comes back; the sandbox, the model and the database stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from sqlalchemy import text
+
+from agent.store.database import Database
+from slackbot.sandbox import NotOnScreen, SlackSandbox
+from slackbot.sandbox.model import ScriptedModel
+from slackbot.sandbox.person import Answer
+from tests.integration.asking import column
+from tests.integration.crash.process import Serve
+
+AGENT = '''
+from pathlib import Path
+from signoff import Agent, tool
+
+SINK = Path({sink!r})
+
+
+@tool{options}
+def write_line(lane: int) -> str:
+    """Write a line."""
+    with SINK.open("a") as sink:
+        sink.write(f"{{lane}}\\n")
+    return f"wrote lane {{lane}}"
+
+
+agent = Agent("writer", "You write lines.", [write_line])
+'''
+CHECKPOINT = """
+[[checkpoint]]
+checkpoint_id = "lane-{lane}"
+action_pattern = "write_line"
+when = "args.lane == {lane}"
+channel = "C0LANE{lane}"
+approvers = ["S0REVIEWERS"]
+on_reject = "tell_model"
+"""
+
+
+async def until(look: Callable[[], Awaitable[Any]], seconds: float, what: object = "") -> Any:
+    """Look until there is something to see, at short intervals, for a bounded time."""
+    deadline = monotonic() + seconds
+    while not (seen := await look()):
+        if monotonic() > deadline:
+            raise AssertionError(f"nothing to see after {seconds} s: {what() if callable(what) else what}")
+        await asyncio.sleep(0.05)
+    return seen
+
+
+@dataclass
+class Street:
+    """Everything around the process, what people did, and what must hold in the end."""
+
+    slack: SlackSandbox
+    model: ScriptedModel
+    db: Database
+    serve: Serve
+    sink: Path
+    approved: set[int] = field(default_factory=set)
+    """Lanes whose approval was acknowledged."""
+    doubted: set[int] = field(default_factory=set)
+
+    async def start(self, fault: str = "", **changes: str) -> None:
+        """Begin a life of the service."""
+        await self.serve.start(fault, changes)
+        self.slack.request_url = f"http://127.0.0.1:{self.serve.port}/slack/events"
+
+    def lives(self) -> Street:
+        """The service has not died meanwhile."""
+        assert self.serve.alive, self.serve.said()
+        return self
+
+    # --- what people do -------------------------------------------------------------------------------
+
+    async def ask(self, lane: int) -> Answer:
+        """Ada has the agent write this lane's line."""
+        task = f"run writer write_line lane={lane}"
+        return await self.slack.person("U0ADA").command("/agent", task, f"C0LANE{lane}")
+
+    def cards(self, lane: int) -> list[dict[str, Any]]:
+        """The request cards of the lane, as they look now."""
+        return [m for m in self.slack.messages(f"C0LANE{lane}") if _about(m, "request")]
+
+    async def card(self, lane: int, seconds: float = 15.0) -> dict[str, Any]:
+        """The lane's card, as soon as it is there."""
+
+        def look() -> dict[str, Any] | None:
+            return next(iter(self.cards(lane)), None)
+
+        found = await self.slack.wait_for(look, timeout=seconds)
+        assert found is not None
+        return found
+
+    async def approve(self, lane: int) -> Answer:
+        """Grace approves; an acknowledgement is a promise."""
+        answer = await self.slack.person("U0GRACE").click(await self.card(lane), "signoff:approve")
+        if answer.error is None:
+            self.approved.add(lane)
+        return answer
+
+    async def play(self, lane: int, *, overdue: bool = False) -> None:
+        """The lane's whole story, as far as the service lives to tell it."""
+        await self.ask(lane)
+        await self.card(lane)
+        if overdue:
+            await self.make_overdue(lane)
+        else:
+            await self.approve(lane)
+        await asyncio.Event().wait()
+
+    async def make_overdue(self, lane: int) -> None:
+        """Two days pass for the lane's request."""
+        async with self.db.transaction() as connection:
+            await connection.execute(text(_TWO_DAYS_PASS), {"lane": f"C0LANE{lane}"})
+
+    async def play_until_death(self, lane: int, *, overdue: bool = False, seconds: float = 30.0) -> int:
+        """Play the lane until the service dies of its fault; returns its status."""
+        story = asyncio.create_task(self.play(lane, overdue=overdue))
+        try:
+            status = await self.serve.ends(seconds)
+        finally:
+            story.cancel()
+            await asyncio.gather(story, return_exceptions=True)
+        return status
+
+    # --- what must hold in the end --------------------------------------------------------------------
+
+    async def column(self, sql: str, **parameters: Any) -> list[Any]:
+        """The first column of a query."""
+        return await column(self.db, sql, **parameters)
+
+    def written(self) -> Counter[int]:
+        """How often each lane's line was written."""
+        lines = self.sink.read_text().split() if self.sink.exists() else []
+        return Counter(int(line) for line in lines)
+
+    async def settle_all(self, seconds: float = 30.0) -> None:
+        """Decide what waits and settle what is in doubt, until every run has its end and all is told."""
+
+        async def done() -> bool:
+            await self._decide_waiting()
+            await self._settle_doubts()
+            return not await self.column(_UNFINISHED)
+
+        await until(done, seconds, self.serve.said)
+
+    async def _decide_waiting(self) -> None:
+        for channel in await self.column(_WAITING):
+            lane = int(channel.removeprefix("C0LANE"))
+            if self.cards(lane):
+                await self._press(lane, "signoff:approve")
+
+    async def _settle_doubts(self) -> None:
+        """Once by Retry where nothing was written, once by Done where something was."""
+        for channel in await self.column(_IN_DOUBT):
+            lane = int(channel.removeprefix("C0LANE"))
+            self.doubted.add(lane)
+            await self._press(lane, "signoff:done" if self.written()[lane] else "signoff:retry")
+
+    async def _press(self, lane: int, action: str) -> None:
+        try:
+            answer = await self.slack.person("U0GRACE").click(self.cards(lane)[0], action)
+        except NotOnScreen:
+            return  # not on the card yet, or not any more
+        if answer.error is None and action == "signoff:approve":
+            self.approved.add(lane)
+
+    async def check(self) -> None:
+        """No decision lost, nothing executed twice, each card once, threads in order, every chain whole."""
+        ended = dict(await self._pairs(_OUTCOMES))
+        lost = {lane for lane in self.approved if ended.get(f"C0LANE{lane}") != "approved"}
+        assert not lost, f"acknowledged and lost: {lost}"
+        written = self.written()
+        assert [lane for lane, times in written.items() if times > 1] == []
+        for channel, outcome in ended.items():
+            assert written[int(channel.removeprefix("C0LANE"))] == (outcome == "approved"), channel
+            assert len(self.cards(int(channel.removeprefix("C0LANE")))) == 1, channel
+        self._check_messages()
+        assert await self.column(_OUT_OF_ORDER) == []
+
+    def _check_messages(self) -> None:
+        """Each delivery stands in Slack once."""
+        seen: Counter[str] = Counter()
+        for channel in self.slack.workspace.channels:
+            for root in self.slack.messages(channel):
+                for message in [root, *self.slack.thread(channel, root["ts"])[1:]]:
+                    seen.update(filter(None, [_about(message, "delivery")]))
+        assert [each for each, times in seen.items() if times > 1] == []
+
+    async def _pairs(self, sql: str) -> list[tuple[str, str]]:
+        async with self.db.connection() as connection:
+            return [(row[0], row[1]) for row in await connection.execute(text(sql))]
+
+
+def _about(message: dict[str, Any], key: str) -> str | None:
+    found: str | None = (message.get("metadata") or {}).get("event_payload", {}).get(key)
+    return found
+
+
+@asynccontextmanager
+async def street(url: str, folder: Path, *, lanes: int, options: str = "") -> AsyncIterator[Street]:
+    """Sandbox, model and files for so many lanes; the service is not started yet."""
+    sink = folder / "sink"
+    (folder / "lanes.py").write_text(AGENT.format(sink=str(sink), options=options))
+    (folder / "checkpoints.toml").write_text("".join(CHECKPOINT.format(lane=n) for n in range(lanes)))
+    async with (
+        SlackSandbox(rate_limits=False, echo=False) as slack,
+        ScriptedModel() as model,
+        Database(url, application_name="looking on") as db,
+    ):
+        people = ["U0ADA", "U0GRACE", "U0LINUS", slack.workspace.bot.user_id]
+        for lane in range(lanes):
+            slack.workspace.add_channel(f"C0LANE{lane}", f"lane-{lane}", people)
+        settings = {
+            "DATABASE_URL": url,
+            "SLACK_BOT_TOKEN": slack.bot_token,
+            "SLACK_SIGNING_SECRET": slack.signing_secret,
+            "SLACK_API_URL": slack.api_url,
+            "OPENAI_API_KEY": "sk-scripted",
+            "OPENAI_BASE_URL": model.base_url,
+            "SIGNOFF_AGENTS": "lanes",
+            "SIGNOFF_CHANNEL": "C0LANE0",
+            "SIGNOFF_PORT": "0",
+            "SIGNOFF_DRAIN_SECONDS": "2",
+        }
+        here = Street(slack, model, db, Serve(settings, folder), sink)
+        try:
+            yield here
+        finally:
+            await here.serve.kill()
+
+
+_TWO_DAYS_PASS = """
+UPDATE approval_request SET created_at = created_at - interval '2 days', expires_at = expires_at - interval '2 days'
+WHERE status = 'waiting' AND channel_id = :lane
+"""
+_WAITING = "SELECT channel_id FROM approval_request WHERE status = 'waiting'"
+_IN_DOUBT = """
+SELECT r.channel_id FROM execution AS e JOIN approval_request AS r ON r.id = e.request_id
+WHERE e.status = 'in_doubt' AND NOT EXISTS (SELECT 1 FROM settlement AS s WHERE s.execution_id = e.id)
+"""
+_UNFINISHED = """
+SELECT 'run ' || id FROM agent_run WHERE status IN ('working', 'pending_approval') UNION ALL
+SELECT 'request ' || id FROM approval_request WHERE status = 'waiting' UNION ALL
+SELECT 'delivery ' || id FROM delivery WHERE state = 'pending'
+"""
+_OUTCOMES = "SELECT channel_id, status::text FROM approval_request"
+# Within a thread, what happened earlier stands higher up.
+_OUT_OF_ORDER = """
+SELECT a.id FROM delivery AS a JOIN delivery AS b
+ON a.kind = b.kind AND (a.request_id = b.request_id OR a.run_id = b.run_id) AND a.id < b.id
+WHERE a.kind IN ('thread_line', 'run_line') AND a.ts::numeric > b.ts::numeric
+"""

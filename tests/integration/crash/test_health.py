@@ -1,0 +1,126 @@
+"""What `/readyz` says while parts of the world are away, and that they are taken up again when they return."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from agent import runs
+from agent.runs import NewRun
+from agent.runtime.agents import Agent
+from agent.store import embedded, migrations
+from agent.store.embedded import EmbeddedServer
+from slackbot.app import Service
+from tests.conftest import fastest_folder
+from tests.integration.crash.street import until
+from tests.integration.service.conftest import House, _house
+
+AGENT = Agent("data", "You manage data.")
+
+
+async def readyz(service: Service) -> tuple[int, dict[str, Any]]:
+    """Status and body, as an orchestrator sees them."""
+
+    def ask() -> tuple[int, dict[str, Any]]:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{service.port}/readyz", timeout=10) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            return error.code, json.load(error)
+
+    return await asyncio.to_thread(ask)
+
+
+async def says(service: Service, status: int, seconds: float = 15.0, **parts: Any) -> None:
+    """Wait until `/readyz` answers with this status, and with these words in its body."""
+    last: Any = None
+
+    async def look() -> bool:
+        nonlocal last
+        last = await readyz(service)
+        return last[0] == status and all(str(words) in str(last[1][name]) for name, words in parts.items())
+
+    await until(look, seconds, lambda: last)
+
+
+@pytest.fixture
+async def house(database_url: str) -> AsyncIterator[House]:
+    """The service over signed HTTP."""
+    async with _house(database_url, "http") as opened:
+        yield opened
+
+
+@pytest.fixture
+def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
+    """A PostgreSQL that this test may stop."""
+    folder = fastest_folder() / f"signoff-{tmp_path_factory.getbasetemp().name}-{id(object()):x}"
+    folder.mkdir()
+    folder.chmod(0o755)
+    server = embedded.start(folder / "pg", durable=False)
+    migrations.upgrade(server.url)
+    yield server
+    server.stop()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+async def test_a_database_that_stops_makes_it_unready_until_it_returns(own_server: EmbeddedServer) -> None:
+    """503 with the reason while it is away; back again, the service works on; and it can stop without one."""
+    async with _house(own_server.url, "http") as house:
+        service = await house.open([AGENT])
+        await says(service, 200, database="ok", slack="connected")
+        own_server.stop()
+        await says(service, 503, database="the database")
+        again = embedded.start(own_server.data_dir, durable=False)
+        try:
+            await says(service, 200, database="ok")
+            await house.ask("U0ADA", "hello")
+            await house.says("Nothing is pending", seconds=30.0)
+            await says(service, 200, worker=True)
+        finally:
+            again.stop()
+        async with asyncio.timeout(20):  # told to stop while the database is away, it ends as well
+            await service.stop()
+        house.stack.pop_all()
+
+
+async def test_a_schema_that_is_not_current_makes_it_unready(
+    house: House, owner: psycopg.Connection[Any]
+) -> None:
+    """A database at another revision is not ours to work with; the body says which."""
+    service = await house.open([AGENT])
+    owner.execute("UPDATE alembic_version SET version_num = '0000'")
+    await says(service, 503, database="its schema is at 0000, not 0001")
+    owner.execute("UPDATE alembic_version SET version_num = '0001'")
+    await says(service, 200, database="ok")
+
+
+async def test_slack_away_is_told_and_is_no_reason_to_leave_traffic(house: House) -> None:
+    """Slack fails after a good start: still 200, with what Slack answers in the body, until it takes messages again."""
+    service = await house.open([AGENT])
+    await says(service, 200, slack="connected")
+    house.slack.faults.http_500("*", times=None)
+    new = NewRun("data", "1", "hello", "slack", None, "slack", "T0SANDBOX", "C0AGENTS")
+    await runs.start(house.db, new)
+    await says(service, 200, slack="could not be looked up")
+    house.slack.faults.clear()
+    await says(service, 200, slack="connected")
+
+
+async def test_a_socket_that_is_closed_is_told(database_url: str) -> None:
+    """Socket Mode without a connection: clicks do not arrive, and the body says so."""
+    async with _house(database_url, "socket") as house:
+        service = await house.open([AGENT])
+        await says(service, 200, slack="connected")
+        house.slack.faults.refuse_tickets(times=None)
+        await house.slack.sockets.close()
+        await says(service, 200, slack="socket closed")
+        house.slack.faults.clear()
+        await says(service, 200, slack="connected", seconds=30.0)

@@ -1,0 +1,110 @@
+"""What must hold in the database at every moment, whoever did what to it; stated once, in SQL, apart from the code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import text
+
+from agent import record
+from agent.store.database import Database
+from agent.store.writes import sweeps
+
+# Each query names the rows that break the rule.
+RULES = {
+    "a request has an outcome exactly if it has that decision": """
+        SELECT r.id FROM approval_request AS r LEFT JOIN decision AS d ON d.request_id = r.id
+        WHERE r.status <> coalesce(d.outcome, 'waiting')""",
+    "an approval has its quorum of distinct people, none of them the requester, before the deadline": """
+        SELECT r.id FROM approval_request AS r JOIN decision AS d ON d.request_id = r.id
+        WHERE d.outcome = 'approved' AND (d.decided_at >= r.expires_at OR r.approvals_required > (
+            SELECT count(DISTINCT (v.team_id, v.user_id)) FROM vote AS v
+            WHERE v.request_id = r.id AND v.superseded_by IS NULL AND v.verdict = 'approve'
+              AND v.revision = d.revision
+              AND (v.team_id, v.user_id) IS DISTINCT FROM (r.requester_team_id, r.requester_user_id)))""",
+    "nothing runs but what was let through or approved, byte for byte, before it began, and not void": """
+        SELECT e.id FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id
+        LEFT JOIN decision AS d ON d.request_id = e.request_id
+        LEFT JOIN approval_request AS r ON r.id = e.request_id
+        WHERE CASE WHEN e.request_id IS NULL
+              THEN e.digest <> c.digest OR EXISTS (SELECT 1 FROM approval_request WHERE call_id = c.id)
+              ELSE d.outcome <> 'approved' OR d.digest <> e.digest OR d.decided_at > e.started_at
+                   OR r.call_id <> c.id OR coalesce(r.voided_at < e.started_at, false) END""",
+    "a call is asked exactly while its request waits": """
+        SELECT c.id FROM tool_call AS c
+        LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
+        WHERE (c.state = 'asked') <> coalesce(r.status = 'waiting', false)""",
+    "only the latest question about a call can wait": """
+        SELECT r.id FROM approval_request AS r JOIN tool_call AS c ON c.id = r.call_id
+        WHERE r.status = 'waiting' AND r.ask_no <> c.ask_no""",
+    "a call is claimed exactly while it has an open attempt": """
+        SELECT c.id FROM tool_call AS c WHERE (c.state = 'claimed') <> EXISTS (
+            SELECT 1 FROM execution AS e WHERE e.call_id = c.id AND e.status = 'claimed')""",
+    "a call has at most one open attempt": """
+        SELECT call_id FROM execution WHERE status = 'claimed' GROUP BY call_id HAVING count(*) > 1""",
+    "a call in doubt has exactly one attempt that a person can settle": """
+        SELECT c.id FROM tool_call AS c WHERE (c.state = 'in_doubt')::int <> (
+            SELECT count(*) FROM execution AS e LEFT JOIN settlement AS s ON s.execution_id = e.id
+            WHERE e.call_id = c.id AND e.status = 'in_doubt' AND s.execution_id IS NULL)""",
+    "a call that repeats nothing succeeds once": """
+        SELECT call_id FROM execution WHERE status = 'succeeded' GROUP BY call_id HAVING count(*) > 1""",
+    "a run waits for as many calls as are unanswered and block it": """
+        SELECT a.id FROM agent_run AS a WHERE a.awaiting_calls <> (
+            SELECT count(*) FROM tool_call AS c WHERE c.run_id = a.id AND c.blocking AND c.state <> 'answered')""",
+    "a run that goes on has something to hear or something to wait for": """
+        SELECT id FROM agent_run WHERE status IN ('working', 'pending_approval')
+          AND inputs = heard AND awaiting_calls = 0""",
+    "a run is parked while a call that blocks it is asked about, and for nothing else": """
+        SELECT a.id FROM agent_run AS a WHERE (a.status = 'working' AND EXISTS (
+            SELECT 1 FROM tool_call AS c WHERE c.run_id = a.id AND c.blocking AND c.state = 'asked'))
+           OR (a.status = 'pending_approval' AND a.awaiting_calls = 0)""",
+    "nobody is asked for a run that has ended, but its requester who asked again": """
+        SELECT r.id FROM approval_request AS r JOIN agent_run AS a ON a.id = r.run_id
+        JOIN tool_call AS c ON c.id = r.call_id
+        WHERE r.status = 'waiting' AND a.status IN ('denied', 'failed', 'cancelled') AND c.repeats IS NULL""",
+    "the record has every vote, decision, attempt and settlement, once": """
+        SELECT kind FROM (VALUES
+            ('vote', (SELECT count(*) FROM vote), ARRAY['vote.cast']),
+            ('decision', (SELECT count(*) FROM decision),
+             ARRAY['request.decided', 'request.expired', 'request.withdrawn']),
+            ('request', (SELECT count(*) FROM approval_request), ARRAY['request.opened']),
+            ('attempt', (SELECT count(*) FROM execution), ARRAY['execution.claimed']),
+            ('settlement', (SELECT count(*) FROM settlement), ARRAY['execution.settled'])
+        ) AS counted (kind, rows, events)
+        WHERE rows <> (SELECT count(*) FROM audit_event WHERE event = ANY(events))""",
+    "a request has a card that is placed or on its way": """
+        SELECT r.id FROM approval_request AS r WHERE NOT EXISTS (
+            SELECT 1 FROM delivery AS d WHERE d.request_id = r.id AND d.kind = 'card')""",
+}
+_ALL = text(
+    " UNION ALL ".join(
+        f"SELECT '{rule}' AS rule, found::text AS found FROM ({query}) AS q (found)"
+        for rule, query in RULES.items()
+    )
+)
+_RUNNABLE = text("""
+SELECT 'advance_run', id::text FROM agent_run
+WHERE inputs > heard AND status IN ('working', 'pending_approval')
+  AND (lease_until IS NULL OR lease_until <= clock_timestamp())
+UNION ALL
+SELECT 'execute_call', id::text FROM tool_call WHERE state IN ('new', 'ready', 'refused')
+""")
+_HINTED = text("""
+SELECT task_name, coalesce(args ->> 'run_id', args ->> 'call_id') FROM procrastinate_jobs WHERE status = 'todo'
+UNION ALL
+SELECT 'execute_call', id::text FROM tool_call WHERE created_at > clock_timestamp() - interval '1.5 seconds'
+""")
+
+
+async def broken(db: Database) -> list[tuple[Any, ...]]:
+    """Which rules do not hold, and for what."""
+    async with db.connection() as connection:
+        found: list[tuple[Any, ...]] = [tuple(row) for row in (await connection.execute(_ALL)).all()]
+        runnable = {tuple(row) for row in (await connection.execute(_RUNNABLE)).all()}
+        hinted = {tuple(row) for row in (await connection.execute(_HINTED)).all()}
+        swept = {(hint.task, hint.args[0][1]) for hint in await sweeps.runnable(connection)}
+    found += [
+        ("what is runnable has a hint or is found by the sweep", *each) for each in runnable - hinted - swept
+    ]
+    _, problems = await record.problems(db)
+    return found + [("every chain holds", str(problem)) for problem in problems]

@@ -1,0 +1,192 @@
+"""The rules of runs, calls, requests and attempts once more, in plain Python without a database, to compare with."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+OVER = ("denied", "failed", "cancelled")
+DECIDES = {"approve": "approved", "reject": "rejected"}
+ANSWERS = {"rejected": "rejected", "expired": "expired", "cancelled": "withdrawn"}
+
+
+@dataclass(eq=False)
+class Run:
+    parent: Run | None = None
+    status: str = "working"
+    awaiting: int = 0
+    inputs: int = 1
+    heard: int = 0
+    epoch: int = 0
+    held: bool = False  # a turn is being made
+    alive: bool = False  # and its lease is not over
+    calls: list[Call] = field(default_factory=list)
+
+    @property
+    def over(self) -> bool:
+        return self.status in OVER
+
+    def hear(self) -> None:
+        if self.over:
+            self.status = "working"
+        self.wake()
+
+    def wake(self) -> None:
+        self.inputs += 1
+        if self.status == "completed":
+            self.status = "working"
+
+    def lease(self) -> int | None:
+        """The epoch of the lease, if there is something to hear and nobody at it."""
+        if self.inputs <= self.heard or self.status not in ("working", "pending_approval") or self.alive:
+            return None
+        self.epoch += 1
+        self.held = self.alive = True
+        return self.epoch
+
+    def turn(self, epoch: int, heard: int, proposed: int) -> bool:
+        if not self.held or epoch != self.epoch:
+            return False
+        self.held = self.alive = False
+        side = self.awaiting > 0
+        new = 0 if side else proposed
+        self.calls += [Call(self) for _ in range(new)]
+        if not new and not side and self.inputs == heard:
+            self.status = "completed"
+        self.heard, self.awaiting = heard, self.awaiting + new
+        return True
+
+    def fail(self, epoch: int, *, for_good: bool) -> bool:
+        if not self.held or epoch != self.epoch:
+            return False
+        self.held = self.alive = False
+        if for_good:
+            self.end("failed")
+        return True
+
+    def end(self, status: str) -> None:
+        self.status, self.heard, self.held, self.alive = status, self.inputs, False, False
+        self.epoch += 1
+        for call in self.calls:
+            if call.state == "asked":
+                call.request.end("cancelled")
+        if status == "denied" and self.parent and not self.parent.over:
+            self.parent.end("denied")
+
+    def unpark(self) -> None:
+        if self.status == "pending_approval" and not any(
+            c.state == "asked" and c.blocking for c in self.calls
+        ):
+            self.status = "working"
+
+
+@dataclass(eq=False)
+class Call:
+    run: Run
+    state: str = "new"
+    blocking: bool = True
+    repeats: Call | None = None
+    kind: str | None = None
+    requests: list[Request] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
+
+    @property
+    def request(self) -> Request:
+        return self.requests[-1]
+
+    @property
+    def in_vain(self) -> bool:
+        return self.run.over and self.repeats is None
+
+    def ask(self, *, needed: int, stop: bool, background: bool) -> None:
+        self.requests.append(Request(self, needed, stop))
+        self.state = "asked"
+        if self.blocking and background:
+            self.blocking = False
+            self.run.awaiting -= 1
+            if self.run.awaiting == 0:
+                self.run.wake()
+        elif self.blocking and self.run.status == "working":
+            self.run.status = "pending_approval"
+
+    def answer(self, kind: str) -> None:
+        stops = bool(self.requests) and self.request.stop and kind in ("rejected", "expired")
+        run, self.state, self.kind = self.run, "answered", kind
+        if self.blocking:
+            run.awaiting -= 1
+            run.unpark()
+        if stops and not run.over:
+            run.end("denied")
+        elif self.blocking:
+            if run.awaiting == 0 and not run.over:
+                run.wake()
+        elif not run.over:
+            run.wake()
+        elif not stops and kind != "withdrawn" and (run.status == "failed" or self.repeats):
+            run.hear()
+
+
+@dataclass(eq=False)
+class Request:
+    call: Call
+    needed: int
+    stop: bool
+    status: str = "waiting"
+    overdue: bool = False
+    voided: bool = False
+    votes: dict[str, str] = field(default_factory=dict)
+
+    def end(self, status: str) -> None:
+        self.status = status
+        self.call.state = "ready" if status == "approved" else "refused"
+        self.call.kind = ANSWERS.get(status)
+
+    def vote(self, who: str, verdict: str, requester: str, lost: Collection[str]) -> str:
+        """The status after it, or the refusal."""
+        same = self.votes.get(who) == verdict
+        if same and self.status == DECIDES[verdict]:
+            return self.status
+        if who in lost:
+            return "not_a_reviewer"
+        if who == requester:
+            return "self_review"
+        if self.status == "cancelled":
+            return "withdrawn"
+        if self.status == "expired" or (self.status == "waiting" and self.overdue):
+            return "expired"
+        if self.status != "waiting":
+            return "already_decided"
+        self.votes[who] = verdict
+        approvals = [p for p, v in self.votes.items() if v == "approve" and p not in lost]
+        if verdict == "reject":
+            self.end("rejected")
+        elif len(approvals) >= self.needed:
+            self.end("approved")
+        return self.status
+
+
+@dataclass(eq=False)
+class Attempt:
+    call: Call
+    idempotent: bool
+    status: str = "claimed"
+    lost: bool = False
+    settled: bool = False
+    text: str | None = None
+
+    def report(self, status: str, text: str | None) -> bool:
+        """Whether this is the outcome; the same report again is."""
+        if self.status != "claimed":
+            return (self.status, self.text) == (status, text)
+        self.status, self.text = status, text
+        if status == "in_doubt":
+            self.call.state = "in_doubt"
+        else:
+            self.call.answer("result" if status == "succeeded" else "error")
+        return True
+
+    def rescue(self) -> None:
+        if self.idempotent:
+            self.status, self.call.state = "failed", "ready"
+        else:
+            self.report("in_doubt", None)

@@ -1,0 +1,493 @@
+"""The command `signoff`: what is wrong is said in one line that names it, with exit code 2 and no traceback."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import sys
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import psycopg
+import pytest
+import structlog
+
+from agent import record
+from agent.store.address import Address
+from agent.store.database import Database
+from slackbot import cli, logs, settings
+from slackbot.sandbox import SlackSandbox
+from tests.integration.crash.process import Ended, Serve
+
+Postgres = Any
+
+BOT_TOKEN = "xoxb-7465737420626f74"
+APP_TOKEN = "xapp-746573742061707"
+SIGNING = "5349474e494e47"
+PASSWORD = "pa55word-of-the-database"
+SECRETS = (BOT_TOKEN, APP_TOKEN, SIGNING, PASSWORD)
+
+CHECKPOINTS = """
+[defaults]
+approvers = ["S0FINANCE"]
+timeout = "1h"
+"""
+AGENTS = '''
+from signoff import Agent, tool
+
+@tool
+def delete_records(count: int) -> str:
+    """Delete records."""
+    return "deleted"
+
+@tool(read_only=True)
+def list_tables() -> str:
+    """List tables."""
+    return "users"
+
+agent = Agent("data", "You manage data.", [delete_records, list_tables])
+'''
+
+
+@dataclass
+class Command:
+    """`signoff` in this process, in a folder of its own with everything that `serve` needs."""
+
+    folder: Path
+    environment: dict[str, str]
+    capture: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch
+
+    def __call__(self, *arguments: str, **changes: str | None) -> Ended:
+        """Run it; a setting of `None` is not set."""
+        with self.monkeypatch.context() as patched:
+            for name, value in (self.environment | changes).items():
+                if value is not None:
+                    patched.setenv(name, value)
+            patched.chdir(self.folder)
+            patched.setattr(sys, "argv", ["/usr/bin/signoff", *arguments])
+            patched.setattr(sys, "path", list(sys.path))
+            patched.setenv("COLUMNS", "200")
+            self.capture.readouterr()
+            try:
+                cli.main()
+                status = 0
+            except SystemExit as end:
+                status = int(end.code or 0)
+        said = self.capture.readouterr()
+        return Ended(status, said.out + said.err)
+
+    def is_wrong(self, *arguments: str, **changes: str | None) -> list[str]:
+        """Run what has to fail; returns the lines that say why."""
+        ended = self(*arguments, **changes)
+        assert ended.status == 2, ended.said
+        lines = ended.said.splitlines()
+        assert lines
+        assert all(line.startswith("signoff: ") for line in lines), ended.said
+        assert not any(secret in ended.said for secret in SECRETS)
+        return lines
+
+
+@pytest.fixture
+def signoff(
+    tmp_path: Path, database_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Command]:
+    """The command, with settings that are all right."""
+    (tmp_path / "checkpoints.toml").write_text(CHECKPOINTS)
+    (tmp_path / "the_agents.py").write_text(AGENTS)
+    environment = {
+        "DATABASE_URL": database_url,
+        "SLACK_BOT_TOKEN": BOT_TOKEN,
+        "SLACK_APP_TOKEN": APP_TOKEN,
+        "SLACK_API_URL": "http://127.0.0.1:9/api/",
+        "SIGNOFF_CHANNEL": "C0REVIEW",
+        "SIGNOFF_AGENTS": "the_agents",
+        "SIGNOFF_PORT": "0",
+    }
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    known = set(sys.modules)
+    yield Command(tmp_path, environment, capsys, monkeypatch)
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+    for name in set(sys.modules) - known:
+        if name in ("the_agents", "my_agents", "broken"):
+            del sys.modules[name]
+
+
+# --- settings ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"SLACK_BOT_TOKEN": "xoxp-7465"}, "SLACK_BOT_TOKEN: must begin with xoxb-"),
+        ({"SLACK_APP_TOKEN": "7465"}, "SLACK_APP_TOKEN: must begin with xapp-"),
+        ({"SLACK_API_URL": "slack.com"}, "SLACK_API_URL: must begin with https://"),
+        ({"SIGNOFF_ROLES": "web,boss"}, "SIGNOFF_ROLES: there is no role boss"),
+        ({"SIGNOFF_ROLES": ","}, "SIGNOFF_ROLES: name at least one"),
+        ({"SIGNOFF_PORT": "eighty"}, "SIGNOFF_PORT: "),
+        ({"SIGNOFF_PORT": "65536"}, "SIGNOFF_PORT: "),
+        ({"SIGNOFF_LOG_LEVEL": "LOUD"}, "SIGNOFF_LOG_LEVEL: Input should be 'DEBUG', 'INFO'"),
+        ({"SIGNOFF_LOG_FORMAT": "xml"}, "SIGNOFF_LOG_FORMAT: Input should be 'text' or 'json'"),
+        ({"SIGNOFF_CONCURRENCY": "0"}, "SIGNOFF_CONCURRENCY: "),
+        ({"SIGNOFF_DRAIN_SECONDS": "-1"}, "SIGNOFF_DRAIN_SECONDS: "),
+        ({"SIGNOFF_DB_SCHEMA": "drop table"}, "SIGNOFF_DB_SCHEMA: "),
+        ({"DATABASE_URL": f"mysql://u:{PASSWORD}@h/d"}, "DATABASE_URL: the database address has to begin"),
+        ({"SIGNOFF_OWNER_URL": f"{PASSWORD}"}, "SIGNOFF_OWNER_URL: the database address has to begin"),
+        ({"SLACK_BOT_TOKEN_FILE": "token"}, "SLACK_BOT_TOKEN and SLACK_BOT_TOKEN_FILE are both set"),
+        (
+            {"SLACK_BOT_TOKEN": None, "SLACK_BOT_TOKEN_FILE": "nowhere"},
+            "SLACK_BOT_TOKEN_FILE: cannot read nowhere",
+        ),
+        ({"SLACK_BOT_TOKEN": None}, "SLACK_BOT_TOKEN is not set"),
+        ({"SLACK_APP_TOKEN": None}, "set SLACK_APP_TOKEN for Socket Mode, or SLACK_SIGNING_SECRET for HTTP"),
+        ({"SIGNOFF_CHANNEL": None}, "SIGNOFF_CHANNEL"),
+        ({"SIGNOFF_AGENTS": "no_such_module"}, "cannot import no_such_module: ModuleNotFoundError"),
+        ({"SIGNOFF_AGENTS": "json"}, "json has no Agent"),
+        ({"SIGNOFF_CHECKPOINTS": "nowhere.toml"}, "SIGNOFF_CHECKPOINTS: there is no file nowhere.toml"),
+        ({"SIGNOFF_CHECKPOINTS": "."}, "SIGNOFF_CHECKPOINTS: cannot read ."),
+    ],
+    ids=str,
+)
+def test_a_wrong_setting_is_named_in_one_line(
+    signoff: Command, changes: dict[str, str | None], words: str
+) -> None:
+    """One line with the setting's name and what is wrong; not its value when that is a secret."""
+    [line] = signoff.is_wrong("serve", **changes)
+    assert words in line
+
+
+def test_everything_wrong_is_said_at_once(signoff: Command) -> None:
+    """Two wrong settings are two lines, so that nobody has to start twice to find the second."""
+    lines = signoff.is_wrong("serve", SLACK_BOT_TOKEN="7465", SIGNOFF_PORT="x", SLACK_APP_TOKEN="x")
+    assert [line.split(":")[1].strip() for line in lines] == [
+        "SLACK_BOT_TOKEN",
+        "SLACK_APP_TOKEN",
+        "SIGNOFF_PORT",
+    ]
+
+
+def test_no_database_names_both_ways_out(signoff: Command) -> None:
+    """Neither DATABASE_URL nor --embedded: the line names both."""
+    [line] = signoff.is_wrong("serve", DATABASE_URL=None)
+    assert "DATABASE_URL" in line
+    assert "--embedded" in line
+
+
+@pytest.mark.parametrize(
+    ("toml", "words"),
+    [
+        ("[defaults]\nfoo = 1\n", (":2:", "foo")),
+        ("[defaults\n", (":1:",)),
+        (
+            '[[checkpoint]]\ncheckpoint_id = "a"\naction_pattern = "("\napprovers = ["channel"]\n',
+            (":3:", "action_pattern"),
+        ),
+    ],
+)
+def test_a_bad_checkpoints_file_is_named_with_its_line(
+    signoff: Command, toml: str, words: tuple[str, ...]
+) -> None:
+    """File and line of the mistake are in the message, and nothing is started."""
+    (signoff.folder / "checkpoints.toml").write_text(toml)
+    said = "\n".join(signoff.is_wrong("serve"))
+    assert all(word in said for word in ("checkpoints.toml", *words)), said
+
+
+def test_an_agents_module_that_fails_is_named_with_its_line(signoff: Command) -> None:
+    """Whatever a module raises while it is imported becomes one line with file and line."""
+    (signoff.folder / "broken.py").write_text("x = 1\nraise RuntimeError('not\\ntoday')\n")
+    [line] = signoff.is_wrong("check", SIGNOFF_AGENTS="broken")
+    assert "cannot import broken: RuntimeError: not today" in line
+    assert "broken.py, line 2" in line
+
+
+def test_settings_never_show_their_secrets(tmp_path: Path) -> None:
+    """Neither repr nor str of the settings has a secret in it, also when it came from a file."""
+    (tmp_path / "signing").write_text(f"{SIGNING}\n")
+    given = {
+        "DATABASE_URL": f"postgresql://u:{PASSWORD}@h/d",
+        "SLACK_BOT_TOKEN": BOT_TOKEN,
+        "SLACK_APP_TOKEN": APP_TOKEN,
+        "SLACK_SIGNING_SECRET_FILE": str(tmp_path / "signing"),
+    }
+    configured = settings.read(given, folder=tmp_path)
+    assert configured.slack_signing_secret is not None
+    assert configured.slack_signing_secret.get_secret_value() == SIGNING
+    shown = f"{configured!r} {configured} {configured.model_dump()}"
+    assert not any(secret in shown for secret in SECRETS)
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_logged_traceback_shows_no_local_variables(
+    signoff: Command, capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    """What a function held when it failed, a token say, does not get into the log with the failure."""
+    del signoff  # it restores the logging that is configured here
+    logs.configure("INFO", form)
+
+    def connect(token: str) -> None:
+        raise OSError(f"refused after {len(token)} characters")
+
+    try:
+        connect(BOT_TOKEN)
+    except OSError:
+        structlog.get_logger("test").exception("it failed")
+        logging.getLogger("test").exception("it failed")
+    said = capsys.readouterr().err
+    assert said.count("refused after 21 characters") == 2
+    assert BOT_TOKEN not in said
+
+
+def test_the_environment_wins_over_dotenv_and_the_command_line_over_both(tmp_path: Path) -> None:
+    """`.env` fills in what the environment leaves open; an option of the command overrides them."""
+    (tmp_path / ".env").write_text("SIGNOFF_PORT=1\nSIGNOFF_CHANNEL=C1\nSIGNOFF_MODEL=m\n")
+    read = settings.read({"SIGNOFF_PORT": "2", "SIGNOFF_CHANNEL": "C2"}, tmp_path, {"SIGNOFF_PORT": "3"})
+    assert (read.port, read.channel, read.model) == (3, "C2", "m")
+
+
+# --- the database -----------------------------------------------------------------------------------------
+
+
+def test_an_unreachable_database_is_one_line(signoff: Command) -> None:
+    """Nobody listens there: who and where is said, without the password."""
+    [line] = signoff.is_wrong("serve", DATABASE_URL=f"postgresql://u:{PASSWORD}@127.0.0.1:9/d")
+    assert "cannot reach the database u@127.0.0.1:9/d" in line
+
+
+def test_a_database_of_the_wrong_name_is_one_line(signoff: Command, database_url: str) -> None:
+    """The server is there, the database is not."""
+    [line] = signoff.is_wrong("serve", DATABASE_URL=database_url.replace("/test_", "/no_such_"))
+    assert "does not exist" in line
+
+
+def test_a_wrong_password_is_one_line_without_it(
+    signoff: Command, postgres: Postgres, database_url: str
+) -> None:
+    """The server refuses the password; the line says so and does not repeat it."""
+    rules = postgres.server.data_dir / "pg_hba.conf"
+    before = rules.read_text()
+    postgres.admin.execute("CREATE ROLE locked LOGIN PASSWORD 'another one'")
+    try:
+        rules.write_text(f"local all locked scram-sha-256\n{before}")
+        postgres.admin.execute("SELECT pg_reload_conf()")
+        address = Address.read(database_url)
+        url = f"postgresql://locked:{PASSWORD}@/{address.parameters['dbname']}?host={address.parameters['host']}"
+        deadline = monotonic() + 10
+        while monotonic() < deadline and _lets_in(url):
+            sleep(0.02)
+        [line] = signoff.is_wrong("serve", DATABASE_URL=url)
+        assert "password authentication failed" in line
+    finally:
+        rules.write_text(before)
+        postgres.admin.execute("SELECT pg_reload_conf()")
+        postgres.admin.execute("DROP ROLE locked")
+
+
+def _lets_in(url: str) -> bool:
+    try:
+        psycopg.connect(url).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("arguments", [("serve",), ("audit", "verify")])
+def test_an_outdated_schema_is_refused_with_the_command_to_run(
+    signoff: Command, empty_url: str, arguments: tuple[str, ...]
+) -> None:
+    """Nothing migrates an external database by itself; the line names `signoff db upgrade`."""
+    [line] = signoff.is_wrong(*arguments, DATABASE_URL=empty_url)
+    assert "signoff db upgrade" in line
+
+
+def test_db_upgrade_can_be_repeated(signoff: Command, empty_url: str) -> None:
+    """The second upgrade finds nothing to do; `db current` tells the same before and after in its words."""
+    assert "at nothing" in signoff("db", "current", DATABASE_URL=empty_url).said
+    for _ in range(2):
+        ended = signoff("db", "upgrade", DATABASE_URL=empty_url)
+        assert ended.status == 0, ended.said
+        assert "is at revision 0001" in ended.said
+    assert "at 0001, needs 0001" in signoff("db", "current", DATABASE_URL=empty_url).said
+
+
+def test_audit_verify_finds_a_changed_row(
+    signoff: Command, database_url: str, owner: psycopg.Connection[Any]
+) -> None:
+    """Exit code 0 while the chains hold; 1 after the owner, triggers off, has changed an event."""
+
+    async def leave_a_trace() -> None:
+        async with Database(database_url) as database:
+            await record.policy_loaded(database, b"digest", "worker:test")
+
+    asyncio.run(leave_a_trace())
+    ended = signoff("audit", "verify")
+    assert (ended.status, ended.said) == (0, "1 events verified, 0 problems\n")
+    owner.execute("ALTER TABLE audit_event DISABLE TRIGGER ALL")
+    owner.execute("UPDATE audit_event SET actor = 'worker:somebody-else'")
+    ended = signoff("audit", "verify")
+    assert ended.status == 1
+    assert "1 problems" in ended.said
+    assert "policy" in ended.said
+
+
+# --- commands ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("serve",), ("check",), ("init",), ("demo",), ("db",), ("db", "upgrade"), ("audit", "verify")],
+    ids=" ".join,
+)
+def test_every_command_explains_itself(signoff: Command, arguments: tuple[str, ...]) -> None:
+    """`--help` works everywhere, without any setting."""
+    ended = signoff(*arguments, "--help", DATABASE_URL=None, SLACK_BOT_TOKEN=None)
+    assert ended.status == 0
+    assert f"Usage: signoff {' '.join(arguments)}".strip() in ended.said
+
+
+def test_check_says_which_rule_catches_each_tool(signoff: Command) -> None:
+    """One row per tool, with its rule; it needs neither database nor Slack."""
+    (signoff.folder / "checkpoints.toml").write_text(
+        CHECKPOINTS + '[[checkpoint]]\ncheckpoint_id = "deletions"\naction_pattern = "delete_*"\n'
+    )
+    ended = signoff("check", DATABASE_URL=None, SLACK_BOT_TOKEN=None, SLACK_APP_TOKEN=None)
+    assert ended.status == 0, ended.said
+    rows = {row.split("│")[2].strip(): row for row in ended.said.splitlines() if row.count("│") == 4}
+    assert "deletions" in rows["delete_records"]
+    assert "deletions" not in rows["list_tables"]
+    assert "policy digest" in ended.said
+
+
+def test_init_writes_what_check_accepts_and_overwrites_nothing(signoff: Command) -> None:
+    """In an empty folder three files that work; in one with files of those names nothing is touched."""
+    empty = signoff.folder / "new"
+    ended = signoff("init", "new")
+    assert ended.status == 0, ended.said
+    assert sorted(path.name for path in empty.iterdir()) == [
+        ".env.example",
+        "checkpoints.toml",
+        "my_agents.py",
+    ]
+    inside = Command(empty, {"SIGNOFF_AGENTS": "my_agents"}, signoff.capture, signoff.monkeypatch)
+    ended = inside("check")
+    assert ended.status == 0, ended.said
+    assert "delete_records" in ended.said
+    assert "deletions" in ended.said
+    (empty / "checkpoints.toml").write_text("mine")
+    (empty / ".env.example").unlink()
+    lines = inside.is_wrong("init")
+    assert "checkpoints.toml is there already" in "".join(lines)
+    assert (empty / "checkpoints.toml").read_text() == "mine"
+    assert not (empty / ".env.example").exists()
+
+
+def test_init_into_a_file_is_refused(signoff: Command) -> None:
+    """A path that is no folder is named."""
+    [line] = signoff.is_wrong("init", "the_agents.py")
+    assert "the_agents.py" in line
+
+
+def test_an_unknown_option_is_refused(signoff: Command) -> None:
+    """Exit code 2 and the usage, as every command line does."""
+    ended = signoff("serve", "--fast")
+    assert ended.status == 2
+    assert "--fast" in ended.said
+
+
+# --- serve, as a process ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def slack() -> AsyncIterator[SlackSandbox]:
+    """Slack, as far as a start needs it."""
+    async with SlackSandbox(rate_limits=False, echo=False) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+async def serve(slack: SlackSandbox, signoff: Command) -> AsyncIterator[Serve]:
+    """`signoff serve` as a process, with settings that are all right."""
+    settings = signoff.environment | {
+        "SLACK_BOT_TOKEN": slack.bot_token,
+        "SLACK_APP_TOKEN": slack.app_token,
+        "SLACK_API_URL": slack.api_url,
+        "SIGNOFF_DRAIN_SECONDS": "1",
+    }
+    process = Serve(settings, signoff.folder)
+    yield process
+    await process.kill()
+
+
+async def _fails(serve: Serve, **changes: str) -> list[str]:
+    """Start what cannot work: exit code 2, no traceback; returns the lines that say why."""
+    await serve.start(changes=changes, may_end=True)
+    assert await serve.ends() == 2, serve.said()
+    assert "Traceback" not in serve.said(), serve.said()
+    return [line for line in serve.lines if line.startswith("signoff: ")]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"SLACK_BOT_TOKEN": BOT_TOKEN}, "Slack rejects SLACK_BOT_TOKEN: invalid_auth"),
+        ({"SLACK_APP_TOKEN": APP_TOKEN}, "Slack rejects SLACK_APP_TOKEN: invalid_auth"),
+        ({"SIGNOFF_CHANNEL": "#no-such-channel"}, "SIGNOFF_CHANNEL: There is no channel #no-such-channel"),
+        ({"SIGNOFF_CHANNEL": "C0NOSUCH"}, "SIGNOFF_CHANNEL: There is no channel C0NOSUCH"),
+    ],
+    ids=["bot token", "app token", "channel name", "channel id"],
+)
+async def test_what_slack_rejects_at_the_start_is_one_line(
+    serve: Serve, changes: dict[str, str], words: str
+) -> None:
+    """A token or a channel that Slack does not know: the setting's name and Slack's word, exit code 2."""
+    [line] = await _fails(serve, **changes)
+    assert words in line
+    assert BOT_TOKEN not in serve.said(1000)
+    assert APP_TOKEN not in serve.said(1000)
+
+
+@pytest.mark.parametrize("method", ["auth.test", "conversations.info"])
+async def test_a_token_that_is_rejected_only_later_ends_the_service(
+    serve: Serve, slack: SlackSandbox, method: str
+) -> None:
+    """Slack is away at the start, comes back and rejects the token: the service ends with the same one line."""
+    slack.faults.http_500(method, times=1)
+    slack.faults.error("apps.connections.open", "invalid_auth", times=None)
+    [line] = await _fails(serve)
+    assert "Slack rejects SLACK_APP_TOKEN: invalid_auth" in line
+    assert "Slack answers 500" in serve.said(1000)
+
+
+async def test_a_busy_port_is_passed_over_and_sigterm_ends_with_0(serve: Serve) -> None:
+    """The next free port is used and named; told to stop, the process ends in order."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        wanted = taken.getsockname()[1]
+        await serve.start(changes={"SIGNOFF_PORT": str(wanted)})
+        assert wanted < serve.port < wanted + 50
+        assert "port is taken" in serve.said()
+        ready = await asyncio.to_thread(_status, f"http://127.0.0.1:{serve.port}/readyz")
+        assert ready == 200
+        assert await serve.stop() == 0, serve.said()
+    assert "Traceback" not in serve.said(1000)
+    assert not any(secret in serve.said(1000) for secret in SECRETS)
+
+
+async def test_roles_without_the_web_need_no_way_in(serve: Serve) -> None:
+    """A worker listens to nothing, so neither an app token nor a signing secret is asked for."""
+    settings = {name: value for name, value in serve.settings.items() if name != "SLACK_APP_TOKEN"}
+    worker = Serve(settings | {"SIGNOFF_ROLES": "worker,scheduler"}, serve.folder)
+    await worker.start(listens=False)
+    assert await worker.stop() == 0, worker.said()
+
+
+def _status(url: str) -> int:
+    with urllib.request.urlopen(url, timeout=5) as answer:
+        return int(answer.status)

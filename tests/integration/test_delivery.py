@@ -1,0 +1,430 @@
+"""The drain: each thing told once, in order, at Slack's pace, whatever Slack does meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from agent import approvals, deliveries
+from agent.domain.request import Place
+from agent.store import outbox
+from agent.store.batch import Batch
+from agent.store.database import Database
+from agent.store.outbox import Outlet
+from slackbot import cards, delivery, messenger
+from slackbot.delivery import Drain
+from slackbot.identity import Directory
+from slackbot.sandbox import SlackSandbox
+from slackbot.sandbox.rate_limits import RateLimits
+from slackbot.workspace import new_client
+from tests.integration.asking import GRACE, LINUS, REVIEWS, TEAM, Asked, ask, ballot, column, reviewer, rule
+from tests.integration.listeners.conftest import BOT, workspace
+
+CHANNEL = REVIEWS.channel_id
+POST, UPDATE = "chat.postMessage", "chat.update"
+
+
+@dataclass
+class Office:
+    """A drain without pace, the sandbox that it speaks to, and what is stored."""
+
+    slack: SlackSandbox
+    db: Database
+    directory: Directory
+    drains: list[Drain] = field(default_factory=list)
+
+    def drain(self, pace: float = 0.0) -> Drain:
+        """Another drain, as in another process."""
+        client = new_client(self.slack.bot_token, self.slack.api_url)
+        return Drain(self.db, client, self.directory, f"drain-{len(self.drains)}", pace=pace)
+
+    async def tell(self, channel: str = CHANNEL) -> None:
+        """One look of the drain at the channel."""
+        await self.drains[0].run(TEAM, channel)
+
+    async def tell_all(self, channel: str = CHANNEL, looks: int = 60) -> None:
+        """Look again and again, without waiting for back-offs, until there is nothing left to tell."""
+        for _ in range(looks):
+            await self.tell(channel)
+            if not await self.pending(channel):
+                return
+            await self.hurry()
+        raise AssertionError(await self.column("SELECT error FROM delivery WHERE state = 'pending'"))
+
+    async def hurry(self) -> None:
+        """What was put off is due now."""
+        async with self.db.transaction() as connection:
+            await connection.execute(text("UPDATE delivery SET not_before = clock_timestamp()"))
+            await connection.execute(text("UPDATE outlet SET next_at = clock_timestamp()"))
+        for drain in self.drains:
+            drain._messenger._silent_until.clear()
+
+    async def lose_lease(self) -> None:
+        """The lease of whoever speaks is over."""
+        async with self.db.transaction() as connection:
+            await connection.execute(text("UPDATE outlet SET lease_until = clock_timestamp()"))
+
+    async def pending(self, channel: str = CHANNEL) -> int:
+        """How much is still to be told there."""
+        sql = "SELECT count(*) FROM delivery WHERE state = 'pending' AND channel_id = :channel"
+        [count] = await self.column(sql, channel=channel)
+        return int(count)
+
+    async def column(self, sql: str, **parameters: Any) -> list[Any]:
+        """The first column of a query."""
+        return await column(self.db, sql, **parameters)
+
+    def cards(self, channel: str = CHANNEL) -> list[dict[str, Any]]:
+        """The request cards in the channel."""
+        return [m for m in self.slack.messages(channel) if m["metadata"]["event_payload"].get("request")]
+
+    def lines(self, card: dict[str, Any]) -> list[str]:
+        """What the thread of a card says."""
+        return [str(reply["blocks"]) for reply in self.slack.thread(CHANNEL, card["ts"])[1:]]
+
+    async def approve(self, asked: Asked, person: Any = GRACE, ts: str | None = None) -> None:
+        """A click on the card, or a word from elsewhere while there is none."""
+        [stored] = await self.column("SELECT ts FROM card_place WHERE request_id = :id", id=asked.request_id)
+        where = ts or stored
+        place = Place(asked.nonce, "channel", CHANNEL, where) if where else None
+        both = [reviewer(each) for each in (GRACE, LINUS)]
+        await approvals.vote(self.db, ballot(asked, reviewer(person), others=both, place=place))
+
+    async def touch(self, asked: Asked) -> None:
+        """The card's facts have changed."""
+        async with self.db.transaction() as connection:
+            batch = Batch()
+            outbox.tell(batch, [outbox.card(REVIEWS, asked.request_id)])
+            await batch.send(connection)
+
+
+@pytest.fixture
+async def office(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
+    """An empty review channel."""
+    monkeypatch.setattr(delivery, "SETTLE", 0.0)
+    async with SlackSandbox(workspace(), rate_limits=False, echo=False) as slack:
+        directory = Directory(new_client(slack.bot_token, slack.api_url), TEAM, BOT)
+        office = Office(slack, database, directory)
+        office.drains.append(office.drain())
+        yield office
+
+
+# --- once, whatever happens -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", ["http_500", "reset_before_accept", "reset_after_accept"])
+@pytest.mark.parametrize("which", ["card", "line"])
+async def test_a_post_whose_answer_is_lost_stands_there_once(office: Office, fault: str, which: str) -> None:
+    """A 500, a reset before and a reset after Slack took it: looked for by its metadata, then sent or found."""
+    asked = await ask(office.db, rule(approvals_required=2))
+    if which == "line":
+        await office.tell_all()
+        await office.approve(asked)
+    getattr(office.slack.faults, fault)(POST)
+    await office.tell()
+    assert await office.pending() == 1
+    await office.hurry()
+    await office.tell_all()
+    [card] = office.cards()
+    assert await office.column("SELECT ts FROM card_place") == [card["ts"]]
+    assert len(office.lines(card)) == (which == "line")
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+async def test_a_post_that_is_not_answered_in_time_stands_there_once(
+    office: Office, monkeypatch: pytest.MonkeyPatch, accepted: bool
+) -> None:
+    """Slack hangs, with or without having taken the card: there is one in the end."""
+    monkeypatch.setattr(messenger, "TIMEOUT", 0.2)
+    await ask(office.db)
+    (office.slack.faults.slow if accepted else office.slack.faults.hang)(POST, 0.4)
+    await office.tell()
+    assert await office.pending() == 1
+    await office.tell_all()
+    assert len(office.cards()) == 1
+
+
+async def test_a_card_that_is_found_shows_the_present_state(office: Office) -> None:
+    """Decided between the lost answer and the next attempt: the found card is brought up to date, not just kept."""
+    asked = await ask(office.db)
+    office.slack.faults.reset_after_accept(POST)
+    await office.tell()
+    await office.approve(asked, ts=office.cards()[0]["ts"])
+    await office.tell_all()
+    [card] = office.cards()
+    assert "signoff:approve" not in str(card["blocks"])
+    assert "Approved" in str(card["blocks"])
+
+
+async def test_what_cannot_be_looked_for_is_not_sent_again(office: Office) -> None:
+    """While the channel's history cannot be read, a card that may be there already is not posted a second time."""
+    await ask(office.db)
+    office.slack.faults.reset_after_accept(POST)
+    await office.tell()
+    for error in ("not_in_channel", "missing_scope", "internal_error"):
+        office.slack.faults.error("conversations.history", error)
+        await office.hurry()
+        await office.tell()
+        assert await office.column("SELECT ambiguous FROM delivery WHERE kind = 'card'") == [True]
+    await office.tell_all()
+    assert len(office.slack.calls_of(POST)) == 1
+    assert len(office.cards()) == 1
+
+
+async def test_an_outage_at_random_loses_and_doubles_nothing(office: Office) -> None:
+    """Every kind of failure at random: each card once, each line once, threads in the order of events."""
+    await play_outage(office, cards=8, seed=7)
+
+
+async def play_outage(office: Office, *, cards: int, seed: int) -> None:
+    """So many requests with two votes each, while Slack fails three calls out of ten."""
+    faults = office.slack.faults
+    faults.http_500("*", times=None, probability=0.1, seed=seed)
+    faults.reset_before_accept(POST, times=None, probability=0.1, seed=seed + 1)
+    faults.reset_after_accept("*", times=None, probability=0.1, seed=seed + 2)
+    asked = [await ask(office.db, rule(approvals_required=2)) for _ in range(cards)]
+    await office.tell_all(looks=cards * 20)
+    for each in asked:
+        await office.approve(each, GRACE)
+    await office.tell_all(looks=cards * 20)
+    for each in asked:
+        await office.approve(each, LINUS)
+    await office.tell_all(looks=cards * 20)
+    shown = office.cards()
+    assert Counter(m["metadata"]["event_payload"]["request"] for m in shown) == {
+        str(each.request_id): 1 for each in asked
+    }
+    for card in shown:
+        said = office.lines(card)
+        assert len(said) == 2, said
+        assert "U0GRACE" in said[0]
+        assert "U0LINUS" in said[1]
+        assert "signoff:approve" not in str(card["blocks"])
+
+
+# --- when Slack wants us to wait --------------------------------------------------------------------------
+
+
+async def test_retry_after_is_honoured(office: Office) -> None:
+    """After a 429 nothing is sent to the channel before the time is over, and then at once."""
+    await ask(office.db)
+    office.slack.faults.ratelimited(POST, retry_after=1)
+    await office.tell()
+    first, second = office.slack.calls_of(POST)
+    assert second.at - first.at >= 1.0
+    assert len(office.cards()) == 1
+
+
+async def test_a_long_retry_after_is_left_to_a_later_drain(office: Office) -> None:
+    """Nobody waits half a minute: the drain goes, the next hint is for then, and earlier ones send nothing."""
+    await ask(office.db)
+    office.slack.faults.ratelimited(POST, retry_after=30)
+    await office.tell()
+    await office.tell()
+    assert len(office.slack.calls_of(POST)) == 1
+    assert await office.pending() == 1
+    [seconds] = await office.column(_SECONDS_TO_LAST_HINT)
+    assert 28 < seconds <= 31
+
+
+async def test_a_429_for_updates_counts_in_every_channel(office: Office) -> None:
+    """Slack counts chat.update over the whole workspace: one channel's 429 silences the others' updates."""
+    here = await ask(office.db)
+    there = await ask(office.db, outlet=Outlet(TEAM, "C0AGENTS"))
+    for channel in (CHANNEL, "C0AGENTS"):
+        await office.tell_all(channel)
+    office.slack.faults.ratelimited(UPDATE, retry_after=30)
+    await office.approve(here)
+    await approvals.withdraw(office.db, there.request_id, None, None)
+    await office.tell()
+    await office.tell("C0AGENTS")
+    assert len(office.slack.calls_of(UPDATE)) == 1
+
+
+async def test_the_normal_pace_meets_no_limit(office: Office) -> None:
+    """With Slack's limit of a message per second and channel, and no burst allowed, there is not a single 429."""
+    office.slack.rate_limits.enabled = True
+    office.slack.rate_limits.burst = 1
+    for _ in range(3):
+        await ask(office.db)
+    await office.drain(pace=delivery.PACE).run(TEAM, CHANNEL)
+    assert [call.outcome for call in office.slack.calls_of(POST)] == ["ok"] * 3
+    assert isinstance(office.slack.rate_limits, RateLimits)
+
+
+async def test_slack_away_is_not_asked_in_a_circle(office: Office) -> None:
+    """Nobody answers at all: the drain ends, what it has to say is kept, and the next hint lies in the future."""
+    await ask(office.db)
+    await office.slack.stop()
+    await office.tell()
+    assert await office.pending() == 1
+    assert office.drains[0].problem is not None
+    [seconds] = await office.column(_SECONDS_TO_LAST_HINT)
+    assert seconds > 0.5
+
+
+# --- order ------------------------------------------------------------------------------------------------
+
+
+async def test_decided_cards_go_before_new_ones_and_lines_last(office: Office) -> None:
+    """The update that takes buttons away, then new questions, then what is said in threads."""
+    first = await ask(office.db)
+    await office.tell_all()
+    second, third = await ask(office.db), await ask(office.db)
+    await office.approve(first)
+    began = len(office.slack.calls)
+    await office.tell()
+    told = [call for call in office.slack.calls[began:] if call.method in (POST, UPDATE)]
+    assert [call.method for call in told] == [UPDATE, POST, POST, POST]
+    assert [
+        str(each.request_id) in str(call.args) for each, call in zip((second, third), told[1:3], strict=True)
+    ] == [
+        True,
+        True,
+    ]
+    assert "thread_ts" in told[3].args
+
+
+async def test_twenty_changes_are_one_update(office: Office) -> None:
+    """What changed while the channel was silent is told as it is now, once."""
+    asked = await ask(office.db)
+    await office.tell_all()
+    for _ in range(20):
+        await office.touch(asked)
+    await office.tell()
+    assert len(office.slack.calls_of(UPDATE)) == 1
+    assert await office.pending() == 0
+
+
+async def test_lines_of_a_thread_that_wait_together_are_one_message(office: Office) -> None:
+    """Two votes before the card could be posted: the card first, then one reply that tells both, in order."""
+    asked = await ask(office.db, rule(approvals_required=2))
+    await office.approve(asked, GRACE)
+    await office.approve(asked, LINUS)
+    await office.tell()
+    [card] = office.cards()
+    [line] = office.lines(card)
+    assert line.index("U0GRACE") < line.index("U0LINUS")
+
+
+# --- who speaks -------------------------------------------------------------------------------------------
+
+
+async def test_of_two_drains_one_speaks(office: Office) -> None:
+    """Started at the same moment in two processes: each message is sent once."""
+    for _ in range(3):
+        await ask(office.db)
+    other = office.drain()
+    await asyncio.gather(office.tell(), other.run(TEAM, CHANNEL))
+    await office.tell_all()
+    assert len(office.slack.calls_of(POST)) == 3
+
+
+async def test_a_drain_that_lost_its_lease_writes_nothing(office: Office) -> None:
+    """Overtaken while Slack was slow: its answer is not stored, and whoever took over finds the card."""
+    await ask(office.db)
+    office.slack.faults.slow(POST, 0.5)
+    slow = asyncio.create_task(office.tell())
+    await office.slack.wait_for(office.cards)
+    await office.lose_lease()
+    taken = await deliveries.lease_outlet(office.db, TEAM, CHANNEL, "another")
+    assert taken is not None
+    await slow
+    assert await office.column("SELECT ts FROM card_place") == [None]
+    assert await office.column("SELECT lease_worker FROM outlet WHERE channel_id = :c", c=CHANNEL) == [
+        "another"
+    ]
+    await deliveries.release_outlet(office.db, taken)
+    await office.tell_all()
+    [card] = office.cards()
+    assert await office.column("SELECT ts FROM card_place") == [card["ts"]]
+    assert len(office.slack.calls_of(POST)) == 1
+
+
+# --- what cannot be told ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", ["not_in_channel", "is_archived", "channel_not_found", "invalid_auth"])
+async def test_what_people_can_mend_is_kept_and_tried_again(office: Office, code: str) -> None:
+    """The card waits with Slack's reason until the channel or the token is mended."""
+    await ask(office.db)
+    office.slack.faults.error(POST, code)
+    await office.tell()
+    assert code in (await office.column("SELECT error FROM delivery WHERE kind = 'card'"))[0]
+    await office.tell_all()
+    assert len(office.cards()) == 1
+
+
+@pytest.mark.parametrize("trouble", ["left", "archived", "shared", "pending"])
+async def test_nothing_is_posted_into_a_doubtful_channel(office: Office, trouble: str) -> None:
+    """Not a member, archived, shared with outsiders or about to be: no post is even tried; mended, it comes."""
+    place = office.slack.workspace.channels[CHANNEL]
+    if trouble == "left":
+        place.members.discard(BOT)
+    place.is_archived = trouble == "archived"
+    place.is_ext_shared = trouble == "shared"
+    place.is_pending_ext_shared = trouble == "pending"
+    await ask(office.db)
+    await office.tell()
+    assert office.slack.calls_of(POST) == []
+    assert await office.column("SELECT state::text FROM delivery WHERE kind = 'card'") == ["pending"]
+    place.members.add(BOT)
+    place.is_archived = place.is_ext_shared = place.is_pending_ext_shared = False
+    office.directory.forget_channel(CHANNEL)
+    await office.tell_all()
+    assert len(office.cards()) == 1
+
+
+async def test_a_look_up_that_fails_is_no_permission(office: Office) -> None:
+    """Whether the channel is shared is not known: nothing is posted until it is."""
+    await ask(office.db)
+    office.slack.faults.http_500("conversations.info")
+    await office.tell()
+    assert office.slack.calls_of(POST) == []
+    await office.tell_all()
+    assert len(office.cards()) == 1
+
+
+async def test_what_slack_will_never_take_is_dead_with_its_reason(office: Office) -> None:
+    """Slack's word is kept for people to mend, and the channel's other cards are told."""
+    await ask(office.db)
+    await ask(office.db)
+    office.slack.faults.error(POST, "invalid_blocks")
+    await office.tell()
+    sql = "SELECT state::text || ' ' || coalesce(error, '') FROM delivery WHERE kind = 'card' ORDER BY id"
+    assert await office.column(sql) == ["dead invalid_blocks", "sent "]
+
+
+async def test_a_card_that_cannot_be_drawn_holds_up_no_other(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mistake of ours about one request is logged and put off; the others are told."""
+    bad, good = await ask(office.db), await ask(office.db)
+    draw = cards.request_card
+
+    def broken(view: Any, **more: Any) -> Any:
+        if view.id == bad.request_id:
+            raise RuntimeError("cannot draw this")
+        return draw(view, **more)
+
+    monkeypatch.setattr(cards, "request_card", broken)
+    await office.tell()
+    [card] = office.cards()
+    assert card["metadata"]["event_payload"]["request"] == str(good.request_id)
+    assert await office.column("SELECT error FROM delivery WHERE state = 'pending' AND kind = 'card'") == [
+        "RuntimeError: cannot draw this"
+    ]
+    [seconds] = await office.column(_SECONDS_TO_LAST_HINT)
+    assert seconds > 0.5
+
+
+_SECONDS_TO_LAST_HINT = """
+SELECT extract(epoch FROM max(scheduled_at) - clock_timestamp())::float FROM procrastinate_jobs
+WHERE status = 'todo' AND task_name = 'drain' AND args ->> 'channel_id' = 'C0REVIEW'
+"""

@@ -1,0 +1,192 @@
+"""`signoff demo` as people run it: the whole main job in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from slackbot.demo import play, run_demo
+from slackbot.demo.desk import Desk
+from slackbot.demo.folder import claimed
+from slackbot.demo.rules import of_folder, workspace_of_agents
+from slackbot.demo.scene import Scene
+from slackbot.demo.stand import _sandbox, opened
+from slackbot.sandbox import demo_workspace
+from slackbot.starter import write as write_starter
+
+ROOT = Path(__file__).resolve().parents[2]
+HOSTILE = {
+    "SIGNOFF_ROLES": "nonsense",
+    "SLACK_BOT_TOKEN": "not a token",
+    "DATABASE_URL": "postgresql://nowhere",
+}
+
+
+class Demo:
+    """`signoff demo` in a process and a folder of its own."""
+
+    def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
+        self.home = folder / "home"
+        self.output = folder / "output.txt"
+        with self.output.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "slackbot", "demo", "--port", "0", *arguments],
+                cwd=folder,
+                env=os.environ | {"PYTHONPATH": str(ROOT), "SIGNOFF_HOME": str(self.home)} | environment,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def said(self) -> str:
+        return self.output.read_text()
+
+    def wait_for(self, pattern: str, times: int = 1, seconds: float = 90) -> re.Match[str]:
+        """The latest match of a pattern in the output, once there are so many."""
+        deadline = time.monotonic() + seconds
+        while len(found := list(re.finditer(pattern, self.said()))) < times:
+            assert self.process.poll() is None, self.said()
+            assert time.monotonic() < deadline, self.said()
+            time.sleep(0.05)
+        return found[-1]
+
+
+@pytest.fixture
+def demos(scratch: Path) -> Iterator[list[Demo]]:
+    """Put every started demo in here; what is left of it is ended."""
+    started: list[Demo] = []
+    yield started
+    for demo in started:
+        if demo.process.poll() is None:
+            demo.process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                demo.process.wait(30)
+
+
+@pytest.fixture
+def scratch(postgres: Any) -> Path:
+    """A folder that the embedded server's own user may pass, with an .env that would break everything."""
+    folder = Path(postgres.server.data_dir).parent / f"demo{os.urandom(4).hex()}"
+    folder.mkdir(mode=0o755)
+    (folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in HOSTILE.items()))
+    return folder
+
+
+def test_the_demo_plays_the_main_job_by_itself(scratch: Path, demos: list[Demo]) -> None:
+    """Approve, reject, expire and kill -9 go as they should, whatever the caller's settings; evidence is kept."""
+    demo = Demo(scratch, "--auto", **HOSTILE)
+    demos.append(demo)
+    assert demo.process.wait(170) == 0, demo.said()
+    (path,) = (demo.home / "evidence").iterdir()
+    evidence = json.loads(path.read_text())
+    assert str(path) in demo.said()
+    assert evidence["ok"] is True
+    assert evidence["command"].endswith("demo --port 0 --auto")
+    assert evidence["versions"]["postgresql"].startswith("18")
+    assert evidence["model"] == {"name": "signoff-scripted", "scripted": True}
+    assert "refund-over-limit" in evidence["checkpoints"]["text"]
+    assert len(evidence["checkpoints"]["digest"]) == 64
+    assert not re.search("xoxb|xapp|sk-scripted", path.read_text())
+    assert len(evidence["steps"]) == 6
+    assert all(check["ok"] for step in evidence["steps"] for check in step["checks"])
+    orders = {order["order_id"]: (order["status"], order["cause"]) for order in evidence["orders"]}
+    assert orders[2] == orders[6] == orders[7] == ("REFUNDED", None)
+    assert orders[5] == ("REFUND_REJECTED", "rejected")
+    assert orders[8] == ("REFUND_REJECTED", "expired")
+    (killed,) = (step for step in evidence["steps"] if "kill" in step["step"])
+    observed = {check["what"]: check["observed"] for check in killed["checks"]}
+    assert observed["the service was killed by signal"] == [9]
+    assert observed["attempts to run the refund, all told"] == 1
+
+
+def test_kill_is_survived_and_ctrl_c_leaves_nothing(scratch: Path, demos: list[Demo]) -> None:
+    """A killed service is started again, what a killed demo left is cleared away, and Ctrl-C ends every process."""
+    demos.append(Demo(scratch))
+    first = demos[0].wait_for(r"kill -9 (\d+)")[1]
+    os.kill(int(first), signal.SIGKILL)
+    second = demos[0].wait_for(r"service is up \(process (\d+)\)", times=2)[1]
+    assert first != second
+    orphan = psutil.Process(int(second))
+    demos[0].process.kill()
+    demos[0].process.wait()
+    assert orphan.is_running()
+
+    demos.append(Demo(scratch))
+    third = demos[1].wait_for(r"kill -9 (\d+)")[1]
+    assert not orphan.is_running() or orphan.status() == psutil.STATUS_ZOMBIE
+    server = psutil.Process(int((demos[1].home / "demo/postgres/postmaster.pid").read_text().split()[0]))
+    family = [psutil.Process(int(third)), server, *server.children()]
+    demos[1].process.send_signal(signal.SIGINT)
+    assert demos[1].process.wait(30) == 0, demos[1].said()
+    _, alive = psutil.wait_procs(family, timeout=5)
+    assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
+
+
+def test_a_service_that_cannot_start_is_told_with_its_log(scratch: Path, demos: list[Demo]) -> None:
+    """When the service never comes up the demo ends with exit code 1, why, and the end of the service's log."""
+    (scratch / "sitecustomize.py").write_text(
+        "import os, sys\nif 'SLACK_API_URL' in os.environ:\n    sys.exit('the disk is full of bees')\n"
+    )
+    demo = Demo(scratch, "--auto", PYTHONPATH=f"{ROOT}:{scratch}")
+    demos.append(demo)
+    assert demo.process.wait(60) == 1
+    assert "the service does not start" in demo.said()
+    assert "full of bees" in demo.said()
+
+
+def test_a_step_that_goes_wrong_gives_a_failing_exit_code(
+    scratch: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One unexpected observation is enough for exit code 1, a cross, and evidence that says so."""
+
+    async def wrong(scene: Scene, desk: Desk) -> None:
+        scene.note("order 1", "REFUNDED", await desk.status(1))
+
+    monkeypatch.setenv("SIGNOFF_HOME", str(scratch / "home"))
+    monkeypatch.setattr(play, "PLAY", ((("Wrong", wrong),),))
+    assert run_demo(auto=True, agents=None, port=0) == 1
+    assert "✗ order 1: PAID, expected REFUNDED" in capsys.readouterr().out
+    (path,) = (scratch / "home" / "evidence").iterdir()
+    assert json.loads(path.read_text())["ok"] is False
+
+
+async def test_a_busy_port_means_the_next_free_one() -> None:
+    """The page moves on when its port is taken, and says where to."""
+    told: list[str] = []
+    async with _sandbox(demo_workspace(), {}, 0, told.append) as first:
+        assert told == []
+        async with _sandbox(demo_workspace(), {}, first.port, told.append) as second:
+            assert first.port < second.port <= first.port + 20
+            assert told == [f"port {first.port} is taken; the page is on {second.port}"]
+
+
+async def test_somebodys_own_agents_run_in_the_sandbox(
+    scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files of `signoff init` work with `signoff demo --agents`: a card, a click, the tool's result."""
+    write_starter(scratch)
+    monkeypatch.chdir(scratch)
+    monkeypatch.setenv("SIGNOFF_HOME", str(scratch / "home"))
+    with claimed() as folder:
+        async with opened(
+            folder, of_folder(scratch), workspace_of_agents(), {}, print, port=0, agents="my_agents"
+        ) as stand:
+            slack = stand.slack
+            task = "run data-manager delete 50 records from the users table"
+            await slack.person("U0ADA").command("/agent", task, "C0AGENTS")
+            (card,) = await slack.wait_for(lambda: slack.messages("C0REVIEWS"), timeout=20)
+            assert "Delete 50 records from users" in card["text"]
+            await slack.person("U0GRACE").click(card, "signoff:approve")
+            await slack.wait_for(lambda: "Done" in str(slack.messages("C0REVIEWS")), timeout=20)

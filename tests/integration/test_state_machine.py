@@ -1,0 +1,482 @@
+"""The real use cases on PostgreSQL against a small reference: whatever is done in whatever order, they agree.
+
+A failure prints the steps; `make test SEED=…` repeats them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
+
+from agent import approvals, executions, runs
+from agent.approvals import Voted
+from agent.domain.action import Action
+from agent.domain.errors import Conflict, LeaseLost, Refusal, Refused
+from agent.domain.people import Person, Standing
+from agent.domain.request import ExecutionStatus
+from agent.domain.run import Answer, AnswerKind, ProposedCall, RunLease, Turn
+from agent.executions import Claim, Outcome
+from agent.runs import NewRun
+from agent.store.database import Database
+from tests.integration import asking, invariants
+from tests.integration.asking import ADA, REVIEWERS, TEAM, Asked, asked_as, ballot, question, rows, write
+from tests.integration.reference import Attempt, Call, Request, Run
+
+PEOPLE = ("U0ADA", "U0GRACE", "U0LINUS", "U0EVE")
+REQUESTER = PEOPLE[0]
+ANY = st.integers(0, 1000)
+WHO = st.sampled_from(PEOPLE)
+VOTER = st.sampled_from((*PEOPLE, *PEOPLE[1:]))
+LOST = st.just(set[str]()) | st.just(set[str]()) | st.sets(WHO, max_size=2)
+NEW, READY = (
+    (lambda self, s=state: any(c.state == s for c in self.calls.values())) for state in ("new", "ready")
+)
+WAITING = lambda self: any(r.status == "waiting" for r in self.requests.values())  # noqa: E731
+ACTION = Action("process_refund", "1", {"order_id": 0})
+STATE = """
+SELECT 'run', id, status::text, awaiting_calls, inputs, heard, lease_until IS NOT NULL FROM agent_run
+UNION ALL
+SELECT 'call', id, state::text, ask_no, blocking::int, 0, repeats IS NOT NULL FROM tool_call
+UNION ALL
+SELECT 'request', id, status::text, 0, 0, 0, voided_at IS NOT NULL FROM approval_request
+UNION ALL
+SELECT 'attempt', e.id, e.status::text, 0, 0, 0, s.execution_id IS NOT NULL
+FROM execution AS e LEFT JOIN settlement AS s ON s.execution_id = e.id
+"""
+
+
+@dataclass(frozen=True)
+class Act:
+    """Something that somebody does, when it makes sense, with arguments by chance."""
+
+    do: Callable[..., None]
+    sensible: Callable[[Any], object]
+    arguments: dict[str, st.SearchStrategy[Any]]
+
+
+ACTS: list[Act] = []
+
+
+def action(
+    sensible: Callable[[Any], object] = lambda _: True, weight: int = 1, **arguments: st.SearchStrategy[Any]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Declare an act of the machine.
+
+    Not a Hypothesis rule of its own: Hypothesis switches most of many rules off in each example, and then hardly any
+    request lives long enough to be decided, executed and settled.
+    """
+
+    def declared(do: Callable[..., None]) -> Callable[..., None]:
+        ACTS.extend([Act(do, sensible, arguments)] * weight)
+        return do
+
+    return declared
+
+
+def standing(who: str, lost: set[str]) -> Standing:
+    return Standing(Person(TEAM, who), frozenset() if who in lost else frozenset({REVIEWERS}))
+
+
+class Machine(RuleBasedStateMachine):
+    """Every act is done to both; after it, rows and reference must be equal and every invariant hold."""
+
+    def __init__(self, postgres: Any) -> None:
+        super().__init__()
+        self.postgres = postgres
+        self.name = postgres.create("signoff_template")
+        self.loop = asyncio.new_event_loop()
+        self.db = Database(postgres.url(self.name), pool_size=2, decision_pool_size=1)
+        self.runs: dict[UUID, Run] = {}
+        self.calls: dict[UUID, Call] = {}
+        self.requests: dict[UUID, Request] = {}
+        self.attempts: dict[UUID, Attempt] = {}
+        self.asked: dict[UUID, Asked] = {}
+        self.claims: dict[UUID, Claim] = {}
+        self.leases: list[tuple[Run, RunLease, int]] = []
+        self.decided: dict[UUID, tuple[Any, ...]] = {}
+        self.said = 0
+
+    def teardown(self) -> None:
+        self.loop.run_until_complete(self.db.close())
+        self.loop.close()
+        self.postgres.drop(self.name)
+
+    def do(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """What it returns, or the refusal that it raises."""
+        try:
+            return self.loop.run_until_complete(work)
+        except (Refused, Conflict, LeaseLost) as refusal:
+            return refusal
+
+    def sql(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
+        found: list[tuple[Any, ...]] = self.do(rows(self.db, query, **parameters))
+        return found
+
+    def pick(self, among: dict[UUID, Any], n: int, fits: Callable[[Any], object]) -> Any:
+        """Mostly one that fits; now and then any, because what must be refused is tried too."""
+        fitting = [key for key, each in among.items() if fits(each) or n % 7 == 6]
+        return (fitting or list(among))[n // 7 % len(fitting or among)]
+
+    def id_of(self, among: dict[UUID, Any], it: Any) -> UUID:
+        return next(key for key, each in among.items() if each is it)
+
+    @rule(data=st.data())
+    def something_happens(self, data: st.DataObject) -> None:
+        act = data.draw(st.sampled_from([each for each in ACTS if each.sensible(self)]), "act")
+        act.do(self, **{name: data.draw(strategy, name) for name, strategy in act.arguments.items()})
+
+    @invariant()
+    def agree(self) -> None:
+        """After every step: rows and reference, the invariants, and decisions that never change."""
+        expected = {
+            *(("run", i, r.status, r.awaiting, r.inputs, r.heard, r.held) for i, r in self.runs.items()),
+            *(
+                ("call", i, c.state, len(c.requests), int(c.blocking), 0, c.repeats is not None)
+                for i, c in self.calls.items()
+            ),
+            *(("request", i, r.status, 0, 0, 0, r.voided) for i, r in self.requests.items()),
+            *(("attempt", i, a.status, 0, 0, 0, a.settled) for i, a in self.attempts.items()),
+        }
+        found = set(self.sql(STATE))
+        assert found == expected, (
+            f"rows {sorted(found - expected, key=str)}, reference {sorted(expected - found, key=str)}"
+        )
+        assert self.do(invariants.broken(self.db)) == []
+        decided = {
+            row[0]: row for row in self.sql("SELECT request_id, outcome::text, decided_at FROM decision")
+        }
+        assert decided.items() >= self.decided.items(), "a decision changed"
+        self.decided = decided
+
+    # --- runs ----------------------------------------------------------------------------------------------
+
+    @initialize(calls=st.integers(1, 3), nested=st.booleans())
+    def begins(self, calls: int, nested: bool) -> None:
+        self.starts(None)
+        if nested:
+            self.starts(next(iter(self.runs)))
+        run_id = list(self.runs)[-1]
+        self.is_leased_by(run_id, "w")
+        self.turns(self.leases[-1], calls)
+
+    def starts(self, parent: UUID | None) -> None:
+        new = NewRun("refunds", "1", "refund", "slack", ADA, "slack", TEAM, "C0AGENTS", parent_run_id=parent)
+        self.runs[self.do(runs.start(self.db, new)).run_id] = Run(self.runs[parent] if parent else None)
+
+    @action(n=ANY, again=st.booleans())
+    def hears(self, n: int, again: bool) -> None:
+        run_id = self.pick(self.runs, n, lambda r: r.inputs == r.heard)
+        self.said += not again
+        fresh = self.do(runs.hear(self.db, run_id, "and?", ADA, f"said-{self.said}")) if self.said else None
+        if fresh:
+            self.runs[run_id].hear()
+        assert again or fresh
+
+    @action(lambda self: any(run.inputs > run.heard for run in self.runs.values()), n=ANY)
+    def is_leased(self, n: int) -> None:
+        self.is_leased_by(self.pick(self.runs, n, lambda r: r.inputs > r.heard), f"w{n}")
+
+    def is_leased_by(self, run_id: UUID, worker: str) -> None:
+        leased = self.do(runs.lease(self.db, run_id, worker))
+        epoch = self.runs[run_id].lease()
+        assert (leased.lease.epoch if leased else None) == epoch
+        if leased:
+            assert leased.tools_on == (self.runs[run_id].awaiting == 0)
+            self.leases.append((self.runs[run_id], leased.lease, leased.heard))
+
+    @action(lambda self: any(run.alive for run in self.runs.values()))
+    def workers_fall_silent(self) -> None:
+        self.do(
+            write(
+                self.db, "UPDATE agent_run SET lease_until = clock_timestamp() WHERE lease_until IS NOT NULL"
+            )
+        )
+        for run in self.runs.values():
+            run.alive = False
+
+    @action(lambda self: any(run.held for run in self.runs.values()), n=ANY, calls=st.integers(0, 3))
+    def makes_its_turn(self, n: int, calls: int) -> None:
+        held = [each for each in self.leases if each[0].held or n % 7 == 6]
+        self.turns(held[-1 - n // 7 % len(held)], calls)
+
+    @action(
+        lambda self: any(run.inputs > run.heard and not run.alive for run in self.runs.values()),
+        n=ANY,
+        calls=st.integers(0, 3),
+    )
+    def goes_on(self, n: int, calls: int) -> None:
+        before = len(self.leases)
+        self.is_leased(n)
+        if len(self.leases) > before:
+            self.turns(self.leases[-1], calls)
+
+    def turns(self, leased: tuple[Run, RunLease, int], calls: int) -> None:
+        run, lease, heard = leased
+        proposed = tuple(ProposedCall(f"c{i}", "process_refund", '{"order_id":0}') for i in range(calls))
+        lost = self.do(runs.record_turn(self.db, lease, Turn("words", proposed, 1, heard)))
+        before = len(run.calls)
+        assert (lost is None) == run.turn(lease.epoch, heard, calls)
+        for call in run.calls[before:]:
+            self.find_new(lease.run_id, call)
+
+    def find_new(self, run_id: UUID, call: Call) -> None:
+        ids = self.sql("SELECT id FROM tool_call WHERE run_id = :id ORDER BY turn, index", id=run_id)
+        self.calls[next(row[0] for row in ids if row[0] not in self.calls)] = call
+
+    @action(lambda self: any(run.held for run in self.runs.values()), n=ANY, for_good=st.booleans())
+    def model_fails(self, n: int, for_good: bool) -> None:
+        run, lease, _ = self.leases[-1 - n % min(2, len(self.leases))]
+        lost = self.do(runs.record_model_failure(self.db, lease, "no model", None if for_good else 0.0))
+        assert (lost is None) == run.fail(lease.epoch, for_good=for_good)
+
+    # --- calls and requests --------------------------------------------------------------------------------
+
+    @action(
+        lambda self: any(c.state == "new" for c in self.calls.values()),
+        n=ANY,
+        needed=st.integers(1, 2),
+        stop=st.booleans(),
+        background=st.booleans(),
+    )
+    def is_asked(self, n: int, needed: int, stop: bool, background: bool) -> None:
+        call_id = self.pick(self.calls, n, lambda c: c.state == "new")
+        call = self.calls[call_id]
+        opened = self.do(approvals.open(self.db, self.question(call_id, needed, stop, background=background)))
+        if call.state == "new" and not call.in_vain:
+            assert opened.created
+            call.ask(needed=needed, stop=stop, background=background)
+            self.know(opened.request_id, call_id)
+        elif call.requests:
+            assert (self.requests[opened.request_id], opened.created) == (call.request, False)
+            other = self.question(call_id, needed, stop, order=8)
+            assert isinstance(self.do(approvals.open(self.db, other)), Conflict)
+        else:
+            assert isinstance(opened, Conflict)
+
+    def question(
+        self, call_id: UUID, needed: int = 1, stop: bool = False, **changes: Any
+    ) -> approvals.NewRequest:
+        call = self.calls[call_id]
+        terms = asking.rule(approvals_required=needed, on_reject="stop" if stop else "tell_model")
+        name = f"{call_id}:{len(call.requests)}"
+        return question(self.id_of(self.runs, call.run), call_id, terms, client_id=name, **changes)
+
+    def know(self, request_id: UUID, call_id: UUID) -> None:
+        call = self.calls[call_id]
+        self.requests[request_id] = call.request
+        run_id = self.id_of(self.runs, call.run)
+        self.asked[request_id] = self.do(asked_as(self.db, request_id, call_id, run_id))
+
+    @action(NEW, n=ANY, refuse=st.booleans())
+    def is_judged(self, n: int, refuse: bool) -> None:
+        call_id = self.pick(self.calls, n, lambda c: c.state == "new")
+        call = self.calls[call_id]
+        new = call.state == "new"
+        if refuse:
+            assert self.do(runs.refuse_call(self.db, call_id, Answer(AnswerKind.DENIED, "no"))) == new
+            if new:
+                call.state, call.kind = "refused", "denied"
+        else:
+            assert self.do(runs.pass_call(self.db, call_id, ACTION)) == (new and not call.in_vain)
+            if new and not call.in_vain:
+                call.state = "ready"
+
+    @action(
+        lambda self: self.requests,
+        n=ANY,
+        who=WHO,
+        verdict=st.sampled_from(("approve", "approve", "reject")),
+        lost=LOST,
+        forged=ANY,
+    )
+    def votes(self, n: int, who: str, verdict: str, lost: set[str], forged: int) -> None:
+        request_id = self.pick(self.requests, n, lambda r: r.status == "waiting")
+        paper = ballot(
+            self.asked[request_id], standing(who, lost), verdict, others=[standing(p, lost) for p in PEOPLE]
+        )
+        if forged % 20 == 0:
+            nonce = "x" * 22
+            paper = ballot(Asked(request_id, request_id, request_id, nonce), standing(who, lost), verdict)
+            assert self.do(approvals.vote(self.db, paper)).code is Refusal.UNKNOWN_REQUEST
+            return
+        voted = self.do(approvals.vote(self.db, paper))
+        expected = self.requests[request_id].vote(who, verdict, REQUESTER, lost)
+        assert (voted.status if isinstance(voted, Voted) else voted.code).value == expected
+
+    @action(WAITING, n=ANY)
+    def is_withdrawn(self, n: int) -> None:
+        request_id = self.pick(self.requests, n, lambda r: r.status == "waiting")
+        request = self.requests[request_id]
+        assert self.do(approvals.withdraw(self.db, request_id, ADA, None)) == (request.status == "waiting")
+        if request.status == "waiting":
+            request.end("cancelled")
+
+    @action(WAITING, n=ANY)
+    def falls_due(self, n: int) -> None:
+        request_id = self.pick(self.requests, n, lambda r: r.status == "waiting")
+        query = "UPDATE approval_request SET expires_at = clock_timestamp() WHERE id = :id"
+        self.do(write(self.db, query, id=request_id))
+        self.requests[request_id].overdue = True
+
+    @action(lambda self: any(r.status == "waiting" and r.overdue for r in self.requests.values()))
+    def sweeps_what_is_due(self) -> None:
+        due = [r for r in self.requests.values() if r.status == "waiting" and r.overdue]
+        assert self.do(approvals.expire_due(self.db, batch_size=2)) == len(due)
+        for request in due:
+            request.end("expired")
+
+    @action(lambda self: any(c.state == "refused" for c in self.calls.values()), n=ANY)
+    def is_answered(self, n: int) -> None:
+        call_id = self.pick(self.calls, n, lambda c: c.state == "refused")
+        call = self.calls[call_id]
+        stopped = self.do(runs.answer_call(self.db, call_id))
+        over = call.run.over
+        if call.state == "refused":
+            call.answer(call.kind or "")
+        assert (stopped is not None) == (call.run.over and not over)
+
+    @action(lambda self: any(r.status == "expired" for r in self.requests.values()), n=ANY, who=WHO)
+    def asks_again(self, n: int, who: str) -> None:
+        request_id = self.pick(self.requests, n, lambda r: r.status == "expired")
+        call = self.requests[request_id].call
+        result = self.do(approvals.ask_again(self.db, request_id, standing(who, set())))
+        if who != REQUESTER:
+            assert isinstance(result, Refused)
+            return
+        if self.requests[request_id].status != "expired":
+            assert isinstance(result, Conflict)
+            return
+        known = next((i for i, c in self.calls.items() if c.repeats is call), None)
+        if known is None:
+            self.calls[result] = Call(call.run, blocking=False, repeats=call)
+            call.run.calls.append(self.calls[result])
+        else:
+            assert result == known
+
+    # --- attempts ------------------------------------------------------------------------------------------
+
+    @action(
+        lambda self: any(c.state == "ready" for c in self.calls.values()), n=ANY, idempotent=st.booleans()
+    )
+    def is_claimed(self, n: int, idempotent: bool) -> None:
+        call_id = self.pick(self.calls, n, lambda c: c.state == "ready")
+        call = self.calls[call_id]
+        claim = self.do(executions.claim(self.db, call_id, worker=f"w{n}", idempotent=idempotent))
+        call.run.unpark()
+        assert (claim is not None) == (call.state == "ready")
+        if claim:
+            call.state = "claimed"
+            self.claims[claim.execution_id] = claim
+            self.attempts[claim.execution_id] = Attempt(call, idempotent)
+            call.attempts.append(self.attempts[claim.execution_id])
+
+    @action(
+        lambda self: self.claims,
+        n=ANY,
+        status=st.sampled_from(("succeeded", "succeeded", "failed", "in_doubt")),
+    )
+    def is_reported(self, n: int, status: str) -> None:
+        attempt_id = self.pick(self.attempts, n, lambda a: a.status == "claimed")
+        attempt, text = self.attempts[attempt_id], f"said {n % 3}"
+        on_time = self.do(
+            executions.report(self.db, self.claims[attempt_id], Outcome(ExecutionStatus(status), text))
+        )
+        assert on_time == attempt.report(status, text)
+
+    @action(lambda self: any(a.status == "claimed" for a in self.attempts.values()), n=ANY)
+    def worker_dies(self, n: int) -> None:
+        attempt_id = self.pick(self.attempts, n, lambda a: a.status == "claimed")
+        self.do(
+            write(
+                self.db, "UPDATE execution SET lease_until = clock_timestamp() WHERE id = :id", id=attempt_id
+            )
+        )
+        self.attempts[attempt_id].lost = True
+
+    @action(lambda self: any(a.lost and a.status == "claimed" for a in self.attempts.values()))
+    def rescues(self) -> None:
+        lost = [a for a in self.attempts.values() if a.lost and a.status == "claimed"]
+        assert self.do(executions.rescue(self.db)) == len(lost)
+        for attempt in lost:
+            attempt.rescue()
+
+    @action(
+        lambda self: any(a.status == "in_doubt" and not a.settled for a in self.attempts.values()),
+        n=ANY,
+        who=WHO,
+        retry=st.booleans(),
+        lost=LOST,
+    )
+    def is_settled(self, n: int, who: str, retry: bool, lost: set[str]) -> None:
+        attempt_id = self.pick(self.attempts, n, lambda a: a.status == "in_doubt" and not a.settled)
+        attempt = self.attempts[attempt_id]
+        verdict: Any = "retry" if retry else "done"
+        result = self.do(approvals.settle(self.db, attempt_id, standing(who, lost), verdict))
+        if attempt.status != "in_doubt" or attempt.settled:
+            assert isinstance(result, Conflict)
+        elif (who in lost or who == REQUESTER) if attempt.call.requests else who != REQUESTER:
+            assert isinstance(result, Refused)
+        else:
+            assert result is None
+            attempt.settled = True
+            if retry:
+                attempt.call.state = "ready"
+            else:
+                attempt.call.answer("done_by_person")
+
+    @action(lambda self: any(c.state == "ready" and c.requests for c in self.calls.values()), n=ANY)
+    def is_asked_anew(self, n: int) -> None:
+        call_id = self.pick(self.calls, n, lambda c: c.state == "ready" and c.requests)
+        call = self.calls[call_id]
+        opened = self.do(executions.ask_anew(self.db, call_id, self.question(call_id)))
+        if call.state != "ready" or not call.requests:
+            assert isinstance(opened, Conflict)
+            return
+        call.request.voided = True
+        call.ask(needed=1, stop=False, background=False)
+        self.know(opened.request_id, call_id)
+
+    # --- hints ---------------------------------------------------------------------------------------------
+
+    @action(swept=st.booleans())
+    def hints_are_lost(self, swept: bool) -> None:
+        """The invariant asks that the sweep finds everything again, and it does so once."""
+        self.do(write(self.db, "DELETE FROM procrastinate_jobs"))
+        if swept:
+            self.do(runs.sweep(self.db))
+            assert self.do(runs.sweep(self.db)) == 0, "what is hinted already is not hinted again"
+
+
+@pytest.mark.parametrize(
+    ("examples", "steps"), [(16, 70), pytest.param(400, 80, marks=pytest.mark.stress)], ids=["quick", "full"]
+)
+def test_the_use_cases_do_what_the_reference_says(
+    postgres: Any, monkeypatch: pytest.MonkeyPatch, examples: int, steps: int
+) -> None:
+    """Any order of use cases leaves the rows as the reference has them, and no invariant is ever broken."""
+    for room in (runs, executions):  # leases end when an act says so, not because the machine is slow
+        monkeypatch.setattr(room, "LEASE_SECONDS", 3600.0)
+    profile = settings(
+        max_examples=examples,
+        stateful_step_count=steps,
+        deadline=None,
+        print_blob=True,
+        suppress_health_check=list(HealthCheck),
+    )
+    machine: Any = partial(Machine, postgres)
+    run_state_machine_as_test(machine, settings=profile)
