@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from agent import record
@@ -116,6 +117,30 @@ def demo(
     raise SystemExit(run_demo(auto=auto, agents=agents, port=port))
 
 
+@cli.command()
+def doctor(use_embedded: EmbeddedFlag = False) -> None:
+    """Look whether everything is there that the service needs, and say what mends it; exit code 1 if not."""
+    configured = _settings()
+    policy = _policy(configured)
+    url = configured.database_url
+    if url is None and not use_embedded:
+        raise SystemExit(asyncio.run(_examine(configured, policy, None)))
+    with _database_url(configured, use_embedded) as address:
+        raise SystemExit(asyncio.run(_examine(configured, policy, address)))
+
+
+@cli.command()
+def manifest(
+    url: Annotated[
+        str | None, typer.Option(help="Our public https address, for HTTP instead of Socket Mode.")
+    ] = None,
+) -> None:
+    """Print the manifest to create the Slack app from."""
+    from slackbot import manifest as slack_manifest  # noqa: PLC0415 - it knows the web edge, and so Bolt
+
+    typer.echo(slack_manifest.render(url), nl=False)
+
+
 @db.command("upgrade")
 def db_upgrade(use_embedded: EmbeddedFlag = False) -> None:
     """Bring the database's schema up to date."""
@@ -174,6 +199,25 @@ async def _live(service: Service, configured: Settings) -> None:
     if service.port is not None:
         typer.echo(f"signoff is listening on http://{configured.host}:{service.port}", err=True)
     await service.run()
+
+
+async def _examine(configured: Settings, policy: Policy, url: str | None) -> int:
+    """Tell each finding as it comes. Returns the exit code."""
+    from slackbot import doctor as doctoring  # noqa: PLC0415 - OpenAI's client takes a second that only this owes
+
+    database = _database(configured, url) if url else None
+    console, sick = Console(soft_wrap=True), 0
+    try:
+        async for finding in doctoring.examine(configured, policy, database, url):
+            mark = "[green]✓[/]" if finding.well else "[red]✗[/]"
+            console.print(f"{mark} [bold]{escape(finding.part)}[/]: {escape(clean_now(finding.told))}")
+            if not finding.well:
+                sick += 1
+                console.print(f"    → {escape(finding.remedy)}")
+    finally:
+        if database is not None:
+            await database.close()
+    return 1 if sick else 0
 
 
 async def _verify(configured: Settings, url: str) -> tuple[int, list[record.Problem]]:

@@ -5,12 +5,14 @@ It asks the same parts that the service asks, and changes nothing.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+import aiohttp
 from openai import AsyncOpenAI, OpenAIError
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
@@ -19,6 +21,7 @@ from agent.domain.errors import NotFound, SignoffError
 from agent.domain.policy import Policy
 from agent.store import migrations
 from agent.store.database import Database
+from agent.store.faults import DatabaseUnusable
 from slackbot import manifest
 from slackbot.identity import Directory
 from slackbot.settings import Settings
@@ -26,6 +29,8 @@ from slackbot.workspace import ask_who_we_are, new_client
 
 MAX_SKEW = 60.0
 """Seconds that our clock may differ from Slack's: requests older than five minutes are refused."""
+
+_AWAY = (SlackClientError, aiohttp.ClientError, TimeoutError, OSError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +43,14 @@ class Finding:
     remedy: str = ""
 
 
-async def examine(configured: Settings, policy: Policy, database: Database | None) -> AsyncIterator[Finding]:
-    """Look at everything in turn; a part that cannot be looked at is a finding, not an error."""
-    yield await _database(configured, database)
+async def examine(
+    configured: Settings, policy: Policy, database: Database | None, url: str | None
+) -> AsyncIterator[Finding]:
+    """Look at everything in turn; a part that cannot be looked at is a finding, not an error.
+
+    ``database`` and its address ``url`` are the ones in use: DATABASE_URL, or the embedded server's.
+    """
+    yield await _database(configured, database, url)
     if configured.slack_bot_token is None:
         yield Finding("Slack", False, "SLACK_BOT_TOKEN is not set", "install the app and set its bot token")
     else:
@@ -50,24 +60,26 @@ async def examine(configured: Settings, policy: Policy, database: Database | Non
     yield await _model(configured)
 
 
-async def _database(configured: Settings, database: Database | None) -> Finding:
-    if database is None:
+async def _database(configured: Settings, database: Database | None, url: str | None) -> Finding:
+    if database is None or url is None:
         return Finding("database", False, "DATABASE_URL is not set", "set it, or use --embedded")
+    schema, role = configured.db_schema, configured.db_role
+    try:
+        behind = await asyncio.to_thread(migrations.pending, url, schema, role=role)
+    except DatabaseUnusable as error:
+        return Finding("database", False, str(error), "upgrade Signoff or the server, or mend DATABASE_URL")
+    except SignoffError as error:
+        return Finding("database", False, str(error), "start the server, or mend DATABASE_URL")
+    if behind:
+        return Finding("database", False, "the schema is not current", "run `signoff db upgrade`")
     try:
         async with database.connection() as connection:
             version = (await connection.exec_driver_sql("SHOW server_version")).scalar_one()
     except SignoffError as error:
-        return Finding("database", False, str(error), "start the server, or mend DATABASE_URL")
-    url = configured.database_url
-    try:
-        behind = url is not None and migrations.pending(
-            url.get_secret_value(), configured.db_schema, role=configured.db_role
+        return Finding(
+            "database", False, str(error), "let its login use the service's role: `signoff db upgrade`"
         )
-    except SignoffError as error:
-        return Finding("database", False, str(error), "upgrade Signoff")
-    if behind:
-        return Finding("database", False, "the schema is not current", "run `signoff db upgrade`")
-    return Finding("database", True, f"PostgreSQL {version}, schema {configured.db_schema!r} is current")
+    return Finding("database", True, f"PostgreSQL {version}, schema {schema!r} is current")
 
 
 async def _slack(configured: Settings, policy: Policy, client: AsyncWebClient) -> AsyncIterator[Finding]:
@@ -77,9 +89,13 @@ async def _slack(configured: Settings, policy: Policy, client: AsyncWebClient) -
         yield Finding("bot token", False, str(error), "copy the bot token anew from the app's page")
         return
     yield Finding("bot token", True, f"workspace {home.team} ({home.team_id})")
-    answer = await client.auth_test()
-    yield _scopes(answer.headers)
-    yield _clock(answer.headers)
+    try:
+        headers = (await client.auth_test()).headers
+    except _AWAY as error:
+        yield Finding("scopes", False, f"Slack did not tell them ({type(error).__name__})", "try again")
+    else:
+        yield _scopes(headers)
+        yield _clock(headers)
     yield await _door(configured)
     directory = Directory(client, home.team_id, home.bot_user_id, budget=10.0)
     for name in sorted(_channels(configured, policy)):
@@ -118,7 +134,7 @@ async def _door(configured: Settings) -> Finding:
     client = AsyncWebClient(token=token, base_url=configured.slack_api_url, retry_handlers=[])
     try:
         await client.apps_connections_open(app_token=token)
-    except (SlackApiError, SlackClientError, OSError) as error:
+    except _AWAY as error:
         code = error.response.get("error") if isinstance(error, SlackApiError) else type(error).__name__
         remedy = "make an app-level token with connections:write, and switch Socket Mode on"
         return Finding("way in", False, f"Socket Mode: {code}", remedy)
@@ -133,7 +149,7 @@ async def _channel(directory: Directory, name: str) -> Finding:
         return Finding(
             part, False, str(error), "mend its name; a private channel needs the bot invited first"
         )
-    except (SignoffError, SlackApiError, TimeoutError, OSError) as error:
+    except (SignoffError, *_AWAY) as error:
         return Finding(part, False, f"could not be looked up ({type(error).__name__})", "try again")
     if problem is not None:
         return Finding(part, False, problem, "invite the bot, or choose a channel of your own workspace")
@@ -146,7 +162,7 @@ async def _group(client: AsyncWebClient, group: str) -> Finding:
         members = (await client.usergroups_users_list(usergroup=group)).get("users") or []
     except SlackApiError as error:
         return Finding(part, False, str(error.response.get("error")), "mend its id in the checkpoints file")
-    except (SlackClientError, OSError) as error:
+    except _AWAY as error:
         return Finding(part, False, type(error).__name__, "try again")
     if not members:
         return Finding(part, False, "has no members", "add reviewers to it in Slack")
@@ -171,7 +187,11 @@ async def _model(configured: Settings) -> Finding:
 
 
 def _channels(configured: Settings, policy: Policy) -> set[str]:
-    named = {rule.channel for rule in policy.rules} | {policy.defaults.channel, configured.channel}
+    named = {rule.channel for rule in policy.rules} | {
+        policy.defaults.channel,
+        policy.defaults.admin_channel,
+        configured.channel,
+    }
     return {name for name in named if name}
 
 

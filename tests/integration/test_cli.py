@@ -491,3 +491,17 @@ async def test_roles_without_the_web_need_no_way_in(serve: Serve) -> None:
 def _status(url: str) -> int:
     with urllib.request.urlopen(url, timeout=5) as answer:
         return int(answer.status)
+
+
+# --- the app's manifest -----------------------------------------------------------------------------------
+
+
+def test_manifest_is_printed_for_either_mode(signoff: Command) -> None:
+    """`signoff manifest` needs no settings; with --url it is for HTTP there, and a wrong address is one line."""
+    plain = signoff("manifest", DATABASE_URL=None, SLACK_BOT_TOKEN=None)
+    assert plain.status == 0
+    assert "socket_mode_enabled: true" in plain.said
+    at = signoff("manifest", "--url", "https://signoff.example.com")
+    assert at.said.count("https://signoff.example.com/slack/events") == 4
+    [line] = signoff.is_wrong("manifest", "--url", "http://signoff.example.com")
+    assert "--url" in line

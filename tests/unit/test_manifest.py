@@ -7,6 +7,9 @@ import pytest
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, HttpUrl, ValidationError
 
+from agent.domain.errors import SignoffError
+from slackbot import manifest as slack_manifest
+
 MANIFEST = Path(__file__).parents[2] / "manifest.yml"
 
 # The scopes of which an app needs at least one to be sent an event (Slack's page of each event).
@@ -163,3 +166,38 @@ def test_one_workspace_at_a_time(manifest: Manifest) -> None:
     """Tokens neither rotate nor span an organisation: the service is given one bot token that stays valid."""
     assert not manifest.settings.org_deploy_enabled
     assert not manifest.settings.token_rotation_enabled
+
+
+# --- what `signoff manifest` prints -----------------------------------------------------------------------
+
+
+def test_printed_as_it_is(raw: dict[str, Any]) -> None:
+    """Without an address it is the file, for Socket Mode, valid by the same rules."""
+    printed = yaml.safe_load(slack_manifest.render())
+    assert printed == raw
+    assert Manifest.model_validate(printed).settings.socket_mode_enabled
+
+
+@pytest.mark.parametrize(
+    "url", ["https://s.example.com", "https://s.example.com/", "https://s.example.com/slack/events"]
+)
+def test_printed_for_an_address(raw: dict[str, Any], url: str) -> None:
+    """With an address Slack calls it in all four places, Socket Mode is off, and nothing else changes."""
+    text = slack_manifest.render(url)
+    assert text.count("https://s.example.com/slack/events") == 4
+    manifest = Manifest.model_validate(yaml.safe_load(text))
+    settings = manifest.settings
+    called = [command.url for command in manifest.features.slash_commands]
+    called += [settings.event_subscriptions.request_url, settings.interactivity.request_url]
+    assert [str(each) for each in called] == ["https://s.example.com/slack/events"] * 4
+    assert not settings.socket_mode_enabled
+    assert manifest.oauth_config == Manifest.model_validate(raw).oauth_config
+
+
+@pytest.mark.parametrize(
+    "url", ["http://s.example.com", "s.example.com", "https://", "https://s.example.com/?a=b", ""]
+)
+def test_an_address_slack_would_not_take(url: str) -> None:
+    """Only https, with a host, without a query: everything else is refused before Slack does."""
+    with pytest.raises(SignoffError, match="--url"):
+        slack_manifest.render(url)

@@ -1,0 +1,191 @@
+"""`signoff doctor`: what is missing is named, with what mends it; when all is well, the exit code is 0."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from agent.domain import checkpoints
+from agent.store.database import Database
+from slackbot import doctor, settings
+from slackbot.doctor import Finding
+from slackbot.sandbox import SlackSandbox
+from slackbot.sandbox.model import MODEL_NAME, ScriptedModel
+from tests.integration.crash.process import ROOT, Ended, environment
+
+CHECKPOINTS = """
+[defaults]
+channel = "refund-reviews"
+approvers = ["S0FINANCE"]
+"""
+
+
+@dataclass
+class Clinic:
+    """A sandbox, a model, a database, and the settings of a service that finds all of it well."""
+
+    slack: SlackSandbox
+    settings: dict[str, str]
+
+    async def findings(self, policy: str = CHECKPOINTS, **changes: str) -> dict[str, Finding]:
+        """Everything that is found, by part."""
+        configured = settings.read(self.settings | changes, folder=ROOT / "tests")
+        url = self.settings["DATABASE_URL"] if "DATABASE_URL" not in changes else changes["DATABASE_URL"]
+        async with Database(url) as database:
+            found = doctor.examine(configured, checkpoints.load(policy, filename="c.toml"), database, url)
+            return {each.part: each async for each in found}
+
+    async def sick(self, policy: str = CHECKPOINTS, **changes: str) -> Finding:
+        """The one thing that is not well."""
+        found = await self.findings(policy, **changes)
+        [sick] = [each for each in found.values() if not each.well]
+        assert sick.remedy
+        return sick
+
+    async def command(self, folder: Path) -> Ended:
+        """The command itself, as a process."""
+        (folder / "checkpoints.toml").write_text(CHECKPOINTS)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "slackbot", "doctor"),
+            env=environment(self.settings),
+            cwd=folder,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        async with asyncio.timeout(60):
+            said, _ = await process.communicate()
+        assert process.returncode is not None
+        return Ended(process.returncode, said.decode())
+
+
+@pytest.fixture
+async def clinic(database_url: str) -> AsyncIterator[Clinic]:
+    """Everything is well, until a test changes it."""
+    async with SlackSandbox(rate_limits=False, echo=False) as slack, ScriptedModel() as model:
+        given = {
+            "DATABASE_URL": database_url,
+            "SLACK_BOT_TOKEN": slack.bot_token,
+            "SLACK_APP_TOKEN": slack.app_token,
+            "SLACK_API_URL": slack.api_url,
+            "OPENAI_API_KEY": "sk-scripted",
+            "OPENAI_BASE_URL": model.base_url,
+            "SIGNOFF_MODEL": MODEL_NAME,
+        }
+        yield Clinic(slack, given)
+
+
+async def test_all_is_well(clinic: Clinic, tmp_path: Path) -> None:
+    """The command goes through every part and ends with 0; it posts nothing."""
+    ended = await clinic.command(tmp_path)
+    assert ended.status == 0, ended.said
+    assert "✗" not in ended.said
+    for part in ("database", "bot token", "scopes", "clock", "way in", "channel", "user group", "model"):
+        assert f"✓ {part}" in ended.said
+    assert not clinic.slack.calls_of("chat.postMessage")
+
+
+async def test_whoever_is_sick_is_told_what_mends_it(clinic: Clinic, tmp_path: Path) -> None:
+    """Something is wrong: exit code 1, a cross, and the remedy below it."""
+    clinic.slack.workspace.leave("C0REVIEW", "U0BOT")
+    ended = await clinic.command(tmp_path)
+    assert ended.status == 1, ended.said
+    assert ended.said.count("✗") == 1
+    assert "    → invite the bot" in ended.said
+
+
+async def test_missing_scopes_are_named(clinic: Clinic) -> None:
+    """A scope that the manifest asks for and the installation lacks is named."""
+    bot = clinic.slack.workspace.bot
+    clinic.slack.workspace.bot = type(bot)(
+        bot.app_id, bot.user_id, bot.bot_id, bot.name, tuple(s for s in bot.scopes if s != "im:history")
+    )
+    sick = await clinic.sick()
+    assert (sick.part, sick.told) == ("scopes", "missing: im:history")
+    assert "reinstall" in sick.remedy
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda clinic: clinic.slack.workspace.leave("C0REVIEW", "U0BOT"), "not a member"),
+        (
+            lambda clinic: setattr(clinic.slack.workspace.channels["C0REVIEW"], "is_ext_shared", True),
+            "shared with another organisation",
+        ),
+    ],
+    ids=["not joined", "shared"],
+)
+async def test_a_channel_that_cannot_be_used_is_named(clinic: Clinic, change: object, words: str) -> None:
+    """The bot is not in it, or outsiders are: the sentence says which."""
+    assert callable(change)
+    change(clinic)
+    sick = await clinic.sick()
+    assert sick.part == "channel refund-reviews"
+    assert words in sick.told
+
+
+async def test_a_channel_that_does_not_exist_is_named(clinic: Clinic) -> None:
+    """Also the admin channel, which is looked at like the others."""
+    sick = await clinic.sick(CHECKPOINTS + 'admin_channel = "nowhere"\n')
+    assert sick.part == "channel nowhere"
+
+
+@pytest.mark.parametrize(("users", "group"), [([], "S0FINANCE"), (None, "S0NOBODY")])
+async def test_a_group_nobody_can_decide_from_is_named(
+    clinic: Clinic, users: list[str] | None, group: str
+) -> None:
+    """A group without members, and one that Slack does not know."""
+    if users is not None:
+        clinic.slack.workspace.change_usergroup(group, users)
+    sick = await clinic.sick(CHECKPOINTS.replace("S0FINANCE", group))
+    assert sick.part == f"user group {group}"
+    assert sick.told == ("has no members" if users is not None else "no_such_subteam")
+
+
+async def test_a_wrong_app_token_is_found(clinic: Clinic) -> None:
+    """Socket Mode is tried for real."""
+    sick = await clinic.sick(SLACK_APP_TOKEN="xapp-another")
+    assert (sick.part, sick.told) == ("way in", "Socket Mode: invalid_auth")
+
+
+async def test_a_schema_that_is_behind_is_found(clinic: Clinic, empty_url: str) -> None:
+    """The address in use is looked at, also when nothing is there yet, not even the service's role."""
+    sick = await clinic.sick(DATABASE_URL=empty_url)
+    assert (sick.part, sick.remedy) == ("database", "run `signoff db upgrade`")
+
+
+async def test_a_database_that_is_away_is_found(clinic: Clinic) -> None:
+    """Nobody listens there; everything else is still looked at."""
+    sick = await clinic.sick(DATABASE_URL="postgresql://u@127.0.0.1:9/d")
+    assert "cannot reach the database" in sick.told
+
+
+async def test_the_database_in_use_is_the_one_looked_at(clinic: Clinic, empty_url: str) -> None:
+    """With an embedded server its own address counts, not DATABASE_URL, which may be unset or another one."""
+    given = {name: value for name, value in clinic.settings.items() if name != "DATABASE_URL"}
+    configured = settings.read(given, folder=ROOT / "tests")
+    policy = checkpoints.load(CHECKPOINTS, filename="c.toml")
+    for url, well in ((clinic.settings["DATABASE_URL"], True), (empty_url, False)):
+        async with Database(url) as database:
+            found = [each async for each in doctor.examine(configured, policy, database, url)]
+        assert (found[0].part, found[0].well) == ("database", well)
+
+
+async def test_a_model_that_is_away_is_found(clinic: Clinic) -> None:
+    """Nobody answers at its address."""
+    sick = await clinic.sick(OPENAI_BASE_URL="http://127.0.0.1:9/v1")
+    assert sick.part == "model"
+    assert "APIConnectionError" in sick.told
+
+
+async def test_slack_that_is_away_is_one_finding(clinic: Clinic) -> None:
+    """What cannot be asked is not guessed, and the model is still looked at."""
+    found = await clinic.findings(SLACK_API_URL="http://127.0.0.1:9/api/")
+    assert set(found) == {"database", "bot token", "model"}
+    assert not found["bot token"].well
