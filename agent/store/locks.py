@@ -164,7 +164,8 @@ WHERE c.id = :call FOR NO KEY UPDATE OF r
 """)
 _BALLOT_STATE = text("""
 SELECT clock_timestamp() AS now, h.seq, h.hash, v.digest, v.editor_team_id, v.editor_user_id,
-       p.nonce, p.surface::text AS surface, p.channel_id AS place_channel, p.ts AS place_ts, p.team_id AS place_team, p.user_id AS place_user,
+       p.nonce, p.surface::text AS surface, p.channel_id AS place_channel, p.ts AS place_ts,
+       p.team_id AS place_team, p.user_id AS place_user,
        (SELECT team_id || '/' || user_id FROM decision WHERE request_id = :id) AS decided_by,
        (SELECT coalesce(json_agg(json_build_array(team_id, user_id, verdict, id, revision)), '[]'::json)
         FROM vote WHERE request_id = :id AND superseded_by IS NULL) AS votes
