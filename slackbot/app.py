@@ -176,7 +176,7 @@ class Service:
             return
         directory = Directory(client, workspace.team_id, workspace.bot_user_id)
         await self._resolve_channels(directory)
-        doors = Doors(db=self.db, directory=directory, client=client, agents=self.registry)
+        doors = Doors(db=self.db, directory=directory, client=client, services=self._services)
         bolt = new_app(
             client, team_id=workspace.team_id, bot_user_id=workspace.bot_user_id, bot_id=workspace.bot_id
         )

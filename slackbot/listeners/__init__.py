@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slack_bolt.async_app import AsyncApp
 
-from slackbot.listeners import catch_all, changes, clicks, commands, messages, modals
+from slackbot.listeners import catch_all, changes, clicks, commands, details, messages, modals, pages
 from slackbot.listeners.bolt import new_app
 from slackbot.listeners.doors import Asides, Doors
 
@@ -13,5 +13,5 @@ __all__ = ["Asides", "Doors", "new_app", "register"]
 
 def register(app: AsyncApp, doors: Doors) -> None:
     """Put every listener into an application made by `new_app`."""
-    for room in (clicks, modals, commands, messages, changes, catch_all):
+    for room in (clicks, details, modals, pages, commands, messages, changes, catch_all):
         room.register(app, doors)
