@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from agent.domain.errors import Refusal
 from agent.domain.people import Person
@@ -24,6 +25,27 @@ async def objection_to_see(directory: Directory, person: Person, view: RequestVi
     if standing.roles or await directory.is_admin(person):
         return None
     return standing.refusal if standing.refusal in _DOUBTFUL else Refusal.UNKNOWN_REQUEST
+
+
+@dataclass(frozen=True, slots=True)
+class Seats:
+    """As whom somebody decides: by id or through `roles` (user groups), and as a member of `channels`."""
+
+    roles: tuple[str, ...] = ()
+    channels: tuple[str, ...] = ()
+
+
+async def seats_of(
+    directory: Directory, person: Person, audiences: Sequence[tuple[Sequence[str], str]]
+) -> Seats:
+    """Where this person sits, among reviewers given as (approvers, channel id). What is in doubt is left out."""
+    standings = await asyncio.gather(
+        *(directory.standing(person, approvers, channel_id) for approvers, channel_id in audiences)
+    )
+    roles = {role for each in standings for role in each.roles} - {CHANNEL}
+    named = zip(audiences, standings, strict=True)
+    channels = {channel_id for (_, channel_id), each in named if CHANNEL in each.roles}
+    return Seats(tuple(sorted(roles)), tuple(sorted(channels)))
 
 
 async def channels_of(directory: Directory, person: Person, channel_ids: Collection[str]) -> frozenset[str]:

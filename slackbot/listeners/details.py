@@ -106,6 +106,8 @@ def show_change(doors: Doors, press: Press, body: Mapping[str, Any]) -> None:
         view_id = view["id"] if body.get("type") == "block_actions" else view.get("previous_view_id")
         if view_id:
             doors.asides.start(fill(doors, view_id, press.person, press.value.request_id))
+    elif press.place.surface == "home":
+        doors.homes.touched(press.person)
 
 
 async def _details(doors: Doors, person: Person, request_id: UUID, page: int) -> dict[str, Any]:
@@ -128,7 +130,11 @@ async def seen(doors: Doors, person: Person, request_id: UUID) -> RequestView:
 
 
 async def _permalink(doors: Doors, view: RequestView) -> str | None:
-    return None
+    """The address of the run's thread."""
+    if not view.run_channel_id or not view.run_thread_ts:
+        return None
+    thread = (view.run_channel_id, view.run_thread_ts)
+    return (await doors.permalinks.of([thread])).get(thread)
 
 
 async def _send_file(doors: Doors, press: Press, body: dict[str, Any], respond: AsyncRespond) -> None:

@@ -15,7 +15,9 @@ from agent.runtime.agents import Registry
 from agent.runtime.services import Services
 from agent.store.database import Database
 from slackbot.cards import Card
+from slackbot.home import Homes
 from slackbot.identity import Directory
+from slackbot.permalinks import Permalinks
 from slackbot.secrets import clean_text
 
 log = logging.getLogger(__name__)
@@ -63,6 +65,8 @@ class Doors:
     directory: Directory
     client: AsyncWebClient
     services: Services
+    homes: Homes
+    permalinks: Permalinks
     budget: float = BUDGET
     asides: Asides = field(default_factory=Asides)
 

@@ -26,8 +26,10 @@ from agent.store.database import Database
 from agent.store.outbox import Outlet
 from slackbot.cards import request_card
 from slackbot.edge import PATH, Edge
+from slackbot.home import Homes
 from slackbot.identity import Directory
 from slackbot.listeners import Doors, new_app, register
+from slackbot.permalinks import Permalinks
 from slackbot.sandbox import SlackSandbox, Workspace
 from slackbot.socket_mode import SocketMode
 from slackbot.workspace import new_client
@@ -55,7 +57,10 @@ def process_refund(order_id: int, amount: int = 0, note: str = "") -> str:
     return f"refunded {order_id}"
 
 
-AGENTS = Registry([Agent("refunds", "Refund orders.", [process_refund]), Agent("reports", "Write reports.")])
+QUARTER = {"type": "object", "properties": {"Quarter": {"type": "string"}}}
+AGENTS = Registry(
+    [Agent("refunds", "Refund orders.", [process_refund]), Agent("reports", "Write reports.", inputs=QUARTER)]
+)
 POLICY = Policy(
     rules=(
         rule(
@@ -194,7 +199,9 @@ async def open_house(mode: str, db: Database, owner: psycopg.Connection[Any]) ->
         client = new_client(slack.bot_token, slack.api_url)
         me = await client.auth_test()
         app = new_app(client, team_id=me["team_id"], bot_user_id=me["user_id"], bot_id=me["bot_id"])
-        doors = Doors(db, Directory(client, me["team_id"], me["user_id"]), client, services(db))
+        directory, links = Directory(client, me["team_id"], me["user_id"]), Permalinks(client)
+        homes = Homes(db, directory, client, links, pace=0.2)
+        doors = Doors(db, directory, client, services(db), homes, links)
         register(app, doors)
         house = House(slack, db, doors, client, owner)
         if mode == "socket":
@@ -203,6 +210,7 @@ async def open_house(mode: str, db: Database, owner: psycopg.Connection[Any]) ->
             await slack.wait_for(lambda: slack.sockets.connections)
             yield house
             await doors.asides.finish()
+            await homes.stop()
             await socket.stop()
         else:
             edge = Edge(app, slack.signing_secret)
@@ -210,6 +218,7 @@ async def open_house(mode: str, db: Database, owner: psycopg.Connection[Any]) ->
                 slack.request_url = url + PATH
                 yield house
                 await doors.asides.finish()
+                await homes.stop()
 
 
 @asynccontextmanager
