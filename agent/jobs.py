@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from procrastinate import App, PsycopgConnector
 from procrastinate.jobs import Job
 from psycopg import AsyncConnection
+from psycopg_pool import AsyncConnectionPool
 
 RUNS: Final = "runs"
 CALLS: Final = "calls"
@@ -71,3 +72,36 @@ def _job(hint: Hint) -> Job:
         queueing_lock=None,
         scheduled_at=hint.not_before,
     )
+
+
+def application(conninfo: str) -> App:
+    """For a worker: an application on connections of its own, on which every statement is a transaction.
+
+    That a hint was taken or done need not survive a crash of the server (at worst it is looked at again), so
+    nothing waits for the disk here.
+    """
+    return App(
+        connector=PsycopgConnector(
+            conninfo=conninfo,
+            pool_factory=_unchecked,
+            configure=_in_haste,
+            min_size=2,
+            max_size=6,
+        )
+    )
+
+
+def _unchecked(**options: Any) -> AsyncConnectionPool[Any]:
+    """A pool that does not ask each time whether a connection still lives: a dead one ends its worker.
+
+    The next worker comes with connections of its own.
+    """
+    return AsyncConnectionPool(**(options | {"check": None}))
+
+
+async def _in_haste(connection: AsyncConnection[Any]) -> None:
+    await connection.set_autocommit(
+        True
+    )  # not among the pool's kwargs: its listener adds the same one itself
+    await connection.set_autocommit(True)
+    await connection.execute("SET synchronous_commit = off")

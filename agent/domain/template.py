@@ -1,7 +1,8 @@
 """`description_template`: what a card says that an action does, filled in from its arguments and facts.
 
 `{args.order_id}` and `{facts.price}` name a value by its path, `{args.a.b}` and `{args.items.0}` go deeper,
-`{{` and `}}` are braces, `$` is a dollar sign. There are no attributes, calls or formats: a template can read
+`{{` and `}}` are braces, `$` is a dollar sign; a broken number under a name like `price` or `total_cost` is
+shown with cents. There are no attributes, calls or formats: a template can read
 the JSON that it is given and nothing else. The text is plain; whoever shows it makes it inert.
 """
 
@@ -19,6 +20,7 @@ MAX_VALUE = 200
 
 _PART = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]|[^{}]+")
 _PATH = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)*\Z")
+_AMOUNT = re.compile(r"(?i)(?:^|_)(?:price|amount|total|cost|fee|sum|balance|refund|payment)(?:$|_)")
 MISSING = object()
 """What `value_at` finds where a path leads nowhere."""
 
@@ -86,9 +88,19 @@ def _show(path: tuple[str, ...], roots: Mapping[str, Any]) -> str:
     if value is MISSING:
         return f"⟨missing: {'.'.join(path)}⟩"
     try:
-        return plain(value)
+        return f"{value:.2f}" if _is_money(path[-1], value) else plain(value)
     except MalformedArguments:
         return f"⟨unreadable: {'.'.join(path)}⟩"
+
+
+def _is_money(name: str, value: Any) -> bool:
+    """An amount with cents: `1249.5` would read as a mistake on a card. What is finer than cents stays exact."""
+    return (
+        isinstance(value, float)
+        and bool(_AMOUNT.search(name))
+        and value == round(value, 2)
+        and value % 1 != 0
+    )
 
 
 def _step(value: Any, step: str) -> Any:
