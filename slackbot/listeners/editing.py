@@ -87,7 +87,8 @@ def _check(view: RequestView, press: Press) -> None:
 
 def _may_try(view: RequestView, press: Press, editor: Standing) -> bool:
     waits = view.status is RequestStatus.WAITING and press.value.revision == view.revision
-    return waits and view.allow_edit and editor.refusal is None and bool(editor.roles)
+    own = view.prevent_self_review and editor.person == view.requester
+    return waits and view.allow_edit and not own and editor.refusal is None and bool(editor.roles)
 
 
 def _same(view: RequestView) -> Revised:

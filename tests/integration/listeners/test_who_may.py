@@ -38,7 +38,7 @@ class Who:
 
 
 PEOPLE = {
-    "a reviewer": Who("U0GRACE", None),
+    "a reviewer": Who("U0GRACE", None, terms=rule(allow_edit=True)),
     "the requester": Who("U0ADA", "self_review"),
     "our bot": Who("U0BOT", "our_bot"),
     "another bot": Who("U0ROBOT", "bot"),
@@ -78,7 +78,7 @@ def in_trouble(house: House, who: Who) -> None:
     if who.trouble == "error":
         faults.error("users.info", "internal_error", times=None)
     elif who.trouble == "hang":
-        faults.hang("users.info", times=None)
+        faults.hang("users.info", 30, times=None)
     elif who.trouble == "limit":
         faults.ratelimited("users.info", retry_after=60, times=None)
 
