@@ -92,6 +92,11 @@ class Homes:
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
+    @property
+    def open(self) -> int:
+        """How many are kept fresh here."""
+        return len(self._viewers)
+
     # --- what listeners say -----------------------------------------------------------------------------
 
     def opened(self, person: Person) -> None:

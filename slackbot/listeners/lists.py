@@ -168,7 +168,8 @@ async def _visible(
     for _ in range(MOST_BATCHES):
         batch = await fetch(after)
         lines = [line for line in batch if wanted(line)]
-        channels = await channels_of(doors.directory, person, {line.channel_id for line in lines})
+        named = set() if everything else {line.channel_id for line in lines}
+        channels = await channels_of(doors.directory, person, named)
         found += [line for line in lines if everything or line.channel_id in channels or _own(line, person)]
         if len(found) > PAGE:
             return found[:PAGE], found[PAGE - 1].id

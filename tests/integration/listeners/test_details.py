@@ -165,3 +165,14 @@ async def test_a_refusal_in_a_modal_is_told_there(http_house: House) -> None:
     await ada.click(await http_house.modal("U0ADA", ACTION_APPROVE), ACTION_APPROVE)
     await http_house.modal("U0ADA", "not among the reviewers")
     assert len(http_house.slack.views("U0ADA")) == 2
+
+
+async def test_a_late_vote_in_a_form_reads_who_decided(http_house: House) -> None:
+    """A form sent after somebody else has decided says by whom, as a person and not as an id."""
+    _, card = await http_house.asked()
+    linus = http_house.slack.person("U0LINUS")
+    await linus.click(card, ACTION_REJECT)
+    await http_house.slack.person("U0GRACE").click(card, ACTION_APPROVE)
+    await linus.submit(http_house.slack.views("U0LINUS")[-1], {REASON: "no"})
+    shown = await http_house.modal("U0LINUS", "already approved")
+    assert {"type": "user", "user_id": "U0GRACE"} in shown["blocks"][0]["elements"][0]["elements"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from agent.store.database import Database
 from slackbot.cards import (
     ACTION_APPROVE,
     ACTION_CANCEL_RUN,
@@ -14,7 +15,8 @@ from slackbot.cards import (
     ACTION_REJECT,
 )
 from slackbot.cards.home import MAX_WAITING
-from tests.integration.asking import ask, rule
+from slackbot.home import Homes
+from tests.integration.asking import GRACE, ask, rule
 from tests.integration.listeners.conftest import House
 
 REASON = "signoff:reason/signoff:reason_input"
@@ -191,3 +193,41 @@ async def test_the_messages_tab_publishes_nothing(http_house: House) -> None:
     http_house.slack.person("U0GRACE").open_home("messages")
     await http_house.slack.wait_for(lambda: http_house.slack.deliveries.events)
     assert http_house.slack.calls_of("views.publish") == []
+
+
+async def test_two_processes_do_not_fight_over_a_home(http_house: House) -> None:
+    """The process that published last keeps a Home fresh; the other one lets go of it when it notices."""
+    house, other = (
+        http_house,
+        Homes(
+            http_house.db,
+            http_house.doors.directory,
+            http_house.client,
+            http_house.doors.permalinks,
+            pace=0.2,
+        ),
+    )
+    house.slack.person("U0GRACE").open_home()
+    await home(house, "U0GRACE")
+    other.opened(GRACE)
+    await house.slack.wait_for(lambda: len(house.slack.calls_of("views.publish")) == 2)
+    assert house.doors.homes.open == 1
+    await ask(house.db)
+    await home(house, "U0GRACE", "Waiting for me (1)")
+    await house.slack.wait_for(lambda: house.doors.homes.open + other.open == 1)
+    await ask(house.db)
+    await home(house, "U0GRACE", "Waiting for me (2)")
+    await other.stop()
+
+
+async def test_a_database_that_is_away_comes_back(http_house: House) -> None:
+    """While the database does not answer Home stays as it was; when it does again, Home follows."""
+    house = http_house
+    homes = house.doors.homes
+    house.slack.person("U0GRACE").open_home()
+    await home(house, "U0GRACE", "Waiting for me (0)")
+    homes._db = Database("postgresql://nobody@127.0.0.1:1/nowhere")
+    await ask(house.db)
+    homes.touched(GRACE)
+    homes._db = house.db
+    await home(house, "U0GRACE", "Waiting for me (1)")
