@@ -26,8 +26,10 @@ from agent.store.database import Database
 from agent.store.outbox import Outlet
 from slackbot.delivery import Drain
 from slackbot.edge import PATH, Edge
+from slackbot.home import Homes
 from slackbot.identity import Directory
 from slackbot.listeners import Doors, new_app, register
+from slackbot.permalinks import Permalinks
 from slackbot.scheduler import Scheduler
 from slackbot.settings import Role, Settings
 from slackbot.socket_mode import SocketMode, TokenRejected
@@ -154,6 +156,7 @@ class Service:
             await self._worker.stop()
         if self._slack:
             await self._slack.doors.asides.finish()
+            await self._slack.doors.homes.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -186,7 +189,15 @@ class Service:
             return
         directory = Directory(client, workspace.team_id, workspace.bot_user_id)
         await self._find_channels(client, directory)
-        doors = Doors(db=self.db, directory=directory, client=client, agents=self.registry)
+        permalinks = Permalinks(client)
+        doors = Doors(
+            db=self.db,
+            directory=directory,
+            client=client,
+            services=self._services,
+            homes=Homes(self.db, directory, client, permalinks),
+            permalinks=permalinks,
+        )
         bolt = new_app(
             client, team_id=workspace.team_id, bot_user_id=workspace.bot_user_id, bot_id=workspace.bot_id
         )

@@ -69,11 +69,11 @@ async def edit(db: Database, edit: Edit) -> Edited:
 
 async def _edit(connection: AsyncConnection, edit: Edit) -> Edited | Refused:
     nonce = edit.place.nonce if edit.place else None
-    request = await locks.request(connection, edit.request_id)
-    if request is None:
+    subject = chain.request_subject(edit.request_id)
+    found = await locks.ballot(connection, edit.request_id, subject, nonce)
+    if found is None:
         return Refused(Refusal.UNKNOWN_REQUEST)
-    subject = chain.request_subject(request.id)
-    state = await locks.ballot_state(connection, request.id, subject, nonce)
+    request, state = found
     if edit.place is not None and state.nonce is None:
         return Refused(Refusal.UNKNOWN_REQUEST)
     shown = await locks.revision(connection, request.id, request.revision)

@@ -18,7 +18,7 @@ def objection(
 ) -> Refused | None:
     """Why this person's act on this revision does not count, or ``None``.
 
-    ``request`` and ``state`` are what ``locks.request`` and ``locks.ballot_state`` found.
+    ``request`` and ``state`` are what ``locks.ballot`` found.
     """
     if place is not None and not _fits(state, place, who.person):
         return Refused(Refusal.WRONG_PLACE)

@@ -57,11 +57,11 @@ async def vote(db: Database, ballot: Ballot) -> Voted:
 
 async def _vote(connection: AsyncConnection, ballot: Ballot) -> Voted | Refused:
     nonce = ballot.place.nonce if ballot.place else None
-    request = await locks.request(connection, ballot.request_id)
-    if request is None:
+    subject = chain.request_subject(ballot.request_id)
+    found = await locks.ballot(connection, ballot.request_id, subject, nonce)
+    if found is None:
         return Refused(Refusal.UNKNOWN_REQUEST)
-    subject = chain.request_subject(request.id)
-    state = await locks.ballot_state(connection, request.id, subject, nonce)
+    request, state = found
     if ballot.place is not None and state.nonce is None:
         return Refused(Refusal.UNKNOWN_REQUEST)
     head = ChainHead(subject, state.seq, state.hash, state.now)

@@ -36,7 +36,7 @@ TERMS = {
     "editor_may_approve": fields.boolean,
     "remind_at": fields.remind_at,
     "on_timeout": fields.on_timeout,
-    "escalate_to": fields.notify,
+    "escalate_to": fields.escalate_to,
     "redact": fields.redact,
 }
 DEFAULTS = TERMS | {"unmatched": fields.unmatched, "admin_channel": fields.text}
@@ -110,7 +110,7 @@ class _Reader:
     def _defaults(self, table: Any) -> Defaults:
         read = self._table("defaults", 0, "[defaults]", table, DEFAULTS)
         defaults = Defaults(**read)
-        self._check(_Place("defaults", 0, "[defaults]", read), defaults)
+        self._check(_Place("defaults", 0, "[defaults]", table), defaults)
         return defaults
 
     def _rule(self, index: int, table: Any, defaults: Defaults) -> Rule | None:
@@ -125,7 +125,7 @@ class _Reader:
         terms = defaults.terms() | read
         terms["on_reject"] = terms["on_reject"] or on_reject_by_risk(terms["risk"])
         rule = Rule(**terms)
-        place = _Place("checkpoint", index, label, read)
+        place = _Place("checkpoint", index, label, table)
         self._check(place, rule)
         self._check_templates(place, rule)
         return rule
@@ -187,16 +187,20 @@ class _Reader:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where terms stand in the file, and what was written there itself."""
+    """Where terms stand in the file, and what is written there itself, be it right or wrong."""
 
     table: str
     index: int
     label: str
-    read: Mapping[str, Any]
+    written: Any
+
+    def has(self, key: str) -> bool:
+        """Whether the key stands here and was not inherited."""
+        return isinstance(self.written, dict) and key in self.written
 
     def first(self, *keys: str) -> str | None:
         """The first of these keys that stands here; None: it was inherited, the table itself is named."""
-        return next((key for key in keys if key in self.read), None)
+        return next((key for key in keys if self.has(key)), None)
 
 
 def _quorum(place: _Place, terms: Terms) -> Iterator[Problem]:
@@ -221,15 +225,16 @@ def _quorum(place: _Place, terms: Terms) -> Iterator[Problem]:
 
 
 def _escalation(place: _Place, terms: Terms) -> Iterator[Problem]:
-    if terms.on_timeout == "escalate" and not terms.escalate_to:
-        yield place.first("on_timeout"), '"on_timeout = "escalate"" needs "escalate_to"'
-    elif terms.on_timeout == "escalate" and set(terms.escalate_to) <= set(terms.approvers):
+    escalates = terms.on_timeout == "escalate"
+    if escalates and not terms.escalate_to and not place.has("escalate_to"):
+        yield place.first("on_timeout"), '"on_timeout" is "escalate" and so needs "escalate_to"'
+    elif escalates and terms.escalate_to and set(terms.escalate_to) <= set(terms.approvers):
         yield (
             place.first("escalate_to", "on_timeout"),
             '"escalate_to" names nobody who may not decide already',
         )
-    elif terms.on_timeout != "escalate" and "escalate_to" in place.read:
-        yield "escalate_to", '"escalate_to" is used only with "on_timeout = "escalate""'
+    elif not escalates and terms.escalate_to and place.table == "checkpoint" and place.has("escalate_to"):
+        yield "escalate_to", '"escalate_to" is used only with an "on_timeout" of "escalate"'
 
 
 def _label(index: int, table: Any) -> str:

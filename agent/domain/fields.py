@@ -166,8 +166,16 @@ def approvers(value: Any) -> tuple[str, ...]:
 
 
 def notify(value: Any) -> tuple[str, ...]:
-    """Slack users and user groups (`notify`, `escalate_to`); may be empty."""
+    """Slack users and user groups; may be empty."""
     return _ids(value, "a Slack user id (U…, W…) or a user group id (S…)", set())
+
+
+def escalate_to(value: Any) -> tuple[str, ...]:
+    """Slack users and user groups; at least one."""
+    entries = notify(value)
+    if not entries:
+        raise ValueError("must not be empty: there would be nobody to escalate to")
+    return entries
 
 
 def approvals_required(value: Any) -> int:

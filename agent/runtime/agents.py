@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType, ModuleType
+from typing import Any
 
 from agent.domain.errors import SignoffError
 from agent.runtime.tool import Tool
@@ -26,6 +27,9 @@ class Agent:
     `max_tokens` the tokens of a whole run, prompts included. Change `version` when a run that was parked
     before should be known to have begun under other instructions.
 
+    `description` tells people what it is for; `inputs`, a JSON schema of an object, what a form should ask them:
+    what they enter stands below the task.
+
     Raises TypeError or ValueError for a definition that could not work.
     """
 
@@ -36,6 +40,8 @@ class Agent:
     version: str = "1"
     max_steps: int = 20
     max_tokens: int = 200_000
+    description: str = ""
+    inputs: Mapping[str, Any] = field(default_factory=dict, hash=False)
     _by_name: Mapping[str, Tool] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -48,6 +54,8 @@ class Agent:
             raise ValueError(f"{title}: version must not be empty")
         if self.max_steps < 1 or self.max_tokens < 1:
             raise ValueError(f"{title}: max_steps and max_tokens must be at least 1")
+        if self.inputs and not isinstance(self.inputs.get("properties"), Mapping):
+            raise ValueError(f'{title}: inputs must be a JSON schema of an object, with "properties"')
         by_name: dict[str, Tool] = {}
         offered: Sequence[object] = self.tools
         for tool in offered:

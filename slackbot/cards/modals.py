@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 
 from slackbot.cards import blocks, inert
 from slackbot.cards.values import Card, Json
 
 MAX_TITLE = 24
 MAX_BLOCKS = 100
+
+_PERSON = re.compile(r"\b[TE][A-Z0-9]{1,30}/([UW][A-Z0-9]{1,30})\b", re.ASCII)
 
 
 def modal(
@@ -47,8 +50,17 @@ def skeleton_modal(heading: str) -> Json:
 
 def notice_modal(heading: str, message: str) -> Json:
     """A sentence and nothing to do: what replaces a skeleton when there is no question to ask."""
-    words = blocks.rich_text(blocks.section(blocks.text(inert.line(message, 2000) or "…")))
+    words = blocks.rich_text(blocks.section(*_named(inert.line(message, 2000) or "…")))
     return modal(heading, blocks.with_ids([words], heading), close="Close")
+
+
+def _named(sentence: str) -> Iterator[Json]:
+    """Our own sentence, in which `team/user` ids become people; nobody is notified by a modal."""
+    for at, piece in enumerate(_PERSON.split(sentence)):
+        if at % 2:
+            yield blocks.mention(piece)
+        elif piece:
+            yield blocks.text(piece)
 
 
 def list_modal(heading: str, lists: Sequence[Card]) -> Json:

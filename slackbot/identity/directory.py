@@ -42,6 +42,7 @@ _ALWAYS_SAID = (
     "is_restricted",
     "is_ultra_restricted",
 )  # of every member of ours
+_ADMIN_FLAGS = ("is_admin", "is_owner", "is_primary_owner")
 _SLACKBOT = "USLACKBOT"  # a bot of which users.info says is_bot = false
 
 
@@ -76,6 +77,16 @@ class Directory:
     async def identify(self, person: Person) -> Standing:
         """Whether this person may act here at all; no roles are looked at. Never raises."""
         return Standing(person, refusal=await self._refusal(person, self._deadline()))
+
+    async def is_admin(self, person: Person) -> bool:
+        """Whether this person is an administrator or owner of our workspace. False in doubt; never raises."""
+        deadline = self._deadline()
+        if await self._refusal(person, deadline) is not None:
+            return False
+        account = await _answer(self._accounts.get(person.user_id), deadline)
+        if account is None or isinstance(account, Refusal):
+            return False
+        return any(account.get(flag) is True for flag in _ADMIN_FLAGS)
 
     async def standing(self, person: Person, approvers: Sequence[str], channel_id: str) -> Standing:
         """What this person may do about a request with these reviewers in this channel. Never raises."""

@@ -6,7 +6,7 @@ import re
 
 from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
 
-from slackbot.cards import notice_modal
+from slackbot.cards import ACTION_LINK, notice_modal
 from slackbot.listeners.doors import Doors
 
 OLD_BUTTON = (
@@ -30,6 +30,7 @@ def register(app: AsyncApp, doors: Doors) -> None:
     async def nothing(ack: AsyncAck) -> None:
         await ack()
 
+    app.action(ACTION_LINK)(nothing)
     app.action(_ANY)(old_button)
     app.view_submission(_ANY)(old_form)
     app.view_closed(_ANY)(nothing)

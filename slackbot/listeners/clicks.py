@@ -1,4 +1,4 @@
-"""The buttons of a card: commit first, then acknowledge, so that what looks like success is success."""
+"""The buttons of a request: commit first, then acknowledge, so that what looks like success is success."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
 from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
-from slack_sdk.errors import SlackApiError, SlackClientError
 
 from agent import approvals
 from agent.domain.errors import Conflict, NotFound, Refusal, Refused, sentence
-from agent.domain.request import RequestStatus, Verdict
+from agent.domain.request import RequestStatus, RequestView, Verdict
 from slackbot.cards import (
     ACTION_APPROVE,
+    ACTION_APPROVE_COMMENT,
     ACTION_ASK_AGAIN,
     ACTION_DONE,
+    ACTION_EDIT,
     ACTION_REJECT,
     ACTION_RETRY,
-    refusal_text,
+    approve_modal,
     reject_modal,
 )
+from slackbot.listeners import details, editing
 from slackbot.listeners.catch_all import OLD_BUTTON
 from slackbot.listeners.doors import NOT_KNOWN, Doors
-from slackbot.listeners.voting import Press, card_of, cast
+from slackbot.listeners.screens import Shown, show, tell
+from slackbot.listeners.voting import Press, card_of, cast, paper_of
 from slackbot.secrets import clean_view
 
 FORM_NOT_OPENED = (
@@ -33,23 +36,25 @@ NOT_EXPIRED = "This request can not be asked again: only one that nobody decided
 NOT_IN_DOUBT = "This was settled already, or it is not in doubt any more."
 GONE = "There is nothing like that any more."
 
-Work = Callable[[Press], Awaitable[str | None]]
-"""Does what a button is for; returns what the person should be told beyond what the card will show."""
+Work = Callable[[Doors, Press, dict[str, Any]], Awaitable[str | None]]
+"""Does what a button is for; returns what the person should be told beyond what the surface will show."""
 
 
 def register(app: AsyncApp, doors: Doors) -> None:
-    """Approve, Reject, Ask again, Retry, Mark as done."""
+    """Approve, Reject, Edit, Ask again, Retry, Mark as done."""
 
-    def button(action_id: str, work: Callable[[Doors, Press, dict[str, Any]], Awaitable[str | None]]) -> None:
+    def button(action_id: str, work: Work) -> None:
         @app.action(action_id)
         async def pressed(ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
-            await _answer(doors, ack, body, respond, lambda press: work(doors, press, body))
+            await _answer(doors, ack, body, respond, work)
 
     button(ACTION_APPROVE, _approve)
+    button(ACTION_APPROVE_COMMENT, _open_approve_form)
     button(ACTION_REJECT, _open_reject_form)
+    button(ACTION_EDIT, _open_edit_form)
     button(ACTION_ASK_AGAIN, _ask_again)
-    button(ACTION_RETRY, lambda doors, press, _: _settle(doors, press, "retry"))
-    button(ACTION_DONE, lambda doors, press, _: _settle(doors, press, "done"))
+    button(ACTION_RETRY, lambda doors, press, body: _settle(doors, press, body, "retry"))
+    button(ACTION_DONE, lambda doors, press, body: _settle(doors, press, body, "done"))
 
 
 async def _answer(
@@ -62,36 +67,53 @@ async def _answer(
     else:
         try:
             async with asyncio.timeout(doors.budget):
-                told = await work(press)
+                told = await work(doors, press, body)
         except Refused as refused:
-            told = refusal_text(refused.sentence)
+            told = refused.sentence
         except Exception:
-            doors.whisper(respond, NOT_KNOWN)
+            tell(doors, body, respond, NOT_KNOWN)
             raise
     await ack()
     if told:
-        doors.whisper(respond, told)
+        tell(doors, body, respond, told)
 
 
-async def _approve(doors: Doors, press: Press, _: dict[str, Any]) -> str | None:
-    voted = await cast(doors, press, Verdict.APPROVE, path="slack_button")
+async def _approve(doors: Doors, press: Press, body: dict[str, Any]) -> str | None:
+    paper = await paper_of(doors, press)
+    if Verdict.APPROVE.value in paper.reason_required:
+        return await _open_approve_form(doors, press, body)
+    voted = await cast(doors, press, Verdict.APPROVE, path=press.path, paper=paper)
+    details.show_change(doors, press, body)
     if voted.repeated and voted.status is RequestStatus.WAITING:
         return sentence(Refusal.SAME_VOTE)
     return None
 
 
+async def _open_approve_form(doors: Doors, press: Press, body: dict[str, Any]) -> str | None:
+    return await _open_form(doors, press, body, approve_modal)
+
+
 async def _open_reject_form(doors: Doors, press: Press, body: dict[str, Any]) -> str | None:
-    """A trigger lives for three seconds, so nobody is looked up first: the form's submission is judged."""
-    view = await card_of(doors, press)
-    form = reject_modal(await clean_view(view), press.value.nonce) | {"private_metadata": press.carry()}
+    return await _open_form(doors, press, body, reject_modal)
+
+
+async def _open_edit_form(doors: Doors, press: Press, body: dict[str, Any]) -> str | None:
     try:
-        await doors.client.views_open(trigger_id=body["trigger_id"], view=form)
-    except (SlackApiError, SlackClientError, OSError):
-        return FORM_NOT_OPENED
-    return None
+        form = await editing.form_for(doors, await card_of(doors, press), press)
+    except NotFound:
+        return editing.NOT_SERVED
+    return None if await show(doors, body, form) else FORM_NOT_OPENED
 
 
-async def _ask_again(doors: Doors, press: Press, _: dict[str, Any]) -> str | None:
+async def _open_form(
+    doors: Doors, press: Press, body: dict[str, Any], form: Callable[[RequestView, str], Shown]
+) -> str | None:
+    """A trigger lives for three seconds, so nobody is looked up first: the form's submission is judged."""
+    view = await clean_view(await card_of(doors, press))
+    return None if await show(doors, body, form(view, press.carry())) else FORM_NOT_OPENED
+
+
+async def _ask_again(doors: Doors, press: Press, body: dict[str, Any]) -> str | None:
     await card_of(doors, press)
     by = await doors.directory.identify(press.person)
     try:
@@ -100,10 +122,13 @@ async def _ask_again(doors: Doors, press: Press, _: dict[str, Any]) -> str | Non
         return NOT_EXPIRED
     except NotFound:
         return GONE
+    details.show_change(doors, press, body)
     return None
 
 
-async def _settle(doors: Doors, press: Press, verdict: Literal["retry", "done"]) -> str | None:
+async def _settle(
+    doors: Doors, press: Press, body: dict[str, Any], verdict: Literal["retry", "done"]
+) -> str | None:
     view = await card_of(doors, press)
     if view.execution is None or view.execution.id != press.value.execution_id:
         return NOT_IN_DOUBT
@@ -114,4 +139,5 @@ async def _settle(doors: Doors, press: Press, verdict: Literal["retry", "done"])
         return NOT_IN_DOUBT
     except NotFound:
         return GONE
+    details.show_change(doors, press, body)
     return None

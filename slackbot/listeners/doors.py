@@ -12,9 +12,12 @@ from slack_bolt.context.respond.async_respond import AsyncRespond
 from slack_sdk.web.async_client import AsyncWebClient
 
 from agent.runtime.agents import Registry
+from agent.runtime.services import Services
 from agent.store.database import Database
 from slackbot.cards import Card
+from slackbot.home import Homes
 from slackbot.identity import Directory
+from slackbot.permalinks import Permalinks
 from slackbot.secrets import clean_text
 
 log = logging.getLogger(__name__)
@@ -61,9 +64,16 @@ class Doors:
     db: Database
     directory: Directory
     client: AsyncWebClient
-    agents: Registry
+    services: Services
+    homes: Homes
+    permalinks: Permalinks
     budget: float = BUDGET
     asides: Asides = field(default_factory=Asides)
+
+    @property
+    def agents(self) -> Registry:
+        """The agents that this process serves."""
+        return self.services.registry
 
     def whisper(self, respond: AsyncRespond, text: str) -> None:
         """Tell only the person who pressed or typed; the message that they acted on stays as it is."""

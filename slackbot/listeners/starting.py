@@ -9,6 +9,7 @@ from agent import runs
 from agent.domain.errors import Refusal, sentence
 from agent.domain.people import Person
 from agent.runs import NewRun
+from agent.runtime.agents import Agent
 from agent.store import reads
 from slackbot.cards import Card, run_started, usage
 from slackbot.identity import LookupFailed
@@ -66,10 +67,18 @@ async def start(
     agent = doors.agents.find(name)
     if agent is None or not task:
         return usage("/agent", _what_is_missing(doors, name, task))
+    begun = await begin(doors, person, agent, task, channel_id=channel_id, start_key=start_key, by=by)
+    return Card(begun, []) if isinstance(begun, str) else begun
+
+
+async def begin(
+    doors: Doors, person: Person, agent: Agent, task: str, *, channel_id: str, start_key: str, by: str
+) -> Card | str:
+    """Start this agent: the card that says so, or a sentence that says why not."""
     if len(task) > MAX_TASK:
-        return usage("/agent", f"This task has {len(task):,} characters; up to {MAX_TASK:,} are taken.")
+        return f"This task has {len(task):,} characters; up to {MAX_TASK:,} are taken."
     if problem := await _objection(doors, person, channel_id):
-        return Card(problem, [])
+        return problem
     new = NewRun(
         agent=agent.name,
         agent_version=agent.version,

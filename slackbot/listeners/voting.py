@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agent import approvals
@@ -11,10 +11,12 @@ from agent.domain.errors import Refusal, Refused
 from agent.domain.people import Person, Standing
 from agent.domain.request import Ballot, Place, RequestView, Verdict
 from agent.store import reads
+from agent.store.reads import BallotPaper, StoredPlace
 from slackbot.cards import ButtonValue, parse_button_value
 from slackbot.listeners.doors import Doors
 
 _DOUBTFUL = (Refusal.LOOKUP_FAILED, Refusal.RATE_LIMITED_LOOKUP)
+_BY_BUTTON = {"channel": "slack_button", "home": "slack_home", "modal": "slack_details"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,23 +31,31 @@ class Press:
     def read(cls, body: Mapping[str, Any]) -> Press | None:
         """From a `block_actions` payload; `None` for a button that we never made."""
         value = parse_button_value(body["actions"][0].get("value"))
-        return None if value is None else cls(person_of(body), value, _place(value.nonce, body["container"]))
+        return None if value is None else cls(person_of(body), value, _place(value.nonce, body))
 
     @classmethod
     def resume(cls, body: Mapping[str, Any], carried: str) -> Press | None:
-        """From the submission of a modal that `carry` was put into; the modal stands for the card's place."""
-        try:
-            text, channel_id, message_ts = carried.split(" ")
-        except ValueError:
-            return None
+        """From the submission of a modal that `carry` was put into; it counts at the place that was pressed."""
+        text, *place = carried.split(" ")
         value = parse_button_value(text)
-        if value is None:
-            return None
-        return cls(person_of(body), value, Place(value.nonce, "channel", channel_id, message_ts))
+        match place:
+            case [("home" | "modal") as surface] if value:
+                return cls(person_of(body), value, Place(value.nonce, surface))
+            case [channel_id, message_ts] if value:
+                return cls(person_of(body), value, Place(value.nonce, "channel", channel_id, message_ts))
+            case _:
+                return None
 
     def carry(self) -> str:
-        """What a modal's `private_metadata` says, so that its submission counts at the card's place."""
-        return f"{self.value} {self.place.channel_id} {self.place.message_ts}"
+        """What a modal's `private_metadata` says, so that its submission counts where the button was pressed."""
+        if self.place.surface == "channel":
+            return f"{self.value} {self.place.channel_id} {self.place.message_ts}"
+        return f"{self.value} {self.place.surface}"
+
+    @property
+    def path(self) -> str:
+        """By which door the press came, for the record."""
+        return _BY_BUTTON[self.place.surface]
 
 
 def person_of(body: Mapping[str, Any]) -> Person:
@@ -54,17 +64,33 @@ def person_of(body: Mapping[str, Any]) -> Person:
     return Person(str(user.get("team_id") or ""), str(user["id"]))
 
 
-def _place(nonce: str, container: Mapping[str, Any]) -> Place:
+def _place(nonce: str, body: Mapping[str, Any]) -> Place:
+    container = body["container"]
     if container.get("type") == "message":
         return Place(nonce, "channel", container.get("channel_id"), container.get("message_ts"))
-    return Place(nonce, "modal")
+    return Place(nonce, "home" if (body.get("view") or {}).get("type") == "home" else "modal")
+
+
+async def paper_of(doors: Doors, press: Press) -> BallotPaper:
+    """What is known of the request before a vote. Raises Refused."""
+    async with doors.db.connection() as connection:
+        paper = await reads.ballot_paper(connection, press.value.request_id)
+    if paper is None or paper.team_id != doors.directory.own_team_id:
+        raise Refused(Refusal.UNKNOWN_REQUEST)
+    return paper
 
 
 async def cast(
-    doors: Doors, press: Press, verdict: Verdict, *, path: str, reason: str | None = None
+    doors: Doors,
+    press: Press,
+    verdict: Verdict,
+    *,
+    path: str,
+    reason: str | None = None,
+    paper: BallotPaper | None = None,
 ) -> approvals.Voted:
     """Count this person's word. Raises Refused (recorded); anything else: nothing is known to be recorded."""
-    voter, standings = await _standings(doors, press, path)
+    voter, standings = await _standings(doors, press, path, paper or await paper_of(doors, press))
     ballot = Ballot(
         request_id=press.value.request_id,
         revision=press.value.revision,
@@ -79,30 +105,38 @@ async def cast(
 
 
 async def card_of(doors: Doors, press: Press) -> RequestView:
-    """The request whose card's button was pressed. Raises Refused for a button that is not one of that card.
+    """The request that a button is about, for the place where it was pressed.
 
-    A card whose post is not known to have arrived has no `ts` yet: its secret nonce and its channel have to do.
+    Raises Refused for a button that does not belong there. A card whose post is not known to have arrived has no
+    `ts` yet: its secret nonce and its channel have to do.
     """
     async with doors.db.connection() as connection:
         view = await reads.request_view(connection, press.value.request_id)
-    if view is None or view.team_id != doors.directory.own_team_id or view.place_nonce != press.place.nonce:
+        stored = await reads.place_for(connection, press.value.request_id, press.place.nonce)
+    if view is None or stored is None or view.team_id != doors.directory.own_team_id:
         raise Refused(Refusal.UNKNOWN_REQUEST)
-    here = ("channel", view.channel_id, view.message_ts or press.place.message_ts)
-    if here != (press.place.surface, press.place.channel_id, press.place.message_ts):
+    if not _fits(stored, press):
         raise Refused(Refusal.WRONG_PLACE)
-    return view
+    return replace(view, place_nonce=press.place.nonce)
 
 
-async def _standings(doors: Doors, press: Press, path: str) -> tuple[Standing, dict[Person, Standing]]:
+def _fits(stored: StoredPlace, press: Press) -> bool:
+    if stored.surface != press.place.surface:
+        return False
+    if stored.surface != "channel":
+        return stored.person == press.person
+    here = (press.place.channel_id, press.place.message_ts)
+    return here == (stored.channel_id, stored.message_ts or press.place.message_ts)
+
+
+async def _standings(
+    doors: Doors, press: Press, path: str, paper: BallotPaper
+) -> tuple[Standing, dict[Person, Standing]]:
     """The voter's standing and those of everybody whose vote is live.
 
     When somebody's earlier vote cannot be judged now, this vote has to wait: counted without it, a quorum that
     is there would be missed, and nobody would be left to complete it.
     """
-    async with doors.db.connection() as connection:
-        paper = await reads.ballot_paper(connection, press.value.request_id)
-    if paper is None or paper.team_id != doors.directory.own_team_id:
-        raise Refused(Refusal.UNKNOWN_REQUEST)
     people = [press.person, *paper.voters]
     standings = await doors.directory.standings(people, paper.approvers, paper.channel_id)
     voter = standings[press.person]

@@ -150,7 +150,8 @@ def test_scopes_are_the_least(manifest: Manifest) -> None:
     """The app asks for what it uses and nothing more: it cannot post where it is not a member."""
     scopes = manifest.oauth_config.scopes.bot
     assert len(scopes) == len(set(scopes))
-    assert set(scopes) == {"chat:write", "commands", "users:read", *set().union(*SCOPES_OF_EVENT.values())}
+    used = {"chat:write", "commands", "users:read", "files:write", "im:write"}
+    assert set(scopes) == {*used, *set().union(*SCOPES_OF_EVENT.values())}
 
 
 def test_clicks_reach_the_app(manifest: Manifest) -> None:

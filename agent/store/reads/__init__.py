@@ -9,6 +9,7 @@ from agent.store.reads.lists import (
     waiting_for,
     waiting_requests,
 )
+from agent.store.reads.pulse import pulse
 from agent.store.reads.requests import (
     BallotPaper,
     Rejection,
@@ -53,6 +54,7 @@ __all__ = [
     "history",
     "messages",
     "place_for",
+    "pulse",
     "recent_runs",
     "recently_decided",
     "rejection",

@@ -15,29 +15,78 @@ import uvicorn
 from slack_sdk.web.async_client import AsyncWebClient
 from starlette.applications import Starlette
 
+from agent.domain.policy import Policy
 from agent.runtime.agents import Agent, Registry
-from agent.runtime.tool import tool
+from agent.runtime.heartbeat import Heartbeat
+from agent.runtime.model import Model
+from agent.runtime.services import Services, worker_name
+from agent.runtime.tool import NotDone, tool
 from agent.store import reads
 from agent.store.database import Database
+from agent.store.outbox import Outlet
 from slackbot.cards import request_card
 from slackbot.edge import PATH, Edge
+from slackbot.home import Homes
 from slackbot.identity import Directory
 from slackbot.listeners import Doors, new_app, register
+from slackbot.permalinks import Permalinks
 from slackbot.sandbox import SlackSandbox, Workspace
 from slackbot.socket_mode import SocketMode
-from tests.integration.asking import TEAM, Asked, ask
+from slackbot.workspace import new_client
+from tests.integration.asking import TEAM, Asked, ask, rule
 
 BOT = "U0BOT"
 EVERYBODY = ["U0ADA", "U0GRACE", "U0LINUS", "U0MALLORY", "U0EVE", BOT]
 
 
-@tool
-def process_refund(order_id: int) -> str:
+LOOKED_UP: list[dict[str, Any]] = []
+"""For what facts have been looked up."""
+
+
+def price(order_id: int, amount: int = 0, note: str = "") -> dict[str, Any]:
+    """What the order cost."""
+    LOOKED_UP.append({"order_id": order_id, "amount": amount, "note": note})
+    if order_id == 404:
+        raise NotDone("there is no such order")
+    return {"price": 1500, "amount": amount}
+
+
+@tool(facts=price)
+def process_refund(order_id: int, amount: int = 0, note: str = "") -> str:
     """Refund an order."""
     return f"refunded {order_id}"
 
 
-AGENTS = Registry([Agent("refunds", "Refund orders.", [process_refund]), Agent("reports", "Write reports.")])
+QUARTER = {"type": "object", "properties": {"Quarter": {"type": "string"}}}
+AGENTS = Registry(
+    [Agent("refunds", "Refund orders.", [process_refund]), Agent("reports", "Write reports.", inputs=QUARTER)]
+)
+POLICY = Policy(
+    rules=(
+        rule(
+            checkpoint_id="large",
+            when="facts.amount > 1000",
+            risk="critical",
+            approvals_required=2,
+            allow_edit=True,
+        ),
+        rule(allow_edit=True, editor_may_approve=True),
+    )
+)
+
+
+def services(db: Database) -> Services:
+    """What judging an edit needs; no model is asked here."""
+    worker = worker_name()
+    return Services(
+        db=db,
+        policy=POLICY,
+        registry=AGENTS,
+        model=Model("none", api_key="none", base_url="http://127.0.0.1:1/v1"),
+        heartbeat=Heartbeat(db, worker),
+        worker=worker,
+        outlet=lambda channel: Outlet(TEAM, channel or "C0REVIEW"),
+    )
 
 
 def workspace() -> Workspace:
@@ -115,6 +164,17 @@ class House:
 
         return str(await self.slack.wait_for(found))
 
+    async def modal(self, user: str, words: str) -> dict[str, Any]:
+        """Wait until the modal on top of this person's screen says these words."""
+
+        def found() -> dict[str, Any] | None:
+            stack = self.slack.views(user)
+            return stack[-1] if stack and words in str(stack[-1]) else None
+
+        shown: dict[str, Any] | None = await self.slack.wait_for(found)
+        assert shown is not None
+        return shown
+
 
 @pytest.fixture(params=["http", "socket"])
 async def house(
@@ -136,10 +196,12 @@ async def http_house(database: Database, owner: psycopg.Connection[Any]) -> Asyn
 async def open_house(mode: str, db: Database, owner: psycopg.Connection[Any]) -> AsyncIterator[House]:
     slack = SlackSandbox(workspace(), rate_limits=False, event_retry_delays=(0.05, 0.2, 0.5))
     async with slack:
-        client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url)
+        client = new_client(slack.bot_token, slack.api_url)
         me = await client.auth_test()
         app = new_app(client, team_id=me["team_id"], bot_user_id=me["user_id"], bot_id=me["bot_id"])
-        doors = Doors(db, Directory(client, me["team_id"], me["user_id"]), client, AGENTS)
+        directory, links = Directory(client, me["team_id"], me["user_id"]), Permalinks(client)
+        homes = Homes(db, directory, client, links, pace=0.2)
+        doors = Doors(db, directory, client, services(db), homes, links)
         register(app, doors)
         house = House(slack, db, doors, client, owner)
         if mode == "socket":
@@ -148,6 +210,7 @@ async def open_house(mode: str, db: Database, owner: psycopg.Connection[Any]) ->
             await slack.wait_for(lambda: slack.sockets.connections)
             yield house
             await doors.asides.finish()
+            await homes.stop()
             await socket.stop()
         else:
             edge = Edge(app, slack.signing_secret)
@@ -155,6 +218,7 @@ async def open_house(mode: str, db: Database, owner: psycopg.Connection[Any]) ->
                 slack.request_url = url + PATH
                 yield house
                 await doors.asides.finish()
+                await homes.stop()
 
 
 @asynccontextmanager

@@ -7,10 +7,23 @@ from typing import Any
 
 import pytest
 
+from agent.domain.policy import Risk
 from agent.store import reads
-from slackbot.listeners import commands
+from slackbot.cards import (
+    ACTION_AGENT,
+    ACTION_APPROVE,
+    ACTION_CANCEL_RUN,
+    ACTION_LIST,
+    ACTION_OPEN,
+    ACTION_PAGE,
+    ACTION_PAGE_BACK,
+    ACTION_REJECT,
+    Digest,
+    digest_card,
+)
+from slackbot.listeners import agent_form, approvals_command, cancelling, commands, lists
 from slackbot.sandbox import Answer
-from tests.integration.asking import ADA, TEAM, ask
+from tests.integration.asking import ADA, TEAM, Asked, ask
 from tests.integration.listeners.conftest import House
 
 
@@ -54,8 +67,10 @@ async def test_a_repeated_command_starts_once(house: House) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "/agent run"),
         ("help", "/agent run"),
+        ("cancel", "Which run?"),
+        ("cancel 0123", "no such run"),
+        ("cansel 0123", 'did you mean "/agent cancel"'),
         ("rnu refunds go", 'did you mean "/agent run"'),
         ("refunds order 7", "/agent run refunds"),
         ("run", "Which agent?"),
@@ -64,8 +79,8 @@ async def test_a_repeated_command_starts_once(house: House) -> None:
         ("run xyzzy order 7", "There are: refunds, reports."),
         ("list", "process_refund"),
         ("status", "No agent has run yet"),
-        ("status 0123", "No run has an id"),
-        ("status zzz", "No run has an id"),
+        ("status 0123", "No run that you may see"),
+        ("status zzz", "No run that you may see"),
     ],
 )
 async def test_every_form_is_answered(http_house: House, text: str, words: str) -> None:
@@ -118,14 +133,193 @@ async def test_approvals_are_listed_to_those_who_may_see_them(http_house: House)
     slack.workspace.channels["C0REVIEW"].members.discard("U0ADA")
     for user in ("U0GRACE", "U0ADA"):
         person = slack.person(user)
-        assert str(asked.request_id) in shown(await person.command("/approvals", "", "C0AGENTS"))
+        assert str(asked.request_id) in shown(await person.command("/approvals", "all", "C0AGENTS"))
         details = await person.command("/approvals", f"show {str(asked.request_id)[:18]}", "C0AGENTS")
         assert "process_refund" in shown(details)
         assert "actions" not in {block["type"] for block in details.response["blocks"]}
     out = slack.person("U0OUT")
-    assert commands.NONE_IN_YOUR_CHANNELS in shown(await out.command("/approvals", "list", "C0AGENTS"))
+    assert str(asked.request_id) not in shown(await out.command("/approvals", "all", "C0AGENTS"))
     for text in (f"show {asked.request_id}", "show 0", "show nothing"):
-        assert commands.NO_SUCH_REQUEST in shown(await out.command("/approvals", text, "C0AGENTS"))
+        answer = await out.command("/approvals", text, "C0AGENTS")
+        assert approvals_command.NO_SUCH_REQUEST in shown(answer)
+    slack.workspace.change_member("U0OUT", is_admin=True)
+    http_house.doors.directory.forget_person("U0OUT")
+    assert str(asked.request_id) in shown(await out.command("/approvals", "all", "C0AGENTS"))
+
+
+async def test_each_list_has_its_own(http_house: House) -> None:
+    """Bare: what its reader may decide. mine: what they asked for. Nobody's own request is theirs to decide."""
+    asked = await ask(http_house.db)
+    grace, ada = http_house.slack.person("U0GRACE"), http_house.slack.person("U0ADA")
+    for person, text, there in (
+        (grace, "", True),
+        (ada, "", False),
+        (ada, "mine", True),
+        (grace, "mine", False),
+    ):
+        answer = await person.command("/approvals", text, "C0AGENTS")
+        assert (str(asked.request_id) in shown(answer)) is there
+
+
+async def test_lists_turn_their_pages_in_place(house: House) -> None:
+    """Next and Back replace the answer that they stand below; what it lists can be opened."""
+    for _ in range(lists.PAGE + 1):
+        await ask(house.db)
+    grace = house.slack.person("U0GRACE")
+    await grace.command("/approvals", "", "C0REVIEW")
+    (answer,) = house.slack.ephemeral("U0GRACE")
+    first = ids_of(answer)
+    assert len(first) == lists.PAGE
+
+    async def turn(action_id: str, count: int) -> set[str]:
+        (shown,) = house.slack.ephemeral("U0GRACE")
+        before = ids_of(shown)
+        assert (await grace.click(shown, action_id)).acked
+        await house.slack.wait_for(lambda: ids_of(house.slack.ephemeral("U0GRACE")[-1]) != before)
+        now = ids_of(house.slack.ephemeral("U0GRACE")[-1])
+        assert len(now) == count
+        return now
+
+    assert not await turn(ACTION_PAGE, 1) & first
+    assert await turn(ACTION_PAGE_BACK, lists.PAGE) == first
+    (listed,) = house.slack.ephemeral("U0GRACE")
+    row = next(block["block_id"] for block in listed["blocks"] if "accessory" in block)
+    await grace.click(listed, ACTION_OPEN, block_id=row)
+    await house.modal("U0GRACE", "order_id")
+
+
+def ids_of(message: dict[str, Any]) -> set[str]:
+    """The requests that a list shows."""
+    return {block["accessory"]["value"] for block in message["blocks"] if "accessory" in block}
+
+
+async def decided(house: House, verdict: str = "approve", user: str = "U0GRACE") -> Asked:
+    """A request that somebody has decided on its posted card."""
+    asked, card = await house.asked()
+    person = house.slack.person(user)
+    if verdict == "approve":
+        await person.click(card, ACTION_APPROVE)
+    else:
+        await person.click(card, ACTION_REJECT)
+        await person.submit(house.slack.views(user)[-1], {"signoff:reason/signoff:reason_input": "no"})
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("text", "approved", "rejected"),
+    [
+        ("", True, True),
+        ("status:approved", True, False),
+        ("rejected", False, True),
+        ("by:@linus", False, True),
+        ("person: @grace", True, False),
+        ("@grace", True, False),
+        ("agent:refunds since:7d", True, True),
+        ("since 2026-01-01", True, True),
+        ("since:2199-01-01", False, False),
+        ("agent:nobody-knows", False, False),
+    ],
+)
+async def test_history_is_filtered(http_house: House, text: str, approved: bool, rejected: bool) -> None:
+    """Agent, person, status and since narrow it down, however they are written."""
+    yes, no = await decided(http_house), await decided(http_house, "reject", "U0LINUS")
+    answer = shown(
+        await http_house.slack.person("U0GRACE").command("/approvals", f"history {text}", "C0AGENTS")
+    )
+    assert (str(yes.request_id) in answer) is approved
+    assert (str(no.request_id) in answer) is rejected
+
+
+async def test_history_links_to_the_thread_and_hides_what_is_not_yours(http_house: House) -> None:
+    """Each entry has the address of its card; who is neither in the channel nor concerned sees nothing of it."""
+    asked = await decided(http_house)
+    slack = http_house.slack
+    answer = shown(await slack.person("U0LINUS").command("/approvals", "history", "C0AGENTS"))
+    assert "/archives/C0REVIEW/p" in answer
+    slack.workspace.add_member("U0OUT", "out").add_member("U0BOSS", "boss", is_admin=True)
+    for user, there in (("U0OUT", False), ("U0BOSS", True)):
+        answer = shown(await slack.person(user).command("/approvals", "history", "C0AGENTS"))
+        assert (str(asked.request_id) in answer) is there
+
+
+async def test_history_does_without_links(http_house: House) -> None:
+    """Slack not giving a link costs the link, not the list."""
+    asked = await decided(http_house)
+    http_house.slack.faults.error("chat.getPermalink", "internal_error", times=None)
+    answer = await http_house.slack.person("U0LINUS").command("/approvals", "history", "C0AGENTS")
+    assert str(asked.request_id) in shown(answer)
+
+
+async def test_the_bare_command_opens_the_form(house: House) -> None:
+    """`/agent`: choose, say what for, run; choosing another agent asks for its own inputs; one run, in this channel."""
+    ada = house.slack.person("U0ADA")
+    assert (await ada.command("/agent", "", "C0AGENTS")).acked
+    form = house.slack.views("U0ADA")[-1]
+    await ada.click(form, ACTION_AGENT, value="reports", state={"signoff:task/signoff:task_input": "numbers"})
+    form = await house.modal("U0ADA", "Quarter")
+    field = next(
+        block["block_id"] for block in form["blocks"] if block["block_id"].startswith("signoff:input")
+    )
+    answer = await ada.submit(form, {f"{field}/signoff:field": "Q3"})
+    assert answer.error is None
+    (run,) = await runs(house)
+    assert (run.agent, run.requester, run.channel_id) == ("reports", ADA, "C0AGENTS")
+    assert run.task == "numbers\n\nQuarter: Q3"
+    await house.told("U0ADA", "has started")
+
+
+async def test_the_form_says_what_is_wrong(http_house: House) -> None:
+    """No task, no run; a channel of outsiders, no run; a database that is away, not known."""
+    ada = http_house.slack.person("U0ADA")
+    await ada.command("/agent", "", "C0AGENTS")
+    form = http_house.slack.views("U0ADA")[-1]
+    assert (await ada.submit(form, {})).errors
+    with http_house.without_database():
+        answer = await ada.submit(form, {"signoff:task/signoff:task_input": "go"})
+    assert agent_form.NOT_KNOWN in answer.errors.values()
+    http_house.slack.workspace.channels["C0AGENTS"].is_ext_shared = True
+    http_house.doors.directory.forget_channel("C0AGENTS")
+    await ada.submit(form, {"signoff:task/signoff:task_input": "go"})
+    await http_house.modal("U0ADA", "shared with another organisation")
+    assert await runs(http_house) == []
+
+
+async def test_cancelling_is_the_requesters_or_a_reviewers(house: House) -> None:
+    """`/agent cancel`: others are refused, the requester ends the run and what it asked for, a second time is over."""
+    asked, _ = await house.asked()
+    house.slack.workspace.add_member("U0OUT", "out")
+    text = f"cancel {asked.run_id}"
+    out = await house.slack.person("U0OUT").command("/agent", text, "C0AGENTS")
+    assert "Only who started this run" in shown(out)
+    assert await house.status(asked.request_id) == "waiting"
+    ada = house.slack.person("U0ADA")
+    assert cancelling.CANCELLED in shown(await ada.command("/agent", text, "C0AGENTS"))
+    assert await house.status(asked.request_id) == "cancelled"
+    assert cancelling.OVER in shown(await ada.command("/agent", text, "C0AGENTS"))
+
+
+async def test_a_run_is_cancelled_from_its_list(house: House) -> None:
+    """The button beside one's own run in `/agent status` ends it."""
+    asked, _ = await house.asked()
+    ada = house.slack.person("U0ADA")
+    await ada.command("/agent", "status", "C0AGENTS")
+    (listed,) = house.slack.ephemeral("U0ADA")
+    assert (await ada.click(listed, ACTION_CANCEL_RUN)).acked
+    await house.told("U0ADA", "is cancelled")
+    assert await house.status(asked.request_id) == "cancelled"
+
+
+async def test_a_digest_opens_its_list(house: House) -> None:
+    """The button of a card that stands for many opens those of its agent that its reader may see, each to open."""
+    asked = await ask(house.db)
+    card = digest_card(Digest("refunds", 1, Risk.MEDIUM, {"process_refund": 1}))
+    await house.client.chat_postMessage(channel="C0REVIEW", text=card.text, blocks=card.blocks)
+    grace = house.slack.person("U0GRACE")
+    assert (await grace.click(house.slack.messages("C0REVIEW")[-1], ACTION_LIST)).acked
+    listed = await house.modal("U0GRACE", str(asked.request_id))
+    await grace.click(listed, ACTION_OPEN)
+    await grace.click(await house.modal("U0GRACE", ACTION_APPROVE), ACTION_APPROVE)
+    assert await house.status(asked.request_id) == "approved"
 
 
 async def test_an_ambiguous_prefix_is_said(http_house: House) -> None:
@@ -134,12 +328,25 @@ async def test_an_ambiguous_prefix_is_said(http_house: House) -> None:
     common = str(first.request_id)[:4]
     assert str(second.request_id).startswith(common)
     answer = await http_house.slack.person("U0GRACE").command("/approvals", f"show {common}", "C0AGENTS")
-    assert commands.AMBIGUOUS in shown(answer)
+    assert approvals_command.AMBIGUOUS in shown(answer)
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("help", "/approvals show"), ("shwo 1", 'did you mean "/approvals show"'), ("show", "Which one?")],
+    [
+        ("help", "/approvals show"),
+        ("shwo 1", 'did you mean "/approvals show"'),
+        ("show", "Which one?"),
+        ("inbox", "Home tab"),
+        ("histroy", 'did you mean "/approvals history"'),
+        ("history stats:approved", 'did you mean "status:"'),
+        ("history status:aproved", 'did you mean "approved"'),
+        ("history status:waiting", "/approvals all"),
+        ("history agent:refnds", 'did you mean "refunds"'),
+        ("history since:soon", "is no time"),
+        ("history by:somebody", "is nobody"),
+        ("history approvd", 'did you mean "approved"'),
+    ],
 )
 async def test_approvals_help(http_house: House, text: str, words: str) -> None:
     """The other command helps as well."""

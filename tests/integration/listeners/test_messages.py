@@ -52,6 +52,17 @@ async def test_a_reply_in_the_runs_thread_is_heard(house: House) -> None:
     ]
 
 
+async def test_a_reply_is_heard_while_an_approval_waits(house: House) -> None:
+    """A question to people does not end the conversation: what is said in the thread meanwhile reaches the run."""
+    asked, _ = await house.asked()
+    root = await house.client.chat_postMessage(channel="C0AGENTS", text="a run")
+    house.owner.execute("UPDATE agent_run SET thread_ts = %s WHERE id = %s", (root["ts"], asked.run_id))
+    house.slack.person("U0ADA").say("C0AGENTS", "hurry, please", thread_ts=str(root["ts"]))
+    await house.slack.wait_for(lambda: sent(house, "message") >= 3)
+    assert ("hurry, please", ADA) in await heard(house, asked.run_id)
+    assert await house.status(asked.request_id) == "waiting"
+
+
 async def test_a_mention_in_the_thread_is_heard_once(house: House) -> None:
     """A mention arrives as two events, and either several times: one message for the model, without the mention."""
     run_id, ts = await thread_of_a_run(house)

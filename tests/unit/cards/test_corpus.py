@@ -303,7 +303,7 @@ def seed(request: pytest.FixtureRequest) -> int:
 
 def test_two_thousand_actions_through_every_builder(seed: int, samples: Any, referee: Any) -> None:
     """Whatever an agent asks for, its card is one that Slack takes, and so is every form, page and list of many."""
-    run(seed, 2_000, samples, referee, every=16)
+    run(seed, 2_000, samples, referee, every=32)
 
 
 @pytest.mark.stress

@@ -35,7 +35,7 @@ def _seed_is_told() -> None:
 
 
 QUICK = settings(
-    max_examples=200,
+    max_examples=60,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
     deadline=None,
     suppress_health_check=[

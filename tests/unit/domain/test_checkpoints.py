@@ -33,6 +33,7 @@ def test_the_files_own_example_is_enforced_as_written():
     timeout = "1h30m"
     approvers = ["S0REVIEWERS"]
     unmatched = "deny"
+    admin_channel = "C0OPS"
 
     [[checkpoint]]
     checkpoint_id = "refund-over-limit"
@@ -45,6 +46,15 @@ def test_the_files_own_example_is_enforced_as_written():
     approvals_required = 2
     timeout_seconds = 90
     prevent_self_review = false
+    link_template = "https://shop.example/orders/{args.order_id}"
+    reason_required = ["reject"]
+    reject_reasons = ["Wrong amount", "Wrong customer"]
+    allow_edit = true
+    editor_may_approve = true
+    remind_at = [0.5, 0.9]
+    on_timeout = "escalate"
+    escalate_to = ["U0CEO"]
+    redact = ["card_number", "args.to.iban"]
 
     [[checkpoint]]
     checkpoint_id = "rest"
@@ -57,6 +67,13 @@ def test_the_files_own_example_is_enforced_as_written():
     assert (first.approvers, first.notify) == (("S0FINANCE", "U0BOSS"), ("S0FINANCE",))
     assert (first.approvals_required, first.timeout) == (2, timedelta(seconds=90))
     assert (first.prevent_self_review, first.on_reject) == (False, "stop")
+    assert first.link_template == "https://shop.example/orders/{args.order_id}"
+    assert (first.reason_required, first.reject_reasons) == (("reject",), ("Wrong amount", "Wrong customer"))
+    assert (first.allow_edit, first.editor_may_approve) == (True, True)
+    assert (first.remind_at, first.on_timeout, first.escalate_to) == ((0.5, 0.9), "escalate", ("U0CEO",))
+    assert first.redact == ("card_number", "args.to.iban")
+    assert (second.allow_edit, second.remind_at, second.on_timeout) == (False, (), "expire")
+    assert policy.defaults.admin_channel == "C0OPS"
     assert (second.approvers, second.timeout) == (("S0REVIEWERS",), timedelta(minutes=90))
     assert (second.prevent_self_review, second.on_reject, second.when) == (True, "tell_model", None)
 
@@ -66,6 +83,23 @@ def test_the_projects_own_file_is_valid():
     policy = load((ROOT / "checkpoints.toml").read_text(), filename="checkpoints.toml")
     assert "refund-over-limit" in explain(policy, ToolTraits("process_refund", "1"))
     assert "delete-anything" in explain(policy, ToolTraits("delete_records", "1"))
+
+
+def test_terms_of_the_defaults_reach_every_rule():
+    """What [defaults] says of reasons, edits, time and redaction holds for checkpoints and for unmatched tools."""
+    lines = """[defaults]
+    approvers = ["S0REVIEWERS"]
+    reason_required = ["approve"]
+    allow_edit = true
+    remind_at = [0.5]
+    on_timeout = "escalate"
+    escalate_to = ["U0BOSS"]
+    redact = ["iban"]
+    """
+    policy = load(lines + checkpoint(), filename="f")
+    for rule in (policy.rules[0], policy.synthetic("unmatched", ToolTraits("other", "1"))):
+        assert (rule.reason_required, rule.allow_edit, rule.remind_at) == (("approve",), True, (0.5,))
+        assert (rule.on_timeout, rule.escalate_to, rule.redact) == ("escalate", ("U0BOSS",), ("iban",))
 
 
 def test_an_empty_file_asks_for_everything():
@@ -121,6 +155,47 @@ def test_a_rejection_stops_the_run_from_high_risk_on(risk, on_reject):
         ('when = "fact.price > 1"', 4, 'unknown variable "fact"'),
         ('description_template = "{order_id}"', 4, "must start with args or facts"),
         ('channel = ""', 4, "must be a text that is not empty"),
+        ('link_template = "https://{args.host}/x"', 4, "your own host"),
+        ('link_template = "shop.example/x"', 4, "your own host"),
+        ('reason_required = ["reject", "maybe"]', 4, "must be one of approve, reject"),
+        ('reason_required = "reject"', 4, "must be a list"),
+        ('reject_reasons = ["a", "a"]', 4, "the same reason twice"),
+        (f'reject_reasons = ["{"x" * 76}"]', 4, "at most 75 characters"),
+        (f"reject_reasons = {[str(n) for n in range(21)]}", 4, "at most 20 entries"),
+        ('reject_reasons = [" "]', 4, "not empty"),
+        ("remind_at = [0.5, 0.5]", 4, "must rise"),
+        ("remind_at = [1.0]", 4, "between 0 and 1"),
+        ("remind_at = [0]", 4, "between 0 and 1"),
+        ("remind_at = [true]", 4, "between 0 and 1"),
+        ("remind_at = [nan]", 4, "between 0 and 1"),
+        ('allow_edit = "yes"', 4, "must be true or false"),
+        ('on_timeout = "escalate"', 4, 'needs "escalate_to"'),
+        ('on_timeout = "escalate"\nescalate_to = []', 5, "must not be empty"),
+        ('escalate_to = ["U0BOSS"]', 4, "is used only with"),
+        ('on_timeout = "escalate"\nescalate_to = ["channel"]', 5, "is not a Slack user id"),
+        (
+            'approvers = ["S01", "U0BOSS"]\non_timeout = "escalate"\nescalate_to = ["U0BOSS"]',
+            6,
+            "nobody who may not decide already",
+        ),
+        ('redact = ["a..b"]', 4, "is not a name such as card_number"),
+        ('redact = ["a b"]', 4, "is not a name such as card_number"),
+        (
+            'redact = ["card"]\ndescription_template = "Charge {args.to.card}"',
+            5,
+            "would show args.to.card",
+        ),
+        (
+            'redact = ["facts.owner"]\nlink_template = "https://x.example/{facts.owner.name}"',
+            5,
+            "would show facts.owner.name",
+        ),
+        ('admin_channel = "C01"', 4, '"admin_channel" belongs into [defaults]'),
+        (
+            'approvers = ["U01", "U02"]\nallow_edit = true',
+            5,
+            "when the requester and the person who edits are two of the 2 approvers",
+        ),
         ('channel = "a\\u0000"', 4, "NUL"),
         *((f"{key} = 1", 4, f'"{key}" is not supported yet') for key in sorted(NOT_YET)),
     ],

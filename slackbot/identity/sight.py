@@ -1,0 +1,56 @@
+"""What somebody may see: requests of their own, of channels they are in, and those that they may decide."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from agent.domain.errors import Refusal
+from agent.domain.people import Person
+from agent.domain.request import RequestView
+from slackbot.identity.directory import CHANNEL, Directory
+
+_DOUBTFUL = (Refusal.LOOKUP_FAILED, Refusal.RATE_LIMITED_LOOKUP)
+
+
+async def objection_to_see(directory: Directory, person: Person, view: RequestView) -> Refusal | None:
+    """Why this person may not look at this request; `None`: they may. In doubt they may not."""
+    member = await directory.identify(person)
+    if member.refusal is not None or view.team_id != directory.own_team_id:
+        return member.refusal or Refusal.UNKNOWN_REQUEST
+    if person == view.requester:
+        return None
+    standing = await directory.standing(person, [*view.approvers, CHANNEL], view.channel_id)
+    if standing.roles or await directory.is_admin(person):
+        return None
+    return standing.refusal if standing.refusal in _DOUBTFUL else Refusal.UNKNOWN_REQUEST
+
+
+@dataclass(frozen=True, slots=True)
+class Seats:
+    """As whom somebody decides: by id or through `roles` (user groups), and as a member of `channels`."""
+
+    roles: tuple[str, ...] = ()
+    channels: tuple[str, ...] = ()
+
+
+async def seats_of(
+    directory: Directory, person: Person, audiences: Sequence[tuple[Sequence[str], str]]
+) -> Seats:
+    """Where this person sits, among reviewers given as (approvers, channel id). What is in doubt is left out."""
+    standings = await asyncio.gather(
+        *(directory.standing(person, approvers, channel_id) for approvers, channel_id in audiences)
+    )
+    roles = {role for each in standings for role in each.roles} - {CHANNEL}
+    named = zip(audiences, standings, strict=True)
+    channels = {channel_id for (_, channel_id), each in named if CHANNEL in each.roles}
+    return Seats(tuple(sorted(roles)), tuple(sorted(channels)))
+
+
+async def channels_of(directory: Directory, person: Person, channel_ids: Collection[str]) -> frozenset[str]:
+    """Those of these channels that this person is in; a channel that cannot be looked up is left out."""
+    ordered = sorted(channel_ids)
+    asked = (directory.standing(person, [CHANNEL], channel_id) for channel_id in ordered)
+    standings = await asyncio.gather(*asked)
+    return frozenset(channel_id for channel_id, each in zip(ordered, standings, strict=True) if each.roles)

@@ -1,0 +1,75 @@
+"""`/approvals`: what waits for whom, and what has been decided."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+from agent.store import reads
+from slackbot.cards import PAGE_OF_WAITING, Card, request_details, usage
+from slackbot.identity import objection_to_see
+from slackbot.listeners import lists
+from slackbot.listeners.doors import Doors
+from slackbot.listeners.history_query import Unclear, read_query
+from slackbot.listeners.typed import Typed, check_belongs
+from slackbot.secrets import clean_view
+
+NO_SUCH_REQUEST = "No request that you may see has an id that begins like this."
+AMBIGUOUS = "Several ids begin like this; please give more of it."
+WHICH = "Which one? Its id is at the end of its line in /approvals."
+INBOX = "Your inbox is the Home tab of this app: what waits for you, with the same buttons."
+
+
+async def _list(doors: Doors, said: Typed, what: str, query: lists.Query | None = None) -> Card:
+    return await lists.page(doors, said.person, what, query or {}) or usage("/approvals")
+
+
+async def _todo(doors: Doors, said: Typed) -> Card:
+    return await _list(doors, said, lists.TODO)
+
+
+async def _mine(doors: Doors, said: Typed) -> Card:
+    return await _list(doors, said, lists.MINE)
+
+
+async def _all(doors: Doors, said: Typed) -> Card:
+    return await _list(doors, said, PAGE_OF_WAITING)
+
+
+async def _history(doors: Doors, said: Typed) -> Card:
+    try:
+        query = read_query(said.rest, [agent.name for agent in doors.agents], datetime.now(UTC))
+    except Unclear as unclear:
+        return usage("/approvals", str(unclear))
+    return await _list(doors, said, lists.HISTORY, query)
+
+
+async def _show(doors: Doors, said: Typed) -> Card:
+    if not said.rest:
+        return usage("/approvals", WHICH)
+    await check_belongs(doors, said.person)
+    async with doors.db.connection() as connection:
+        ids: list[UUID] = await reads.requests_like(
+            connection, team_id=doors.directory.own_team_id, id_prefix=said.rest
+        )
+        view = await reads.request_view(connection, ids[0]) if len(ids) == 1 else None
+    if len(ids) > 1:
+        return Card(AMBIGUOUS, [])
+    if view is None or await objection_to_see(doors.directory, said.person, view) is not None:
+        return Card(NO_SUCH_REQUEST, [])
+    return request_details(await clean_view(view))
+
+
+async def _inbox(doors: Doors, said: Typed) -> Card:
+    await check_belongs(doors, said.person)
+    app_id, team_id = said.body.get("api_app_id"), doors.directory.own_team_id
+    link = f" <slack://app?team={team_id}&id={app_id}&tab=home|Open it>." if app_id else ""
+    return Card(INBOX + link, [])
+
+
+async def _help(_: Doors, __: Typed) -> Card:
+    return usage("/approvals")
+
+
+VERBS = {"mine": _mine, "all": _all, "show": _show, "history": _history, "inbox": _inbox, "help": _help}
+HIDDEN = {"": _todo, "list": _all, "home": _inbox}

@@ -1,0 +1,66 @@
+"""Ending a run: by who started it, or by who may decide what it waits for."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from uuid import UUID
+
+from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
+
+from agent import runs
+from agent.domain.errors import NotFound, Refused
+from agent.domain.people import Person, Standing
+from agent.store import reads
+from agent.store.reads import CancelPaper
+from slackbot.cards import ACTION_CANCEL_RUN, parse_id
+from slackbot.listeners.catch_all import OLD_BUTTON
+from slackbot.listeners.doors import NOT_KNOWN, Doors
+from slackbot.listeners.screens import tell
+from slackbot.listeners.voting import person_of
+
+CANCELLED = "The run is cancelled. What has run already stays done; what it asked for is withdrawn."
+OVER = "This run is over already, so there was nothing to cancel."
+NO_SUCH_RUN = "There is no such run, or it is not one that you may cancel."
+
+
+def register(app: AsyncApp, doors: Doors) -> None:
+    """The button in lists of runs."""
+
+    @app.action(ACTION_CANCEL_RUN)
+    async def pressed(ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
+        run_id = parse_id(body["actions"][0].get("value"))
+        try:
+            async with asyncio.timeout(doors.budget):
+                told = await cancel(doors, person_of(body), run_id) if run_id else OLD_BUTTON
+        except Refused as refused:
+            told = refused.sentence
+        except Exception:
+            tell(doors, body, respond, NOT_KNOWN)
+            raise
+        await ack()
+        if (body.get("view") or {}).get("type") == "home" and told == CANCELLED:
+            doors.homes.touched(person_of(body))
+        else:
+            tell(doors, body, respond, told)
+
+
+async def cancel(doors: Doors, person: Person, run_id: UUID) -> str:
+    """End the run; the sentence that says what came of it. Raises Refused."""
+    async with doors.db.connection() as connection:
+        paper = await reads.cancel_paper(connection, run_id)
+    if paper is None or paper.team_id != doors.directory.own_team_id:
+        return NO_SUCH_RUN
+    try:
+        return (
+            CANCELLED if await runs.cancel(doors.db, run_id, await _standing(doors, person, paper)) else OVER
+        )
+    except NotFound:
+        return NO_SUCH_RUN
+
+
+async def _standing(doors: Doors, person: Person, paper: CancelPaper) -> Standing:
+    """The requester needs no role; everybody else may only be a reviewer."""
+    if person == paper.requester or not paper.approvers or paper.channel_id is None:
+        return await doors.directory.identify(person)
+    return await doors.directory.standing(person, paper.approvers, paper.channel_id)

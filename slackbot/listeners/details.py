@@ -1,0 +1,159 @@
+"""All that is stored about a request, in a modal with buttons of its own, or as a file to who asked for it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
+
+from agent import approvals
+from agent.domain.errors import Refusal, Refused
+from agent.domain.people import Person
+from agent.domain.request import RequestView
+from agent.store import reads
+from slackbot.cards import (
+    ACTION_DETAILS,
+    ACTION_FILE,
+    ACTION_OPEN,
+    details_modal,
+    details_text,
+    notice_modal,
+    parse_id,
+)
+from slackbot.identity import objection_to_see
+from slackbot.listeners.catch_all import OLD_BUTTON
+from slackbot.listeners.doors import Doors
+from slackbot.listeners.screens import draw, show_empty, tell
+from slackbot.listeners.voting import Press, card_of, person_of
+from slackbot.secrets import clean_view
+
+log = logging.getLogger(__name__)
+
+HEADING = "Details"
+PATIENCE = 8.0
+"""Seconds for what follows an acknowledgement."""
+NOT_OPENED = "Slack did not open the details in time. Please press the button again."
+FAILED = "This could not be looked up just now. Please close it and try again."
+FILE_FAILED = "The file could not be sent to you. The pages of the details show the same."
+FILE_SENT = "All about this request, as it was when you asked for it."
+
+
+def register(app: AsyncApp, doors: Doors) -> None:
+    """Details of a card, Open in a list, the file."""
+
+    @app.action(ACTION_DETAILS)
+    async def asked(ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
+        press = Press.read(body)
+        request_id = press.value.request_id if press else None
+        await _open(doors, ack, body, respond, request_id)
+
+    @app.action(ACTION_OPEN)
+    async def opened(ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
+        await _open(doors, ack, body, respond, parse_id(body["actions"][0].get("value")))
+
+    @app.action(ACTION_FILE)
+    async def wanted(ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
+        await ack()
+        press = Press.read(body)
+        if press is None:
+            tell(doors, body, respond, OLD_BUTTON)
+        else:
+            doors.asides.start(_send_file(doors, press, body, respond))
+
+
+async def _open(
+    doors: Doors, ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond, request_id: UUID | None
+) -> None:
+    """The modal opens at once; what belongs into it is looked up behind the acknowledgement."""
+    if request_id is None:
+        await ack()
+        tell(doors, body, respond, OLD_BUTTON)
+        return
+    view_id = await show_empty(doors, body, HEADING)
+    await ack()
+    if view_id is None:
+        if body.get("response_url"):
+            tell(doors, body, respond, NOT_OPENED)
+        return
+    doors.asides.start(fill(doors, view_id, person_of(body), request_id))
+
+
+async def fill(doors: Doors, view_id: str, person: Person, request_id: UUID, page: int = 1) -> None:
+    """Draw a page of the details into a modal of this person's, or why they may not see it."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await draw(doors, view_id, await _details(doors, person, request_id, page))
+    except Refused as refused:
+        await draw(doors, view_id, notice_modal(HEADING, refused.sentence))
+    except Exception as error:
+        log.warning("details failed: %s", type(error).__name__, extra={"action": "details_failed"})
+        await draw(doors, view_id, notice_modal(HEADING, FAILED))
+
+
+def show_change(doors: Doors, press: Press, body: Mapping[str, Any]) -> None:
+    """Something has been recorded: the person's own surface, where they did it, shows it soon.
+
+    Channel cards are drawn by delivery.
+    """
+    if press.place.surface == "modal":
+        view = body["view"]
+        # A form lies on top of the details that it came from.
+        view_id = view["id"] if body.get("type") == "block_actions" else view.get("previous_view_id")
+        if view_id:
+            doors.asides.start(fill(doors, view_id, press.person, press.value.request_id))
+    elif press.place.surface == "home":
+        doors.homes.touched(press.person)
+
+
+async def _details(doors: Doors, person: Person, request_id: UUID, page: int) -> dict[str, Any]:
+    view = await seen(doors, person, request_id)
+    nonce = await approvals.place(doors.db, request_id, "modal", person)
+    clean = await clean_view(replace(view, place_nonce=nonce))
+    return details_modal(clean, page, permalink=await _permalink(doors, view))
+
+
+async def seen(doors: Doors, person: Person, request_id: UUID) -> RequestView:
+    """The request, true values included, if this person may see it. Raises Refused."""
+    async with doors.db.connection() as connection:
+        view = await reads.request_view(connection, request_id)
+    if view is None:
+        raise Refused(Refusal.UNKNOWN_REQUEST)
+    objection = await objection_to_see(doors.directory, person, view)
+    if objection is not None:
+        raise Refused(objection)
+    return view
+
+
+async def _permalink(doors: Doors, view: RequestView) -> str | None:
+    """The address of the run's thread."""
+    if not view.run_channel_id or not view.run_thread_ts:
+        return None
+    thread = (view.run_channel_id, view.run_thread_ts)
+    return (await doors.permalinks.of([thread])).get(thread)
+
+
+async def _send_file(doors: Doors, press: Press, body: dict[str, Any], respond: AsyncRespond) -> None:
+    """To the person's own conversation with the app: the channel has not asked for it."""
+    try:
+        async with asyncio.timeout(4 * PATIENCE):
+            await card_of(doors, press)
+            view = await seen(doors, press.person, press.value.request_id)
+            text = details_text(await clean_view(view))
+            opened = await doors.client.conversations_open(users=press.person.user_id)
+            await doors.client.files_upload_v2(
+                content=text,
+                filename=f"request-{view.id}.txt",
+                title=f"Request {view.id}",
+                channel=opened["channel"]["id"],
+                initial_comment=FILE_SENT,
+            )
+    except Refused as refused:
+        tell(doors, body, respond, refused.sentence)
+    except Exception as error:
+        log.warning("a file was not sent: %s", type(error).__name__, extra={"action": "file_failed"})
+        tell(doors, body, respond, FILE_FAILED)

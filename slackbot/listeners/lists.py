@@ -1,0 +1,202 @@
+"""Lists of requests and runs, a page at a time: what is shown is what this person may see, looked up anew.
+
+A list is named by a word and a query, both of which travel in its paging buttons and are claims like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+from uuid import UUID
+
+from agent.domain.errors import Refusal, Refused
+from agent.domain.people import Person
+from agent.domain.request import HistoryLine, RequestLine, RequestStatus
+from agent.domain.run import RunStatus, RunView
+from agent.store import reads
+from slackbot.cards import (
+    PAGE_OF_WAITING,
+    Card,
+    Pages,
+    history_list,
+    page_value,
+    request_list,
+    run_list,
+)
+from slackbot.cursor import Cursor
+from slackbot.identity import channels_of, seats_of
+from slackbot.listeners.doors import Doors
+from slackbot.secrets import clean_lines, clean_runs
+
+Line = TypeVar("Line", bound=RequestLine)
+Query = Mapping[str, str]
+
+PAGE = 10
+"""Rows of a page: they stay well below what a message may weigh."""
+
+BATCH = 100
+MOST_BATCHES = 5
+"""How far one page looks for lines that its reader may see; the next page goes on from there."""
+
+GOING = frozenset({RunStatus.WORKING, RunStatus.PENDING_APPROVAL})
+
+TODO = "todo"
+MINE = "mine"
+HISTORY = "history"
+
+
+async def todo(doors: Doors, person: Person, query: Query) -> Card:
+    """What this person may decide now."""
+    cursor, team_id = Cursor.read(query.get("at")), doors.directory.own_team_id
+    async with doors.db.connection() as connection:
+        audiences = await reads.audiences(connection, team_id)
+    seats = await seats_of(doors.directory, person, audiences)
+    async with doors.db.connection() as connection:
+        found = await reads.waiting_for(
+            connection, team_id, person.user_id, seats.roles, seats.channels, PAGE + 1, cursor.after
+        )
+    return request_list(
+        await clean_lines(found[:PAGE]),
+        heading="Waiting for you",
+        empty="Nothing waits for you.",
+        pages=_pages(TODO, query, cursor, found[PAGE - 1].id if len(found) > PAGE else None),
+    )
+
+
+async def mine(doors: Doors, person: Person, query: Query) -> Card:
+    """What was asked on this person's behalf."""
+    cursor = Cursor.read(query.get("at"))
+    async with doors.db.connection() as connection:
+        found = await reads.requests_of(connection, person, PAGE + 1, cursor.after)
+    return request_list(
+        await clean_lines(found[:PAGE]),
+        heading="Your requests",
+        empty="Nothing was asked on your behalf yet.",
+        pages=_pages(MINE, query, cursor, found[PAGE - 1].id if len(found) > PAGE else None),
+    )
+
+
+async def waiting(doors: Doors, person: Person, query: Query) -> Card:
+    """Everything that waits and that this person may see; of one `agent`, if the query says so."""
+    cursor, agent, team_id = Cursor.read(query.get("at")), query.get("agent"), doors.directory.own_team_id
+
+    async def fetch(after: UUID | None) -> list[RequestLine]:
+        async with doors.db.connection() as connection:
+            return await reads.waiting_requests(connection, team_id=team_id, limit=BATCH, after=after)
+
+    found, last = await _visible(
+        doors, person, cursor, fetch, lambda line: agent is None or line.agent.startswith(agent)
+    )
+    return request_list(
+        await clean_lines(found),
+        heading=f"Waiting, of agent {agent}" if agent else "Waiting for review",
+        empty="Nothing waits for review that you may see.",
+        pages=_pages(PAGE_OF_WAITING, query, cursor, last),
+    )
+
+
+async def history(doors: Doors, person: Person, query: Query) -> Card:
+    """What was decided, by agent, user, status and since; with links to the threads."""
+    cursor, team_id = Cursor.read(query.get("at")), doors.directory.own_team_id
+    filters = _filters(team_id, query)
+
+    async def fetch(after: UUID | None) -> list[HistoryLine]:
+        async with doors.db.connection() as connection:
+            return await reads.history(connection, team_id, **filters, limit=BATCH, after=after)
+
+    found, last = await _visible(doors, person, cursor, fetch, lambda _: True)
+    links = await doors.permalinks.of([line.thread for line in found if line.thread])
+    return history_list(
+        await clean_lines(found),
+        links={line.id: links[line.thread] for line in found if line.thread in links},
+        pages=_pages(HISTORY, query, cursor, last),
+    )
+
+
+LISTS: dict[str, Callable[[Doors, Person, Query], Awaitable[Card]]] = {
+    TODO: todo,
+    MINE: mine,
+    PAGE_OF_WAITING: waiting,
+    HISTORY: history,
+}
+
+
+async def page(doors: Doors, person: Person, what: str, query: Query) -> Card | None:
+    """A page of a list; `None`: there is no such list. Raises Refused for who does not belong here."""
+    made = LISTS.get(what)
+    if made is None:
+        return None
+    standing = await doors.directory.identify(person)
+    if standing.refusal is not None:
+        raise Refused(standing.refusal)
+    try:
+        return await made(doors, person, query)
+    except ValueError:
+        raise Refused(Refusal.UNKNOWN_REQUEST) from None
+
+
+async def recent_runs(doors: Doors, person: Person) -> Card:
+    """The latest runs that this person may see; their own can be cancelled from here."""
+    async with doors.db.connection() as connection:
+        found = await reads.recent_runs(connection, team_id=doors.directory.own_team_id, limit=BATCH)
+    seen = await visible_runs(doors, person, found)
+    going = frozenset(run.id for run in seen if run.requester == person and run.status in GOING)
+    return run_list(await clean_runs(seen[:PAGE]), more=len(seen) > PAGE, cancellable=going)
+
+
+async def visible_runs(doors: Doors, person: Person, runs: Sequence[RunView]) -> list[RunView]:
+    """Those of this person, and of channels that they are in; all of them for an administrator."""
+    if await doors.directory.is_admin(person):
+        return list(runs)
+    named = {run.channel_id for run in runs if run.channel_id}
+    channels = await channels_of(doors.directory, person, named)
+    return [run for run in runs if run.requester == person or run.channel_id in channels]
+
+
+async def _visible(
+    doors: Doors,
+    person: Person,
+    cursor: Cursor,
+    fetch: Callable[[UUID | None], Awaitable[list[Line]]],
+    wanted: Callable[[Line], bool],
+) -> tuple[list[Line], UUID | None]:
+    """A page of the lines that this person may see, and where the next one begins; `None`: nowhere."""
+    everything = await doors.directory.is_admin(person)
+    found: list[Line] = []
+    after = cursor.after
+    for _ in range(MOST_BATCHES):
+        batch = await fetch(after)
+        lines = [line for line in batch if wanted(line)]
+        named = set() if everything else {line.channel_id for line in lines}
+        channels = await channels_of(doors.directory, person, named)
+        found += [line for line in lines if everything or line.channel_id in channels or _own(line, person)]
+        if len(found) > PAGE:
+            return found[:PAGE], found[PAGE - 1].id
+        if len(batch) < BATCH:
+            return found, None
+        after = batch[-1].id
+    return found, after
+
+
+def _own(line: RequestLine, person: Person) -> bool:
+    return person == line.requester or (isinstance(line, HistoryLine) and person == line.decided_by)
+
+
+def _filters(team_id: str, query: Query) -> dict[str, Any]:
+    """Raises ValueError for what no list of ours says."""
+    return {
+        "agent": query.get("agent"),
+        "person": Person(team_id, query["user"]) if "user" in query else None,
+        "status": RequestStatus(query["status"]) if "status" in query else None,
+        "since": datetime.fromisoformat(query["since"]) if "since" in query else None,
+    }
+
+
+def _pages(what: str, query: Query, cursor: Cursor, last: UUID | None) -> Pages:
+    kept = {name: value for name, value in query.items() if name != "at"}
+
+    def to(there: Cursor | None) -> str | None:
+        return None if there is None else page_value(what, **kept, at=str(there) or None)
+
+    return Pages(back=to(cursor.back), forward=to(cursor.forward(last)) if last else None)

@@ -1,0 +1,60 @@
+"""Addresses of messages, as Slack itself gives them: an address put together by hand would break some day."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections import OrderedDict
+from collections.abc import Collection
+
+from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.web.async_client import AsyncWebClient
+
+KEPT = 5_000
+"""Addresses in memory; they never change."""
+
+AT_ONCE = 8
+WITHIN = 0.6
+"""Seconds that a list may wait for its links; what comes later is there for the next list."""
+
+Message = tuple[str, str]
+"""A channel's id and a message's `ts`."""
+
+
+class Permalinks:
+    """`chat.getPermalink`, asked once per message; a link that cannot be had is left out."""
+
+    def __init__(self, client: AsyncWebClient) -> None:
+        self._client = copy.copy(client)
+        self._client.retry_handlers = []
+        self._known: OrderedDict[Message, str] = OrderedDict()
+        self._flights: dict[Message, asyncio.Task[None]] = {}
+        self._room = asyncio.Semaphore(AT_ONCE)
+
+    async def of(self, messages: Collection[Message], *, within: float = WITHIN) -> dict[Message, str]:
+        """The addresses of these messages, as far as they are known within so many seconds."""
+        wanted = set(messages)
+        flights = [self._flight(each) for each in wanted if each not in self._known]
+        if flights:
+            await asyncio.wait(flights, timeout=within)
+        return {each: self._known[each] for each in wanted if each in self._known}
+
+    def _flight(self, message: Message) -> asyncio.Task[None]:
+        flight = self._flights.get(message)
+        if flight is None:
+            flight = self._flights[message] = asyncio.create_task(self._ask(message))
+            flight.add_done_callback(lambda _: self._flights.pop(message, None))
+        return flight
+
+    async def _ask(self, message: Message) -> None:
+        channel_id, ts = message
+        try:
+            async with self._room, asyncio.timeout(5.0):
+                answer = await self._client.chat_getPermalink(channel=channel_id, message_ts=ts)
+        except (SlackApiError, SlackClientError, OSError, TimeoutError):
+            return
+        link = answer.get("permalink")
+        if isinstance(link, str):
+            self._known[message] = link
+            while len(self._known) > KEPT:
+                self._known.popitem(last=False)

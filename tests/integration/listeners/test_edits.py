@@ -1,0 +1,183 @@
+"""Edit and approve with comment, through their forms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agent.domain.action import Action
+from agent.store import reads
+from slackbot.cards import (
+    ACTION_APPROVE,
+    ACTION_APPROVE_COMMENT,
+    ACTION_DETAILS,
+    ACTION_EDIT,
+    ACTION_REJECT,
+    NEEDS_A_REASON,
+)
+from slackbot.listeners import doors, editing, modals
+from tests.integration.asking import Asked, rule
+from tests.integration.listeners.conftest import LOOKED_UP, House
+
+REASON = "signoff:reason/signoff:reason_input"
+AMOUNT = "signoff:edit:1/signoff:field"
+ORDER = "signoff:edit:0/signoff:field"
+TERMS: dict[str, Any] = {"allow_edit": True}
+ACTION = Action("process_refund", "1", {"order_id": 7, "amount": 50, "note": "as agreed"})
+
+
+async def editing_form(
+    house: House, user: str = "U0GRACE", **terms: Any
+) -> tuple[Asked, dict[str, Any], dict[str, Any]]:
+    """A waiting request, its card, and the edit form on this person's screen."""
+    asked, card = await house.asked(rule(**(TERMS | terms)), action=ACTION)
+    LOOKED_UP.clear()
+    assert (await house.slack.person(user).click(card, ACTION_EDIT)).acked
+    return asked, card, house.slack.views(user)[-1]
+
+
+async def revision(house: House, asked: Asked) -> tuple[int, dict[str, Any], Any]:
+    async with house.db.connection() as connection:
+        view = await reads.request_view(connection, asked.request_id)
+    assert view is not None
+    return view.revision, dict(view.action.arguments), view.facts
+
+
+async def test_an_edit_is_a_new_revision(house: House) -> None:
+    """Saving the form records the changed arguments with facts looked up anew, by who changed them."""
+    asked, _, form = await editing_form(house)
+    answer = await house.slack.person("U0GRACE").submit(form, {AMOUNT: "40"})
+    assert answer.error is None
+    assert house.slack.views("U0GRACE") == []
+    assert await revision(house, asked) == (
+        2,
+        {"order_id": 7, "amount": 40, "note": "as agreed"},
+        {"price": 1500, "amount": 40},
+    )
+    assert LOOKED_UP == [{"order_id": 7, "amount": 40, "note": "as agreed"}]
+    assert house.rows("SELECT detail ->> 'path' FROM audit_event WHERE event = 'request.edited'") == [
+        (editing.PATH,)
+    ]
+
+
+async def test_the_old_card_does_not_approve_what_was_edited(house: House) -> None:
+    """A click on the card as it was drawn before the edit is refused: nobody approves what they have not seen."""
+    asked, card, form = await editing_form(house)
+    await house.slack.person("U0GRACE").submit(form, {AMOUNT: "40"})
+    await house.slack.person("U0LINUS").click(card, ACTION_APPROVE)
+    await house.told("U0LINUS", "has changed")
+    assert await house.status(asked.request_id) == "waiting"
+
+
+async def test_an_edit_in_the_details_shows_there(http_house: House) -> None:
+    """Edit from the modal lies on top of it; saved, the modal shows the new revision, where it can be approved."""
+    asked, card = await http_house.asked(rule(**TERMS, editor_may_approve=True), action=ACTION)
+    grace = http_house.slack.person("U0GRACE")
+    await grace.click(card, ACTION_DETAILS)
+    await grace.click(await http_house.modal("U0GRACE", ACTION_EDIT), ACTION_EDIT)
+    await grace.submit(http_house.slack.views("U0GRACE")[-1], {AMOUNT: "41"})
+    shown = await http_house.modal("U0GRACE", "revision 2")
+    assert len(http_house.slack.views("U0GRACE")) == 1
+    await grace.click(shown, ACTION_APPROVE)
+    assert await http_house.status(asked.request_id) == "approved"
+
+
+async def test_what_the_tool_does_not_take_is_said_at_its_input(http_house: House) -> None:
+    """A value that the tool's own look-up refuses leaves the form open with an error, and nothing changed."""
+    asked, _, form = await editing_form(http_house)
+    grace = http_house.slack.person("U0GRACE")
+    answer = await grace.submit(form, {ORDER: "404"})
+    assert "no such order" in str(answer.errors)
+    answer = await grace.submit(form, {ORDER: "9007199254740993"})
+    assert list(answer.errors) == ["signoff:edit:0"]
+    assert (await revision(http_house, asked))[0] == 1
+
+
+async def test_an_edit_into_a_stricter_checkpoint_is_refused(http_house: House) -> None:
+    """More than the request's own checkpoint covers: the form says why, and nothing changed."""
+    asked, _, form = await editing_form(http_house)
+    await http_house.slack.person("U0GRACE").submit(form, {AMOUNT: "5000"})
+    await http_house.modal("U0GRACE", "stricter rules")
+    assert (await revision(http_house, asked))[0] == 1
+
+
+async def test_saving_what_is_the_same_changes_nothing(http_house: House) -> None:
+    """No difference: no revision, and the form says so."""
+    asked, _, form = await editing_form(http_house)
+    await http_house.slack.person("U0GRACE").submit(form, {})
+    await http_house.modal("U0GRACE", modals.NOTHING_CHANGED)
+    assert (await revision(http_house, asked))[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("user", "words"),
+    [
+        ("U0ADA", "not among the reviewers"),
+        ("U0MALLORY", "Guests"),
+        ("U0EVE", "another workspace"),
+    ],
+)
+async def test_who_may_not_decide_may_not_edit(http_house: House, user: str, words: str) -> None:
+    """Their submission is refused in the form and recorded, and the tool's look-up is not run for them."""
+    asked, _, form = await editing_form(http_house, user)
+    await http_house.slack.person(user).submit(form, {AMOUNT: "40"})
+    await http_house.modal(user, words)
+    assert LOOKED_UP == []
+    assert (await revision(http_house, asked))[0] == 1
+    assert http_house.rows("SELECT count(*) FROM audit_event WHERE event = 'edit.refused'") == [(1,)]
+
+
+async def test_an_edit_that_is_not_known_stays_in_the_form(http_house: House) -> None:
+    """A stuck database: the form stays open and says that sending it again is safe, and it is."""
+    asked, _, form = await editing_form(http_house)
+    grace = http_house.slack.person("U0GRACE")
+    with http_house.stuck(asked.request_id):
+        answer = await grace.submit(form, {AMOUNT: "40"})
+    assert doors.NOT_KNOWN in answer.errors.values()
+    await grace.submit(form, {AMOUNT: "40"})
+    assert (await revision(http_house, asked))[0] == 2
+
+
+async def test_no_edit_where_the_checkpoint_allows_none(http_house: House) -> None:
+    """A forged press of Edit on a request without `allow_edit` is refused with the setting's name."""
+    _, card = await http_house.asked(rule(), action=ACTION)
+    payload = http_house.slack.person("U0GRACE").click_payload(card, ACTION_APPROVE)
+    payload["actions"][0]["action_id"] = ACTION_EDIT
+    assert (await http_house.slack.deliveries.interactive(payload)).acked
+    await http_house.told("U0GRACE", "allow_edit = false")
+
+
+async def test_an_approval_may_have_a_comment(house: House) -> None:
+    """Approve with comment: submitting the form is the approval, with the comment as its reason."""
+    asked, card = await house.asked()
+    grace = house.slack.person("U0GRACE")
+    await grace.click(card, ACTION_APPROVE_COMMENT)
+    assert await house.status(asked.request_id) == "waiting"
+    await grace.submit(house.slack.views("U0GRACE")[-1], {REASON: "as agreed"})
+    assert house.rows("SELECT outcome::text, reason FROM decision") == [("approved", "as agreed")]
+
+
+async def test_an_approval_that_needs_a_comment_asks_for_it(house: House) -> None:
+    """`reason_required` for approvals: Approve opens the form, which does not go through without a comment."""
+    asked, card = await house.asked(rule(reason_required=("approve",)))
+    grace = house.slack.person("U0GRACE")
+    await grace.click(card, ACTION_APPROVE)
+    form = house.slack.views("U0GRACE")[-1]
+    assert list((await grace.submit(form, {})).errors) == ["signoff:reason"]
+    assert await house.status(asked.request_id) == "waiting"
+    await grace.submit(form, {REASON: "checked"})
+    assert await house.status(asked.request_id) == "approved"
+
+
+async def test_a_missing_reason_is_said_in_the_form(house: House) -> None:
+    """`reason_required` with reasons to choose from: neither chosen nor typed leaves the form open, saying so."""
+    asked, card = await house.asked(rule(reason_required=("reject",), reject_reasons=("duplicate",)))
+    grace = house.slack.person("U0GRACE")
+    await grace.click(card, ACTION_REJECT)
+    form = house.slack.views("U0GRACE")[-1]
+    answer = await grace.submit(form, {})
+    assert answer.errors == {"signoff:reason": NEEDS_A_REASON}
+    assert await house.status(asked.request_id) == "waiting"
+    await grace.submit(form, {"signoff:choice/signoff:choice_input": "duplicate"})
+    assert house.rows("SELECT reason FROM decision") == [("duplicate",)]

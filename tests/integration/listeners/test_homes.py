@@ -1,0 +1,233 @@
+"""App Home: what it shows to whom, its buttons, its pages, and how it is kept fresh."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from agent.store.database import Database
+from slackbot.cards import (
+    ACTION_APPROVE,
+    ACTION_CANCEL_RUN,
+    ACTION_DETAILS,
+    ACTION_PAGE,
+    ACTION_PAGE_BACK,
+    ACTION_REJECT,
+)
+from slackbot.cards.home import MAX_WAITING
+from slackbot.home import Homes
+from tests.integration.asking import GRACE, ask, rule
+from tests.integration.listeners.conftest import House
+
+REASON = "signoff:reason/signoff:reason_input"
+
+
+async def home(house: House, user: str, words: str = "Waiting for me", but: str = "") -> dict[str, Any]:
+    """Wait until this person's Home says these words, and not those."""
+
+    def found() -> dict[str, Any] | None:
+        view = house.slack.home(user)
+        return view if view and words in str(view) and not (but and but in str(view)) else None
+
+    view = await house.slack.wait_for(found)
+    assert view is not None
+    return view
+
+
+def waiting_in(view: dict[str, Any]) -> set[str]:
+    """The requests that can be approved here."""
+    return {
+        element["value"].split(".")[1]
+        for block in view["blocks"]
+        if block["type"] == "actions"
+        for element in block["elements"]
+        if element["action_id"] == ACTION_APPROVE
+    }
+
+
+def row_of(view: dict[str, Any], request_id: object) -> str:
+    """The block with this request's buttons."""
+    return next(
+        str(block["block_id"])
+        for block in view["blocks"]
+        if block["type"] == "actions" and str(request_id) in str(block["elements"][0].get("value"))
+    )
+
+
+async def test_home_shows_what_waits_for_its_reader(house: House) -> None:
+    """Reviewers get the request with its buttons; who asked for it finds it among their own, without them."""
+    asked = await ask(house.db)
+    for user in ("U0GRACE", "U0ADA"):
+        house.slack.person(user).open_home()
+    grace = await home(house, "U0GRACE", "Waiting for me (1)")
+    ada = await home(house, "U0ADA", "Waiting for me (0)")
+    assert waiting_in(grace) == {str(asked.request_id)}
+    assert waiting_in(ada) == set()
+    assert str(asked.request_id) in str(ada)
+    assert ACTION_CANCEL_RUN in str(ada)
+    assert ACTION_CANCEL_RUN not in str(grace)
+
+
+async def test_an_approval_in_home_counts_and_moves_on(house: House) -> None:
+    """Approve in Home is a vote by that door; soon the request stands among those decided."""
+    asked, _ = await house.asked()
+    grace = house.slack.person("U0GRACE")
+    grace.open_home()
+    assert (await grace.click(await home(house, "U0GRACE", ACTION_APPROVE), ACTION_APPROVE)).acked
+    assert await house.status(asked.request_id) == "approved"
+    assert house.rows("SELECT user_id, path FROM vote") == [("U0GRACE", "slack_home")]
+    await home(house, "U0GRACE", "Waiting for me (0)", but=ACTION_APPROVE)
+
+
+async def test_reject_and_details_open_from_home(house: House) -> None:
+    """The other buttons of Home open their modals, and a rejection from there counts."""
+    asked = await ask(house.db)
+    grace = house.slack.person("U0GRACE")
+    grace.open_home()
+    view = await home(house, "U0GRACE", ACTION_REJECT)
+    await grace.click(view, ACTION_DETAILS)
+    await house.modal("U0GRACE", "order_id")
+    await grace.click(view, ACTION_REJECT)
+    await grace.submit(house.slack.views("U0GRACE")[-1], {REASON: "no"})
+    assert await house.status(asked.request_id) == "rejected"
+    await home(house, "U0GRACE", but=ACTION_REJECT)
+
+
+async def test_a_refusal_in_home_is_told_in_a_modal(http_house: House) -> None:
+    """Somebody who lost the right while the button was on their screen reads why."""
+    asked = await ask(http_house.db)
+    grace = http_house.slack.person("U0GRACE")
+    grace.open_home()
+    view = await home(http_house, "U0GRACE", ACTION_APPROVE)
+    http_house.slack.workspace.change_usergroup("S0FINANCE", ["U0LINUS"])
+    http_house.doors.directory.forget_group("S0FINANCE")
+    await grace.click(view, ACTION_APPROVE, stale=True)
+    await http_house.modal("U0GRACE", "not among the reviewers")
+    assert await http_house.status(asked.request_id) == "waiting"
+
+
+async def test_home_follows_what_others_do(http_house: House) -> None:
+    """A new request appears and one that somebody else decided goes, without anybody opening Home again."""
+    house = http_house
+    house.slack.person("U0GRACE").open_home()
+    await home(house, "U0GRACE", "Waiting for me (0)")
+    asked, card = await house.asked()
+    view = await home(house, "U0GRACE", "Waiting for me (1)")
+    assert waiting_in(view) == {str(asked.request_id)}
+    await house.slack.person("U0LINUS").click(card, ACTION_APPROVE)
+    await home(house, "U0GRACE", "Waiting for me (0)")
+
+
+async def test_nothing_is_published_that_is_the_same(http_house: House) -> None:
+    """A change that does not concern a person does not publish their Home anew, and many at once are few views."""
+    house = http_house
+    house.slack.workspace.add_member("U0OUT", "out")
+    for user in ("U0GRACE", "U0OUT"):
+        house.slack.person(user).open_home()
+        await home(house, user)
+    for _ in range(12):
+        await ask(house.db)
+    await home(house, "U0GRACE", ACTION_PAGE)
+
+    def published(user: str) -> int:
+        return sum(call.args.get("user_id") == user for call in house.slack.calls_of("views.publish"))
+
+    assert published("U0OUT") == 1
+    assert published("U0GRACE") < 12
+
+
+async def test_a_thousand_are_one_page_away(http_house: House) -> None:
+    """With 1,000 waiting requests Home comes within a second, a page of them; Next and Back turn it."""
+    house = http_house
+    asked = await ask(house.db)
+    house.owner.execute(
+        """
+        INSERT INTO approval_request SELECT (jsonb_populate_record(r, jsonb_build_object(
+            'id', gen_random_uuid(), 'client_id', 'many:' || n, 'source', 'api', 'run_id', NULL, 'call_id', NULL))).*
+        FROM approval_request AS r, generate_series(1, 999) AS n WHERE r.id = %s
+        """,
+        (asked.request_id,),
+    )
+    house.owner.execute(
+        """
+        INSERT INTO request_revision SELECT (jsonb_populate_record(v, jsonb_build_object('request_id', r.id))).*
+        FROM request_revision AS v, approval_request AS r WHERE r.id <> v.request_id
+        """
+    )
+    grace = house.slack.person("U0GRACE")
+    began = time.monotonic()
+    grace.open_home()
+    first = waiting_in(await home(house, "U0GRACE", ACTION_PAGE))
+    assert time.monotonic() - began < 2.0
+    assert len(first) == MAX_WAITING
+    await grace.click("home", ACTION_PAGE)
+    second = waiting_in(await home(house, "U0GRACE", ACTION_PAGE_BACK))
+    assert len(second) == MAX_WAITING
+    assert not first & second
+    await grace.click("home", ACTION_PAGE_BACK)
+    assert waiting_in(await home(house, "U0GRACE", ACTION_PAGE, but=ACTION_PAGE_BACK)) == first
+
+
+async def test_a_rate_limit_is_waited_for(http_house: House) -> None:
+    """After a 429 nothing is published before Slack's time is over, and then it is."""
+    house = http_house
+    await ask(house.db, rule(approvers=("U0GRACE",)))
+    house.slack.faults.ratelimited("views.publish", retry_after=1)
+    began = time.monotonic()
+    house.slack.person("U0GRACE").open_home()
+    await home(house, "U0GRACE", "Waiting for me (1)")
+    assert time.monotonic() - began >= 1.0
+    assert len(house.slack.calls_of("views.publish")) == 2
+
+
+async def test_who_does_not_belong_here_sees_no_requests(http_house: House) -> None:
+    """A guest's Home says so and lists nothing."""
+    await ask(http_house.db, rule(approvers=("channel",)))
+    http_house.slack.person("U0MALLORY").open_home()
+    view = await home(http_house, "U0MALLORY", "Members of this workspace")
+    assert "Refund 1500" not in str(view)
+
+
+async def test_the_messages_tab_publishes_nothing(http_house: House) -> None:
+    """`app_home_opened` comes for the other tab too."""
+    http_house.slack.person("U0GRACE").open_home("messages")
+    await http_house.slack.wait_for(lambda: http_house.slack.deliveries.events)
+    assert http_house.slack.calls_of("views.publish") == []
+
+
+async def test_two_processes_do_not_fight_over_a_home(http_house: House) -> None:
+    """The process that published last keeps a Home fresh; the other one lets go of it when it notices."""
+    house, other = (
+        http_house,
+        Homes(
+            http_house.db,
+            http_house.doors.directory,
+            http_house.client,
+            http_house.doors.permalinks,
+            pace=0.2,
+        ),
+    )
+    house.slack.person("U0GRACE").open_home()
+    await home(house, "U0GRACE")
+    other.opened(GRACE)
+    await house.slack.wait_for(lambda: len(house.slack.calls_of("views.publish")) == 2)
+    assert house.doors.homes.open == 1
+    await ask(house.db)
+    await home(house, "U0GRACE", "Waiting for me (1)")
+    await house.slack.wait_for(lambda: house.doors.homes.open + other.open == 1)
+    await ask(house.db)
+    await home(house, "U0GRACE", "Waiting for me (2)")
+    await other.stop()
+
+
+async def test_a_database_that_is_away_comes_back(http_house: House) -> None:
+    """While the database does not answer Home stays as it was; when it does again, Home follows."""
+    house = http_house
+    homes = house.doors.homes
+    house.slack.person("U0GRACE").open_home()
+    await home(house, "U0GRACE", "Waiting for me (0)")
+    homes._db = Database("postgresql://nobody@127.0.0.1:1/nowhere")
+    await ask(house.db)
+    homes.touched(GRACE)
+    homes._db = house.db
+    await home(house, "U0GRACE", "Waiting for me (1)")

@@ -1,0 +1,203 @@
+"""Who may decide, over every door: one table of people and their refusals, one of ways in."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from agent import approvals
+from agent.domain.action import Action
+from agent.domain.people import Person
+from agent.domain.policy import Rule
+from slackbot.cards import (
+    ACTION_APPROVE,
+    CALLBACK_APPROVE,
+    CALLBACK_EDIT,
+    CALLBACK_REJECT,
+    ButtonValue,
+)
+from tests.integration.asking import TEAM, Asked, rule
+from tests.integration.listeners.conftest import LOOKED_UP, House
+
+Json = dict[str, Any]
+CHANNEL = rule(approvers=("channel",), allow_edit=True)
+
+
+@dataclass(frozen=True)
+class Who:
+    """Somebody at a door; `refusal` is what they must meet, `None` for who may decide."""
+
+    user: str
+    refusal: str | None
+    team: str = TEAM
+    terms: Rule = CHANNEL
+    trouble: str = ""
+
+
+PEOPLE = {
+    "a reviewer": Who("U0GRACE", None, terms=rule(allow_edit=True)),
+    "the requester": Who("U0ADA", "self_review"),
+    "our bot": Who("U0BOT", "our_bot"),
+    "another bot": Who("U0ROBOT", "bot"),
+    "a guest": Who("U0MALLORY", "guest"),
+    "an outsider": Who("U0EVE", "external", team="T0ELSEWHERE"),
+    "an outsider who claims our team": Who("U0EVE", "external"),
+    "a stranger": Who("U0STRANGE", "stranger"),
+    "somebody deactivated": Who("U0GONE", "deactivated"),
+    "nobody": Who("U0NOBODY", "unknown_person"),
+    "a member of another channel": Who("U0OUT", "not_a_reviewer"),
+    "a member with an empty list of reviewers": Who(
+        "U0GRACE", "no_reviewers", terms=rule(approvers=("S0EMPTY",), allow_edit=True)
+    ),
+    "a reviewer whom Slack does not tell of": Who("U0GRACE", "lookup_failed", trouble="error"),
+    "a reviewer whom Slack tells of too late": Who("U0GRACE", "lookup_failed", trouble="hang"),
+    "a reviewer while Slack is limited": Who("U0GRACE", "rate_limited_lookup", trouble="limit"),
+}
+
+
+def workplace(house: House) -> None:
+    """More people than usual, all but one of them in the review channel."""
+    (
+        house.slack.workspace.add_member("U0ROBOT", "robot", is_bot=True)
+        .add_member("U0GONE", "gone", deleted=True)
+        .add_member("U0STRANGE", "strange", is_stranger=True)
+        .add_member("U0OUT", "out")
+        .add_usergroup("S0EMPTY", "empty", [])
+    )
+    house.slack.workspace.channels["C0REVIEW"].members.update({"U0ROBOT", "U0GONE", "U0STRANGE"})
+
+
+def in_trouble(house: House, who: Who) -> None:
+    """What Slack does when it is asked about this person."""
+    house.doors.directory.forget_person(who.user)
+    faults = house.slack.faults
+    faults.clear()
+    if who.trouble == "error":
+        faults.error("users.info", "internal_error", times=None)
+    elif who.trouble == "hang":
+        faults.hang("users.info", 30, times=None)
+    elif who.trouble == "limit":
+        faults.ratelimited("users.info", retry_after=60, times=None)
+
+
+# --- ways in: each makes the payload that this person's act would be ------------------------------------------
+
+Way = Callable[[House, Asked, Json, Who], Awaitable[Json]]
+
+
+async def on_the_card(house: House, asked: Asked, card: Json, who: Who) -> Json:
+    return _by(who, house.slack.person("U0GRACE").click_payload(card, ACTION_APPROVE))
+
+
+def on_own(surface: str) -> Way:
+    """Approve in their own Home or details: their nonce is a true one."""
+
+    async def way(house: House, asked: Asked, card: Json, who: Who) -> Json:
+        payload = await on_the_card(house, asked, card, who)
+        payload["actions"][0]["value"] = str(await _own_value(house, asked, who, surface))
+        payload["container"] = {"type": "view", "view_id": "V0000000000"}
+        payload["view"] = {"id": "V0000000000", "type": surface, "state": {"values": {}}}
+        return {name: payload[name] for name in payload if name not in ("channel", "message", "response_url")}
+
+    return way
+
+
+def through_a_form(callback_id: str, surface: str, values: Json) -> Way:
+    """Sent from a form that was opened on the card, in the details or in Home."""
+
+    async def way(house: House, asked: Asked, card: Json, who: Who) -> Json:
+        if surface == "channel":
+            carried = f"{ButtonValue(asked.nonce, asked.request_id, 1)} C0REVIEW {card['ts']}"
+        else:
+            carried = f"{await _own_value(house, asked, who, surface)} {surface}"
+        view = {
+            "id": "V0000000000",
+            "type": "modal",
+            "callback_id": callback_id,
+            "private_metadata": carried,
+            "state": {"values": values},
+            "blocks": [{"type": "input", "block_id": name} for name in values],
+            "previous_view_id": None,
+        }
+        press = _by(who, house.slack.person("U0GRACE").click_payload(card, ACTION_APPROVE))
+        kept = ("user", "team", "api_app_id", "token", "trigger_id", "enterprise", "is_enterprise_install")
+        return {"type": "view_submission", "view": view, **{name: press[name] for name in kept}}
+
+    return way
+
+
+def _by(who: Who, payload: Json) -> Json:
+    return payload | {"user": payload["user"] | {"id": who.user, "team_id": who.team}}
+
+
+async def _own_value(house: House, asked: Asked, who: Who, surface: Any) -> ButtonValue:
+    nonce = await approvals.place(house.db, asked.request_id, surface, Person(who.team, who.user))
+    return ButtonValue(nonce, asked.request_id, 1)
+
+
+REASON = {"signoff:reason": {"signoff:reason_input": {"type": "plain_text_input", "value": "because"}}}
+AMOUNT = {"signoff:edit:1": {"signoff:field": {"type": "number_input", "value": "40"}}}
+
+WAYS: dict[str, tuple[Way, str]] = {
+    "approve on the card": (on_the_card, "approved"),
+    "approve in the details": (on_own("modal"), "approved"),
+    "approve in Home": (on_own("home"), "approved"),
+    **{
+        f"{verb} by the form, {surface}": (through_a_form(callback, surface, values), outcome)
+        for verb, callback, values, outcome in (
+            ("approve", CALLBACK_APPROVE, REASON, "approved"),
+            ("reject", CALLBACK_REJECT, REASON, "rejected"),
+            ("edit", CALLBACK_EDIT, AMOUNT, "edited"),
+        )
+        for surface in ("channel", "modal", "home")
+    },
+}
+
+
+@pytest.mark.parametrize("name", PEOPLE)
+async def test_every_door_judges_people_alike(http_house: House, name: str) -> None:
+    """Over every door: who may decide does; everybody else meets their own refusal, recorded, and nothing changes."""
+    house, who = http_house, PEOPLE[name]
+    workplace(house)
+    for way, (make, outcome) in WAYS.items():
+        LOOKED_UP.clear()
+        asked, card = await house.asked(
+            who.terms, action=Action("process_refund", "1", {"order_id": 7, "amount": 50, "note": ""})
+        )
+        payload = await make(house, asked, card, who)
+        in_trouble(house, who)
+        assert (await house.slack.deliveries.interactive(payload)).acked, way
+        house.slack.faults.clear()
+        expected = outcome if who.refusal is None else "waiting"
+        assert await _state(house, asked) == expected, way
+        assert _refusals(house, asked) == ([] if who.refusal is None else [(who.refusal,)]), way
+        if who.refusal is not None:
+            assert not LOOKED_UP, way
+            assert house.rows("SELECT count(*) FROM vote WHERE request_id = %s", asked.request_id) == [(0,)]
+
+
+@pytest.mark.parametrize("user", ["U0GRACE", "U0ADA"])
+async def test_no_command_decides(http_house: House, user: str) -> None:
+    """There is no word that approves: a command that sounds like it changes nothing."""
+    asked, _ = await http_house.asked()
+    for text in (f"approve {asked.request_id}", f"reject {asked.request_id}", f"show {asked.request_id}"):
+        assert (await http_house.slack.person(user).command("/approvals", text, "C0REVIEW")).acked
+    assert await http_house.status(asked.request_id) == "waiting"
+    assert http_house.rows("SELECT count(*) FROM vote") == [(0,)]
+
+
+async def _state(house: House, asked: Asked) -> str:
+    ((status, revision),) = house.rows(
+        "SELECT status::text, revision FROM approval_request WHERE id = %s", asked.request_id
+    )
+    return "edited" if (status, revision) == ("waiting", 2) else str(status)
+
+
+def _refusals(house: House, asked: Asked) -> list[Any]:
+    return house.rows(
+        "SELECT detail ->> 'refusal' FROM audit_event WHERE event LIKE '%%.refused' AND subject LIKE %s",
+        f"%{asked.request_id}",
+    )

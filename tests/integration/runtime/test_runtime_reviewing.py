@@ -1,0 +1,181 @@
+"""What reviewers do, as the agent and its tool notice it: edits that run, words that arrive, a no that stands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agent import approvals
+from agent.approvals import Edit, Edited
+from agent.domain.errors import MalformedArguments, NotFound, Refusal, Refused
+from agent.domain.people import Standing
+from agent.domain.policy import Policy, Rule
+from agent.domain.request import Ballot, RequestView, Verdict
+from agent.domain.run import AnswerKind, CallView, RunStatus
+from agent.runtime.agents import Agent
+from agent.runtime.judging import Revised, revise
+from agent.runtime.tool import NotDone, Tool, tool
+from slackbot.sandbox.model import Call, Turn
+from tests.integration.runtime.conftest import REVIEWER, Stage
+
+STANDING = Standing(REVIEWER, frozenset({"channel"}))
+PRICES = {1: 100, 2: 90, 3: 5000, 4: 100}
+
+
+class World:
+    """What the tool did, and whether prices can be looked up."""
+
+    def __init__(self) -> None:
+        self.paid: list[tuple[int, float]] = []
+        self.shop_is_open = True
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def paying(world: World, *, background: bool = False) -> Tool:
+    def look(order: int) -> dict[str, Any]:
+        if not world.shop_is_open:
+            raise RuntimeError("the shop is closed")
+        if order not in PRICES:
+            raise NotDone(f"there is no order {order}")
+        return {"price": PRICES[order]}
+
+    @tool(facts=look, background=background, risk="low")
+    def pay(order: int, amount: float = 1) -> str:
+        """Pay for an order."""
+        world.paid.append((order, amount))
+        return f"paid {amount} for {order}"
+
+    return pay
+
+
+def policy(**terms: Any) -> Policy:
+    more = {
+        "action_pattern": "pay",
+        "on_reject": "tell_model",
+        "allow_edit": True,
+        "editor_may_approve": True,
+    }
+    dear = more | {"checkpoint_id": "dear", "when": "facts.price > 1000", "risk": "critical"}
+    return Policy((Rule(**dear), Rule(checkpoint_id="pay", **(more | terms))))
+
+
+def payer(*tools: Tool) -> Agent:
+    return Agent("payer", "You pay.", tools=tools)
+
+
+def paid(order: int, amount: float = 1) -> Turn:
+    return Turn("I pay.", (Call("pay", {"order": order, "amount": amount}),))
+
+
+async def asked(on: Stage) -> tuple[CallView, RequestView]:
+    """The latest call of a new run, which waits for people."""
+    run_id = await on.go("payer", "pay order 1")
+    call = (await on.calls(run_id))[-1]
+    return call, await on.request(call)
+
+
+async def edit(on: Stage, view: RequestView, revised: Revised) -> Edited:
+    return await approvals.edit(
+        on.db,
+        Edit(
+            view.id, view.revision, STANDING, revised.action, revised.facts, revised.rule, revised.description,
+            path="test",
+        ),
+    )  # fmt: skip
+
+
+async def vote(
+    on: Stage, view: RequestView, revision: int, verdict: Verdict, reason: str | None = None
+) -> None:
+    ballot = Ballot(view.id, revision, verdict, STANDING, {REVIEWER: STANDING}, "test", reason)
+    await approvals.vote(on.db, ballot)
+    await on.play()
+
+
+@pytest.mark.parametrize("background", [False, True])
+async def test_the_tool_gets_the_edited_arguments_and_the_model_is_told(stage, world, background) -> None:
+    """Facts, description and defaults are those of the edited call; the outcome says what a reviewer changed."""
+    on = await stage(payer(paying(world, background=background)), policy=policy())
+    on.model.script(paid(1, 7.5), *(["It waits."] if background else []), "Paid.")
+    call, view = await asked(on)
+    revised = await revise(on.services, view, {"order": 2})
+    assert revised.action.arguments == {"order": 2, "amount": 1}
+    assert (revised.facts, revised.rule is not None) == ({"price": 90}, True)
+    assert (await edit(on, view, revised)).revision == 2
+    assert (await on.request(call)).description == revised.description
+    await vote(on, view, 2, Verdict.APPROVE)
+    assert world.paid == [(2, 1)]
+    heard = on.model.requests[-1]["messages"][-1]["content"]
+    changed = (
+        "A reviewer changed the arguments before approving: $.amount from 7.5 to 1; $.order from 1 to 2."
+    )
+    assert changed in heard
+    assert "paid 1" in heard
+
+
+async def test_without_an_edit_the_model_is_told_of_none(stage, world) -> None:
+    """An approval as proposed says nothing of changes."""
+    on = await stage(payer(paying(world)), policy=policy())
+    on.model.script(paid(1), "Paid.")
+    _, view = await asked(on)
+    await vote(on, view, 1, Verdict.APPROVE)
+    assert on.model.requests[-1]["messages"][-1]["content"].startswith("paid")
+
+
+async def test_an_edit_is_read_and_judged_as_a_call_is(stage, world) -> None:
+    """Arguments the tool does not take, facts that are not there, and policy's no come back each in its own way."""
+    on = await stage(payer(paying(world)), policy=policy())
+    on.model.script(paid(1))
+    _, view = await asked(on)
+    with pytest.raises(MalformedArguments) as malformed:
+        await revise(on.services, view, {"order": "two"})
+    assert malformed.value.path == "$.order"
+    with pytest.raises(MalformedArguments, match="there is no order 9"):
+        await revise(on.services, view, {"order": 9})
+    dear = await revise(on.services, view, {"order": 3})
+    with pytest.raises(Refused) as stricter:
+        await edit(on, view, dear)
+    assert stricter.value.code is Refusal.STRICTER_CHECKPOINT
+    world.shop_is_open = False
+    with pytest.raises(Refused) as unchecked:
+        await revise(on.services, view, {"order": 2})
+    assert unchecked.value.code is Refusal.EDIT_UNCHECKED
+    elsewhere = await stage(Agent("payer", "You pay no more."))
+    with pytest.raises(NotFound):
+        await revise(elsewhere.services, view, {"order": 2})
+    assert world.paid == []
+
+
+async def test_what_was_rejected_is_not_asked_about_again_in_the_same_run(stage, world) -> None:
+    """The same action is refused with a pointer to the rejection and its reason; another one is asked about."""
+    on = await stage(payer(paying(world)), policy=policy())
+    on.model.script(paid(1), paid(1), paid(2), paid(1))
+    call, view = await asked(on)
+    await vote(on, view, 1, Verdict.REJECT, "wrong customer")
+    first, again, other = await on.calls(call.run_id)
+    assert again.request_id is None
+    assert again.answer is not None
+    assert again.answer.kind is AnswerKind.DENIED
+    assert str(view.id) in again.answer.text
+    assert "wrong customer" in again.answer.text
+    assert other.request_id not in (None, first.request_id)
+    in_another_run, _ = await asked(on)
+    assert in_another_run.request_id is not None
+    assert world.paid == []
+
+
+async def test_an_edited_action_that_was_rejected_stands_for_both(stage, world) -> None:
+    """Neither what was proposed nor what a reviewer made of it is asked about again."""
+    on = await stage(payer(paying(world)), policy=policy())
+    on.model.script(paid(1), paid(1), paid(2), "I give up.")
+    call, view = await asked(on)
+    await edit(on, view, await revise(on.services, view, {"order": 2, "amount": 1}))
+    await vote(on, view, 2, Verdict.REJECT)
+    calls = await on.calls(call.run_id)
+    assert [each.request_id is None for each in calls] == [False, True, True]
+    assert (await on.run(call.run_id)).status is RunStatus.COMPLETED

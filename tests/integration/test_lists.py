@@ -1,0 +1,175 @@
+"""Inbox and history: who sees what, in which order, page by page, through an index."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+from sqlalchemy import text
+
+from agent import approvals
+from agent.domain.people import Person
+from agent.domain.request import RequestLine, RequestStatus
+from agent.store import locks, reads
+from agent.store.database import Database
+from agent.store.reads import lists
+from tests.integration.asking import ADA, GRACE, LINUS, TEAM, ask, ballot, reviewer, rule, start
+
+NOBODY: list[str] = []
+Connection = psycopg.Connection[Any]
+
+
+async def inbox(
+    db: Database, person: Person, roles: list[str], channels: list[str] = NOBODY, **page: object
+) -> list[RequestLine]:
+    async with db.connection() as connection:
+        return await reads.waiting_for(
+            connection,
+            person.team_id,
+            person.user_id,
+            roles,
+            channels,
+            **page,  # type: ignore[arg-type]
+        )
+
+
+async def test_everybody_finds_what_waits_for_them(database: Database) -> None:
+    """By group, by name and by channel; not one's own, not what one has voted on, not other teams'."""
+    group = await ask(database)
+    named = await ask(database, rule(approvers=("U0GRACE", "U0LINUS")))
+    channel = await ask(database, rule(approvers=("channel",)))
+    both = await ask(database, rule(approvals_required=2))
+    everything = [group.request_id, named.request_id, channel.request_id, both.request_id]
+    assert [line.id for line in await inbox(database, GRACE, ["S0FINANCE"], ["C0REVIEW"])] == everything
+    assert [line.id for line in await inbox(database, GRACE, [])] == [named.request_id]
+    assert [line.id for line in await inbox(database, LINUS, [], ["C0REVIEW"])] == [
+        named.request_id,
+        channel.request_id,
+    ]
+    assert await inbox(database, ADA, ["S0FINANCE"], ["C0REVIEW"]) == []
+    assert await inbox(database, Person("T0OTHER", "U0GRACE"), ["S0FINANCE"], ["C0REVIEW"]) == []
+    await approvals.vote(database, ballot(both, reviewer(GRACE)))
+    await approvals.vote(database, ballot(group, reviewer(LINUS)))
+    left = await inbox(database, GRACE, ["S0FINANCE"], ["C0REVIEW"])
+    assert [line.id for line in left] == [named.request_id, channel.request_id]
+    (voted,) = [line for line in await inbox(database, LINUS, ["S0FINANCE"]) if line.id == both.request_id]
+    assert (voted.approvals, voted.approvals_required) == (1, 2)
+
+
+async def test_one_sees_ones_own_where_the_checkpoint_lets_one_decide_them(database: Database) -> None:
+    """Without `prevent_self_review` a request waits for its requester too."""
+    own = await ask(database, rule(prevent_self_review=False))
+    assert [line.id for line in await inbox(database, ADA, ["S0FINANCE"])] == [own.request_id]
+
+
+async def test_lists_go_page_by_page(database: Database) -> None:
+    """Three pages of two hold five requests, each once, in order; oldest first in an inbox, newest first elsewhere."""
+    asked = [(await ask(database)).request_id for _ in range(5)]
+    async with database.connection() as connection:
+        everyone: list[RequestLine] = []
+        mine: list[RequestLine] = []
+        of_team: list[RequestLine] = []
+        for _ in range(3):
+            everyone += await reads.waiting_for(
+                connection, TEAM, "U0GRACE", ["S0FINANCE"], [], 2, everyone[-1].id if everyone else None
+            )
+            of_team += await reads.waiting_requests(
+                connection, team_id=TEAM, limit=2, after=of_team[-1].id if of_team else None
+            )
+            mine += await reads.requests_of(connection, ADA, 2, mine[-1].id if mine else None)
+        assert await reads.audiences(connection, TEAM) == [(("S0FINANCE",), "C0REVIEW")]
+    assert [line.id for line in everyone] == asked
+    assert [line.id for line in of_team] == asked
+    assert [line.id for line in mine] == asked[::-1]
+
+
+async def test_history_is_by_agent_person_outcome_and_time(database: Database) -> None:
+    """Each filter leaves what it names, with who decided, why and when; what waits is in none."""
+    yes, no, _ = await ask(database), await ask(database), await ask(database)
+    other = await ask(database, agent="cleaner", requester=LINUS)
+    await approvals.vote(database, ballot(yes, reviewer(GRACE)))
+    await approvals.vote(database, ballot(no, reviewer(LINUS), "reject", reason="wrong order"))
+    await approvals.vote(database, ballot(other, reviewer(GRACE), "reject"))
+    async with database.connection() as connection:
+
+        async def ids(**filters: object) -> list[object]:
+            found = await reads.history(connection, TEAM, **filters)  # type: ignore[arg-type]
+            return [line.id for line in found]
+
+        y, n, o = yes.request_id, no.request_id, other.request_id
+        assert await ids() == [o, n, y]
+        assert await ids(agent="cleaner") == [o]
+        assert await ids(status=RequestStatus.REJECTED) == [o, n]
+        assert await ids(person=GRACE) == [o, y]
+        assert await ids(person=LINUS) == [o, n]
+        assert await ids(person=LINUS, agent="refunds") == [n]
+        assert await ids(since=datetime.now(UTC) + timedelta(hours=1)) == []
+        assert await ids(since=datetime.now(UTC) - timedelta(hours=1)) == [o, n, y]
+        assert await ids(limit=1) == [o]
+        assert await ids(limit=2, after=o) == [n, y]
+        assert await ids(person=LINUS, after=o) == [n]
+        decided = await reads.recently_decided(connection, TEAM, 2)
+    assert [line.id for line in decided] == [o, n]
+    rejected = decided[1]
+    assert (rejected.decided_by, rejected.reason, rejected.agent) == (LINUS, "wrong order", "refunds")
+    assert rejected.thread == ("C0REVIEW", "1700000000.000100")
+    assert rejected.decided_at is not None
+
+
+async def test_agents_at_work_are_listed_newest_first(database: Database) -> None:
+    """A run that waits for people is at work; one that was stopped is not."""
+    waiting = await ask(database)
+    working, _ = await start(database)
+    stopped, _ = await start(database)
+    async with database.transaction() as connection:
+        await connection.execute(
+            text("UPDATE agent_run SET status = 'cancelled' WHERE id = :id"), {"id": stopped}
+        )
+    async with database.connection() as connection:
+        found = await reads.running(connection, TEAM)
+        assert await reads.running(connection, "T0OTHER") == []
+    assert [run.id for run in found] == [working, waiting.run_id]
+
+
+async def test_views_come_in_the_order_asked_for(database: Database) -> None:
+    """Many views at once, unknown ids left out."""
+    first, second = await ask(database), await ask(database)
+    async with database.connection() as connection:
+        views = await reads.request_views(connection, [second.request_id, first.run_id, first.request_id])
+    assert [view.id for view in views] == [second.request_id, first.request_id]
+
+
+MANY = """
+INSERT INTO approval_request (id, principal, client_id, content_digest, source, agent, agent_version,
+        requester_asserted, checkpoint_id, policy, policy_digest, approvers, risk, approvals_required, team_id,
+        channel_id, expires_at)
+SELECT ('01900000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'api', n::text, sha256('c'), 'api', 'flood',
+       '1', 'none', 'all', '{"prevent_self_review": true}', sha256('p'),
+       CASE WHEN n %% 2000 = 0 THEN '["S0RARE"]' ELSE '["S0OTHER"]' END::jsonb, 'low', 1, %s,
+       'C' || n %% 3, clock_timestamp() + interval '1 day'
+FROM generate_series(1, 20000) AS n
+"""
+REVISIONS = """
+INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, author, description, context)
+SELECT id, 1, 't', '1', 'a', sha256('a'), 'agent', 'd', '{}' FROM approval_request
+"""
+
+
+async def test_what_waits_for_somebody_else_is_not_read(database: Database, owner: Connection) -> None:
+    """Twenty thousand requests for others cost an inbox, the timer and the reminders a few pages, not a scan."""
+    owner.execute(MANY, [TEAM])
+    owner.execute(REVISIONS)
+    owner.execute("ANALYZE")
+    whose = {"team": TEAM, "user": "U1", "roles": ["S0RARE"], "channels": []}
+    assert await pages(database, lists._WAITING_FOR.text, whose | {"limit": 20, "after": lists.FIRST}) < 500
+    assert await pages(database, locks._DUE.text, {"limit": 500}) < 50
+    assert await pages(database, locks._REMINDERS_DUE.text, {"limit": 500}) < 50
+
+
+async def pages(db: Database, sql: str, parameters: dict[str, object]) -> int:
+    """How many pages of the database the statement touches."""
+    async with db.transaction() as connection:
+        plan = await connection.execute(text(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}"), parameters)
+        top = plan.scalar_one()[0]["Plan"]
+    return int(top["Shared Hit Blocks"] + top["Shared Read Blocks"])

@@ -1,0 +1,154 @@
+"""What operators read: log lines of every origin, tracebacks, errors, the settings."""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from slackbot import logs, settings
+from slackbot.secrets import clean_error, clean_now, guard_tracebacks
+from tests.planted import SECRETS, URL_PASSWORD
+
+EVERY = "; ".join(SECRETS.values())
+DSN = f"postgres://joe:{URL_PASSWORD}@db.example/shop"
+
+
+def leaks(text: str) -> list[str]:
+    """Which of the planted secrets can be read."""
+    lines = {kind: value.split("\n")[-2 if "\n" in value else 0] for kind, value in SECRETS.items()}
+    return [kind for kind, line in (lines | {"url": URL_PASSWORD}).items() if line[-16:] in text]
+
+
+@pytest.fixture(params=["text", "json"])
+def written(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    out = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", out)
+    logs.configure("DEBUG", request.param)
+    yield out
+    structlog.reset_defaults()
+    root.handlers[:], root.level = handlers, level
+
+
+class Odd:
+    """An object whose repr tells too much."""
+
+    def __repr__(self) -> str:
+        return f"<Odd {DSN}>"
+
+
+def test_events_of_structlog_are_cleaned(written: io.StringIO) -> None:
+    """Message, values, nested values, keys, objects, and values under a secret's name."""
+    structlog.get_logger("house").info(
+        f"told {EVERY}",
+        action="x.y",
+        note={"deep": [DSN, Odd()]},
+        password="hunter2",
+        odd=Odd(),
+        **{EVERY: 1},
+    )
+    assert leaks(written.getvalue()) == []
+    assert "hunter2" not in written.getvalue()
+    assert "redacted github-token, 40 characters" in written.getvalue()
+    assert "x.y" in written.getvalue()
+
+
+def test_records_of_the_standard_library_are_cleaned(written: io.StringIO) -> None:
+    """Arguments of the message included."""
+    logging.getLogger("somebody.else").warning("told %s and %r", EVERY, Odd())
+    assert "told" in written.getvalue()
+    assert leaks(written.getvalue()) == []
+
+
+def _fail_deep_inside(variable: str) -> None:
+    try:
+        int(EVERY)
+    except ValueError as inner:
+        raise RuntimeError(f"outer {DSN} {len(variable)}") from inner
+
+
+def test_tracebacks_are_cleaned_and_show_no_locals(written: io.StringIO) -> None:
+    """The exception's text, its cause, and what stood in variables."""
+    try:
+        _fail_deep_inside("only-in-" + "a-variable")
+    except RuntimeError:
+        logging.getLogger("somebody.else").exception("it failed")
+        structlog.get_logger("house").exception("it failed too", action="x.failed")
+    assert written.getvalue().count("RuntimeError: outer") == 2
+    assert leaks(written.getvalue()) == []
+    assert "only-in-a-variable" not in written.getvalue()
+
+
+def test_payloads_are_not_logged_at_any_level(written: io.StringIO) -> None:
+    """Libraries that print whole payloads at DEBUG stay quiet: a value may be secret by policy alone."""
+    for name in (
+        "openai._base_client",
+        "slack_sdk.web",
+        "slack_bolt.App",
+        "slackbot.bolt",
+        "httpx",
+        "aiohttp",
+    ):
+        logging.getLogger(name).debug("payload of %s", name)
+    logging.getLogger("slackbot.own").debug("ours")
+    assert "payload" not in written.getvalue()
+    assert "ours" in written.getvalue()
+
+
+def test_tracebacks_that_nobody_catches_are_cleaned(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the main thread and in others."""
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
+    guard_tracebacks()
+
+    def fail() -> None:
+        raise ValueError(f"no {EVERY}")
+
+    thread = threading.Thread(target=fail)
+    thread.start()
+    thread.join()
+    try:
+        fail()
+    except ValueError as error:
+        sys.excepthook(ValueError, error, error.__traceback__)
+    told = capsys.readouterr().err
+    assert told.count("ValueError: no ⟦redacted aws-key") == 2
+    assert leaks(told) == []
+
+
+def test_errors_in_words() -> None:
+    """Type and cleaned message."""
+    assert clean_error(ValueError(f"at {DSN}")) == (
+        "ValueError: at postgres://joe:⟦redacted url-password, 19 characters⟧@db.example/shop"
+    )
+    assert clean_error(ValueError()) == "ValueError"
+    assert leaks(clean_now(EVERY)) == []
+
+
+def test_the_settings_show_no_secret() -> None:
+    """Neither those that are secret by their type nor a password within an address."""
+    configured = settings.read(
+        {
+            "DATABASE_URL": DSN,
+            "SLACK_BOT_TOKEN": SECRETS["slack-bot"],
+            "SLACK_APP_TOKEN": SECRETS["slack-app"],
+            "SLACK_SIGNING_SECRET": "0123456789abcdef" * 2,
+            "OPENAI_API_KEY": SECRETS["openai-project"],
+            "OPENAI_BASE_URL": f"https://joe:{URL_PASSWORD}@model.example/v1",
+            "SLACK_API_URL": f"https://joe:{URL_PASSWORD}@slack.example/api/",
+        }
+    )
+    told = f"{configured!r} {configured} {configured.model_dump_json()}"
+    told = told.replace(configured.model_dump_json(), "")
+    assert leaks(told) == []
+    assert "0123456789abcdef" not in told
+    assert "model.example" in told

@@ -1,0 +1,176 @@
+"""Views fit to be shown: nothing hidden can be read in them, and what may not be consented to is not offered."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from agent.domain.action import Action
+from agent.domain.people import Person
+from agent.domain.policy import Risk
+from agent.domain.redaction import MaskedAction
+from agent.domain.request import (
+    Change,
+    DecisionView,
+    ExecutionStatus,
+    ExecutionView,
+    HistoryLine,
+    RequestStatus,
+    RequestView,
+    Verdict,
+    VoteView,
+)
+from slackbot import cards
+from slackbot.secrets import clean_lines, clean_view
+from slackbot.secrets.views import off_the_loop
+from tests.planted import SECRETS, URL_PASSWORD
+
+AT = datetime(2027, 1, 30, 9, 0, tzinfo=UTC)
+GRACE = Person("T0TEAM", "U0GRACE")
+TOKEN = SECRETS["github-token"]
+PASSWORD = "correct-horse" + "-battery"
+CARD = "4111" + "222233334444"
+
+
+def view(arguments: dict[str, Any], **changes: Any) -> RequestView:
+    action = Action("pay", "1", arguments)
+    made = RequestView(
+        id=UUID("01930000-0000-7000-8000-000000000001"),
+        status=RequestStatus.WAITING,
+        revision=1,
+        action=action,
+        digest=action.digest,
+        facts={"price": 5},
+        previous_facts=None,
+        description="Pay 5",
+        rationale=None,
+        agent="payments",
+        agent_version="1",
+        run_id=None,
+        source="run",
+        requester=GRACE,
+        requester_asserted="slack",
+        checkpoint_id="pay",
+        risk=Risk.LOW,
+        approvers=("channel",),
+        notify=(),
+        approvals_required=1,
+        prevent_self_review=True,
+        team_id="T0TEAM",
+        channel_id="C0REVIEW",
+        created_at=AT,
+        expires_at=AT + timedelta(hours=1),
+        place_nonce="nonce-nonce",
+    )
+    return replace(made, **changes)
+
+
+async def test_no_field_of_a_view_keeps_a_secret() -> None:
+    """Every text of a view says the secrets again, and none survives; the card still offers Approve."""
+    said = f"{TOKEN} and {PASSWORD}, card {CARD[:4]} {CARD[4:8]} {CARD[8:12]} {CARD[12:]}"
+    full = view(
+        {"password": PASSWORD, "card": CARD, "note": said, "order": "ORD-7"},
+        redact=("card",),
+        facts={"iban": PASSWORD, "text": said},
+        previous_facts={"text": said, "token": PASSWORD},
+        description=said,
+        rationale=said,
+        votes=(VoteView(GRACE, Verdict.APPROVE, said, AT),),
+        decision=DecisionView(RequestStatus.REJECTED, GRACE, said, AT),
+        execution=ExecutionView(UUID(int=1), 1, ExecutionStatus.FAILED, AT, AT, said),
+        changes=(Change("$.password", "old" + PASSWORD, PASSWORD), Change("$.note", said, "short")),
+        context={
+            "task": said,
+            "transcript": [{"role": "user", "text": said}],
+            "earlier_calls": [{"a": said}],
+        },
+        link=f"https://shop.example/x?card={CARD}",
+    )
+    shown = await clean_view(full)
+    text = f"{shown!r} {shown.action.canonical.decode()}"
+    for secret in (TOKEN, PASSWORD, CARD, f"{CARD[:4]} {CARD[4:8]}"):
+        assert secret not in text
+    assert shown.link is None
+    assert shown.action.arguments["order"] == "ORD-7"
+    assert shown.action.digest == full.digest
+    card = cards.request_card(await clean_view(replace(full, decision=None, votes=())))
+    assert "signoff:approve" in json.dumps(card.blocks)
+    assert full.action.arguments["password"] == PASSWORD
+
+
+async def test_a_view_without_secrets_is_left_alone() -> None:
+    """Nothing is changed that need not be, link included."""
+    plain = view({"order": "ORD-7"}, link="https://shop.example/orders/7")
+    assert await clean_view(plain) == plain
+
+
+async def test_masked_arguments_cannot_be_edited() -> None:
+    """A form would send the mask back as the value: only what can be read has an input."""
+    shown = await clean_view(view({"note": f"use {TOKEN}", "order": "ORD-7", "password": PASSWORD}))
+    assert isinstance(shown.action, MaskedAction)
+    assert shown.action.hidden == {"note", "password"}
+    schema = {
+        "type": "object",
+        "properties": {name: {"type": "string"} for name in ("note", "order", "password")},
+    }
+    form = cards.edit_modal(shown, schema, "carry")
+    inputs = [block for block in form["blocks"] if block["type"] == "input"]
+    assert [block["label"]["text"] for block in inputs] == ["Order"] or len(inputs) == 1
+    assert "⟦" not in json.dumps(inputs, ensure_ascii=False)
+
+
+async def test_what_was_not_scanned_in_time_is_masked_and_cannot_be_approved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both threads are busy for longer than anybody waits: everything is masked, and Approve is withheld."""
+    release = threading.Event()
+    monkeypatch.setattr("slackbot.secrets.views._GRACE", 0.0)
+    from slackbot.secrets import views  # noqa: PLC0415
+
+    blocked = [views._threads.submit(release.wait, 30) for _ in range(2)]
+    monkeypatch.setattr("slackbot.secrets.views.BUDGET", 0.05)
+    begun = time.monotonic()
+    try:
+        plain = view({"order": "ORD-7"})
+        shown = await off_the_loop(lambda find: views._view(plain, find), budget=0.05)
+    finally:
+        release.set()
+        for each in blocked:
+            each.result()
+    assert time.monotonic() - begun < 5
+    assert shown.action.arguments == {
+        "⟦redacted not-scanned, 5 characters⟧": "⟦redacted not-scanned, 5 characters⟧"
+    }
+    card = json.dumps(cards.request_card(shown).blocks, ensure_ascii=False)
+    assert "signoff:approve" not in card
+    assert "signoff:reject" in card
+    assert "Approve is withheld" in card
+
+
+async def test_lines_of_a_list_are_cleaned() -> None:
+    """Descriptions, and in a history the reasons."""
+    line = HistoryLine(
+        id=UUID(int=1),
+        description=f"pay postgres://joe:{URL_PASSWORD}@db.example",
+        agent="payments",
+        risk=Risk.LOW,
+        status=RequestStatus.REJECTED,
+        requester=GRACE,
+        created_at=AT,
+        expires_at=AT,
+        channel_id="C0REVIEW",
+        message_ts=None,
+        approvals=0,
+        approvals_required=1,
+        reason=f"no {TOKEN}",
+    )
+    [shown] = await clean_lines([line])
+    assert shown.description == "pay postgres://joe:⟦redacted url-password, 19 characters⟧@db.example"
+    assert shown.reason == "no ⟦redacted github-token, 40 characters⟧"
