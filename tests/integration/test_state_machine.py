@@ -465,7 +465,7 @@ class Machine(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize(
-    ("examples", "steps"), [(16, 70), pytest.param(400, 80, marks=pytest.mark.stress)], ids=["quick", "full"]
+    ("examples", "steps"), [(12, 60), pytest.param(400, 80, marks=pytest.mark.stress)], ids=["quick", "full"]
 )
 def test_the_use_cases_do_what_the_reference_says(
     postgres: Any, monkeypatch: pytest.MonkeyPatch, examples: int, steps: int
