@@ -189,13 +189,14 @@ async def vote(db: Database, ballot: Ballot) -> Voted:
 
 async def _vote(connection: AsyncConnection, ballot: Ballot) -> Voted | Refused:
     nonce = ballot.place.nonce if ballot.place else None
-    request = await locks.request(connection, ballot.request_id)
-    if request is None:
+    subject = chain.request_subject(ballot.request_id)
+    found = await locks.ballot(connection, ballot.request_id, subject, nonce)
+    if found is None:
         return Refused(Refusal.UNKNOWN_REQUEST)
-    state = await locks.ballot_state(connection, request.id, _subject(request), nonce)
+    request, state = found
     if ballot.place is not None and state.nonce is None:
         return Refused(Refusal.UNKNOWN_REQUEST)
-    head = ChainHead(_subject(request), state.seq, state.hash, state.now)
+    head = ChainHead(subject, state.seq, state.hash, state.now)
     mine = next((v for v in state.votes if _voter(v) == ballot.voter.person), None)
     count = _tally(request, state.votes, ballot)
     same = mine is not None and mine[2] == ballot.verdict.value and int(mine[4]) == ballot.revision

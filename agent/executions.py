@@ -66,9 +66,11 @@ async def claim(db: Database, call_id: UUID, *, worker: str, idempotent: bool) -
     ``None``: there is nothing to run (any more). The comparison with the decision is made under the call's lock.
     """
     async with db.transaction() as connection:
-        await runs.resume(connection, call_id)
-        call = await locks.call(connection, call_id)
-        if call is None or call.state != "ready" or not _allowed(call):
+        found = await locks.ready_call(connection, call_id)
+        if found is None:
+            return None
+        call, row = found
+        if call.state != "ready" or not _allowed(call):
             return None
         encoded = bytes(call.decided_action or call.action)
         action = Action.from_canonical(encoded)
@@ -86,7 +88,7 @@ async def claim(db: Database, call_id: UUID, *, worker: str, idempotent: bool) -
             lease_seconds=LEASE_SECONDS,
         )
         calls.claim(batch, call_id)
-        head = await _head(connection, call)
+        head = ChainHead(row.subject, row.seq, row.hash, row.at) if row else await _head(connection, call)
         detail = {"execution": str(execution_id), "call": str(call_id), "attempt": call.attempts + 1}
         detail["digest"] = action.digest.hex()
         chain.append(batch, head, Entry(AuditKind.EXECUTION_CLAIMED, f"worker:{worker}", detail))

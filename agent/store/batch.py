@@ -1,15 +1,19 @@
-"""The writes of one transaction, gathered and sent together: one round trip however many statements.
+"""Statements sent together, through the driver's pipeline mode: one round trip however many there are.
 
 A use case reads and locks first, decides, then fills a batch; nothing that it writes depends on what an earlier
-write returns. The statements go out in order through the driver's pipeline mode, the hints last.
+write returns. The statements go out in order, the hints last.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, LiteralString, cast
 
 import psycopg
+from psycopg.rows import namedtuple_row
+from sqlalchemy import TextClause
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent import jobs
@@ -38,6 +42,30 @@ class Batch:
             for sql, parameters in self._statements:
                 await cursor.execute(sql, parameters)
             await jobs.defer(raw, self._hints)
+
+
+async def ask(connection: AsyncConnection, *questions: TextClause, **parameters: Any) -> list[list[Any]]:
+    """Send these one behind the other; returns the rows of each, with their columns as attributes.
+
+    Each starts when the one before it has ended, a wait for a lock included, and sees what is committed then.
+    All take their values from the same ``parameters``.
+    """
+    raw = await driver_connection(connection)
+    async with raw.pipeline():
+        cursors = []
+        for question in questions:
+            cursor = raw.cursor(row_factory=namedtuple_row)
+            cursors.append(await cursor.execute(_spelled(question), parameters))
+    return [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
+
+
+@cache
+def _spelled(question: TextClause) -> LiteralString:
+    """The statement as the driver wants its parameters named."""
+    return question.compile(dialect=_DIALECT).string
+
+
+_DIALECT = PGDialect_psycopg()  # type: ignore[no-untyped-call]
 
 
 async def driver_connection(connection: AsyncConnection) -> psycopg.AsyncConnection[Any]:

@@ -191,6 +191,7 @@ class Database:
             async_creator=connect,
             pool_size=size,
             max_overflow=0,
+            pool_use_lifo=True,  # the connection that was used last has its statements prepared
             pool_timeout=wait,
             use_native_hstore=False,
             **({"isolation_level": "AUTOCOMMIT"} if read_only else {}),

@@ -20,6 +20,8 @@ from uuid import UUID
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from agent.store.batch import ask
+
 
 async def clock(connection: AsyncConnection) -> datetime:
     """The database's clock: the only one that judges deadlines."""
@@ -43,15 +45,15 @@ async def request_behind(connection: AsyncConnection, call_id: UUID) -> None:
     await connection.execute(_TAKE_REQUEST_OF_CALL, {"call": call_id})
 
 
-async def ballot_state(
+async def ballot(
     connection: AsyncConnection, request_id: UUID, subject: str, nonce: str | None
-) -> Row[Any]:
-    """What a vote on a locked request depends on, as it stands after the lock.
+) -> tuple[Row[Any], Row[Any]] | None:
+    """`request`, and what a vote on it depends on, as it stands after the lock.
 
-    The live votes, the decision, the audit head, the place named by the nonce, and the time.
+    That is: the live votes, the decision, the audit head, the place named by the nonce, and the time.
     """
-    parameters = {"id": request_id, "subject": subject, "nonce": nonce}
-    return (await connection.execute(_BALLOT_STATE, parameters)).one()
+    found, state = await ask(connection, _REQUEST, _BALLOT_STATE, id=request_id, subject=subject, nonce=nonce)
+    return (found[0], state[0]) if found else None
 
 
 async def due(connection: AsyncConnection, limit: int) -> Sequence[Row[Any]]:
@@ -102,8 +104,19 @@ async def execution(connection: AsyncConnection, execution_id: UUID) -> Row[Any]
 
 async def call(connection: AsyncConnection, call_id: UUID) -> Row[Any] | None:
     """A call, locked, with the request that stands for it and its decision."""
-    await connection.execute(_TAKE_CALL, {"id": call_id})
-    return (await connection.execute(_CALL, {"id": call_id})).one_or_none()
+    _, found = await ask(connection, _TAKE_CALL, _CALL, call=call_id)
+    return found[0] if found else None
+
+
+async def ready_call(connection: AsyncConnection, call_id: UUID) -> tuple[Row[Any], Row[Any] | None] | None:
+    """`call` behind its run, with the head of its chain if the call is ready, in one round trip.
+
+    A parked run works again when its last waiting call was decided.
+    """
+    *_, found, heads = await ask(
+        connection, _TAKE_RUN_OF_CALL, _RESUME, _TAKE_CALL, _CALL, _HEAD_OF_CALL, call=call_id
+    )
+    return (found[0], heads[0] if heads else None) if found else None
 
 
 async def lost_executions(connection: AsyncConnection, limit: int) -> Sequence[UUID]:
@@ -184,7 +197,19 @@ FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id JOIN agent_run AS a 
 LEFT JOIN approval_request AS r ON r.id = e.request_id
 WHERE e.id = :id FOR NO KEY UPDATE OF c, e
 """)
-_TAKE_CALL = text("SELECT 1 FROM tool_call WHERE id = :id FOR NO KEY UPDATE")
+_TAKE_CALL = text("SELECT 1 FROM tool_call WHERE id = :call FOR NO KEY UPDATE")
+_RESUME = text("""
+UPDATE agent_run SET status = 'working', updated_at = clock_timestamp()
+WHERE id = (SELECT run_id FROM tool_call WHERE id = :call) AND status = 'pending_approval'
+  AND NOT EXISTS (SELECT 1 FROM tool_call AS c WHERE c.run_id = agent_run.id AND c.state = 'asked' AND c.blocking)
+""")
+_HEAD_OF_CALL = text("""
+SELECT subject, seq, hash, clock_timestamp() AS at FROM audit_head
+WHERE subject = (SELECT coalesce('request:' || r.id, 'run:' || c.run_id)
+                 FROM tool_call AS c LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
+                 WHERE c.id = :call AND c.state = 'ready')
+FOR NO KEY UPDATE
+""")
 _CALL = text("""
 SELECT c.id, c.run_id, c.state::text AS state, c.blocking, c.tool, c.raw_arguments, c.ask_no, c.repeats,
        c.answer_kind::text AS answer_kind, c.answer, c.action, c.digest,
@@ -195,7 +220,7 @@ FROM tool_call AS c
 LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
 LEFT JOIN decision AS d ON d.request_id = r.id
 LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = d.revision
-WHERE c.id = :id
+WHERE c.id = :call
 """)
 _LOST = text("""
 SELECT id FROM execution WHERE status = 'claimed' AND lease_until <= clock_timestamp()

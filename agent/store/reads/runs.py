@@ -10,6 +10,7 @@ from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.domain.run import Answer, AnswerKind, CallState, CallView, Message, RunStatus, RunView
+from agent.store.batch import ask
 from agent.store.reads.requests import person
 
 
@@ -78,22 +79,19 @@ async def messages(connection: AsyncConnection, run_id: UUID) -> tuple[Message, 
 
 async def calls(connection: AsyncConnection, run_id: UUID) -> tuple[CallView, ...]:
     """The run's calls by turn and index."""
-    rows = (await connection.execute(_CALLS, {"run": run_id, "call": None})).all()
+    rows = (await connection.execute(_CALLS, {"run": run_id})).all()
     return tuple(_call(row) for row in rows)
 
 
 async def call_at_work(connection: AsyncConnection, call_id: UUID) -> CallAtWork | None:
     """A call as ``execute_call`` finds it."""
-    row = (await connection.execute(_CALLS, {"run": None, "call": call_id})).one_or_none()
-    if row is None:
+    found = await ask(connection, _CALL, _RUN_OF_CALL, _AT_WORK, call=call_id)
+    if not all(found):
         return None
-    run = await run_view(connection, row.run_id)
-    more = (await connection.execute(_AT_WORK, {"call": call_id})).one()
-    if run is None:
-        return None
+    ((row,), (run,), (more,)) = found
     return CallAtWork(
         call=_call(row),
-        run=run,
+        run=_run(run),
         requester_asserted=more.requester_asserted,
         team_id=more.team_id,
         words=more.words,
@@ -155,6 +153,9 @@ def _call(row: Row[Any]) -> CallView:
 _RUN_COLUMNS = """id, agent, agent_version, task, status::text AS status, cause, requester_team_id, requester_user_id,
        parent_run_id, channel_id, thread_ts, turn, steps, tokens, awaiting_calls, created_at, updated_at, answer"""
 _RUN = text(f"SELECT {_RUN_COLUMNS} FROM agent_run WHERE id = :id")  # noqa: S608 - a constant
+_RUN_OF_CALL = text(
+    f"SELECT {_RUN_COLUMNS} FROM agent_run WHERE id = (SELECT run_id FROM tool_call WHERE id = :call)"  # noqa: S608
+)
 _RECENT = text(f"""
 SELECT {_RUN_COLUMNS} FROM agent_run WHERE CAST(:team AS text) IS NULL OR team_id = :team
 ORDER BY id DESC LIMIT :limit
@@ -167,12 +168,13 @@ _MESSAGES = text("""
 SELECT seq, role::text AS role, turn, text, author_team_id, author_user_id, created_at
 FROM run_message WHERE run_id = :id ORDER BY seq
 """)
-_CALLS = text("""
+_CALL_COLUMNS = """
 SELECT c.id, c.run_id, c.turn, c.index AS position, c.model_call_id, c.tool, c.raw_arguments,
        c.state::text AS state, c.blocking, c.answer_kind::text AS answer_kind, c.answer, c.repeats, r.id AS request_id
 FROM tool_call AS c LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
-WHERE c.run_id = CAST(:run AS uuid) OR c.id = CAST(:call AS uuid) ORDER BY c.turn, c.index
-""")
+"""
+_CALLS = text(f"{_CALL_COLUMNS} WHERE c.run_id = :run ORDER BY c.turn, c.index")
+_CALL = text(f"{_CALL_COLUMNS} WHERE c.id = :call")
 _AT_WORK = text("""
 SELECT a.requester_asserted, a.team_id, m.text AS words, c.tool_version, c.announced_at,
        d.outcome::text AS outcome, d.digest AS digest_decided, v.action AS action_decided, v.facts, r.policy,

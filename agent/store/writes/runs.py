@@ -17,7 +17,7 @@ from agent.domain.people import Person
 from agent.domain.request import RequestStatus
 from agent.domain.run import Answer, AnswerKind, NewRun, RunLease, RunStatus, Turn
 from agent.store import chain, locks, outbox
-from agent.store.batch import Batch
+from agent.store.batch import Batch, ask
 from agent.store.chain import SYSTEM, Entry
 from agent.store.outbox import Outlet
 from agent.store.writes import requests
@@ -68,10 +68,10 @@ FROM agent_run WHERE id = :id FOR NO KEY UPDATE
 
 async def lock(connection: AsyncConnection, run_id: UUID) -> LockedRun | None:
     """Lock the run; first in the lock order."""
-    await connection.execute(_TAKE_RUN, {"id": run_id})
-    row = (await connection.execute(_LOCK_RUN, {"id": run_id})).one_or_none()
-    if row is None:
+    _, found = await ask(connection, _TAKE_RUN, _LOCK_RUN, id=run_id)
+    if not found:
         return None
+    (row,) = found
     outlet = Outlet(row.team_id, row.channel_id) if row.team_id and row.channel_id else None
     return LockedRun(
         id=row.id,
@@ -182,14 +182,6 @@ def take_up(batch: Batch, run_id: UUID) -> None:
     """A person's message takes an ended run up again."""
     batch.add(_REOPEN, run=run_id)
     add_input(batch, run_id)
-
-
-async def resume(connection: AsyncConnection, call_id: UUID) -> None:
-    """Lock the call's run; a parked one works again when its last waiting call was decided."""
-    batch = Batch()
-    batch.add(_TAKE_RUN_OF_CALL, call=call_id)
-    batch.add(_RESUME, call=call_id)
-    await batch.send(connection)
 
 
 def add_message(
@@ -375,14 +367,6 @@ UPDATE agent_run SET look_at = :until, model_failures = model_failures + 1,
 WHERE id = :run RETURNING model_failures
 """)
 _HAS_HEARD = text("SELECT 1 FROM run_message WHERE source_key = :key")
-_TAKE_RUN_OF_CALL = """
-SELECT 1 FROM agent_run WHERE id = (SELECT run_id FROM tool_call WHERE id = %(call)s) FOR NO KEY UPDATE
-"""
-_RESUME = """
-UPDATE agent_run SET status = 'working', updated_at = clock_timestamp()
-WHERE id = (SELECT run_id FROM tool_call WHERE id = %(call)s) AND status = 'pending_approval'
-  AND NOT EXISTS (SELECT 1 FROM tool_call AS c WHERE c.run_id = agent_run.id AND c.state = 'asked' AND c.blocking)
-"""
 _INSERT_MESSAGE = """
 INSERT INTO run_message (run_id, seq, turn, role, text, author_team_id, author_user_id, source_key)
 VALUES (%(run)s, %(seq)s, %(turn)s, %(role)s, %(text)s, %(team)s, %(user)s, %(key)s)
