@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import logging
+import re
 import sys
-from typing import Any
+from typing import Any, TextIO
 
 import structlog
+from structlog.typing import EventDict
 
 QUIET = {"apscheduler": logging.WARNING, "procrastinate": logging.ERROR, "httpx": logging.WARNING}
 """Libraries that tell more of their own life than of ours."""
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_CONTROL_IN_LINES = re.compile(_CONTROL.pattern.replace("\x00-\x1f", "\x00-\x08\x0b-\x1f"))
 
 
 def configure(level: str = "INFO", form: str = "text") -> None:
@@ -28,7 +34,7 @@ def configure(level: str = "INFO", form: str = "text") -> None:
     )
     last: Any = structlog.dev.ConsoleRenderer(
         colors=sys.stderr.isatty(),
-        exception_formatter=structlog.dev.plain_traceback,  # rich's would show local variables, secrets included
+        exception_formatter=_traceback,
     )
     if form == "json":
         last = structlog.processors.JSONRenderer()
@@ -36,7 +42,7 @@ def configure(level: str = "INFO", form: str = "text") -> None:
         foreign_pre_chain=shared,
         processors=[
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            *([structlog.processors.format_exc_info] if form == "json" else []),
+            structlog.processors.format_exc_info if form == "json" else _in_one_line,
             last,
         ],
     )
@@ -47,3 +53,21 @@ def configure(level: str = "INFO", form: str = "text") -> None:
     root.setLevel(level)
     for name, quiet in QUIET.items():
         logging.getLogger(name).setLevel(max(quiet, root.level))
+
+
+def _in_one_line(_: Any, __: str, event: EventDict) -> EventDict:
+    """What people and models wrote begins no line of its own and moves no terminal's cursor."""
+    return {
+        key: _CONTROL.sub(_seen, value) if isinstance(value, str) else value for key, value in event.items()
+    }
+
+
+def _traceback(out: TextIO, error: Any) -> None:
+    """Without local variables, which rich would show, secrets included; line breaks stay."""
+    plain = io.StringIO()
+    structlog.dev.plain_traceback(plain, error)
+    out.write(_CONTROL_IN_LINES.sub(_seen, plain.getvalue()))
+
+
+def _seen(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()
