@@ -10,6 +10,7 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from agent.domain.errors import Refused
 from agent.domain.request import Verdict
+from agent.runtime.wording import storable
 from slackbot.cards import CALLBACK_REJECT, notice_modal, reason_of
 from slackbot.cards.values import REASON_BLOCK
 from slackbot.listeners.catch_all import OLD_FORM
@@ -32,7 +33,8 @@ def register(app: AsyncApp, doors: Doors) -> None:
             return
         try:
             async with asyncio.timeout(doors.budget):
-                await cast(doors, press, Verdict.REJECT, path="slack_modal", reason=reason_of(view))
+                reason = storable(reason_of(view) or "") or None
+                await cast(doors, press, Verdict.REJECT, path="slack_modal", reason=reason)
         except Refused as refused:
             await ack(response_action="update", view=notice_modal(NOT_COUNTED, refused.sentence))
         except Exception as error:
