@@ -40,7 +40,7 @@ class Size:
     transactions: int
 
 
-FULL = Size(rounds=5, clicks=60, crowd=60, votes=40, calls=80, transactions=40)
+FULL = Size(rounds=5, clicks=60, crowd=40, votes=40, calls=60, transactions=40)
 QUICK = Size(rounds=2, clicks=20, crowd=20, votes=20, calls=60, transactions=30)
 
 

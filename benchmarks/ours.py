@@ -137,10 +137,12 @@ async def working(db: Database, api_url: str) -> AsyncIterator[None]:
     )
     worker = Worker(services, db.conninfo("bench worker"), drain.run, drain_seconds=3)
     await worker.start()
-    while not worker.alive:
-        await asyncio.sleep(0.01)
-    yield
-    await worker.stop()
+    try:
+        while not worker.alive:
+            await asyncio.sleep(0.01)
+        yield
+    finally:
+        await worker.stop()
 
 
 async def main(url: str, api_url: str) -> None:

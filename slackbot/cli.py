@@ -84,7 +84,8 @@ def check() -> None:
     )
     for agent in registry:
         for tool in agent.tools:
-            table.add_row(agent.name, tool.name, checkpoints.explain(policy, tool.traits))
+            fate = checkpoints.explain(policy, tool.traits).removeprefix(f"{tool.name}: ")
+            table.add_row(agent.name, tool.name, fate)
     Console().print(
         table if table.row_count else "no agents are loaded: name their modules in SIGNOFF_AGENTS"
     )
@@ -99,6 +100,7 @@ def init(
     for written in starter.write(folder):
         typer.echo(f"wrote {written}")
     typer.echo("\nTry it at once, in a local sandbox:  signoff demo --agents my_agents")
+    typer.echo("For a real workspace: copy .env.example to .env and fill it in; `signoff check` reads it.")
 
 
 @cli.command()

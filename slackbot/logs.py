@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from typing import Any
 
 import structlog
+from structlog.typing import EventDict
 
 from slackbot import secrets
 
@@ -29,6 +31,10 @@ QUIET = {
 }
 """Libraries that tell more of their own life than of ours, or more than anybody may read."""
 
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_OF_LINES = ("exception", "stack")
+_CONTROL_IN_LINES = re.compile(_CONTROL.pattern.replace("\x00-\x1f", "\x00-\x08\x0b-\x1f"))
+
 
 def configure(level: str = "INFO", form: str = "text") -> None:
     """Send structlog's and the standard library's records through one pipe to standard error."""
@@ -46,7 +52,7 @@ def configure(level: str = "INFO", form: str = "text") -> None:
     )
     last: Any = structlog.dev.ConsoleRenderer(
         colors=sys.stderr.isatty(),
-        exception_formatter=structlog.dev.plain_traceback,  # rich's would show local variables, secrets included
+        exception_formatter=structlog.dev.plain_traceback,  # rich's would show local variables
     )
     if form == "json":
         last = structlog.processors.JSONRenderer()
@@ -57,6 +63,7 @@ def configure(level: str = "INFO", form: str = "text") -> None:
             structlog.processors.format_exc_info,  # before cleaning: a renderer would print locals
             structlog.processors.StackInfoRenderer(),
             secrets.clean_event,
+            *([] if form == "json" else [_in_one_line]),
             last,
         ],
     )
@@ -67,3 +74,20 @@ def configure(level: str = "INFO", form: str = "text") -> None:
     root.setLevel(level)
     for name, quiet in QUIET.items():
         logging.getLogger(name).setLevel(max(quiet, root.level))
+
+
+def _in_one_line(_: Any, __: str, event: EventDict) -> EventDict:
+    """What people and models wrote begins no line of its own and moves no terminal's cursor.
+
+    Line breaks of tracebacks stay.
+    """
+    return {
+        key: (_CONTROL_IN_LINES if key in _OF_LINES else _CONTROL).sub(_seen, value)
+        if isinstance(value, str)
+        else value
+        for key, value in event.items()
+    }
+
+
+def _seen(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()

@@ -5,6 +5,7 @@ APScheduler keeps nothing: the truth about what is due stands in the database, b
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from time import monotonic
@@ -65,6 +66,8 @@ class Scheduler:
     async def _run(self, name: str, sweep: Sweep) -> None:
         try:
             found = await sweep(self._db)
+        except asyncio.CancelledError:
+            return  # stopped in the middle: nothing was written; APScheduler would log it as a failure
         except Exception as error:  # whatever it was (a deadlock, say), the next sweep finds the same
             log.warning(
                 "a sweep failed; the next one finds the same",

@@ -118,14 +118,22 @@ def load_agents(modules: Sequence[str]) -> Registry:
 
 def _is_theirs(filename: str) -> bool:
     """Whether a frame is of the module that was to be loaded, and not of ours or of the import machinery."""
-    return filename.endswith(".py") and Path(filename).parent != Path(__file__).parent
+    machinery = (Path(__file__).parent, Path(importlib.__file__).parent)
+    return filename.endswith(".py") and Path(filename).parent not in machinery
 
 
 def _import(name: str) -> ModuleType:
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise LoadError(f'"{name}" is not the name of a module (write my_agents for the file my_agents.py)')
     try:
         return importlib.import_module(name)
     except Exception as error:  # whatever a user's module may raise while it is imported
         passed = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_theirs(frame.filename)]
         where = f" ({passed[-1].filename}, line {passed[-1].lineno})" if passed else ""
         reason = " ".join(str(error).split())
+        if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
+            hint = " (write it without .py)" if name.endswith(".py") else ""
+            raise LoadError(
+                f"cannot import {name}: no such module in this folder or on Python's path{hint}"
+            ) from None
         raise LoadError(f"cannot import {name}: {type(error).__name__}: {reason}{where}") from error

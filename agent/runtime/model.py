@@ -24,6 +24,9 @@ TIMEOUT = 60.0
 MAX_CALLS = 128
 """Calls in one turn; also the number of parallel calls that the API itself knows."""
 
+MAX_NAME = 128
+"""Characters kept of a tool's name as the model writes it: more than any tool's own name can have."""
+
 _PASSING = frozenset({408, 409, 425, 429})
 _CODE = re.compile(r"[a-z0-9_]{1,64}\Z")
 
@@ -180,7 +183,7 @@ def _call(item: Any) -> ProposedCall:
         arguments = "" if arguments is None else repr(arguments)  # malformed, and shown as such
     return ProposedCall(
         wording.escaped(str(getattr(item, "id", None) or "")),
-        wording.escaped(name),
+        wording.escaped(name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…"),
         wording.escaped(arguments),
     )
 

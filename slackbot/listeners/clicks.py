@@ -33,6 +33,8 @@ FORM_NOT_OPENED = (
     "Slack did not open the form in time, so nothing was recorded. Please press the button again."
 )
 NOT_EXPIRED = "This request can not be asked again: only one that nobody decided in time can be."
+NOT_YOURS = "Only the person who requested this can have it asked again. Nothing was changed."
+ASKED_AGAIN = "This is being asked again; a new card follows here if people still have to decide."
 NOT_IN_DOUBT = "This was settled already, or it is not in doubt any more."
 GONE = "There is nothing like that any more."
 
@@ -118,12 +120,16 @@ async def _ask_again(doors: Doors, press: Press, body: dict[str, Any]) -> str | 
     by = await doors.directory.identify(press.person)
     try:
         await approvals.ask_again(doors.db, press.value.request_id, by)
+    except Refused as refused:
+        if refused.code is not Refusal.NOT_A_REVIEWER:
+            raise
+        return NOT_YOURS  # a reviewer, perhaps: the sentence about reviewers would not be true
     except Conflict:
         return NOT_EXPIRED
     except NotFound:
         return GONE
     details.show_change(doors, press, body)
-    return None
+    return ASKED_AGAIN  # the card of the expired request stays as it is
 
 
 async def _settle(

@@ -12,6 +12,7 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from agent.domain.errors import MalformedArguments, NotFound, Refusal, Refused
 from agent.domain.request import Verdict
+from agent.runtime.wording import storable
 from slackbot.cards import (
     CALLBACK_APPROVE,
     CALLBACK_EDIT,
@@ -97,7 +98,8 @@ async def _vote(
     doors: Doors, press: Press, view: dict[str, Any], verdict: Verdict, needs: str
 ) -> Wrong | None:
     try:
-        await cast(doors, press, verdict, path=PATH, reason=reason_of(view))
+        reason = storable(reason_of(view) or "") or None
+        await cast(doors, press, verdict, path=PATH, reason=reason)
     except Refused as refused:
         if refused.code is Refusal.REASON_REQUIRED:
             return Wrong(errors={REASON_BLOCK: needs})

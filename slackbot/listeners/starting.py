@@ -10,6 +10,7 @@ from agent.domain.errors import Refusal, sentence
 from agent.domain.people import Person
 from agent.runs import NewRun
 from agent.runtime.agents import Agent
+from agent.runtime.wording import storable
 from agent.store import reads
 from slackbot.cards import Card, run_started, usage
 from slackbot.identity import LookupFailed
@@ -52,8 +53,11 @@ def split(text: str) -> tuple[str, str]:
 
 
 def unescaped(text: str) -> str:
-    """Slack's text as it was typed: it escapes `&`, `<` and `>` and nothing else; undone once, `&` last."""
-    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+    """Slack's text as it was typed: it escapes `&`, `<` and `>` and nothing else; undone once, `&` last.
+
+    What the database cannot hold (NUL, lone surrogates) becomes U+FFFD.
+    """
+    return storable(text).replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
 async def start(

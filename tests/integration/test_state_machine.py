@@ -455,15 +455,17 @@ class Machine(RuleBasedStateMachine):
 
     @action(swept=st.booleans())
     def hints_are_lost(self, swept: bool) -> None:
-        """The invariant asks that the sweep finds everything again, and it does so once."""
+        """The invariant asks that the sweep finds everything again; however often it looks, it hints each once."""
         self.do(write(self.db, "DELETE FROM procrastinate_jobs"))
-        if swept:
+        for _ in range(2 * swept):
             self.do(runs.sweep(self.db))
-            assert self.do(runs.sweep(self.db)) == 0, "what is hinted already is not hinted again"
+        assert (
+            self.sql("SELECT task_name, args FROM procrastinate_jobs GROUP BY 1, 2 HAVING count(*) > 1") == []
+        )
 
 
 @pytest.mark.parametrize(
-    ("examples", "steps"), [(16, 70), pytest.param(400, 80, marks=pytest.mark.stress)], ids=["quick", "full"]
+    ("examples", "steps"), [(12, 60), pytest.param(400, 80, marks=pytest.mark.stress)], ids=["quick", "full"]
 )
 def test_the_use_cases_do_what_the_reference_says(
     postgres: Any, monkeypatch: pytest.MonkeyPatch, examples: int, steps: int

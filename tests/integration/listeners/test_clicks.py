@@ -53,6 +53,16 @@ async def test_reject_asks_for_a_reason_and_counts_with_it(house: House) -> None
     ]
 
 
+async def test_a_reason_that_no_database_holds_still_rejects(house: House) -> None:
+    """NUL characters and lone surrogates in a reason are replaced; the rejection is not lost over them."""
+    _, card = await house.asked()
+    grace = house.slack.person("U0GRACE")
+    await grace.click(card, ACTION_REJECT)
+    answer = await grace.submit(house.slack.views("U0GRACE")[-1], {REASON: "no\x00\ud800!"})
+    assert answer.errors == {}
+    assert house.rows("SELECT outcome::text, reason FROM decision") == [("rejected", "no\ufffd\ufffd!")]
+
+
 async def test_a_refused_rejection_is_said_in_the_form(house: House) -> None:
     """Who may not decide reads why where the reason was typed, and nothing is decided."""
     asked, card = await house.asked()
@@ -256,9 +266,10 @@ async def test_only_the_requester_asks_again(house: House) -> None:
     house.owner.execute("UPDATE approval_request SET expires_at = created_at + interval '1 microsecond'")
     assert await approvals.expire_due(house.db) == 1
     await house.slack.deliveries.interactive(payload["U0GRACE"])
-    await house.told("U0GRACE", "not among")
+    await house.told("U0GRACE", clicks.NOT_YOURS)
     for _ in range(2):
         assert (await house.slack.deliveries.interactive(payload["U0ADA"])).acked
+    await house.told("U0ADA", clicks.ASKED_AGAIN)
     assert house.rows("SELECT count(*) FROM tool_call WHERE repeats IS NOT NULL") == [(1,)]
 
 

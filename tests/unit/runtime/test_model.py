@@ -39,6 +39,13 @@ async def test_a_turn_has_words_calls_and_tokens(scripted: ScriptedModel, model:
     assert reply.tokens > 0
 
 
+async def test_an_endless_tool_name_is_cut(scripted: ScriptedModel, model: Model) -> None:
+    """A tool's name of any length that a model makes up does not flow into rows, logs and later turns."""
+    scripted.script(Turn(None, (Call("n" * 1_000_000, {}),)))
+    [call] = (await model.complete(HELLO)).calls
+    assert call.tool == "n" * 128 + "…"
+
+
 async def test_calls_of_a_turn_without_tools_are_dropped(scripted: ScriptedModel, model: Model) -> None:
     """A model that calls a tool although it was told not to is not heeded."""
     scripted.script(Turn("I call anyway.", (Call("look", {}),)))
