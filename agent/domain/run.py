@@ -150,6 +150,7 @@ class RunView:
     created_at: datetime
     updated_at: datetime
     answer: str | None = None
+    waiting: int = 0  # requests of its calls that people have not decided yet
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,17 @@ CREATE TRIGGER approval_request_absorbs
     BEFORE UPDATE ON approval_request
     FOR EACH ROW WHEN (OLD.status <> 'waiting' AND NEW.status <> OLD.status)
     EXECUTE FUNCTION refuse_change('a request that has an outcome keeps it');
+-- What people decide under, and on whose behalf, was settled when the request was opened.
+CREATE TRIGGER approval_request_terms_stay
+    BEFORE UPDATE ON approval_request
+    FOR EACH ROW WHEN (
+        (OLD.policy, OLD.policy_digest, OLD.principal, OLD.client_id, OLD.content_digest, OLD.approvals_required,
+         OLD.checkpoint_id, OLD.team_id)
+        IS DISTINCT FROM
+        (NEW.policy, NEW.policy_digest, NEW.principal, NEW.client_id, NEW.content_digest, NEW.approvals_required,
+         NEW.checkpoint_id, NEW.team_id)
+        OR (OLD.requester_team_id, OLD.requester_user_id) IS DISTINCT FROM (NEW.requester_team_id, NEW.requester_user_id))
+    EXECUTE FUNCTION refuse_change('the terms of a request stay as they were opened');
 CREATE TRIGGER execution_absorbs
     BEFORE UPDATE ON execution
     FOR EACH ROW WHEN (OLD.status <> 'claimed' AND NEW.status <> OLD.status)

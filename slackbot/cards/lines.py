@@ -94,7 +94,7 @@ def run_root(run: RunView, *, delivery_id: object | None = None) -> Card:
     """The first message of a run's thread: who asked which agent for what, and how far it is."""
     agent = inert.line(run.agent, 80)
     first = blocks.section(
-        blocks.text(_RUN_WORDS[run.status], bold=True),
+        blocks.text(run_words(run), bold=True),
         blocks.text(f" · agent {agent}, version {inert.line(run.agent_version, 40)} · asked by "),
         blocks.person(run.requester, "nobody in Slack"),
     )
@@ -102,13 +102,17 @@ def run_root(run: RunView, *, delivery_id: object | None = None) -> Card:
     if run.cause and run.status in {RunStatus.DENIED, RunStatus.FAILED, RunStatus.CANCELLED}:
         parts += _quoted("Cause:", run.cause, MAX_QUOTED, 8)
     rows = [blocks.rich_text(*parts), blocks.context(f"run {run.id}")]
-    text = f"{_RUN_WORDS[run.status]}: {inert.mrkdwn(f'{run.agent}: {run.task}', 300)}"
-    return Card(text, blocks.with_ids(rows, f"{run.id}:{run.status}"), metadata(delivery_id, run=run.id))
+    text = f"{run_words(run)}: {inert.mrkdwn(f'{run.agent}: {run.task}', 300)}"
+    return Card(
+        text, blocks.with_ids(rows, f"{run.id}:{run.status}:{run.waiting}"), metadata(delivery_id, run=run.id)
+    )
 
 
-def run_words(run_status: RunStatus) -> str:
-    """Where a run stands, in a sign and a word or three."""
-    return _RUN_WORDS[run_status]
+def run_words(run: RunView) -> str:
+    """Where a run stands, in a sign and a few words; one that has answered may still wait for people."""
+    if run.status is RunStatus.COMPLETED and run.waiting:
+        return f"⏳ Answered; {run.waiting:,} {'request waits' if run.waiting == 1 else 'requests wait'} for review"
+    return _RUN_WORDS[run.status]
 
 
 def _unknown(kind: str) -> tuple[str, str]:

@@ -44,7 +44,7 @@ def run(view: RunView, *, cancellable: bool) -> list[Json]:
     """A run with its task; a `cancellable` one can be ended from here."""
     title = f"{inert.line(view.agent, 40)}: {inert.line(view.task, MAX_WORDS)}"
     below = _below(
-        blocks.text(run_words(view.status), bold=True),
+        blocks.text(run_words(view), bold=True),
         blocks.person(view.requester, "nobody in Slack"),
         *([blocks.channel(view.channel_id)] if view.channel_id else []),
         blocks.text(str(view.id), code=True),

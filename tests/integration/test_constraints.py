@@ -246,6 +246,9 @@ def test_audit_rows_are_final(shared: tuple[Connection, Connection], who: str, a
         "TRUNCATE vote",
         "UPDATE approval_request SET status = 'rejected'",
         "UPDATE approval_request SET status = 'waiting', decided_at = NULL",
+        "UPDATE approval_request SET policy = policy || '{\"prevent_self_review\": false}'",
+        "UPDATE approval_request SET approvals_required = 5",
+        "UPDATE approval_request SET requester_user_id = 'U9'",
     ],
 )
 def test_the_record_is_final(shared: tuple[Connection, Connection], attempt: str) -> None:

@@ -216,3 +216,10 @@ def test_page_values_have_their_limit() -> None:
     assert cards.parse_page_value(cards.page_value("x", a=None, b=2)) == ("x", {"b": "2"})
     with pytest.raises(ValueError, match="2,000"):
         cards.page_value("x", a="é" * 400)
+
+
+def test_a_run_that_has_answered_says_what_still_waits():
+    """An answer given while people still decide is not called completed."""
+    answered = replace(RUN, status=RunStatus.COMPLETED, waiting=2)
+    assert "2 requests wait for review" in str(cards.run_list([answered]).blocks)
+    assert "Completed" in str(cards.run_list([replace(answered, waiting=0)]).blocks)
