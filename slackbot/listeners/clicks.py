@@ -72,6 +72,7 @@ async def _answer(
                 told = await work(doors, press, body)
         except Refused as refused:
             told = refused.sentence
+            details.show_change(doors, press, body)  # what was shown there may be out of date
         except Exception:
             tell(doors, body, respond, NOT_KNOWN)
             raise

@@ -96,7 +96,7 @@ async def fill(doors: Doors, view_id: str, person: Person, request_id: UUID, pag
 
 
 def show_change(doors: Doors, press: Press, body: Mapping[str, Any]) -> None:
-    """Something has been recorded: the person's own surface, where they did it, shows it soon.
+    """What a person's own surface shows is not, or may not be, how things are now: it is drawn anew soon.
 
     Channel cards are drawn by delivery.
     """

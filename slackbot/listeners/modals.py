@@ -79,11 +79,12 @@ async def _answer(
         wrong = Wrong(errors=_somewhere(view, NOT_KNOWN), notice=NOT_KNOWN)
     if wrong is None:
         await ack()
-        details.show_change(doors, press, body)
     elif wrong.errors:
         await ack(response_action="errors", errors=wrong.errors)
+        return
     else:
         await ack(response_action="update", view=notice_modal(NOT_COUNTED, wrong.notice))
+    details.show_change(doors, press, body)
 
 
 async def _reject(doors: Doors, press: Press, view: dict[str, Any]) -> Wrong | None:

@@ -242,6 +242,26 @@ async def test_history_links_to_the_thread_and_hides_what_is_not_yours(http_hous
         assert (str(asked.request_id) in answer) is there
 
 
+async def test_a_link_is_asked_for_once(http_house: House) -> None:
+    """An address never changes: the second list that needs it does not ask Slack again."""
+    await decided(http_house)
+    for _ in range(2):
+        await http_house.slack.person("U0LINUS").command("/approvals", "history", "C0AGENTS")
+    assert len(http_house.slack.calls_of("chat.getPermalink")) == 1
+
+
+async def test_runs_of_other_channels_are_not_listed(http_house: House) -> None:
+    """What an agent was asked in a channel is shown to its members, who asked, and administrators."""
+    ada = http_house.slack.person("U0ADA")
+    await ada.command("/agent", "run refunds a private matter", "C0AGENTS")
+    (run,) = await runs(http_house)
+    http_house.slack.workspace.add_member("U0OUT", "out").add_member("U0BOSS", "boss", is_admin=True)
+    for user, there in (("U0OUT", False), ("U0GRACE", True), ("U0BOSS", True)):
+        for text in ("status", f"status {run.id}"):
+            answer = await http_house.slack.person(user).command("/agent", text, "C0REVIEW")
+            assert ("a private matter" in shown(answer)) is there
+
+
 async def test_history_does_without_links(http_house: House) -> None:
     """Slack not giving a link costs the link, not the list."""
     asked = await decided(http_house)
@@ -266,6 +286,18 @@ async def test_the_bare_command_opens_the_form(house: House) -> None:
     assert (run.agent, run.requester, run.channel_id) == ("reports", ADA, "C0AGENTS")
     assert run.task == "numbers\n\nQuarter: Q3"
     await house.told("U0ADA", "has started")
+
+
+async def test_a_form_sent_twice_starts_once(http_house: House) -> None:
+    """The same submission delivered three times at once is one run."""
+    ada = http_house.slack.person("U0ADA")
+    await ada.command("/agent", "", "C0AGENTS")
+    form = http_house.slack.views("U0ADA")[-1]
+    form["state"]["values"]["signoff:task"]["signoff:task_input"]["value"] = "go"
+    payload = http_house.slack.interactions.submission(ada.member, form, [])
+    answers = await asyncio.gather(*(http_house.slack.deliveries.interactive(payload) for _ in range(3)))
+    assert all(answer.acked for answer in answers)
+    assert len(await runs(http_house)) == 1
 
 
 async def test_the_form_says_what_is_wrong(http_house: House) -> None:

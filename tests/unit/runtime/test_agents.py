@@ -64,6 +64,7 @@ def test_an_agent_is_frozen_and_knows_its_tools() -> None:
     [
         ({"name": "two words"}, "a name has"),
         ({"instructions": " "}, "instructions must not be empty"),
+        ({"inputs": {"type": "string"}}, "inputs must be a JSON schema"),
         ({"tools": [undecorated]}, "undecorated is not a tool; put @tool above"),
         ({"tools": [look, look]}, 'two tools are named "look"'),
         ({"max_steps": 0}, "max_steps"),
