@@ -16,9 +16,10 @@ from uuid import UUID
 from sqlalchemy import Row
 
 from agent import jobs
-from agent.store import deliveries
+from agent.store import deliveries, outbox
 from agent.store.batch import Batch
 from agent.store.database import Database
+from agent.store.outbox import Outlet
 
 LEASE_SECONDS = 10.0
 """Longer than one call to Slack may take (8 s), and as short as that allows: a drain that dies holds up its channel."""
@@ -132,6 +133,7 @@ async def sent(db: Database, lease: OutletLease, due: Due, ts: str | None, *, pa
         if ts is not None and due.kind == "run_root" and due.run_id:
             deliveries.place_run(batch, due.run_id, ts)
         deliveries.mark_sent(batch, due.ids, due.wanted, ts)
+        deliveries.mark_well(batch, lease.team_id, lease.channel_id)
         await batch.send(connection)
     return True
 
@@ -160,6 +162,29 @@ async def postpone(
         deliveries.postpone(batch, due.ids, seconds, error, ambiguous=ambiguous)
         await batch.send(connection)
     return True
+
+
+async def report(db: Database, lease: OutletLease, due: Due, cause: str, admin: Outlet | None) -> None:
+    """Nothing can be told here until somebody mends the channel; whoever can be told elsewhere is told, once.
+
+    ``admin`` (where operators read) once per cause, a waiting request's run in its thread; both anew only after
+    something could be told here meanwhile.
+    """
+    here = Outlet(lease.team_id, lease.channel_id)
+    facts = {"channel": lease.channel_id, "text": cause}
+    async with db.transaction() as connection:
+        news = await deliveries.note_trouble(connection, lease.team_id, lease.channel_id, cause)
+        tellings = []
+        if news and admin is not None and admin != here:
+            tellings.append(outbox.direct(admin, due.request_id, due.run_id, "trouble", **facts))
+        if due.kind == "card" and due.request_id:
+            run = await deliveries.uninformed_run(connection, lease.team_id, lease.channel_id, due.request_id)
+            if run is not None:
+                there = Outlet(run.team_id, run.channel_id)
+                tellings.append(outbox.unreachable_line(there, run.id, due.request_id, **facts))
+        batch = Batch()
+        outbox.tell(batch, tellings)
+        await batch.send(connection)
 
 
 async def dead(db: Database, lease: OutletLease, due: Due, error: str) -> bool:

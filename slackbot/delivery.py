@@ -2,6 +2,7 @@
 
 One drain per channel at a time. A card is drawn from the facts at the moment it is sent, so what changed while
 it waited is not told twice. A post whose answer was lost is looked for by its metadata before it is sent again.
+Trouble with a channel is told elsewhere.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from agent.domain.request import RequestView
 from agent.faults import point
 from agent.store import reads
 from agent.store.database import Database
+from agent.store.outbox import Outlet
 from slackbot import cards, secrets
 from slackbot.cards import Card
 from slackbot.identity import Directory
@@ -51,13 +53,21 @@ class Drain:
     """Empties outlets. ``client`` must not retry on its own: a re-sent post would be a second card."""
 
     def __init__(
-        self, db: Database, client: AsyncWebClient, directory: Directory, worker: str, *, pace: float = PACE
+        self,
+        db: Database,
+        client: AsyncWebClient,
+        directory: Directory,
+        worker: str,
+        *,
+        pace: float = PACE,
+        admin: Outlet | None = None,
     ) -> None:
         self._db = db
         self._messenger = Messenger(client, directory.own_bot_user_id)
         self._directory = directory
         self._worker = worker
         self._pace = pace
+        self._admin = admin
         self.problem: str | None = None
         """Why what was to be said last was not said; None when it was. For health checks."""
 
@@ -119,7 +129,17 @@ class Drain:
             ambiguous=later.taken or due.ambiguous,
             whole_outlet=asked is not None,
         )
+        if held and later.channel:
+            await deliveries.report(self._db, lease, due, await self._trouble(lease, later), self._admin)
         return held, asked or 0.0
+
+    async def _trouble(self, lease: OutletLease, later: Later) -> str:
+        """What is wrong with the channel, in the same words whether Slack refused or we saw it before."""
+        self._directory.forget_channel(lease.channel_id)
+        try:
+            return await self._directory.channel_problem(lease.channel_id) or later.words
+        except (SignoffError, TimeoutError, aiohttp.ClientError, OSError):
+            return later.words
 
     async def _send(self, lease: OutletLease, due: Due) -> str | None:
         """Post or update. Returns the message's ``ts``. Raises Later, Never and LeaseLost."""
@@ -160,7 +180,9 @@ class Drain:
             async with self._db.connection() as connection:
                 run = await reads.run_view(connection, due.run_id)
             return cards.run_root(await secrets.clean_run(run, hidden), delivery_id=due.id) if run else None
-        draw = cards.thread_line if due.kind == "thread_line" else cards.run_line
+        draw = (
+            cards.thread_line if due.kind == "thread_line" else cards.run_line
+        )  # also for words to operators
         bodies = await secrets.clean_value([dict(body) for body in due.bodies], hidden)
         return cards.together([draw(body, delivery_id=due.id) for body in bodies], delivery_id=due.id)
 
@@ -198,7 +220,7 @@ class Drain:
             why = str(error) or type(error).__name__
             raise Later(f"the channel could not be looked up: {why}") from error
         if problem is not None:
-            raise Later(problem, by_people=True)
+            raise Later(problem, by_people=True, channel=True)
 
 
 def _parsed(arguments: str) -> Any:

@@ -61,6 +61,25 @@ async def same_thread(connection: AsyncConnection, first: Row[Any]) -> Sequence[
     return (await connection.execute(_SAME_THREAD, parameters)).all()
 
 
+async def note_trouble(connection: AsyncConnection, team_id: str, channel_id: str, cause: str) -> bool:
+    """Write down why nothing can be told there. Returns whether that is news."""
+    key = {"team": team_id, "channel": channel_id, "cause": cause}
+    return bool((await connection.execute(_TROUBLE, key)).rowcount)
+
+
+async def uninformed_run(
+    connection: AsyncConnection, team_id: str, channel_id: str, request_id: UUID
+) -> Row[Any] | None:
+    """The run of a request that waits, if its thread lies elsewhere and has not been told of this trouble."""
+    key = {"team": team_id, "channel": channel_id, "request": request_id}
+    return (await connection.execute(_UNINFORMED, key)).one_or_none()
+
+
+def mark_well(batch: Batch, team_id: str, channel_id: str) -> None:
+    """Something could be told there: whatever troubled it is over."""
+    batch.add(_WELL, team=team_id, channel=channel_id)
+
+
 def place_card(batch: Batch, request_id: UUID, ts: str) -> None:
     """The request's card is this message."""
     batch.add(_PLACE_CARD, id=request_id, ts=ts)
@@ -122,6 +141,22 @@ UPDATE outlet SET lease_until = clock_timestamp() + make_interval(secs => :secon
                   next_at = greatest(next_at, clock_timestamp() + make_interval(secs => :pause))
 WHERE team_id = :team AND channel_id = :channel AND lease_epoch = :epoch
 """)
+_TROUBLE = text("""
+UPDATE outlet SET trouble = :cause, trouble_since = coalesce(trouble_since, clock_timestamp())
+WHERE team_id = :team AND channel_id = :channel AND trouble IS DISTINCT FROM :cause
+""")
+_UNINFORMED = text("""
+SELECT a.id, a.team_id, a.channel_id FROM approval_request AS r JOIN agent_run AS a ON a.id = r.run_id
+WHERE r.id = :request AND r.status = 'waiting' AND a.channel_id IS NOT NULL
+  AND (a.team_id, a.channel_id) <> (CAST(:team AS text), CAST(:channel AS text))
+  AND NOT EXISTS (SELECT 1 FROM delivery AS d JOIN outlet AS o ON o.team_id = :team AND o.channel_id = :channel
+                  WHERE d.run_id = a.id AND d.coalesce_key = 'unreachable:' || r.id
+                    AND d.created_at >= o.trouble_since)
+""")
+_WELL = """
+UPDATE outlet SET trouble = NULL, trouble_since = NULL
+WHERE team_id = %(team)s AND channel_id = %(channel)s AND trouble IS NOT NULL
+"""
 _NEXT = text(f"""
 SELECT d.id, d.kind::text AS kind, d.request_id, d.run_id, d.body, d.wanted, d.attempts, d.ambiguous,
        coalesce(p.ts, a.thread_ts) AS root_ts

@@ -91,6 +91,17 @@ def run_line(outlet: Outlet, run_id: UUID, line: str, **facts: Any) -> Telling:
     return Telling("run_line", outlet, {"line": line, **facts}, run_id=run_id)
 
 
+def unreachable_line(outlet: Outlet, run_id: UUID, request_id: UUID, **facts: Any) -> Telling:
+    """The run's thread hears that a request of its cannot be shown; pending ones about one request are one."""
+    body = {"line": "unreachable", "request": str(request_id), **facts}
+    return Telling("run_line", outlet, body, run_id=run_id, coalesce_key=f"unreachable:{request_id}")
+
+
+def direct(outlet: Outlet, request_id: UUID | None, run_id: UUID | None, line: str, **facts: Any) -> Telling:
+    """A message of its own, in no thread; the request or run is what it came up with."""
+    return Telling("direct", outlet, {"line": line, **facts}, request_id=request_id, run_id=run_id)
+
+
 def tell(batch: Batch, tellings: Sequence[Telling]) -> None:
     """Write these down and hint the drains concerned."""
     if not tellings:

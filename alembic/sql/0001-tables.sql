@@ -324,7 +324,10 @@ CREATE TABLE outlet (
     lease_until timestamptz,
     lease_worker text,
     next_at timestamptz DEFAULT clock_timestamp() NOT NULL,
+    trouble text,
+    trouble_since timestamptz,
     CONSTRAINT pk_outlet PRIMARY KEY (team_id, channel_id),
+    CONSTRAINT ck_outlet_trouble_whole CHECK ((trouble IS NULL) = (trouble_since IS NULL)),
     CONSTRAINT ck_outlet_lease_whole CHECK ((lease_until IS NULL) = (lease_worker IS NULL))
 );
 

@@ -381,6 +381,48 @@ async def test_nothing_is_posted_into_a_doubtful_channel(office: Office, trouble
     assert len(office.cards()) == 1
 
 
+@pytest.mark.parametrize("trouble", ["archive", "leave"])
+async def test_trouble_with_a_channel_is_told_elsewhere_once(office: Office, trouble: str) -> None:
+    """The requests stay open; each run's thread and the admin channel hear of it once, and anew after it was well."""
+    slack = office.slack
+    slack.workspace.add_channel("C0ADMIN", "operators", ["U0ADA", BOT])
+    client = new_client(slack.bot_token, slack.api_url)
+    admin = Outlet(TEAM, "C0ADMIN")
+    office.drains[0] = Drain(office.db, client, office.directory, "drain-admin", pace=0.0, admin=admin)
+    await ask(office.db)
+    await office.tell_all()  # the channel is known to be well, so Slack is the first to refuse
+
+    for times in (1, 2):
+        if trouble == "archive":
+            slack.workspace.archive(CHANNEL, "U0ADA")
+        else:
+            slack.workspace.leave(CHANNEL, BOT)
+            office.directory.forget_channel(CHANNEL)  # as `member_left_channel` does
+        before = await office.column("SELECT count(*) FROM approval_request")
+        await ask(office.db)
+        await ask(office.db)
+        for _ in range(3):
+            await office.tell()
+            await office.hurry()
+        await office.tell_all("C0ADMIN")
+        await office.tell_all("C0AGENTS")
+        told = slack.messages("C0ADMIN")
+        assert len(told) == times
+        assert "signoff doctor" in told[-1]["text"]
+        assert ("is archived" if trouble == "archive" else "not a member") in str(told[-1]["blocks"])
+        threads = [slack.thread("C0AGENTS", root["ts"]) for root in slack.messages("C0AGENTS")]
+        heard = [str(thread).count("A card could not be posted") // 2 for thread in threads]
+        assert sorted(heard) == [0] + [1] * (2 * times)
+        assert await office.column("SELECT count(*) FROM approval_request WHERE status = 'waiting'") == [
+            before[0] + 2
+        ]
+        slack.workspace.channels[CHANNEL].is_archived = False
+        slack.workspace.join(CHANNEL, BOT)
+        office.directory.forget_channel(CHANNEL)
+        await office.tell_all()
+        assert len(office.cards()) == before[0] + 2
+
+
 async def test_a_look_up_that_fails_is_no_permission(office: Office) -> None:
     """Whether the channel is shared is not known: nothing is posted until it is."""
     await ask(office.db)
