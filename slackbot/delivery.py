@@ -143,7 +143,7 @@ class Drain:
 
     async def _send(self, lease: OutletLease, due: Due) -> str | None:
         """Post or update. Returns the message's ``ts``. Raises Later, Never and LeaseLost."""
-        card = await self._draw(due)
+        card = await self._draw(lease, due)
         if card is None:
             return due.ts
         if due.ts is not None:
@@ -167,14 +167,16 @@ class Drain:
         if found is not None and thread_ts is None:
             if not await deliveries.begin(self._db, lease, due):
                 raise LeaseLost(f"another drain speaks in {lease.channel_id}")
-            if (card := await self._draw(due)) is not None:
+            if (card := await self._draw(lease, due)) is not None:
                 await self._messenger.update(lease.channel_id, found, card)
         return found
 
-    async def _draw(self, due: Due) -> Card | None:
+    async def _draw(self, lease: OutletLease, due: Due) -> Card | None:
         """What it should look like now, without secrets; ``None`` when there is nothing to show any more."""
         if due.kind == "card" and due.request_id:
             return await self._draw_request(due, due.request_id)
+        if due.agent is not None:
+            return await self._draw_digest(lease, due, due.agent)
         hidden = await self._hidden(due)
         if due.kind == "run_root" and due.run_id:
             async with self._db.connection() as connection:
@@ -185,6 +187,14 @@ class Drain:
         )  # also for words to operators
         bodies = await secrets.clean_value([dict(body) for body in due.bodies], hidden)
         return cards.together([draw(body, delivery_id=due.id) for body in bodies], delivery_id=due.id)
+
+    async def _draw_digest(self, lease: OutletLease, due: Due, agent: str) -> Card:
+        async with self._db.connection() as connection:
+            flood = await reads.flood(connection, lease.team_id, lease.channel_id, agent)
+        digest = cards.Digest(
+            agent, flood.waiting, flood.highest, flood.tools, flood.first_deadline, flood.notify
+        )
+        return cards.digest_card(digest, delivery_id=due.id)
 
     async def _view(self, request_id: UUID) -> RequestView | None:
         async with self._db.connection() as connection:

@@ -11,6 +11,7 @@ from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.store.batch import Batch
+from agent.store.floods import RECENT
 
 LINES_AT_ONCE = 10
 """Thread lines that go out as one message when they wait together."""
@@ -111,7 +112,7 @@ def mark_dead(batch: Batch, ids: Sequence[UUID], error: str) -> None:
 
 
 # A line waits for its root, and for every earlier line of its own thread.
-_IN_TURN = """(d.kind IN ('card', 'run_root', 'direct')
+_IN_TURN = """(d.kind IN ('card', 'run_root', 'direct', 'digest')
        OR (coalesce(p.ts, a.thread_ts) IS NOT NULL
            AND NOT EXISTS (SELECT 1 FROM delivery AS e
                            WHERE e.state = 'pending' AND e.kind = d.kind AND e.id < d.id
@@ -157,15 +158,19 @@ _WELL = """
 UPDATE outlet SET trouble = NULL, trouble_since = NULL
 WHERE team_id = %(team)s AND channel_id = %(channel)s AND trouble IS NOT NULL
 """
+# New cards of agents that have had fewer of them lately go first, digests after all of them.
 _NEXT = text(f"""
-SELECT d.id, d.kind::text AS kind, d.request_id, d.run_id, d.body, d.wanted, d.attempts, d.ambiguous,
-       coalesce(p.ts, a.thread_ts) AS root_ts
+SELECT d.id, d.kind::text AS kind, d.request_id, d.run_id, d.agent, d.body, d.wanted, d.attempts, d.ambiguous,
+       coalesce(p.ts, a.thread_ts, g.ts) AS root_ts
 FROM delivery AS d
+LEFT JOIN digest_card AS g ON g.team_id = d.team_id AND g.channel_id = d.channel_id AND g.agent = d.agent
 LEFT JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel'
 LEFT JOIN agent_run AS a ON a.id = d.run_id
 WHERE d.team_id = :team AND d.channel_id = :channel AND d.state = 'pending' AND d.not_before <= clock_timestamp()
   AND {_IN_TURN}
-ORDER BY d.priority, d.id LIMIT 1
+ORDER BY d.priority, CASE WHEN d.kind = 'digest' THEN 1000 WHEN d.kind = 'card' AND p.ts IS NULL THEN (
+    SELECT f.lately FROM ({RECENT}) AS f JOIN approval_request AS r ON r.agent = f.agent WHERE r.id = d.request_id
+) END NULLS FIRST, d.id LIMIT 1
 """)  # noqa: S608 - a constant
 _SAME_THREAD = text("""
 SELECT id, body FROM delivery

@@ -39,13 +39,14 @@ class Outlet:
 class Telling:
     """One thing to be told at an outlet, about a request or a run."""
 
-    kind: str  # run_root | run_line | card | thread_line | direct
+    kind: str  # run_root | run_line | card | thread_line | direct | digest
     outlet: Outlet
     body: Mapping[str, Any]
     request_id: UUID | None = None
     run_id: UUID | None = None
     priority: int = LINE
     coalesce_key: str | None = None
+    agent: str | None = None
 
 
 def card(outlet: Outlet, request_id: UUID, *, new: bool = False) -> Telling:
@@ -102,6 +103,12 @@ def direct(outlet: Outlet, request_id: UUID | None, run_id: UUID | None, line: s
     return Telling("direct", outlet, {"line": line, **facts}, request_id=request_id, run_id=run_id)
 
 
+def digest(outlet: Outlet, agent: str) -> Telling:
+    """The card that stands for a flood of this agent's requests should show the present state."""
+    key = f"digest:{outlet.team_id}:{outlet.channel_id}:{agent}"
+    return Telling("digest", outlet, {}, priority=CARD, coalesce_key=key, agent=agent)
+
+
 def tell(batch: Batch, tellings: Sequence[Telling]) -> None:
     """Write these down and hint the drains concerned."""
     if not tellings:
@@ -116,6 +123,7 @@ def tell(batch: Batch, tellings: Sequence[Telling]) -> None:
             channel=telling.outlet.channel_id,
             request=telling.request_id,
             run=telling.run_id,
+            agent=telling.agent,
             body=Jsonb(dict(telling.body)),
             key=telling.coalesce_key,
         )
@@ -123,8 +131,8 @@ def tell(batch: Batch, tellings: Sequence[Telling]) -> None:
 
 
 _INSERT = """
-INSERT INTO delivery (id, kind, priority, team_id, channel_id, request_id, run_id, body, coalesce_key)
-VALUES (%(id)s, %(kind)s, %(priority)s, %(team)s, %(channel)s, %(request)s, %(run)s, %(body)s, %(key)s)
+INSERT INTO delivery (id, kind, priority, team_id, channel_id, request_id, run_id, agent, body, coalesce_key)
+VALUES (%(id)s, %(kind)s, %(priority)s, %(team)s, %(channel)s, %(request)s, %(run)s, %(agent)s, %(body)s, %(key)s)
 ON CONFLICT (coalesce_key) WHERE state = 'pending' AND coalesce_key IS NOT NULL
 DO UPDATE SET wanted = delivery.wanted + 1, priority = least(delivery.priority, excluded.priority)
 """

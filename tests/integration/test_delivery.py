@@ -48,6 +48,14 @@ class Office:
         """One look of the drain at the channel."""
         await self.drains[0].run(TEAM, channel)
 
+    async def tell_once(self, messages: int) -> None:
+        """The drain is stopped after so many messages, as when its process ends."""
+        began = len(self.slack.calls_of(POST))
+        telling = asyncio.create_task(self.tell())
+        await self.slack.wait_for(lambda: len(self.slack.calls_of(POST)) >= began + messages)
+        telling.cancel()
+        await asyncio.gather(telling, return_exceptions=True)
+
     async def tell_all(self, channel: str = CHANNEL, looks: int = 60) -> None:
         """Look again and again, without waiting for back-offs, until there is nothing left to tell."""
         for _ in range(looks):
@@ -188,7 +196,8 @@ async def play_outage(office: Office, *, cards: int, seed: int) -> None:
     faults.http_500("*", times=None, probability=0.1, seed=seed)
     faults.reset_before_accept(POST, times=None, probability=0.1, seed=seed + 1)
     faults.reset_after_accept("*", times=None, probability=0.1, seed=seed + 2)
-    asked = [await ask(office.db, rule(approvals_required=2)) for _ in range(cards)]
+    # Each of another agent: many of one would be a flood.
+    asked = [await ask(office.db, rule(approvals_required=2), agent=f"agent-{n}") for n in range(cards)]
     await office.tell_all(looks=cards * 20)
     for each in asked:
         await office.approve(each, GRACE)
@@ -345,6 +354,40 @@ async def test_a_drain_that_lost_its_lease_writes_nothing(office: Office) -> Non
     [card] = office.cards()
     assert await office.column("SELECT ts FROM card_place") == [card["ts"]]
     assert len(office.slack.calls_of(POST)) == 1
+
+
+# --- a flood ----------------------------------------------------------------------------------------------
+
+
+async def test_a_flood_becomes_a_digest(office: Office) -> None:
+    """Sixty at once: ten cards and one digest, another agent's card at once, and every folded request decidable."""
+    asked = [await ask(office.db) for _ in range(60)]
+    await office.tell_once(5)
+    other = await ask(office.db, agent="reports")
+    began = len(office.slack.calls_of(POST))
+    await office.tell_all()
+    posts = office.slack.calls_of(POST)
+    assert str(other.request_id) in str(posts[began].args["metadata"])
+    assert len(posts) == 12
+    [digest] = [m for m in office.slack.messages(CHANNEL) if m not in office.cards()]
+    assert "50 requests of agent refunds wait" in digest["text"]
+
+    folded = await office.column("SELECT request_id FROM card_place WHERE folded ORDER BY request_id")
+    assert sorted(folded) == sorted(each.request_id for each in asked[10:])
+    updates = len(office.slack.calls_of(UPDATE))
+    for each in (each for each in asked if each.request_id in folded):
+        nonce = await approvals.place(office.db, each.request_id, "modal", GRACE)
+        place = Place(nonce, "modal", None, None)
+        await approvals.vote(office.db, ballot(each, reviewer(GRACE), place=place))
+    await office.tell_all()
+    assert len(office.slack.calls_of(POST)) == 12
+    assert len(office.slack.calls_of(UPDATE)) == updates + 1
+    assert await office.column(
+        "SELECT DISTINCT status::text FROM approval_request WHERE id = ANY(:ids)", ids=folded
+    ) == ["approved"]
+    [digest] = [m for m in office.slack.messages(CHANNEL) if m not in office.cards()]
+    assert "0 requests of agent refunds" in digest["text"]
+    assert await office.column("SELECT count(*) FROM digest_card") == [0]  # the next flood gets its own
 
 
 # --- what cannot be told ----------------------------------------------------------------------------------
