@@ -16,12 +16,16 @@ from uuid import UUID
 from sqlalchemy import Row
 
 from agent import jobs
-from agent.store import deliveries
+from agent.store import deliveries, floods, outbox
 from agent.store.batch import Batch
 from agent.store.database import Database
+from agent.store.outbox import Outlet
 
 LEASE_SECONDS = 10.0
 """Longer than one call to Slack may take (8 s), and as short as that allows: a drain that dies holds up its channel."""
+
+FLOOD = 10
+"""New cards of one agent within a minute in one channel; what exceeds them is told in one digest card."""
 
 MAX_TOGETHER = 3000
 """Characters of facts in one message of several lines; far below what Slack takes, after all wording."""
@@ -46,6 +50,7 @@ class Due:
     kind: str
     request_id: UUID | None
     run_id: UUID | None
+    agent: str | None  # of a digest
     bodies: tuple[Mapping[str, Any], ...]
     wanted: int
     attempts: int
@@ -77,7 +82,11 @@ async def release_outlet(db: Database, lease: OutletLease) -> None:
 
 
 async def next_due(db: Database, lease: OutletLease) -> Due | None:
-    """What should be said next: by priority, then age; a line waits until its thread has a root."""
+    """What should be said next: by priority, then age; a line waits until its thread has a root.
+
+    What would be a flood of cards is folded into a digest first.
+    """
+    await _fold(db, Outlet(lease.team_id, lease.channel_id))
     async with db.connection() as connection:
         first = await deliveries.next_pending(connection, lease.team_id, lease.channel_id)
         if first is None:
@@ -90,13 +99,26 @@ async def next_due(db: Database, lease: OutletLease) -> Due | None:
         kind=first.kind,
         request_id=first.request_id,
         run_id=first.run_id,
+        agent=first.agent,
         bodies=tuple(row.body for row in rows),
         wanted=first.wanted,
         attempts=first.attempts,
         ambiguous=first.ambiguous,
         thread_ts=first.root_ts,
-        ts=first.root_ts if first.kind in ("card", "run_root") else None,
+        ts=first.root_ts if first.kind in ("card", "run_root", "digest") else None,
     )
+
+
+async def _fold(db: Database, outlet: Outlet) -> None:
+    """Cards beyond ``FLOOD`` are not posted; the digest of their agent is, and stays up to date."""
+    async with db.connection() as connection:
+        if not await floods.found(connection, outlet, FLOOD):
+            return
+    async with db.transaction() as connection:
+        agents = await floods.fold(connection, outlet, FLOOD)
+        batch = Batch()
+        outbox.tell(batch, [outbox.digest(outlet, agent) for agent in agents])
+        await batch.send(connection)
 
 
 def _fitting(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
@@ -131,7 +153,10 @@ async def sent(db: Database, lease: OutletLease, due: Due, ts: str | None, *, pa
             deliveries.place_card(batch, due.request_id, ts)
         if ts is not None and due.kind == "run_root" and due.run_id:
             deliveries.place_run(batch, due.run_id, ts)
+        if ts is not None and due.agent is not None:
+            floods.place_digest(batch, Outlet(lease.team_id, lease.channel_id), due.agent, ts)
         deliveries.mark_sent(batch, due.ids, due.wanted, ts)
+        deliveries.mark_well(batch, lease.team_id, lease.channel_id)
         await batch.send(connection)
     return True
 
@@ -160,6 +185,29 @@ async def postpone(
         deliveries.postpone(batch, due.ids, seconds, error, ambiguous=ambiguous)
         await batch.send(connection)
     return True
+
+
+async def report(db: Database, lease: OutletLease, due: Due, cause: str, admin: Outlet | None) -> None:
+    """Nothing can be told here until somebody mends the channel; whoever can be told elsewhere is told, once.
+
+    ``admin`` (where operators read) once per cause, a waiting request's run in its thread; both anew only after
+    something could be told here meanwhile.
+    """
+    here = Outlet(lease.team_id, lease.channel_id)
+    facts = {"channel": lease.channel_id, "text": cause}
+    async with db.transaction() as connection:
+        news = await deliveries.note_trouble(connection, lease.team_id, lease.channel_id, cause)
+        tellings = []
+        if news and admin is not None and admin != here:
+            tellings.append(outbox.direct(admin, due.request_id, due.run_id, "trouble", **facts))
+        if due.kind == "card" and due.request_id:
+            run = await deliveries.uninformed_run(connection, lease.team_id, lease.channel_id, due.request_id)
+            if run is not None:
+                there = Outlet(run.team_id, run.channel_id)
+                tellings.append(outbox.unreachable_line(there, run.id, due.request_id, **facts))
+        batch = Batch()
+        outbox.tell(batch, tellings)
+        await batch.send(connection)
 
 
 async def dead(db: Database, lease: OutletLease, due: Due, error: str) -> bool:

@@ -208,7 +208,14 @@ class Service:
             sockets = SocketMode(bolt, settings.slack_app_token.get_secret_value(), settings.slack_api_url)
         elif listens and settings.slack_signing_secret:
             edge = Edge(bolt, settings.slack_signing_secret.get_secret_value())
-        drain = Drain(self.db, client, directory, self.name)
+        admin = self.policy.defaults.admin_channel
+        drain = Drain(
+            self.db,
+            client,
+            directory,
+            self.name,
+            admin=Outlet(workspace.team_id, self._channels[admin]) if admin else None,
+        )
         self._slack = Slack(workspace, directory, doors, edge, sockets, drain)
         if sockets is not None:
             try:
@@ -223,6 +230,7 @@ class Service:
         """Names of channels become ids; a channel that does not exist could hide a request from everybody."""
         named = {rule.channel: f"{self.settings.checkpoints}" for rule in self.policy.rules}
         named[self.policy.defaults.channel] = f"{self.settings.checkpoints}"
+        named[self.policy.defaults.admin_channel] = f"{self.settings.checkpoints}"
         named[self.settings.channel] = "SIGNOFF_CHANNEL"
         for name, where in named.items():
             if name:

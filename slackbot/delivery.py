@@ -2,6 +2,7 @@
 
 One drain per channel at a time. A card is drawn from the facts at the moment it is sent, so what changed while
 it waited is not told twice. A post whose answer was lost is looked for by its metadata before it is sent again.
+Trouble with a channel is told elsewhere.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from agent.domain.request import RequestView
 from agent.faults import point
 from agent.store import reads
 from agent.store.database import Database
+from agent.store.outbox import Outlet
 from slackbot import cards, secrets
 from slackbot.cards import Card
 from slackbot.identity import Directory
@@ -51,13 +53,21 @@ class Drain:
     """Empties outlets. ``client`` must not retry on its own: a re-sent post would be a second card."""
 
     def __init__(
-        self, db: Database, client: AsyncWebClient, directory: Directory, worker: str, *, pace: float = PACE
+        self,
+        db: Database,
+        client: AsyncWebClient,
+        directory: Directory,
+        worker: str,
+        *,
+        pace: float = PACE,
+        admin: Outlet | None = None,
     ) -> None:
         self._db = db
         self._messenger = Messenger(client, directory.own_bot_user_id)
         self._directory = directory
         self._worker = worker
         self._pace = pace
+        self._admin = admin
         self.problem: str | None = None
         """Why what was to be said last was not said; None when it was. For health checks."""
 
@@ -119,11 +129,21 @@ class Drain:
             ambiguous=later.taken or due.ambiguous,
             whole_outlet=asked is not None,
         )
+        if held and later.channel:
+            await deliveries.report(self._db, lease, due, await self._trouble(lease, later), self._admin)
         return held, asked or 0.0
+
+    async def _trouble(self, lease: OutletLease, later: Later) -> str:
+        """What is wrong with the channel, in the same words whether Slack refused or we saw it before."""
+        self._directory.forget_channel(lease.channel_id)
+        try:
+            return await self._directory.channel_problem(lease.channel_id) or later.words
+        except (SignoffError, TimeoutError, aiohttp.ClientError, OSError):
+            return later.words
 
     async def _send(self, lease: OutletLease, due: Due) -> str | None:
         """Post or update. Returns the message's ``ts``. Raises Later, Never and LeaseLost."""
-        card = await self._draw(due)
+        card = await self._draw(lease, due)
         if card is None:
             return due.ts
         if due.ts is not None:
@@ -147,22 +167,34 @@ class Drain:
         if found is not None and thread_ts is None:
             if not await deliveries.begin(self._db, lease, due):
                 raise LeaseLost(f"another drain speaks in {lease.channel_id}")
-            if (card := await self._draw(due)) is not None:
+            if (card := await self._draw(lease, due)) is not None:
                 await self._messenger.update(lease.channel_id, found, card)
         return found
 
-    async def _draw(self, due: Due) -> Card | None:
+    async def _draw(self, lease: OutletLease, due: Due) -> Card | None:
         """What it should look like now, without secrets; ``None`` when there is nothing to show any more."""
         if due.kind == "card" and due.request_id:
             return await self._draw_request(due, due.request_id)
+        if due.agent is not None:
+            return await self._draw_digest(lease, due, due.agent)
         hidden = await self._hidden(due)
         if due.kind == "run_root" and due.run_id:
             async with self._db.connection() as connection:
                 run = await reads.run_view(connection, due.run_id)
             return cards.run_root(await secrets.clean_run(run, hidden), delivery_id=due.id) if run else None
-        draw = cards.thread_line if due.kind == "thread_line" else cards.run_line
+        draw = (
+            cards.thread_line if due.kind == "thread_line" else cards.run_line
+        )  # also for words to operators
         bodies = await secrets.clean_value([dict(body) for body in due.bodies], hidden)
         return cards.together([draw(body, delivery_id=due.id) for body in bodies], delivery_id=due.id)
+
+    async def _draw_digest(self, lease: OutletLease, due: Due, agent: str) -> Card:
+        async with self._db.connection() as connection:
+            flood = await reads.flood(connection, lease.team_id, lease.channel_id, agent)
+        digest = cards.Digest(
+            agent, flood.waiting, flood.highest, flood.tools, flood.first_deadline, flood.notify
+        )
+        return cards.digest_card(digest, delivery_id=due.id)
 
     async def _view(self, request_id: UUID) -> RequestView | None:
         async with self._db.connection() as connection:
@@ -198,7 +230,7 @@ class Drain:
             why = str(error) or type(error).__name__
             raise Later(f"the channel could not be looked up: {why}") from error
         if problem is not None:
-            raise Later(problem, by_people=True)
+            raise Later(problem, by_people=True, channel=True)
 
 
 def _parsed(arguments: str) -> Any:

@@ -44,21 +44,32 @@ PASSING = frozenset({"fatal_error", "internal_error", "request_timeout", "servic
 SLOW_DOWN = frozenset({"rate_limited", "ratelimited"})
 
 
+CHANNEL_TROUBLE = frozenset({"channel_not_found", "is_archived", "not_in_channel", "restricted_action"})
+"""Of these, what is wrong with the channel and not with the token."""
+
+
 class Later(Exception):
     """Slack did not take it now.
 
     `seconds`: how long Slack asked us to be silent, if it did. `taken`: it may have taken it after all.
-    `by_people`: nothing will change until somebody mends the channel or the token.
+    `by_people`: nothing will change until somebody mends the channel or the token; `channel`: it is the channel.
     """
 
     def __init__(
-        self, words: str, *, seconds: float | None = None, taken: bool = False, by_people: bool = False
+        self,
+        words: str,
+        *,
+        seconds: float | None = None,
+        taken: bool = False,
+        by_people: bool = False,
+        channel: bool = False,
     ) -> None:
         super().__init__(words)
         self.words = words
         self.seconds = seconds
         self.taken = taken
         self.by_people = by_people
+        self.channel = channel
 
 
 class Never(Exception):
@@ -156,7 +167,7 @@ def _sorted(method: str, error: SlackApiError, *, posts: bool) -> Later | Never:
         seconds = float(asked) if asked.isascii() and asked.isdigit() else UNSAID
         return Later(f"{method}: Slack asks to slow down", seconds=seconds)
     if code in MENDABLE:
-        return Later(f"{method}: Slack refuses: {code}", by_people=True)
+        return Later(f"{method}: Slack refuses: {code}", by_people=True, channel=code in CHANNEL_TROUBLE)
     if status >= 500 or not code or code in PASSING:
         return Later(f"{method}: Slack answers {code or status}", taken=posts)
     return Never(code)

@@ -11,6 +11,7 @@ from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.store.batch import Batch
+from agent.store.floods import RECENT
 
 LINES_AT_ONCE = 10
 """Thread lines that go out as one message when they wait together."""
@@ -61,6 +62,25 @@ async def same_thread(connection: AsyncConnection, first: Row[Any]) -> Sequence[
     return (await connection.execute(_SAME_THREAD, parameters)).all()
 
 
+async def note_trouble(connection: AsyncConnection, team_id: str, channel_id: str, cause: str) -> bool:
+    """Write down why nothing can be told there. Returns whether that is news."""
+    key = {"team": team_id, "channel": channel_id, "cause": cause}
+    return bool((await connection.execute(_TROUBLE, key)).rowcount)
+
+
+async def uninformed_run(
+    connection: AsyncConnection, team_id: str, channel_id: str, request_id: UUID
+) -> Row[Any] | None:
+    """The run of a request that waits, if its thread lies elsewhere and has not been told of this trouble."""
+    key = {"team": team_id, "channel": channel_id, "request": request_id}
+    return (await connection.execute(_UNINFORMED, key)).one_or_none()
+
+
+def mark_well(batch: Batch, team_id: str, channel_id: str) -> None:
+    """Something could be told there: whatever troubled it is over."""
+    batch.add(_WELL, team=team_id, channel=channel_id)
+
+
 def place_card(batch: Batch, request_id: UUID, ts: str) -> None:
     """The request's card is this message."""
     batch.add(_PLACE_CARD, id=request_id, ts=ts)
@@ -92,7 +112,7 @@ def mark_dead(batch: Batch, ids: Sequence[UUID], error: str) -> None:
 
 
 # A line waits for its root, and for every earlier line of its own thread.
-_IN_TURN = """(d.kind IN ('card', 'run_root', 'direct')
+_IN_TURN = """(d.kind IN ('card', 'run_root', 'direct', 'digest')
        OR (coalesce(p.ts, a.thread_ts) IS NOT NULL
            AND NOT EXISTS (SELECT 1 FROM delivery AS e
                            WHERE e.state = 'pending' AND e.kind = d.kind AND e.id < d.id
@@ -122,15 +142,35 @@ UPDATE outlet SET lease_until = clock_timestamp() + make_interval(secs => :secon
                   next_at = greatest(next_at, clock_timestamp() + make_interval(secs => :pause))
 WHERE team_id = :team AND channel_id = :channel AND lease_epoch = :epoch
 """)
+_TROUBLE = text("""
+UPDATE outlet SET trouble = :cause, trouble_since = coalesce(trouble_since, clock_timestamp())
+WHERE team_id = :team AND channel_id = :channel AND trouble IS DISTINCT FROM :cause
+""")
+_UNINFORMED = text("""
+SELECT a.id, a.team_id, a.channel_id FROM approval_request AS r JOIN agent_run AS a ON a.id = r.run_id
+WHERE r.id = :request AND r.status = 'waiting' AND a.channel_id IS NOT NULL
+  AND (a.team_id, a.channel_id) <> (CAST(:team AS text), CAST(:channel AS text))
+  AND NOT EXISTS (SELECT 1 FROM delivery AS d JOIN outlet AS o ON o.team_id = :team AND o.channel_id = :channel
+                  WHERE d.run_id = a.id AND d.coalesce_key = 'unreachable:' || r.id
+                    AND d.created_at >= o.trouble_since)
+""")
+_WELL = """
+UPDATE outlet SET trouble = NULL, trouble_since = NULL
+WHERE team_id = %(team)s AND channel_id = %(channel)s AND trouble IS NOT NULL
+"""
+# New cards of agents that have had fewer of them lately go first, digests after all of them.
 _NEXT = text(f"""
-SELECT d.id, d.kind::text AS kind, d.request_id, d.run_id, d.body, d.wanted, d.attempts, d.ambiguous,
-       coalesce(p.ts, a.thread_ts) AS root_ts
+SELECT d.id, d.kind::text AS kind, d.request_id, d.run_id, d.agent, d.body, d.wanted, d.attempts, d.ambiguous,
+       coalesce(p.ts, a.thread_ts, g.ts) AS root_ts
 FROM delivery AS d
+LEFT JOIN digest_card AS g ON g.team_id = d.team_id AND g.channel_id = d.channel_id AND g.agent = d.agent
 LEFT JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel'
 LEFT JOIN agent_run AS a ON a.id = d.run_id
 WHERE d.team_id = :team AND d.channel_id = :channel AND d.state = 'pending' AND d.not_before <= clock_timestamp()
   AND {_IN_TURN}
-ORDER BY d.priority, d.id LIMIT 1
+ORDER BY d.priority, CASE WHEN d.kind = 'digest' THEN 1000 WHEN d.kind = 'card' AND p.ts IS NULL THEN (
+    SELECT f.lately FROM ({RECENT}) AS f JOIN approval_request AS r ON r.agent = f.agent WHERE r.id = d.request_id
+) END NULLS FIRST, d.id LIMIT 1
 """)  # noqa: S608 - a constant
 _SAME_THREAD = text("""
 SELECT id, body FROM delivery

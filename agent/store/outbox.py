@@ -39,13 +39,14 @@ class Outlet:
 class Telling:
     """One thing to be told at an outlet, about a request or a run."""
 
-    kind: str  # run_root | run_line | card | thread_line | direct
+    kind: str  # run_root | run_line | card | thread_line | direct | digest
     outlet: Outlet
     body: Mapping[str, Any]
     request_id: UUID | None = None
     run_id: UUID | None = None
     priority: int = LINE
     coalesce_key: str | None = None
+    agent: str | None = None
 
 
 def card(outlet: Outlet, request_id: UUID, *, new: bool = False) -> Telling:
@@ -91,6 +92,23 @@ def run_line(outlet: Outlet, run_id: UUID, line: str, **facts: Any) -> Telling:
     return Telling("run_line", outlet, {"line": line, **facts}, run_id=run_id)
 
 
+def unreachable_line(outlet: Outlet, run_id: UUID, request_id: UUID, **facts: Any) -> Telling:
+    """The run's thread hears that a request of its cannot be shown; pending ones about one request are one."""
+    body = {"line": "unreachable", "request": str(request_id), **facts}
+    return Telling("run_line", outlet, body, run_id=run_id, coalesce_key=f"unreachable:{request_id}")
+
+
+def direct(outlet: Outlet, request_id: UUID | None, run_id: UUID | None, line: str, **facts: Any) -> Telling:
+    """A message of its own, in no thread; the request or run is what it came up with."""
+    return Telling("direct", outlet, {"line": line, **facts}, request_id=request_id, run_id=run_id)
+
+
+def digest(outlet: Outlet, agent: str) -> Telling:
+    """The card that stands for a flood of this agent's requests should show the present state."""
+    key = f"digest:{outlet.team_id}:{outlet.channel_id}:{agent}"
+    return Telling("digest", outlet, {}, priority=CARD, coalesce_key=key, agent=agent)
+
+
 def tell(batch: Batch, tellings: Sequence[Telling]) -> None:
     """Write these down and hint the drains concerned."""
     if not tellings:
@@ -105,6 +123,7 @@ def tell(batch: Batch, tellings: Sequence[Telling]) -> None:
             channel=telling.outlet.channel_id,
             request=telling.request_id,
             run=telling.run_id,
+            agent=telling.agent,
             body=Jsonb(dict(telling.body)),
             key=telling.coalesce_key,
         )
@@ -112,8 +131,8 @@ def tell(batch: Batch, tellings: Sequence[Telling]) -> None:
 
 
 _INSERT = """
-INSERT INTO delivery (id, kind, priority, team_id, channel_id, request_id, run_id, body, coalesce_key)
-VALUES (%(id)s, %(kind)s, %(priority)s, %(team)s, %(channel)s, %(request)s, %(run)s, %(body)s, %(key)s)
+INSERT INTO delivery (id, kind, priority, team_id, channel_id, request_id, run_id, agent, body, coalesce_key)
+VALUES (%(id)s, %(kind)s, %(priority)s, %(team)s, %(channel)s, %(request)s, %(run)s, %(agent)s, %(body)s, %(key)s)
 ON CONFLICT (coalesce_key) WHERE state = 'pending' AND coalesce_key IS NOT NULL
 DO UPDATE SET wanted = delivery.wanted + 1, priority = least(delivery.priority, excluded.priority)
 """

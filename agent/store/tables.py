@@ -61,7 +61,7 @@ risk = _enum(Risk, "risk")
 execution_status = _enum(ExecutionStatus, "execution_status")
 message_role = Enum("user", "assistant", "note", name="message_role")
 surface = Enum("channel", "home", "modal", "command", name="surface")
-delivery_kind = Enum("run_root", "run_line", "card", "thread_line", "direct", name="delivery_kind")
+delivery_kind = Enum("run_root", "run_line", "card", "thread_line", "direct", "digest", name="delivery_kind")
 delivery_state = Enum("pending", "sent", "dead", "skipped", name="delivery_state")
 settlement_verdict = Enum("retry", "done", name="settlement_verdict")
 
@@ -411,6 +411,9 @@ card_place = Table(
     Column("channel_id", Text),
     Column("user_id", Text),
     Column("ts", Text),
+    Column(
+        "folded", Boolean, nullable=False, server_default=text("false")
+    ),  # shown in a digest, not as a card
     _created(),
     CheckConstraint("length(nonce) >= 22", name="nonce_unguessable"),
     CheckConstraint("surface <> 'channel' OR channel_id IS NOT NULL", name="channel_card_has_channel"),
@@ -431,6 +434,7 @@ card_place = Table(
         postgresql_where=text("surface IN ('home', 'modal')"),
     ),
     Index("ix_card_place_message", "team_id", "channel_id", "ts"),
+    Index("ix_card_place_folded", "team_id", "channel_id", "request_id", postgresql_where=text("folded")),
 )
 
 outlet = Table(
@@ -442,7 +446,19 @@ outlet = Table(
     Column("lease_until", Timestamp),
     Column("lease_worker", Text),
     Column("next_at", Timestamp, nullable=False, server_default=func.clock_timestamp()),
+    Column("trouble", Text),  # why nothing can be told there until somebody mends it
+    Column("trouble_since", Timestamp),
     CheckConstraint("(lease_until IS NULL) = (lease_worker IS NULL)", name="lease_whole"),
+    CheckConstraint("(trouble IS NULL) = (trouble_since IS NULL)", name="trouble_whole"),
+)
+
+digest_card = Table(
+    "digest_card",
+    metadata,
+    Column("team_id", Text, primary_key=True),
+    Column("channel_id", Text, primary_key=True),
+    Column("agent", Text, primary_key=True),
+    Column("ts", Text, nullable=False),
 )
 
 delivery = Table(
@@ -455,6 +471,7 @@ delivery = Table(
     Column("channel_id", Text, nullable=False),
     Column("request_id", Uuid, ForeignKey("approval_request.id", ondelete="CASCADE")),
     Column("run_id", Uuid, ForeignKey("agent_run.id", ondelete="CASCADE")),
+    Column("agent", Text),  # of a digest
     Column("body", JSONB, nullable=False),  # which fact to tell; rendered when it is sent
     Column("coalesce_key", Text),  # pending rows with the same key are one
     Column("state", delivery_state, nullable=False, server_default="pending"),
@@ -466,7 +483,8 @@ delivery = Table(
     Column("error", Text),
     _created(),
     Column("sent_at", Timestamp),
-    CheckConstraint("request_id IS NOT NULL OR run_id IS NOT NULL", name="about_something"),
+    CheckConstraint("num_nonnulls(request_id, run_id, agent) > 0", name="about_something"),
+    CheckConstraint("(kind = 'digest') = (agent IS NOT NULL)", name="digest_of_agent"),
     Index(
         "ix_delivery_pending",
         "team_id",

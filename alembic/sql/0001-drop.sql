@@ -5,6 +5,7 @@ DROP TABLE api_key;
 DROP TABLE audit_head;
 DROP TABLE audit_event;
 DROP TABLE delivery;
+DROP TABLE digest_card;
 DROP TABLE outlet;
 DROP TABLE card_place;
 DROP TABLE settlement;

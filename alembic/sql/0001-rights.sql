@@ -44,7 +44,7 @@ BEGIN
         TO %I', app);
     EXECUTE format(
         'GRANT SELECT, INSERT, UPDATE, DELETE ON
-            outlet, delivery,
+            outlet, digest_card, delivery,
             procrastinate_jobs, procrastinate_events, procrastinate_periodic_defers, procrastinate_workers
         TO %I', app);
     EXECUTE format(

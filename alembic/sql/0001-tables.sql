@@ -12,7 +12,7 @@ CREATE TYPE verdict AS ENUM ('approve', 'reject');
 CREATE TYPE execution_status AS ENUM ('claimed', 'succeeded', 'failed', 'in_doubt');
 CREATE TYPE settlement_verdict AS ENUM ('retry', 'done');
 CREATE TYPE surface AS ENUM ('channel', 'home', 'modal', 'command');
-CREATE TYPE delivery_kind AS ENUM ('run_root', 'run_line', 'card', 'thread_line', 'direct');
+CREATE TYPE delivery_kind AS ENUM ('run_root', 'run_line', 'card', 'thread_line', 'direct', 'digest');
 CREATE TYPE delivery_state AS ENUM ('pending', 'sent', 'dead', 'skipped');
 
 CREATE TABLE agent_run (
@@ -304,6 +304,7 @@ CREATE TABLE card_place (
     channel_id text,
     user_id text,
     ts text,
+    folded boolean DEFAULT false NOT NULL,
     created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
     CONSTRAINT pk_card_place PRIMARY KEY (nonce),
     CONSTRAINT ck_card_place_nonce_unguessable CHECK (length(nonce) >= 22),
@@ -313,6 +314,7 @@ CREATE TABLE card_place (
         FOREIGN KEY (request_id) REFERENCES approval_request (id) ON DELETE CASCADE
 );
 CREATE INDEX ix_card_place_message ON card_place (team_id, channel_id, ts);
+CREATE INDEX ix_card_place_folded ON card_place (team_id, channel_id, request_id) WHERE folded;
 CREATE UNIQUE INDEX uq_card_place_channel_card ON card_place (request_id) WHERE surface = 'channel';
 CREATE UNIQUE INDEX uq_card_place_own ON card_place (request_id, team_id, user_id, surface)
     WHERE surface IN ('home', 'modal');
@@ -324,8 +326,19 @@ CREATE TABLE outlet (
     lease_until timestamptz,
     lease_worker text,
     next_at timestamptz DEFAULT clock_timestamp() NOT NULL,
+    trouble text,
+    trouble_since timestamptz,
     CONSTRAINT pk_outlet PRIMARY KEY (team_id, channel_id),
+    CONSTRAINT ck_outlet_trouble_whole CHECK ((trouble IS NULL) = (trouble_since IS NULL)),
     CONSTRAINT ck_outlet_lease_whole CHECK ((lease_until IS NULL) = (lease_worker IS NULL))
+);
+
+CREATE TABLE digest_card (
+    team_id text NOT NULL,
+    channel_id text NOT NULL,
+    agent text NOT NULL,
+    ts text NOT NULL,
+    CONSTRAINT pk_digest_card PRIMARY KEY (team_id, channel_id, agent)
 );
 
 CREATE TABLE delivery (
@@ -336,6 +349,7 @@ CREATE TABLE delivery (
     channel_id text NOT NULL,
     request_id uuid,
     run_id uuid,
+    agent text,
     body jsonb NOT NULL,
     coalesce_key text,
     state delivery_state DEFAULT 'pending' NOT NULL,
@@ -348,7 +362,8 @@ CREATE TABLE delivery (
     created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
     sent_at timestamptz,
     CONSTRAINT pk_delivery PRIMARY KEY (id),
-    CONSTRAINT ck_delivery_about_something CHECK (request_id IS NOT NULL OR run_id IS NOT NULL),
+    CONSTRAINT ck_delivery_about_something CHECK (num_nonnulls(request_id, run_id, agent) > 0),
+    CONSTRAINT ck_delivery_digest_of_agent CHECK ((kind = 'digest') = (agent IS NOT NULL)),
     CONSTRAINT fk_delivery_request_id
         FOREIGN KEY (request_id) REFERENCES approval_request (id) ON DELETE CASCADE,
     CONSTRAINT fk_delivery_run_id FOREIGN KEY (run_id) REFERENCES agent_run (id) ON DELETE CASCADE

@@ -57,6 +57,11 @@ _RUN_LINES = {
     "cancelled": ("🚫 The run was cancelled", "Note:"),
     "retrying": ("↩ The model did not answer; trying again", "It said:"),
     "in_doubt": ("⚠ A call is in doubt: nobody can know whether it happened", "Known:"),
+    "unreachable": ("⚠ A card could not be posted or changed; the request stays open", "Why:"),
+    "trouble": (
+        "⚠ Requests cannot be shown; they stay open, and `signoff doctor` says what mends it",
+        "Why:",
+    ),
 }
 _DEADLINES = {"reminder", "escalated", "reopened"}  # their moment is one that is still to come
 _SETTLED = {"retry": "↩ Settled: to be run again", "done": "✅ Settled: marked as done"}

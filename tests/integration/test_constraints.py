@@ -152,6 +152,8 @@ BROKEN = {
     "ck_card_place_channel_card_has_channel": "UPDATE card_place SET channel_id = NULL",
     "ck_card_place_own_place_has_user": "UPDATE card_place SET surface = 'home'",
     "ck_outlet_lease_whole": "UPDATE outlet SET lease_worker = 'w1'",
+    "ck_outlet_trouble_whole": "UPDATE outlet SET trouble = 'It is archived.'",
+    "ck_delivery_digest_of_agent": "UPDATE delivery SET agent = 'refunds'",
     "ck_delivery_about_something": "UPDATE delivery SET run_id = NULL",
     "ck_audit_event_seq_from_one": "INSERT INTO audit_event VALUES ('s', 0, now(), 'a', 'e', '{}', '', sha256('h'))",
     "ck_audit_event_hash_size": "INSERT INTO audit_event VALUES ('s', 1, now(), 'a', 'e', '{}', '', '')",

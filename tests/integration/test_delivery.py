@@ -48,6 +48,14 @@ class Office:
         """One look of the drain at the channel."""
         await self.drains[0].run(TEAM, channel)
 
+    async def tell_once(self, messages: int) -> None:
+        """The drain is stopped after so many messages, as when its process ends."""
+        began = len(self.slack.calls_of(POST))
+        telling = asyncio.create_task(self.tell())
+        await self.slack.wait_for(lambda: len(self.slack.calls_of(POST)) >= began + messages)
+        telling.cancel()
+        await asyncio.gather(telling, return_exceptions=True)
+
     async def tell_all(self, channel: str = CHANNEL, looks: int = 60) -> None:
         """Look again and again, without waiting for back-offs, until there is nothing left to tell."""
         for _ in range(looks):
@@ -188,7 +196,8 @@ async def play_outage(office: Office, *, cards: int, seed: int) -> None:
     faults.http_500("*", times=None, probability=0.1, seed=seed)
     faults.reset_before_accept(POST, times=None, probability=0.1, seed=seed + 1)
     faults.reset_after_accept("*", times=None, probability=0.1, seed=seed + 2)
-    asked = [await ask(office.db, rule(approvals_required=2)) for _ in range(cards)]
+    # Each of another agent: many of one would be a flood.
+    asked = [await ask(office.db, rule(approvals_required=2), agent=f"agent-{n}") for n in range(cards)]
     await office.tell_all(looks=cards * 20)
     for each in asked:
         await office.approve(each, GRACE)
@@ -347,6 +356,40 @@ async def test_a_drain_that_lost_its_lease_writes_nothing(office: Office) -> Non
     assert len(office.slack.calls_of(POST)) == 1
 
 
+# --- a flood ----------------------------------------------------------------------------------------------
+
+
+async def test_a_flood_becomes_a_digest(office: Office) -> None:
+    """Sixty at once: ten cards and one digest, another agent's card at once, and every folded request decidable."""
+    asked = [await ask(office.db) for _ in range(60)]
+    await office.tell_once(5)
+    other = await ask(office.db, agent="reports")
+    began = len(office.slack.calls_of(POST))
+    await office.tell_all()
+    posts = office.slack.calls_of(POST)
+    assert str(other.request_id) in str(posts[began].args["metadata"])
+    assert len(posts) == 12
+    [digest] = [m for m in office.slack.messages(CHANNEL) if m not in office.cards()]
+    assert "50 requests of agent refunds wait" in digest["text"]
+
+    folded = await office.column("SELECT request_id FROM card_place WHERE folded ORDER BY request_id")
+    assert sorted(folded) == sorted(each.request_id for each in asked[10:])
+    updates = len(office.slack.calls_of(UPDATE))
+    for each in (each for each in asked if each.request_id in folded):
+        nonce = await approvals.place(office.db, each.request_id, "modal", GRACE)
+        place = Place(nonce, "modal", None, None)
+        await approvals.vote(office.db, ballot(each, reviewer(GRACE), place=place))
+    await office.tell_all()
+    assert len(office.slack.calls_of(POST)) == 12
+    assert len(office.slack.calls_of(UPDATE)) == updates + 1
+    assert await office.column(
+        "SELECT DISTINCT status::text FROM approval_request WHERE id = ANY(:ids)", ids=folded
+    ) == ["approved"]
+    [digest] = [m for m in office.slack.messages(CHANNEL) if m not in office.cards()]
+    assert "0 requests of agent refunds" in digest["text"]
+    assert await office.column("SELECT count(*) FROM digest_card") == [0]  # the next flood gets its own
+
+
 # --- what cannot be told ----------------------------------------------------------------------------------
 
 
@@ -379,6 +422,48 @@ async def test_nothing_is_posted_into_a_doubtful_channel(office: Office, trouble
     office.directory.forget_channel(CHANNEL)
     await office.tell_all()
     assert len(office.cards()) == 1
+
+
+@pytest.mark.parametrize("trouble", ["archive", "leave"])
+async def test_trouble_with_a_channel_is_told_elsewhere_once(office: Office, trouble: str) -> None:
+    """The requests stay open; each run's thread and the admin channel hear of it once, and anew after it was well."""
+    slack = office.slack
+    slack.workspace.add_channel("C0ADMIN", "operators", ["U0ADA", BOT])
+    client = new_client(slack.bot_token, slack.api_url)
+    admin = Outlet(TEAM, "C0ADMIN")
+    office.drains[0] = Drain(office.db, client, office.directory, "drain-admin", pace=0.0, admin=admin)
+    await ask(office.db)
+    await office.tell_all()  # the channel is known to be well, so Slack is the first to refuse
+
+    for times in (1, 2):
+        if trouble == "archive":
+            slack.workspace.archive(CHANNEL, "U0ADA")
+        else:
+            slack.workspace.leave(CHANNEL, BOT)
+            office.directory.forget_channel(CHANNEL)  # as `member_left_channel` does
+        before = await office.column("SELECT count(*) FROM approval_request")
+        await ask(office.db)
+        await ask(office.db)
+        for _ in range(3):
+            await office.tell()
+            await office.hurry()
+        await office.tell_all("C0ADMIN")
+        await office.tell_all("C0AGENTS")
+        told = slack.messages("C0ADMIN")
+        assert len(told) == times
+        assert "signoff doctor" in told[-1]["text"]
+        assert ("is archived" if trouble == "archive" else "not a member") in str(told[-1]["blocks"])
+        threads = [slack.thread("C0AGENTS", root["ts"]) for root in slack.messages("C0AGENTS")]
+        heard = [str(thread).count("A card could not be posted") // 2 for thread in threads]
+        assert sorted(heard) == [0] + [1] * (2 * times)
+        assert await office.column("SELECT count(*) FROM approval_request WHERE status = 'waiting'") == [
+            before[0] + 2
+        ]
+        slack.workspace.channels[CHANNEL].is_archived = False
+        slack.workspace.join(CHANNEL, BOT)
+        office.directory.forget_channel(CHANNEL)
+        await office.tell_all()
+        assert len(office.cards()) == before[0] + 2
 
 
 async def test_a_look_up_that_fails_is_no_permission(office: Office) -> None:

@@ -328,7 +328,9 @@ def test_rights_of_the_service(owner: psycopg.Connection[Any]) -> None:
             ["agent_run", "tool_call", "approval_request", "execution", "card_place", "audit_head"], WRITE
         ),
         "api_key": WRITE,
-        **dict.fromkeys(["outlet", "delivery", "procrastinate_jobs", "procrastinate_events"], ALL),
+        **dict.fromkeys(
+            ["outlet", "digest_card", "delivery", "procrastinate_jobs", "procrastinate_events"], ALL
+        ),
         **dict.fromkeys(["procrastinate_periodic_defers", "procrastinate_workers"], ALL),
         **dict.fromkeys(
             [f"procrastinate_{of}_id_seq" for of in ("jobs", "events", "periodic_defers")], "USAGE"

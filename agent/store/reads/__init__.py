@@ -1,5 +1,6 @@
 """Rows to values; nothing here changes anything. All functions take an open connection."""
 
+from agent.store.reads.floods import Flood, flood
 from agent.store.reads.lists import (
     audiences,
     count_waiting,
@@ -42,6 +43,7 @@ __all__ = [
     "BallotPaper",
     "CallAtWork",
     "CancelPaper",
+    "Flood",
     "Rejection",
     "StoredPlace",
     "audiences",
@@ -51,6 +53,7 @@ __all__ = [
     "cancel_paper",
     "count_waiting",
     "execution_request",
+    "flood",
     "history",
     "messages",
     "place_for",

@@ -1,0 +1,81 @@
+"""A flood: more new requests of one agent than a channel can show as cards. What does not fit is folded into a digest.
+
+A folded request has no card and no thread; whatever would be told there is skipped, and its agent's digest updated.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.store.batch import Batch
+from agent.store.outbox import Outlet
+
+RECENT = """
+SELECT r.agent, count(*) AS lately FROM card_place AS p JOIN approval_request AS r ON r.id = p.request_id
+WHERE p.team_id = :team AND p.channel_id = :channel AND p.surface = 'channel'
+  AND p.ts >= (extract(epoch FROM clock_timestamp()) - 60)::bigint::text GROUP BY r.agent
+"""
+"""How many cards each agent has had in the channel within a minute; Slack's ``ts`` is the time of posting."""
+
+
+async def found(connection: AsyncConnection, outlet: Outlet, limit: int) -> bool:
+    """Whether there is anything to fold."""
+    return bool((await connection.execute(_FOUND, _key(outlet, limit))).first())
+
+
+async def fold(connection: AsyncConnection, outlet: Outlet, limit: int) -> list[str]:
+    """Skip what exceeds the limit and what belongs to folded requests. Returns the agents concerned.
+
+    What somebody else holds at this moment is left to the next look.
+    """
+    return list((await connection.execute(_FOLD, _key(outlet, limit))).scalars())
+
+
+def place_digest(batch: Batch, outlet: Outlet, agent: str, ts: str) -> None:
+    """The agent's digest is this message, as long as something in it waits: the next flood gets a new one."""
+    key = {"team": outlet.team_id, "channel": outlet.channel_id, "agent": agent}
+    batch.add(_PLACE, ts=ts, **key)
+    batch.add(_END, **key)
+
+
+def _key(outlet: Outlet, limit: int) -> dict[str, str | int]:
+    return {"team": outlet.team_id, "channel": outlet.channel_id, "limit": limit}
+
+
+_EXCESS = f"""
+SELECT w.id FROM (
+    SELECT d.id, p.folded, r.agent,
+           count(*) FILTER (WHERE NOT p.folded) OVER (PARTITION BY r.agent ORDER BY d.kind, d.priority, d.id) AS rank
+    FROM delivery AS d
+    JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel' AND p.ts IS NULL
+    JOIN approval_request AS r ON r.id = d.request_id
+    WHERE d.team_id = :team AND d.channel_id = :channel AND d.state = 'pending' AND NOT d.ambiguous
+      AND (d.kind = 'card' OR (d.kind = 'thread_line' AND p.folded))
+) AS w LEFT JOIN ({RECENT}) AS f ON f.agent = w.agent
+WHERE w.folded OR w.rank > greatest(0, :limit - coalesce(f.lately, 0))
+"""  # noqa: S608 - a constant
+_FOUND = text(f"{_EXCESS} LIMIT 1")
+_FOLD = text(f"""
+WITH held AS (
+    SELECT d.id, p.nonce, r.agent FROM delivery AS d
+    JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel'
+    JOIN approval_request AS r ON r.id = d.request_id
+    WHERE d.id IN ({_EXCESS}) AND d.state = 'pending' ORDER BY d.id FOR UPDATE OF d, p SKIP LOCKED
+), skipped AS (
+    UPDATE delivery AS d SET state = 'skipped' FROM held WHERE d.id = held.id
+), folded AS (
+    UPDATE card_place AS p SET folded = true FROM held WHERE p.nonce = held.nonce AND NOT p.folded
+)
+SELECT DISTINCT agent FROM held ORDER BY agent
+""")  # noqa: S608 - a constant
+_PLACE = """
+INSERT INTO digest_card (team_id, channel_id, agent, ts) VALUES (%(team)s, %(channel)s, %(agent)s, %(ts)s)
+ON CONFLICT (team_id, channel_id, agent) DO UPDATE SET ts = excluded.ts
+"""
+_END = """
+DELETE FROM digest_card WHERE team_id = %(team)s AND channel_id = %(channel)s AND agent = %(agent)s
+  AND NOT EXISTS (SELECT 1 FROM card_place AS p JOIN approval_request AS r ON r.id = p.request_id
+                  WHERE p.folded AND p.team_id = %(team)s AND p.channel_id = %(channel)s
+                    AND r.agent = %(agent)s AND r.status = 'waiting')
+"""

@@ -1,0 +1,48 @@
+"""What a digest card tells: the requests of one agent that wait in a channel without cards of their own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.domain.policy import Risk
+
+
+@dataclass(frozen=True, slots=True)
+class Flood:
+    """How many wait, the highest risk and the first deadline among them, how many of each tool, whom they call."""
+
+    waiting: int = 0
+    highest: Risk = Risk.LOW
+    first_deadline: datetime | None = None
+    tools: Counter[str] = field(default_factory=Counter)
+    notify: tuple[str, ...] = ()
+
+
+async def flood(connection: AsyncConnection, team_id: str, channel_id: str, agent: str) -> Flood:
+    """What is folded there of this agent and still waits."""
+    key = {"team": team_id, "channel": channel_id, "agent": agent}
+    rows = (await connection.execute(_FLOOD, key)).all()
+    if not rows:
+        return Flood()
+    tools: Counter[str] = Counter()
+    for row in rows:
+        tools[row.tool] += row.waiting
+    notify = dict.fromkeys(str(each) for row in rows for each in row.notify or ())
+    deadline = min(row.first_deadline for row in rows)
+    highest = max((Risk(row.risk) for row in rows), key=list(Risk).index)
+    return Flood(tools.total(), highest, deadline, tools, tuple(notify))
+
+
+_FLOOD = text("""
+SELECT v.tool, r.risk::text AS risk, r.policy -> 'notify' AS notify, count(*) AS waiting,
+       min(r.expires_at) AS first_deadline
+FROM card_place AS p JOIN approval_request AS r ON r.id = p.request_id
+JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
+WHERE p.folded AND p.team_id = :team AND p.channel_id = :channel AND r.agent = :agent AND r.status = 'waiting'
+GROUP BY v.tool, r.risk, r.policy -> 'notify'
+""")
