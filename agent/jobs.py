@@ -100,8 +100,5 @@ def _unchecked(**options: Any) -> AsyncConnectionPool[Any]:
 
 
 async def _in_haste(connection: AsyncConnection[Any]) -> None:
-    await connection.set_autocommit(
-        True
-    )  # not among the pool's kwargs: its listener adds the same one itself
-    await connection.set_autocommit(True)
+    await connection.set_autocommit(True)  # among the pool's kwargs it would clash with the listener's own
     await connection.execute("SET synchronous_commit = off")
