@@ -172,7 +172,7 @@ def _tell_doubt(batch: Batch, run: runs.LockedRun, attempt: Row[Any]) -> None:
 async def ask_anew(db: Database, call_id: UUID, new: NewRequest) -> Opened:
     """What people were shown has changed since they approved: void the approval and ask with the difference.
 
-    Raises ``NotFound``, and ``Conflict`` when the call is not waiting to run any more.
+    Raises ``NotFound``, and ``Conflict`` when the call is not waiting to run any more or its run has ended.
     """
     async with db.transaction() as connection:
         run_id = await locks.run_of_call(connection, call_id)
@@ -183,6 +183,8 @@ async def ask_anew(db: Database, call_id: UUID, new: NewRequest) -> Opened:
             raise NotFound(f"no tool call {call_id}")
         if call.state != "ready" or call.request_id is None:
             raise Conflict("the call is not waiting to run")
+        if run.over and call.repeats is None:
+            raise Conflict("the run has ended: nobody would hear the outcome")
         if await locks.request_of_client(connection, new.principal, new.client_id) is not None:
             raise Conflict("the call was asked about anew already")
         batch = Batch()

@@ -75,7 +75,7 @@ async def _step(services: Services, call_id: UUID) -> bool:
 
 async def _judge(services: Services, work: CallAtWork, agent: Agent, tool: Tool | None) -> bool:
     """A new call: malformed, denied, asked about, or let through."""
-    if work.run.status in _OVER and work.call.repeats is None:
+    if _in_vain(work):
         return await _refuse(services, work, AnswerKind.DENIED, "the run has ended")
     if tool is None:
         known = ", ".join(known.name for known in agent.tools) or "none"
@@ -115,6 +115,11 @@ async def _judge(services: Services, work: CallAtWork, agent: Agent, tool: Tool 
         because=judgement.because,
     )
     return True
+
+
+def _in_vain(work: CallAtWork) -> bool:
+    """Whether nobody should be asked about the call any more; who asked again after an expiry still waits for it."""
+    return work.run.status in _OVER and work.call.repeats is None
 
 
 async def _earlier_no(services: Services, work: CallAtWork, action: Action) -> str | None:
@@ -161,6 +166,9 @@ async def _execute(services: Services, work: CallAtWork, agent: Agent, tool: Too
     elif decided is None and judgement.verdict == "ask":
         await attempt.give_up(services, work, "this needs approval now; nothing ran, propose it again")
     elif decided is not None and (changed := _changed(work, decided, action, facts, judgement.rule)):
+        if _in_vain(work):
+            await attempt.give_up(services, work, f"{changed}, and the run has ended; nothing ran")
+            return False
         rule = judgement.rule or Rule.from_snapshot(work.policy or {})
         new = await question(services, work, agent, tool, action, facts, rule, judgement.description)
         return await _ask_anew(services, work, new, changed)

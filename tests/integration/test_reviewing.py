@@ -13,7 +13,7 @@ from sqlalchemy import text
 from agent import approvals, executions
 from agent.approvals import Edit, Edited
 from agent.domain.action import Action
-from agent.domain.errors import NotFound, Refusal, Refused
+from agent.domain.errors import Conflict, NotFound, Refusal, Refused
 from agent.domain.people import Person, Standing
 from agent.domain.policy import Rule
 from agent.domain.request import Change, Place, RequestStatus, RequestView
@@ -272,6 +272,17 @@ async def test_votes_and_edits_at_once_leave_one_story(database: Database) -> No
         assert codes <= {Refusal.STALE_REVISION, Refusal.ALREADY_DECIDED}
         view = await view_of(database, asked)
         assert (view.decision is None) == (view.revision == 2)
+
+
+async def test_nobody_is_asked_anew_for_a_run_that_has_ended(database: Database) -> None:
+    """An approved call of an ended run whose facts have changed is not put to people once more."""
+    asked = await ask(database)
+    await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+    await pretend(database, "UPDATE agent_run SET status = 'failed', cause = 'the model is gone'")
+    new = question(asked.run_id, asked.call_id, rule(), client_id=f"{asked.call_id}:2")
+    with pytest.raises(Conflict):
+        await executions.ask_anew(database, asked.call_id, new)
+    assert await column(database, "SELECT count(*) FROM approval_request") == [1]
 
 
 # --- the link

@@ -179,3 +179,21 @@ async def test_an_edited_action_that_was_rejected_stands_for_both(stage, world) 
     calls = await on.calls(call.run_id)
     assert [each.request_id is None for each in calls] == [False, True, True]
     assert (await on.run(call.run_id)).status is RunStatus.COMPLETED
+
+
+async def test_a_changed_call_of_an_ended_run_is_given_up(stage, world, monkeypatch) -> None:
+    """Approved, but its facts have changed and nobody listens any more: nothing runs and nobody is asked."""
+    on = await stage(payer(paying(world)), policy=policy())
+    on.model.script(paid(1))
+    call, view = await asked(on)
+    ballot = Ballot(view.id, 1, Verdict.APPROVE, STANDING, {REVIEWER: STANDING}, "test")
+    await approvals.vote(on.db, ballot)
+    await on.sql("UPDATE agent_run SET status = 'failed', cause = 'the model is gone'")
+    monkeypatch.setitem(PRICES, 1, 101)
+    await on.play()
+    (ended,) = await on.calls(call.run_id)
+    assert ended.request_id == view.id
+    assert ended.answer is not None
+    assert ended.answer.kind is AnswerKind.ERROR
+    assert "the run has ended" in ended.answer.text
+    assert world.paid == []
