@@ -444,7 +444,7 @@ class Machine(RuleBasedStateMachine):
         call_id = self.pick(self.calls, n, lambda c: c.state == "ready" and c.requests)
         call = self.calls[call_id]
         opened = self.do(executions.ask_anew(self.db, call_id, self.question(call_id)))
-        if call.state != "ready" or not call.requests:
+        if call.state != "ready" or not call.requests or call.in_vain:
             assert isinstance(opened, Conflict)
             return
         call.request.voided = True
