@@ -86,9 +86,15 @@ async def next_due(db: Database, lease: OutletLease) -> Due | None:
 
     What would be a flood of cards is folded into a digest first.
     """
-    await _fold(db, Outlet(lease.team_id, lease.channel_id))
+    outlet = Outlet(lease.team_id, lease.channel_id)
     async with db.connection() as connection:
-        first = await deliveries.next_pending(connection, lease.team_id, lease.channel_id)
+        flood = await floods.found(connection, outlet, FLOOD)
+        first = None if flood else await deliveries.next_pending(connection, lease.team_id, lease.channel_id)
+        flood = flood or (first is None and await floods.stranded(connection, outlet))
+    if flood:
+        await _fold(db, outlet)
+    async with db.connection() as connection:
+        first = first or await deliveries.next_pending(connection, lease.team_id, lease.channel_id)
         if first is None:
             return None
         rows = [first]
@@ -111,9 +117,6 @@ async def next_due(db: Database, lease: OutletLease) -> Due | None:
 
 async def _fold(db: Database, outlet: Outlet) -> None:
     """Cards beyond ``FLOOD`` are not posted; the digest of their agent is, and stays up to date."""
-    async with db.connection() as connection:
-        if not await floods.found(connection, outlet, FLOOD):
-            return
     async with db.transaction() as connection:
         agents = await floods.fold(connection, outlet, FLOOD)
         batch = Batch()

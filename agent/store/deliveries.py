@@ -46,7 +46,11 @@ async def hold(
 
 async def next_pending(connection: AsyncConnection, team_id: str, channel_id: str) -> Row[Any] | None:
     """The delivery to be sent next, with the ``ts`` of its card or thread."""
-    return (await connection.execute(_NEXT, {"team": team_id, "channel": channel_id})).one_or_none()
+    key = {"team": team_id, "channel": channel_id}
+    first = (await connection.execute(_NEXT, key)).one_or_none()
+    if first is None or not (first.kind == "digest" or (first.kind == "card" and first.root_ts is None)):
+        return first
+    return (await connection.execute(_FAIREST, {**key, "first": first.id})).one_or_none() or first
 
 
 async def same_thread(connection: AsyncConnection, first: Row[Any]) -> Sequence[Row[Any]]:
@@ -158,20 +162,28 @@ _WELL = """
 UPDATE outlet SET trouble = NULL, trouble_since = NULL
 WHERE team_id = %(team)s AND channel_id = %(channel)s AND trouble IS NOT NULL
 """
-# New cards of agents that have had fewer of them lately go first, digests after all of them.
-_NEXT = text(f"""
+_WAITS = f"""
 SELECT d.id, d.kind::text AS kind, d.request_id, d.run_id, d.agent, d.body, d.wanted, d.attempts, d.ambiguous,
        coalesce(p.ts, a.thread_ts, g.ts) AS root_ts
 FROM delivery AS d
 LEFT JOIN digest_card AS g ON g.team_id = d.team_id AND g.channel_id = d.channel_id AND g.agent = d.agent
 LEFT JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel'
 LEFT JOIN agent_run AS a ON a.id = d.run_id
+{{more}}
 WHERE d.team_id = :team AND d.channel_id = :channel AND d.state = 'pending' AND d.not_before <= clock_timestamp()
   AND {_IN_TURN}
-ORDER BY d.priority, CASE WHEN d.kind = 'digest' THEN 1000 WHEN d.kind = 'card' AND p.ts IS NULL THEN (
-    SELECT f.lately FROM ({RECENT}) AS f JOIN approval_request AS r ON r.agent = f.agent WHERE r.id = d.request_id
-) END NULLS FIRST, d.id LIMIT 1
-""")  # noqa: S608 - a constant
+"""  # noqa: S608 - a constant
+_NEXT = text(f"{_WAITS.format(more='')} ORDER BY d.priority, d.id LIMIT 1")
+# There are few of these: what would be many is folded. Agents that have had fewer cards lately go first.
+_LATELY = (
+    f"LEFT JOIN approval_request AS r ON r.id = d.request_id LEFT JOIN ({RECENT}) AS f ON f.agent = r.agent"
+)
+_NEW_CARDS = """
+  AND d.priority = (SELECT priority FROM delivery WHERE id = :first)
+  AND (d.kind = 'digest' OR (d.kind = 'card' AND p.ts IS NULL))
+ORDER BY d.kind = 'digest', coalesce(f.lately, 0), d.id LIMIT 1
+"""
+_FAIREST = text(_WAITS.format(more=_LATELY) + _NEW_CARDS)
 _SAME_THREAD = text("""
 SELECT id, body FROM delivery
 WHERE state = 'pending' AND kind = CAST(:kind AS delivery_kind) AND id >= :first AND ambiguous = :ambiguous

@@ -20,8 +20,14 @@ WHERE p.team_id = :team AND p.channel_id = :channel AND p.surface = 'channel'
 
 
 async def found(connection: AsyncConnection, outlet: Outlet, limit: int) -> bool:
-    """Whether there is anything to fold."""
+    """Whether cards have to be folded."""
     return bool((await connection.execute(_FOUND, _key(outlet, limit))).first())
+
+
+async def stranded(connection: AsyncConnection, outlet: Outlet) -> bool:
+    """Whether lines wait for a thread that there will not be."""
+    key = {"team": outlet.team_id, "channel": outlet.channel_id}
+    return bool((await connection.execute(_STRANDED, key)).first())
 
 
 async def fold(connection: AsyncConnection, outlet: Outlet, limit: int) -> list[str]:
@@ -43,6 +49,8 @@ def _key(outlet: Outlet, limit: int) -> dict[str, str | int]:
     return {"team": outlet.team_id, "channel": outlet.channel_id, "limit": limit}
 
 
+_BOTH = "(d.kind = 'card' OR (d.kind = 'thread_line' AND p.folded))"
+_CARDS = "d.kind = 'card' AND d.priority < 2"  # which spares a look at all lines that wait
 _EXCESS = f"""
 SELECT w.id FROM (
     SELECT d.id, p.folded, r.agent,
@@ -51,17 +59,22 @@ SELECT w.id FROM (
     JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel' AND p.ts IS NULL
     JOIN approval_request AS r ON r.id = d.request_id
     WHERE d.team_id = :team AND d.channel_id = :channel AND d.state = 'pending' AND NOT d.ambiguous
-      AND (d.kind = 'card' OR (d.kind = 'thread_line' AND p.folded))
+      AND {{what}}
 ) AS w LEFT JOIN ({RECENT}) AS f ON f.agent = w.agent
 WHERE w.folded OR w.rank > greatest(0, :limit - coalesce(f.lately, 0))
 """  # noqa: S608 - a constant
-_FOUND = text(f"{_EXCESS} LIMIT 1")
+_FOUND = text(f"{_EXCESS.format(what=_CARDS)} LIMIT 1")
+_STRANDED = text("""
+SELECT 1 FROM delivery AS d
+JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel' AND p.folded AND p.ts IS NULL
+WHERE d.team_id = :team AND d.channel_id = :channel AND d.state = 'pending' AND d.kind = 'thread_line' LIMIT 1
+""")
 _FOLD = text(f"""
 WITH held AS (
     SELECT d.id, p.nonce, r.agent FROM delivery AS d
     JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel'
     JOIN approval_request AS r ON r.id = d.request_id
-    WHERE d.id IN ({_EXCESS}) AND d.state = 'pending' ORDER BY d.id FOR UPDATE OF d, p SKIP LOCKED
+    WHERE d.id IN ({_EXCESS.format(what=_BOTH)}) AND d.state = 'pending' ORDER BY d.id FOR UPDATE OF d, p SKIP LOCKED
 ), skipped AS (
     UPDATE delivery AS d SET state = 'skipped' FROM held WHERE d.id = held.id
 ), folded AS (
