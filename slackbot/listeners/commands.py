@@ -156,7 +156,7 @@ async def _show(doors: Doors, said: Typed) -> Card:
         return Card(AMBIGUOUS, [])
     if view is None or not await _may_see(doors, said.person, view):
         return Card(NO_SUCH_REQUEST, [])
-    return request_details(view)
+    return request_details(view, names=await doors.directory.names(view.approvers))
 
 
 async def _may_see(doors: Doors, person: Person, view: RequestView) -> bool:
