@@ -136,6 +136,7 @@ async def test_approvals_are_listed_to_those_who_may_see_them(http_house: House)
         assert str(asked.request_id) in shown(await person.command("/approvals", "all", "C0AGENTS"))
         details = await person.command("/approvals", f"show {str(asked.request_id)[:18]}", "C0AGENTS")
         assert "process_refund" in shown(details)
+        assert "@finance" in shown(details)
         assert "actions" not in {block["type"] for block in details.response["blocks"]}
     out = slack.person("U0OUT")
     assert str(asked.request_id) not in shown(await out.command("/approvals", "all", "C0AGENTS"))
