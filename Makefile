@@ -7,6 +7,7 @@ ifndef SEED
 SEED   := $(shell date +%s)
 endif
 ARGS   ?=
+WORKERS ?= 4
 AUTO   ?=
 BIN    := .venv/bin
 PYTEST  = echo 'hypothesis seed $(SEED)'; $(BIN)/python -m pytest --hypothesis-seed=$(SEED)
@@ -27,8 +28,9 @@ help:
 demo: venv
 	@$(BIN)/signoff demo $(if $(filter-out 0 no,$(AUTO)),--auto) $(ARGS)
 
+# Most tests wait for a database or a socket most of their time, so more workers than cores are no waste.
 test: venv-dev
-	@$(PYTEST) $(ARGS)
+	@$(PYTEST) -n $(WORKERS) --dist worksteal $(ARGS)
 
 check: venv-dev
 	@$(BIN)/ruff check .

@@ -44,7 +44,7 @@ def test_unreadable_record_names_nobody(tmp_path: Path, rubbish: str) -> None:
     assert postmaster.recorded(tmp_path) == (0, tmp_path)
 
 
-@pytest.mark.parametrize("pid", [0, 1, os.getpid(), 2**22 + 1])
+@pytest.mark.parametrize("pid", [0, 1, os.getpid(), 2**22 + 1], ids=["none", "init", "us", "nobody"])
 def test_strangers_are_not_the_server(tmp_path: Path, pid: int) -> None:
     """A process that merely got the number of a server that is gone is never taken for it."""
     assert not postmaster.runs_on(pid, tmp_path)
