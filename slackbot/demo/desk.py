@@ -58,9 +58,9 @@ class Desk:
         return self.cards(order)[-1]
 
     def buttons(self, order: int) -> list[str]:
-        """What can be pressed on that card."""
+        """What can be pressed on that card. The link into the shop stays for ever, and decides nothing."""
         rows = [block for block in self.card(order)["blocks"] if block["type"] == "actions"]
-        return [element["text"]["text"] for row in rows for element in row["elements"]]
+        return [each["text"]["text"] for row in rows for each in row["elements"] if "url" not in each]
 
     async def status(self, order: int) -> str:
         """The order's status in the shop, with its cause if it has one: `REFUND_REJECTED, expired`."""

@@ -28,6 +28,19 @@ when = "facts.price > 5000.0"
 description_template = "Refund ${{facts.price}} for order {{args.order_id}}"
 risk = "critical"
 timeout_seconds = {seconds}           # very short, to show what happens when nobody decides
+remind_at = [0.5]              # halfway there, those who can still help are mentioned
+on_reject = "tell_model"
+
+[[checkpoint]]
+checkpoint_id = "refund-large"
+action_pattern = "process_refund"
+when = "facts.price > 2000.0"
+description_template = "Refund ${{facts.price}} for order {{args.order_id}}"
+link_template = "https://shop.example/orders/{{args.order_id}}"
+risk = "high"
+approvals_required = 2         # both of @finance; the card shows who has voted and how many are missing
+reject_reasons = ["Wrong amount", "Wrong customer"]
+remind_at = [0.5, 0.9]
 on_reject = "tell_model"
 
 [[checkpoint]]
@@ -35,7 +48,13 @@ checkpoint_id = "refund-over-limit"
 action_pattern = "process_refund"
 when = "facts.price > 1000.0"  # the price in the shop's own records, not the one that the model states
 description_template = "Refund ${{facts.price}} for order {{args.order_id}}"
+link_template = "https://shop.example/orders/{{args.order_id}}"
 risk = "high"
+allow_edit = true              # a wrong order number can be mended on the card, up to what this rule covers
+editor_may_approve = false     # somebody else approves what the editor made of it
+reason_required = ["reject"]
+reject_reasons = ["Wrong amount", "Wrong customer"]
+remind_at = [0.5, 0.9]
 on_reject = "tell_model"
 """
 

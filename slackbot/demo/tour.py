@@ -42,22 +42,46 @@ def for_refunds() -> dict[str, Any]:
                 "channel": REVIEWS,
             },
             {
-                "text": "*Approve.* Grace is in @finance and may decide. The card shows who approved, that the tool "
-                "ran, and how it ended; its thread keeps the history.",
+                "text": "*Details, then approve.* Grace is in @finance. Details shows every argument, the shop's own "
+                "facts and what the agent was asked; then Approve. The card shows who approved, that the tool ran, "
+                "and how it ended; its thread keeps the history.",
                 "as": "U0GRACE",
                 "channel": REVIEWS,
             },
-            _ask("*Reject.* Ask for order 5 as Ada, then reject it as Grace or Linus, with a reason.", 5),
             _ask(
-                f"*Nobody answers.* Order 8 cost 7,320.00; its rule leaves {SECONDS} seconds. Watch the card "
-                "expire, then press Ask again as Ada.",
-                8,
+                "*Edit.* Ada meant order 4, and asks for 5. As Grace press Edit: 6 is refused, because it needs "
+                "stricter approval; put 4. The thread shows what changed. Linus must approve it: an editor alone "
+                "may not. The agent is told.",
+                5,
             ),
             _ask(
-                "*Pull the plug.* Ask for order 6, then run `kill -9` on the service: the terminal shows its "
-                "process number. It is started again; approve, and the refund is made once.",
+                "*Reject, with a reason.* Ask for order 5 again; as Linus press Reject and pick Wrong customer, or "
+                "use your own words. The agent hears them as yours, and may not ask the same again in that run.",
+                5,
+            ),
+            _ask(
+                "*Two people.* Order 6 cost 2,450.00, and above 2,000.00 two must approve. Approve as Grace: the card "
+                "says that one is missing. Before Linus approves, run `kill -9` on the service (the terminal shows "
+                "its process number): it is started again, and the refund is made once.",
                 6,
             ),
+            _ask(
+                f"*Nobody answers.* Order 8 cost 7,320.00; its rule leaves {SECONDS} seconds. Halfway its thread "
+                "reminds Grace and Linus; then the card expires. Press Ask again as Ada.",
+                8,
+            ),
+            {
+                "text": "*App Home.* Open signoff under Apps, as Grace: what waits for her, with the same buttons, her "
+                "requests, running agents, and what was decided.",
+                "as": "U0GRACE",
+                "channel": REVIEWS,
+            },
+            {
+                "text": "*What was decided?* By agent, person, status or time; each entry leads to its thread.",
+                "as": "U0GRACE",
+                "channel": REVIEWS,
+                "command": "/approvals history agent:refunds",
+            },
         ],
     }
 
@@ -96,7 +120,8 @@ def in_terminal(names: Sequence[str] | None) -> str:
         "     389.00 is below the limit of 1,000.00: refunded at once.\n"
         "  2. As Ada:               /agent run refunds please refund order 7\n"
         "     1,249.50 is above it: a card appears in #refund-reviews.\n"
-        "  3. As Grace or Linus, in #refund-reviews: Approve, or Reject with a reason.\n"
-        "     Orders 5, 6 and 7 are above the limit.\n"
-        f"  4. Order 8 (7,320.00) expires after {SECONDS} seconds if nobody decides."
+        "  3. As Grace or Linus, in #refund-reviews: Details, Edit, Approve, or Reject with a reason.\n"
+        "     Orders 5 and 7 need one of them, order 6 (2,450.00) both.\n"
+        f"  4. Order 8 (7,320.00) expires after {SECONDS} seconds if nobody decides; then Ask again.\n"
+        "  5. App Home (signoff, under Apps) and /approvals history show what waits and what was decided."
     )
