@@ -1,0 +1,235 @@
+"""The whole front end in a real browser: the real service, the refund agent, the demo's checkpoints."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from agent.examples import shop
+from agent.examples.refunds import refunds
+from slackbot.demo import rules
+
+# Without the extra `e2e`, this import skips the file, as it skips that one.
+from tests.e2e.test_page import browser  # noqa: F401
+from tests.integration.service.conftest import House, http_house, until  # noqa: F401
+
+from playwright.async_api import Browser, Locator, Page, expect  # isort: skip
+
+pytestmark = pytest.mark.e2e
+
+ADA, GRACE, LINUS = "U0ADA", "U0GRACE", "U0LINUS"
+PATIENCE_MS = 15_000
+PICTURES = os.environ.get("SIGNOFF_PICTURES")
+"""A folder for the pictures of the README: `SIGNOFF_PICTURES=docs/images make e2e` takes them anew."""
+
+
+@dataclass(frozen=True)
+class Desk:
+    """One browser page before a running service; people act one after the other."""
+
+    house: House
+    page: Page
+
+    async def be(self, user: str) -> None:
+        """Act as this person."""
+        await self.page.locator(f'[data-person="{user}"]').click()
+        await expect(self.page.locator(f'[data-person="{user}"]')).to_have_attribute("aria-pressed", "true")
+
+    async def go(self, channel: str) -> None:
+        await self.page.locator(f'[data-channel="{channel}"]').first.click()
+
+    async def type(self, words: str, box: str = "#composer") -> None:
+        await self.page.locator(f"{box} textarea").fill(words)
+        await self.page.locator(f"{box} textarea").press("Enter")
+
+    async def asked(self, order: int, reviewer: str = GRACE) -> Locator:
+        """Ada asks for a refund; the reviewer stands before the card."""
+        await self.be(ADA)
+        await self.go("C0AGENTS")
+        await self.type(f"/agent run refunds please refund order {order}")
+        await self.go("C0REVIEW")
+        await self.be(reviewer)
+        return await self.card(order)
+
+    async def card(self, order: int) -> Locator:
+        card = self.page.locator("#messages article", has_text=f"for order {order}").last
+        await expect(card).to_be_visible(timeout=PATIENCE_MS)
+        return card
+
+    async def approve(self, place: Locator) -> None:
+        """Press Approve, and confirm it."""
+        await place.get_by_role("button", name="Approve", exact=True).click()
+        await self.page.locator("#confirm-yes").click()
+
+    async def picture(self, what: Locator, name: str) -> None:
+        if PICTURES:
+            await what.screenshot(path=Path(PICTURES) / f"{name}.png", animations="disabled")
+
+    def modal(self, title: str) -> Locator:
+        return self.page.get_by_role("dialog", name=title)
+
+    async def ends(self, order: int, status: str) -> None:
+        """The order in the shop's own table comes to this status."""
+
+        async def look() -> bool:
+            found = await shop.find(order)
+            return found is not None and found.status == status
+
+        await until(look, PATIENCE_MS / 1000)
+
+    async def thread_of(self, article: Locator) -> Locator:
+        """Open the thread under this message."""
+        await article.hover()
+        await article.get_by_role("button", name="Reply in thread").click()
+        await expect(self.page.locator("#thread")).to_be_visible()
+        return self.page.locator("#replies")
+
+
+@pytest_asyncio.fixture
+async def desk(
+    browser: Browser,  # noqa: F811
+    http_house: House,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> AsyncIterator[Desk]:
+    """The refund agent behind the demo's own checkpoints, and a page on it."""
+    monkeypatch.setenv("SIGNOFF_SHOP_URL", http_house.url)
+    await shop.setup(fresh=True)
+    await http_house.open([refunds], rules.of_the_tour(60).text)
+    complaints: list[str] = []
+    page = await browser.new_page(viewport={"width": 1180, "height": 860}, device_scale_factor=1.5)
+    page.set_default_timeout(PATIENCE_MS)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    await page.goto(f"{http_house.slack.url}/#channel=C0AGENTS&user={ADA}")
+    await expect(page.locator("#place")).to_have_text("# agents")
+    yield Desk(http_house, page)
+    await page.close()
+    assert complaints == []
+
+
+async def test_approve_after_a_confirmation(desk: Desk) -> None:
+    """A slash command leads to a card; "Approve", confirmed, makes the refund, and the card loses its buttons."""
+    card = await desk.asked(7)
+    await expect(card).to_contain_text("1,249.5")
+    await desk.approve(card)
+    await desk.ends(7, "REFUNDED")
+    await expect(card.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
+    await expect(card).to_contain_text("Approved")
+
+
+async def test_reject_with_a_reason(desk: Desk) -> None:
+    """The form wants a reason, offers the checkpoint's own, and the agent tells it to the requester."""
+    card = await desk.asked(5, LINUS)
+    await card.get_by_role("button", name="Reject", exact=True).click()
+    form = desk.modal("Reject")
+    await form.get_by_role("button", name="Reject", exact=True).click()
+    await expect(form.locator(".error").first).to_be_visible()
+    await form.get_by_label("Wrong customer").check()
+    await form.get_by_role("button", name="Reject", exact=True).click()
+    await expect(form).to_be_hidden()
+    await desk.ends(5, "REFUND_REJECTED")
+    await expect(card).to_contain_text("Wrong customer")
+    await desk.house.says("Wrong customer")
+
+
+async def test_edit_then_somebody_else_approves(desk: Desk) -> None:
+    """An edit into stricter rules is refused in its form; a good one is the new revision, for somebody else."""
+    card = await desk.asked(5)
+    await card.get_by_role("button", name="Edit", exact=True).click()
+    form = desk.modal("Edit")
+    await form.locator("input").fill("6")
+    await form.get_by_role("button", name="Save the changes").click()
+    refusal = desk.modal("Not counted")
+    await expect(refusal).to_contain_text("stricter rules")
+    await refusal.locator("footer").get_by_role("button", name="Close").click()
+    await card.get_by_role("button", name="Edit", exact=True).click()
+    await form.locator("input").fill("7")
+    await form.get_by_role("button", name="Save the changes").click()
+    await expect(form).to_be_hidden()
+    card = await desk.card(7)
+    await expect(await desk.thread_of(card)).to_contain_text("Grace")
+    await desk.approve(card)
+    await expect(desk.page.locator("article.private").last).to_contain_text("You edited this action")
+    await desk.be(LINUS)
+    await desk.approve(card)
+    await desk.ends(7, "REFUNDED")
+    meant = await shop.find(5)
+    assert meant is not None
+    assert meant.status != "REFUNDED"
+
+
+async def test_two_people_make_a_quorum(desk: Desk) -> None:
+    """After one of two approvals nothing runs and the card says how many are missing; the second one decides."""
+    card = await desk.asked(6)
+    await desk.approve(card)
+    await expect(card).to_contain_text("1 of 2")
+    order = await shop.find(6)
+    assert order is not None
+    assert order.status == "PENDING_REFUND"
+    await desk.be(LINUS)
+    await desk.approve(card)
+    await desk.ends(6, "REFUNDED")
+
+
+async def test_details_show_everything(desk: Desk) -> None:
+    """Details opens a modal with the arguments, the facts and what the agent was asked, and can approve there."""
+    card = await desk.asked(7)
+    await card.get_by_role("button", name="Details", exact=True).click()
+    details = desk.page.locator("#modal")
+    for words in ("order_id", "Espresso machine", "Grace Lindqvist", "please refund order 7"):
+        await expect(details).to_contain_text(words)
+    await desk.picture(details, "details")
+    await desk.approve(details)
+    await desk.ends(7, "REFUNDED")
+
+
+async def test_app_home_shows_what_waits_and_decides(desk: Desk) -> None:
+    """What waits for a reviewer stands in their Home, with the same buttons; the requester sees their own."""
+    await desk.asked(5)
+    await desk.asked(7)
+    home = desk.page.locator("#home")
+    await desk.page.locator("#open-home").click()
+    await expect(home).to_contain_text("for order 7")
+    await desk.be(ADA)
+    await expect(home).to_contain_text("for order 7")
+    await expect(home.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
+    await desk.be(GRACE)
+    await expect(home.get_by_role("button", name="Approve", exact=True)).to_have_count(2)
+    await home.get_by_role("button", name="Approve", exact=True).first.click()
+    await desk.page.locator("#confirm-yes").click()
+    await expect(home.get_by_role("button", name="Approve", exact=True)).to_have_count(1)
+
+    async def paid() -> bool:
+        return [order.status for order in await shop.orders()].count("REFUNDED") == 1
+
+    await until(paid, PATIENCE_MS / 1000)
+    await desk.picture(desk.page.locator("main"), "home")
+
+
+async def test_history_by_slash_command(desk: Desk) -> None:
+    """`/approvals history` tells a reviewer what was decided; nobody else reads the answer."""
+    card = await desk.asked(7)
+    await desk.approve(card)
+    await desk.ends(7, "REFUNDED")
+    await desk.type("/approvals history agent:refunds")
+    answer = desk.page.locator("article.private").last
+    await expect(answer).to_contain_text("for order 7")
+    await desk.be(LINUS)
+    await expect(desk.page.locator("article.private")).to_have_count(0)
+
+
+async def test_a_reply_in_the_runs_thread_is_answered_while_people_decide(desk: Desk) -> None:
+    """The conversation goes on in the run's thread, and nothing said there decides anything."""
+    await desk.asked(7)
+    await desk.be(ADA)
+    await desk.go("C0AGENTS")
+    replies = await desk.thread_of(desk.page.locator("#messages article").last)
+    await desk.type("what is the status of order 7?", "#reply")
+    await expect(replies).to_contain_text("PENDING_REFUND", timeout=PATIENCE_MS)
+    order = await shop.find(7)
+    assert order is not None
+    assert order.status == "PENDING_REFUND"
