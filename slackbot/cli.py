@@ -303,5 +303,5 @@ def _database_url(configured: Settings, use_embedded: bool, *, migrate: bool = T
 def _fail(error: Exception) -> NoReturn:
     lines = error.problems if isinstance(error, SettingsError | PolicyError) else [str(error)]
     for line in lines:
-        print(f"signoff: {clean_now(line)}", file=sys.stderr)
+        print(f"signoff: {clean_now(line, assigned=False)}", file=sys.stderr)
     raise SystemExit(WRONG)

@@ -74,7 +74,7 @@ CREATE TRIGGER approval_request_absorbs
     EXECUTE FUNCTION refuse_change('a request that has an outcome keeps it');
 -- What people decide under, and on whose behalf, was settled when the request was opened.
 CREATE TRIGGER approval_request_terms_stay
-    BEFORE UPDATE ON approval_request
+    AFTER UPDATE ON approval_request
     FOR EACH ROW WHEN (
         (OLD.policy, OLD.policy_digest, OLD.principal, OLD.client_id, OLD.content_digest, OLD.approvals_required,
          OLD.checkpoint_id, OLD.team_id)

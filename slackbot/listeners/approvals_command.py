@@ -57,7 +57,8 @@ async def _show(doors: Doors, said: Typed) -> Card:
         return Card(AMBIGUOUS, [])
     if view is None or await objection_to_see(doors.directory, said.person, view) is not None:
         return Card(NO_SUCH_REQUEST, [])
-    return request_details(await clean_view(view))
+    names = await doors.directory.names(view.approvers)
+    return request_details(await clean_view(view), names=names)
 
 
 async def _inbox(doors: Doors, said: Typed) -> Card:

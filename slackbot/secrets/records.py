@@ -24,9 +24,12 @@ BUDGET = 0.1
 _DEEPEST = 12
 
 
-def clean_now(text: str) -> str:
-    """Any text, without leaving the caller's thread."""
-    return mask(text, Finder(budget=BUDGET)(text))
+def clean_now(text: str, *, assigned: bool = True) -> str:
+    """Any text, without leaving the caller's thread.
+
+    Without `assigned` a sentence of our own may say what is wrong with a setting: `SLACK_BOT_TOKEN: invalid_auth`.
+    """
+    return mask(text, Finder(budget=BUDGET, assigned=assigned)(text))
 
 
 def clean_error(error: BaseException) -> str:

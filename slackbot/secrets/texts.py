@@ -26,7 +26,10 @@ Clock = Callable[[], float]
 
 
 class Finder:
-    """Finds secrets in texts, until its time is up. `hidden` values are found as well, wherever they are said."""
+    """Finds secrets in texts, until its time is up. `hidden` values are found as well, wherever they are said.
+
+    `assigned`: what stands behind a name like `api_key` is taken for a secret, whatever it looks like.
+    """
 
     def __init__(
         self,
@@ -34,7 +37,9 @@ class Finder:
         *,
         budget: float = BUDGET,
         clock: Clock = time.monotonic,
+        assigned: bool = True,
     ) -> None:
+        self._looks = (private_keys, web_tokens, aws_secrets, *([assignments] if assigned else []))
         self._hidden = tuple(dict.fromkeys(hidden))
         self._clock = clock
         self._until = clock() + budget
@@ -64,7 +69,7 @@ class Finder:
                     yield from token.find(text)
                     yield None
                     break
-        for look in (private_keys, web_tokens, aws_secrets, assignments):
+        for look in self._looks:
             yield from look(text)
             yield None
         for value in (*self._hidden, *_named_in_json(text)):

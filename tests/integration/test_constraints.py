@@ -250,7 +250,7 @@ def test_audit_rows_are_final(shared: tuple[Connection, Connection], who: str, a
         "UPDATE approval_request SET status = 'waiting', decided_at = NULL",
         "UPDATE approval_request SET policy = policy || '{\"prevent_self_review\": false}'",
         "UPDATE approval_request SET approvals_required = 5",
-        "UPDATE approval_request SET requester_user_id = 'U9'",
+        "UPDATE approval_request SET requester_team_id = 'T9', requester_user_id = 'U9'",
     ],
 )
 def test_the_record_is_final(shared: tuple[Connection, Connection], attempt: str) -> None:

@@ -135,7 +135,7 @@ def test_votes_so_far_and_still_needed(samples: Any, referee: Any) -> None:
     vote = VoteView(samples.view().requester, Verdict.APPROVE, "fine", samples.view().created_at)
     words = referee.words(request_card(samples.view(approvals_required=3, votes=(vote,))).blocks)
     assert "1 of 3 approvals, 2 more needed" in words
-    assert "U0ADA approved at" in words
+    assert "U0ADA approved, " in words
     assert "“fine”" in words
 
 
@@ -144,14 +144,14 @@ def test_votes_so_far_and_still_needed(samples: Any, referee: Any) -> None:
     [
         (
             ("decided", RequestStatus.REJECTED, "Wrong customer"),
-            ["❌ Rejected by U0GRACE at", "Wrong customer"],
+            ["❌ Rejected by U0GRACE, ", "Wrong customer"],
             {"Details"},
         ),
-        (("decided", RequestStatus.APPROVED), ["✅ Approved by U0GRACE at", "Not started yet."], {"Details"}),
-        (("decided", RequestStatus.EXPIRED, None, None), ["⌛ Expired at"], {"Ask again", "Details"}),
+        (("decided", RequestStatus.APPROVED), ["✅ Approved by U0GRACE, ", "Not started yet."], {"Details"}),
+        (("decided", RequestStatus.EXPIRED, None, None), ["⌛ Expired, "], {"Ask again", "Details"}),
         (
             ("decided", RequestStatus.CANCELLED, "run ended", None),
-            ["🚫 Withdrawn at", "run ended"],
+            ["🚫 Withdrawn, ", "run ended"],
             {"Details"},
         ),
         (("executed", ExecutionStatus.CLAIMED), ["✅ Approved by U0GRACE", "▶ Running since"], {"Details"}),
