@@ -164,7 +164,7 @@ def _circumstances(body: Mapping[str, Any]) -> Iterator[Json]:
         yield blocks.text(" by ")
         yield blocks.mention(user)
     if at := _moment(body.get("at")):
-        yield blocks.text(" until " if body.get("line") in _DEADLINES else " at ")
+        yield blocks.text(" until " if body.get("line") in _DEADLINES else ", ")
         yield blocks.moment(at)
     if (taken := _number(body.get("seconds"))) is not None:
         yield blocks.text(f" in {status.seconds(taken)}")

@@ -30,7 +30,7 @@ def request(line: RequestLine) -> list[Json]:
 def decided(line: HistoryLine, link: str | None) -> list[Json]:
     """A request with how it ended; `link` is the address of its thread, as Slack gave it."""
     by = [blocks.text(" by "), blocks.person(line.decided_by)] if line.decided_by else []
-    at = [blocks.text(" at "), blocks.moment(line.decided_at)] if line.decided_at else []
+    at = [blocks.text(", "), blocks.moment(line.decided_at)] if line.decided_at else []
     reason = [blocks.text(f"“{inert.line(line.reason, MAX_WORDS)}”", italic=True)] if line.reason else []
     thread = [blocks.link(link, "its thread")] if link else []
     first = blocks.section(blocks.text(status.of_status(line.status), bold=True), *by, *at)

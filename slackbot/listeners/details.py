@@ -114,7 +114,8 @@ async def _details(doors: Doors, person: Person, request_id: UUID, page: int) ->
     view = await seen(doors, person, request_id)
     nonce = await approvals.place(doors.db, request_id, "modal", person)
     clean = await clean_view(replace(view, place_nonce=nonce))
-    return details_modal(clean, page, permalink=await _permalink(doors, view))
+    names = await doors.directory.names(view.approvers)
+    return details_modal(clean, page, permalink=await _permalink(doors, view), names=names)
 
 
 async def seen(doors: Doors, person: Person, request_id: UUID) -> RequestView:

@@ -101,7 +101,7 @@ async def desk(
     await shop.setup(fresh=True)
     await http_house.open([refunds], rules.of_the_tour(60).text)
     complaints: list[str] = []
-    page = await browser.new_page(viewport={"width": 1180, "height": 860}, device_scale_factor=1.5)
+    page = await browser.new_page(viewport={"width": 1180, "height": 860}, device_scale_factor=1.25)
     page.set_default_timeout(PATIENCE_MS)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     await page.goto(f"{http_house.slack.url}/#channel=C0AGENTS&user={ADA}")
@@ -115,6 +115,7 @@ async def test_approve_after_a_confirmation(desk: Desk) -> None:
     """A slash command leads to a card; "Approve", confirmed, makes the refund, and the card loses its buttons."""
     card = await desk.asked(7)
     await expect(card).to_contain_text("1,249.5")
+    await desk.picture(desk.page.locator("body"), "card-waiting")
     await desk.approve(card)
     await desk.ends(7, "REFUNDED")
     await expect(card.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
@@ -207,6 +208,8 @@ async def test_app_home_shows_what_waits_and_decides(desk: Desk) -> None:
         return [order.status for order in await shop.orders()].count("REFUNDED") == 1
 
     await until(paid, PATIENCE_MS / 1000)
+    await expect(home).to_contain_text("Approved")
+    await desk.page.set_viewport_size({"width": 1180, "height": 760})
     await desk.picture(desk.page.locator("main"), "home")
 
 

@@ -152,7 +152,7 @@ def test_history_links_to_the_thread(referee: Any) -> None:
     card = cards.history_list([DECIDED, replace(DECIDED, id=UUID(int=9))], links={DECIDED.id: LINK})
     referee.judge(card)
     assert [part["url"] for _, part in referee.walk(card.blocks) if part.get("type") == "link"] == [LINK]
-    assert "Rejected by U0GRACE at" in referee.words(card.blocks)
+    assert "Rejected by U0GRACE, " in referee.words(card.blocks)
     assert "Nothing was decided" in referee.words(cards.history_list([]).blocks)
 
 
