@@ -26,10 +26,10 @@ def test_nothing_of_the_callers_settings_reaches_the_service() -> None:
         "SIGNOFF_ROLES": "web",
         "https_proxy": "http://proxy",
         "HTTP_PROXY": "http://proxy",
-        "HOME": "/home/me",
+        "HOME": "/somewhere/me",
     }
     made = environment(caller, {"SLACK_BOT_TOKEN": "xoxb-sandbox"}, None)
-    assert made["HOME"] == "/home/me"
+    assert made["HOME"] == "/somewhere/me"
     assert made["SLACK_BOT_TOKEN"] == "xoxb-sandbox"
     assert not {"DATABASE_URL", "DATABASE_URL_FILE", "OPENAI_API_KEY", "SIGNOFF_ROLES"} & made.keys()
     assert not {"https_proxy", "HTTP_PROXY"} & made.keys()
