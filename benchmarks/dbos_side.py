@@ -79,7 +79,7 @@ async def main(url: str) -> None:
         "name": "bench",
         "system_database_url": url,
         "log_level": "WARNING",
-        "run_admin_server": False,  # type: ignore[typeddict-unknown-key]
+        "run_admin_server": False,  # type: ignore[typeddict-unknown-key, unused-ignore]  # with and without dbos installed
     }
     DBOS(config=config)
     DBOS.launch()

@@ -114,6 +114,8 @@ def _bolt_request(request: Request, body: bytes) -> AsyncBoltRequest | None:
     """
     try:
         said = _parsed(body.decode(), _only(request, b"content-type") or b"")
+        if not _is_whole(said):
+            return None
         headers: dict[str, str | Sequence[str]] = {"content-type": "application/json"}
         headers |= {
             name: value for name, value in request.headers.items() if name.startswith("x-slack-retry-")
@@ -135,6 +137,33 @@ def _parsed(text: str, content_type: bytes) -> dict[str, Any]:
     said = json.loads(text)
     if not isinstance(said, dict):
         raise ValueError("not an object")  # noqa: TRY004 - of the sender's making, like any other bad text
+    return said
+
+
+# What listeners rely on in each kind of payload: the path of a field, and its type.
+_WHOLE: dict[str, tuple[tuple[tuple[str, ...], type], ...]] = {
+    "block_actions": (
+        (("user", "id"), str),
+        (("container",), dict),
+        (("actions",), list),
+    ),
+    "view_submission": ((("user", "id"), str), (("view", "state"), dict)),
+    "event_callback": ((("event", "type"), str),),
+}
+_COMMAND = tuple(((name,), str) for name in ("command", "team_id", "user_id", "channel_id", "trigger_id"))
+
+
+def _is_whole(said: dict[str, Any]) -> bool:
+    """Whether a payload has what its kind always has; kinds that nobody here listens to may look as they like."""
+    needed = _COMMAND if "command" in said else _WHOLE.get(str(said.get("type")), ())
+    actions = said.get("actions") if said.get("type") == "block_actions" else [{}]
+    fitting = isinstance(actions, list) and bool(actions) and all(isinstance(each, dict) for each in actions)
+    return fitting and all(isinstance(_at(said, path), kind) for path, kind in needed)
+
+
+def _at(said: Any, path: Sequence[str]) -> Any:
+    for step in path:
+        said = said.get(step) if isinstance(said, dict) else None
     return said
 
 

@@ -7,7 +7,6 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterator
-from urllib.parse import urlencode
 
 import httpx
 import pytest
@@ -18,6 +17,7 @@ from slackbot.edge import MAX_BODY, PATH, Edge
 from slackbot.listeners import new_app
 from slackbot.sandbox import SignedRequest
 from slackbot.sandbox.signed_http import signature
+from tests.integration.asking import TEAM
 from tests.integration.listeners.conftest import House
 
 SECRET = "sandbox-signing-secret"
@@ -163,6 +163,15 @@ async def test_no_mutated_request_gets_through(
         ("application/x-www-form-urlencoded", b"payload=%5B%5D"),
         ("application/x-www-form-urlencoded", b"payload=%FF"),
         ("application/x-www-form-urlencoded", b"hello=world"),
+        ("application/x-www-form-urlencoded", b"command=%2Fagent&text=list"),
+        ("application/json", b'{"type": "event_callback", "event": {}}'),
+        ("application/json", b'{"type": "block_actions", "user": null, "actions": [{}], "container": {}}'),
+        (
+            "application/json",
+            b'{"type": "block_actions", "user": {"id": "U1"}, "actions": [], "container": {}}',
+        ),
+        ("application/json", b'{"type": "block_actions", "user": {"id": "U1"}, "actions": [{}]}'),
+        ("application/json", b'{"type": "view_submission", "user": {"id": "U1"}}'),
         ("", b"\x00\x01"),
     ],
 )
@@ -210,12 +219,18 @@ async def test_a_replayed_click_is_one_vote(http_house: House) -> None:
     assert http_house.rows("SELECT count(*) FROM vote") == [(1,)]
 
 
-async def test_a_failing_listener_is_a_500(http_house: House) -> None:
+async def test_a_failing_listener_is_a_500(http_house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """An event that could not be stored is answered 500, so that Slack sends it again."""
-    body = urlencode({"command": "/agent"}).encode()
-    assert (
-        await post(http_house, body, signed(body, kind="application/x-www-form-urlencoded"))
-    ).status_code == 500
+
+    async def broken(*_: object, **__: object) -> bool:
+        raise RuntimeError("the database is away")
+
+    monkeypatch.setattr("slackbot.listeners.messages._reply", broken)
+    message = {"type": "message", "user": "U0ADA", "team": TEAM, "text": "hello", "channel": "C0AGENTS"}
+    event = message | {"ts": "1700000001.000100", "thread_ts": "1700000000.000100"}
+    told = {"type": "event_callback", "team_id": TEAM, "api_app_id": "A1", "event_id": "Ev1", "event": event}
+    body = json.dumps(told).encode()
+    assert (await post(http_house, body, signed(body, kind="application/json"))).status_code == 500
 
 
 def test_there_is_no_edge_without_a_secret() -> None:
