@@ -137,10 +137,12 @@ def manifest(
         str | None, typer.Option(help="Our public https address, for HTTP instead of Socket Mode.")
     ] = None,
 ) -> None:
-    """Print the manifest to create the Slack app from."""
+    """Print the manifest to create the Slack app from; SIGNOFF_PUBLIC_URL is the address where none is given."""
     from slackbot import manifest as slack_manifest  # noqa: PLC0415 - it knows the web edge, and so Bolt
 
-    typer.echo(slack_manifest.render(url), nl=False)
+    configured = _settings()
+    known = None if configured.socket_mode else configured.public_url
+    typer.echo(slack_manifest.render(url or known), nl=False)
 
 
 @db.command("upgrade")
