@@ -164,9 +164,13 @@ def _finish(batch: Batch, run: runs.LockedRun, attempt: Row[Any], outcome: Outco
 
 
 def _tell_doubt(batch: Batch, run: runs.LockedRun, attempt: Row[Any]) -> None:
-    if attempt.request_id is None and run.outlet:
-        facts = {"text": attempt.tool, "execution": str(attempt.id), "call": str(attempt.call_id)}
-        outbox.tell(batch, [outbox.run_line(run.outlet, run.id, "in_doubt", **facts)])
+    """Of a call without a card of its own: the run's thread says who may settle it, and calls its requester."""
+    if attempt.request_id is not None or run.outlet is None:
+        return
+    facts: dict[str, Any] = {"tool": attempt.tool, "execution": str(attempt.id), "call": str(attempt.call_id)}
+    if run.requester is not None:
+        facts["people"] = [run.requester.user_id]
+    outbox.tell(batch, [outbox.run_line(run.outlet, run.id, "in_doubt", **facts)])
 
 
 async def ask_anew(db: Database, call_id: UUID, new: NewRequest) -> Opened:

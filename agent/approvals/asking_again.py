@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
+from sqlalchemy import Row
+from sqlalchemy.ext.asyncio import AsyncConnection
+
 from agent import jobs
-from agent.approvals.rights import requester
+from agent.approvals.rights import DIRECTLY, requester
 from agent.domain.audit import AuditKind
 from agent.domain.errors import Conflict, NotFound, Refusal, Refused
 from agent.domain.people import Standing
@@ -18,32 +22,44 @@ from agent.store.outbox import Outlet
 from agent.store.writes import calls, runs
 
 
-async def ask_again(db: Database, request_id: UUID, by: Standing) -> UUID:
+async def ask_again(db: Database, request_id: UUID, by: Standing, *, path: str = DIRECTLY) -> UUID:
     """After an expiry, let the requester have the same action judged and asked about anew.
 
     It becomes a new call of the same run whose outcome the model hears of when it comes; asking twice is one
-    call. Returns the call's id. Raises ``NotFound``, ``Conflict`` (not expired) and ``Refused``.
+    call. ``path`` says by which door the wish came. Returns the call's id. Raises ``NotFound``, ``Conflict`` (not
+    expired) and ``Refused`` (recorded before).
     """
     async with db.transaction() as connection:
         expired = await locks.expired_call(connection, request_id)
         if expired is None:
             raise NotFound(f"no request {request_id} of a run")
-        if by.refusal is not None:
-            raise Refused(by.refusal)
-        if by.person != requester(expired):
-            raise Refused(Refusal.NOT_A_REVIEWER)
-        if expired.status != RequestStatus.EXPIRED.value:
-            raise Conflict("only an expired request can be asked again")
-        await runs.lock(connection, expired.run_id)
-        call_id, created = await calls.repeat(connection, expired.call_id)
-        if not created:
-            return call_id
-        subject = chain.request_subject(request_id)
+        outcome = await _ask_again(connection, expired, by, path)
+    if isinstance(outcome, Refused):
+        raise outcome
+    return outcome
+
+
+async def _ask_again(
+    connection: AsyncConnection, expired: Row[Any], by: Standing, path: str
+) -> UUID | Refused:
+    await runs.lock(connection, expired.run_id)
+    refusal = by.refusal or (None if by.person == requester(expired) else Refusal.NOT_YOURS_TO_ASK)
+    batch, detail = Batch(), {"path": path}
+    subject = chain.request_subject(expired.id)
+    if refusal is not None:
         head = (await chain.lock_heads(connection, [subject]))[subject]
-        batch = Batch()
-        entry = Entry(AuditKind.REQUEST_REOPENED, chain.actor(by.person), {"call": str(call_id)})
-        chain.append(batch, head, entry)
-        outbox.tell(batch, [outbox.card(Outlet(expired.team_id, expired.channel_id), request_id)])
+        told = {"refusal": refusal.value, **detail}
+        chain.append(batch, head, Entry(AuditKind.ASK_AGAIN_REFUSED, chain.actor(by.person), told))
+        await batch.send(connection)
+        return Refused(refusal)
+    if expired.status != RequestStatus.EXPIRED.value:
+        raise Conflict("only an expired request can be asked again")
+    call_id, created = await calls.repeat(connection, expired.call_id)
+    if created:
+        head = (await chain.lock_heads(connection, [subject]))[subject]
+        told = {"call": str(call_id), **detail}
+        chain.append(batch, head, Entry(AuditKind.REQUEST_REOPENED, chain.actor(by.person), told))
+        outbox.tell(batch, [outbox.card(Outlet(expired.team_id, expired.channel_id), expired.id)])
         batch.hint(jobs.execute_call(call_id))
         await batch.send(connection)
-        return call_id
+    return call_id

@@ -12,6 +12,9 @@ from agent.domain.request import Place, RequestStatus
 from agent.store.batch import Batch
 from agent.store.writes import requests
 
+DIRECTLY = "direct"
+"""The `path` in the record of what came by none of our doors: a program called the use case itself."""
+
 
 def objection(
     request: Row[Any], state: Row[Any], who: Standing, place: Place | None, revision: int

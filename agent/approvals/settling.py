@@ -6,8 +6,9 @@ from typing import Any, Literal
 from uuid import UUID
 
 from sqlalchemy import Row
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.approvals.rights import requester
+from agent.approvals.rights import DIRECTLY, requester
 from agent.domain.audit import AuditKind
 from agent.domain.changes import between, told
 from agent.domain.errors import Conflict, NotFound, Refusal, Refused
@@ -17,21 +18,29 @@ from agent.store import chain, locks, outbox
 from agent.store.batch import Batch
 from agent.store.chain import Entry
 from agent.store.database import Database
-from agent.store.outbox import Outlet
+from agent.store.outbox import Outlet, Telling
 from agent.store.writes import calls, executions, runs
+
+Word = Literal["retry", "done"]
 
 
 async def settle(
     db: Database,
     execution_id: UUID,
     settler: Standing,
-    verdict: Literal["retry", "done"],
+    verdict: Word,
     note: str | None = None,
+    *,
+    administrator: bool = False,
+    thread: tuple[str, str] | None = None,
+    path: str = DIRECTLY,
 ) -> None:
     """A person's word on an execution in doubt: try it again, or take it as done.
 
-    The same people may settle who may review; for a call that nobody was asked about, its requester. The first
-    word counts. Raises ``NotFound``, ``Conflict`` (settled or not in doubt) and ``Refused``.
+    The same people may settle who may review; a call that nobody was asked about, its run's requester or an
+    ``administrator`` of the workspace. ``thread`` (channel, ``ts``) is the run's thread where it was pressed, if it
+    was there; ``path`` says by which door it came. The first word counts. Raises ``NotFound``, ``Conflict`` (settled
+    or not in doubt) and ``Refused`` (recorded before).
     """
     async with db.transaction() as connection:
         run_id = await locks.run_of_execution(connection, execution_id)
@@ -41,38 +50,85 @@ async def settle(
             raise NotFound(f"no execution {execution_id}")
         if doubt.call_state != "in_doubt" or doubt.status != "in_doubt" or doubt.settled:
             raise Conflict("this execution is not in doubt any more")
-        _may_settle(doubt, settler)
-        batch = Batch()
-        subject = chain.request_subject(doubt.request_id) if doubt.request_id else chain.run_subject(run.id)
-        head = (await chain.lock_heads(connection, [subject]))[subject]
-        executions.settle(batch, execution_id, verdict, settler.person, note)
-        detail = {"execution": str(execution_id), "verdict": verdict}
-        chain.append(batch, head, Entry(AuditKind.EXECUTION_SETTLED, chain.actor(settler.person), detail))
-        _go_on(batch, run, doubt, verdict, note)
-        if doubt.request_id:
-            outlet = Outlet(doubt.team_id, doubt.channel_id)
-            line = outbox.request_line(
-                outlet, doubt.request_id, "settled", settler.person, text=verdict, reason=note
-            )
-            outbox.tell(batch, [outbox.card(outlet, doubt.request_id), line])
-        await batch.send(connection)
+        refused = _objection(doubt, settler, administrator=administrator, thread=thread)
+        detail = {"execution": str(execution_id), "verdict": verdict, "path": path}
+        if refused is None:
+            await _settle(connection, run, doubt, settler, verdict, note, detail)
+        else:
+            await _record(connection, doubt, settler, refused, detail)
+    if refused is not None:
+        raise Refused(refused)
 
 
-def _may_settle(doubt: Row[Any], settler: Standing) -> None:
+def _objection(
+    doubt: Row[Any], settler: Standing, *, administrator: bool, thread: tuple[str, str] | None
+) -> Refusal | None:
+    """Why this person's word does not count, or ``None``."""
+    asked = doubt.request_id is not None
+    if thread is not None and (asked or thread != (doubt.run_channel_id, doubt.thread_ts)):
+        return Refusal.WRONG_PLACE
     if settler.refusal is not None:
-        raise Refused(settler.refusal)
-    asker = requester(doubt)
-    if doubt.request_id is None:
-        if settler.person != asker:
-            raise Refused(Refusal.NOT_A_REVIEWER)
-        return
+        return settler.refusal
+    own = settler.person == requester(doubt)
+    if not asked:
+        return None if own or administrator else Refusal.NOT_YOURS_TO_SETTLE
     if not settler.roles & set(doubt.approvers):
-        raise Refused(Refusal.NOT_A_REVIEWER)
-    if doubt.prevent_self_review and settler.person == asker:
-        raise Refused(Refusal.SELF_REVIEW)
+        return Refusal.NOT_A_REVIEWER
+    return Refusal.SELF_REVIEW if doubt.prevent_self_review and own else None
 
 
-def _go_on(batch: Batch, run: runs.LockedRun, doubt: Row[Any], verdict: str, note: str | None) -> None:
+async def _settle(
+    connection: AsyncConnection,
+    run: runs.LockedRun,
+    doubt: Row[Any],
+    settler: Standing,
+    verdict: Word,
+    note: str | None,
+    detail: dict[str, str],
+) -> None:
+    batch = Batch()
+    executions.settle(batch, doubt.id, verdict, settler.person, note)
+    chain.append(batch, await _head(connection, doubt), _entry(AuditKind.EXECUTION_SETTLED, settler, detail))
+    _go_on(batch, run, doubt, verdict, note)
+    outbox.tell(batch, _tellings(run, doubt, settler, verdict, note))
+    await batch.send(connection)
+
+
+async def _record(
+    connection: AsyncConnection, doubt: Row[Any], settler: Standing, refused: Refusal, detail: dict[str, str]
+) -> None:
+    batch = Batch()
+    told = {"refusal": refused.value, **detail}
+    chain.append(batch, await _head(connection, doubt), _entry(AuditKind.SETTLEMENT_REFUSED, settler, told))
+    await batch.send(connection)
+
+
+async def _head(connection: AsyncConnection, doubt: Row[Any]) -> chain.ChainHead:
+    asked = doubt.request_id is not None
+    subject = chain.request_subject(doubt.request_id) if asked else chain.run_subject(doubt.run_id)
+    return (await chain.lock_heads(connection, [subject]))[subject]
+
+
+def _entry(kind: AuditKind, settler: Standing, detail: dict[str, str]) -> Entry:
+    return Entry(kind, chain.actor(settler.person), detail)
+
+
+def _tellings(
+    run: runs.LockedRun, doubt: Row[Any], settler: Standing, verdict: Word, note: str | None
+) -> list[Telling]:
+    """The card and its thread hear of it; without a request, the run's thread, which told of the doubt."""
+    by = settler.person
+    if doubt.request_id is not None:
+        outlet = Outlet(doubt.team_id, doubt.channel_id)
+        line = outbox.request_line(outlet, doubt.request_id, "settled", by, text=verdict, reason=note)
+        return [outbox.card(outlet, doubt.request_id), line]
+    if run.outlet is None:
+        return []
+    facts = {"team": by.team_id, "user": by.user_id, "text": verdict, "reason": note, "tool": doubt.tool}
+    return [outbox.run_line(run.outlet, run.id, "settled", **facts)]
+
+
+def _go_on(batch: Batch, run: runs.LockedRun, doubt: Row[Any], verdict: Word, note: str | None) -> None:
     if verdict == "retry":
         calls.make_ready_again(batch, doubt.call_id)
         return

@@ -169,9 +169,15 @@ def _refusal_entry(ballot: Ballot, code: Refusal) -> Entry:
 
 
 async def record_refusal(
-    db: Database, request_id: UUID, revision: int, who: Person, refusal: Refusal, path: str
+    db: Database,
+    request_id: UUID,
+    revision: int,
+    who: Person,
+    refusal: Refusal,
+    path: str,
+    kind: AuditKind = AuditKind.VOTE_REFUSED,
 ) -> None:
-    """Record that somebody was turned away before a vote could be made of it."""
+    """Record that somebody was turned away before a vote, or what else ``kind`` says, could be made of it."""
     async with db.transaction() as connection:
         if await locks.request(connection, request_id) is None:
             return
@@ -179,5 +185,5 @@ async def record_refusal(
         head = (await chain.lock_heads(connection, [subject]))[subject]
         batch = Batch()
         detail = {"refusal": refusal.value, "revision": revision, "path": path}
-        chain.append(batch, head, Entry(AuditKind.VOTE_REFUSED, chain.actor(who), detail))
+        chain.append(batch, head, Entry(kind, chain.actor(who), detail))
         await batch.send(connection)

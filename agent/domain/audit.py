@@ -37,6 +37,8 @@ class AuditKind(StrEnum):
     VOTE_CAST = "vote.cast"
     VOTE_REFUSED = "vote.refused"
     EDIT_REFUSED = "edit.refused"
+    ASK_AGAIN_REFUSED = "ask_again.refused"
+    SETTLEMENT_REFUSED = "settlement.refused"
     EXECUTION_CLAIMED = "execution.claimed"
     EXECUTION_SUCCEEDED = "execution.succeeded"
     EXECUTION_FAILED = "execution.failed"

@@ -107,6 +107,8 @@ class Refusal(StrEnum):
     REDACTED_EDIT = "redacted_edit"
     EDITOR_ALONE = "editor_alone"
     NOT_YOUR_RUN = "not_your_run"
+    NOT_YOURS_TO_ASK = "not_yours_to_ask"
+    NOT_YOURS_TO_SETTLE = "not_yours_to_settle"
 
 
 _SENTENCES: dict[Refusal, str] = {
@@ -161,6 +163,13 @@ _SENTENCES: dict[Refusal, str] = {
         "You edited this action, so somebody else has to approve it (`editor_may_approve = false`)."
     ),
     Refusal.NOT_YOUR_RUN: "Only who started this run, or a reviewer of what it waits for, can cancel it.",
+    Refusal.NOT_YOURS_TO_ASK: (
+        "Only the person who requested this can have it asked again. Nothing was changed."
+    ),
+    Refusal.NOT_YOURS_TO_SETTLE: (
+        "Nobody was asked about this call, so only who started its run, or an administrator of this "
+        "workspace, can settle it. Nothing was changed."
+    ),
 }
 
 

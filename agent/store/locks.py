@@ -174,10 +174,6 @@ _TAKE_REQUEST_OF_CALL = text("""
 SELECT 1 FROM approval_request AS r JOIN tool_call AS c ON c.id = r.call_id AND c.ask_no = r.ask_no
 WHERE c.id = :call FOR NO KEY UPDATE OF r
 """)
-_TAKE_REQUEST_OF_CALL = text("""
-SELECT 1 FROM approval_request AS r JOIN tool_call AS c ON c.id = r.call_id AND c.ask_no = r.ask_no
-WHERE c.id = :call FOR NO KEY UPDATE OF r
-""")
 _BALLOT_STATE = text("""
 SELECT clock_timestamp() AS now, h.seq, h.hash, v.digest, v.editor_team_id, v.editor_user_id,
        p.nonce, p.surface::text AS surface, p.channel_id AS place_channel, p.ts AS place_ts,
@@ -246,7 +242,7 @@ _REQUEST_OF_CLIENT = text(
     "SELECT id, content_digest FROM approval_request WHERE principal = :principal AND client_id = :client"
 )
 _CALL_OF_REQUEST = text("""
-SELECT r.status::text AS status, r.call_id, c.run_id, r.team_id, r.channel_id,
+SELECT r.id, r.status::text AS status, r.call_id, c.run_id, r.team_id, r.channel_id,
        r.requester_team_id, r.requester_user_id
 FROM approval_request AS r JOIN tool_call AS c ON c.id = r.call_id WHERE r.id = :id
 """)
@@ -259,6 +255,7 @@ SELECT e.id, e.status::text AS status, e.attempt, e.lease_epoch, e.idempotent, e
        e.lease_until <= clock_timestamp() AS lease_over,
        e.result, e.error,
        c.id AS call_id, c.state::text AS call_state, c.tool, c.raw_arguments, c.blocking, c.repeats,
+       c.run_id, a.channel_id AS run_channel_id, a.thread_ts,
        r.id AS request_id, r.team_id, r.channel_id, r.approvers,
        (r.policy ->> 'prevent_self_review')::boolean AS prevent_self_review,
        CASE WHEN v.editor_user_id IS NOT NULL THEN v.action END AS edited_action,

@@ -82,7 +82,11 @@ def _settle(view: RequestView) -> list[Json]:
         or execution.settled_as is not None
     ):
         return []
-    value = button_value(view, execution.id)
+    return settling(button_value(view, execution.id), ACTION_RETRY, ACTION_DONE)
+
+
+def settling(value: str, retry_action: str, done_action: str) -> list[Json]:
+    """The two things that can be said about an execution in doubt."""
     retry = blocks.confirm(
         "Run it again?",
         "The first attempt may have had its effect, or may still be at work: "
@@ -91,8 +95,8 @@ def _settle(view: RequestView) -> list[Json]:
         style="danger",
     )
     return [
-        blocks.button("Retry", ACTION_RETRY, value, "danger", retry),
-        blocks.button("Mark as done", ACTION_DONE, value),
+        blocks.button("Retry", retry_action, value, "danger", retry),
+        blocks.button("Mark as done", done_action, value),
     ]
 
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from agent.domain.run import RunStatus, RunView
-from slackbot.cards import blocks, inert, status, tree
-from slackbot.cards.values import Card, Json, metadata
+from slackbot.cards import blocks, buttons, inert, status, tree
+from slackbot.cards.values import ACTION_DONE_CALL, ACTION_RETRY_CALL, Card, Json, metadata, parse_id
 
 MAX_QUOTED = 1500
 MAX_QUOTED_LINES = 20
@@ -46,6 +47,10 @@ _REQUEST_LINES = {
     "unreachable": ("⚠ Its card could not be posted or changed; the request stays open", "Slack says:"),
     "late_result": ("⌛ A late result arrived; it was recorded and changed nothing", "The tool said:"),
 }
+_DOUBT_OF_A_CALL = (
+    "⚠ A call is in doubt: nobody can know whether it happened. Please look, then settle it: who started this run "
+    "can, or an administrator of the workspace"
+)
 _RUN_LINES = {
     "answer": ("The agent's answer", ""),
     "pending": ("⏳ Waiting for review", "About:"),
@@ -56,7 +61,8 @@ _RUN_LINES = {
     "denied": ("❌ The run was stopped", "Note:"),
     "cancelled": ("🚫 The run was cancelled", "Note:"),
     "retrying": ("↩ The model did not answer; trying again", "It said:"),
-    "in_doubt": ("⚠ A call is in doubt: nobody can know whether it happened", "Known:"),
+    "in_doubt": (_DOUBT_OF_A_CALL, "Known:"),
+    "settled": ("↩ Settled", "Note:"),
     "unreachable": ("⚠ A card could not be posted or changed; the request stays open", "Why:"),
     "trouble": (
         "⚠ Requests cannot be shown; they stay open, and `signoff doctor` says what mends it",
@@ -79,8 +85,7 @@ def thread_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -
     """A line of a request's thread. A kind that is not known is still told, by its name."""
     kind = str(body.get("line"))
     words, label = _REQUEST_LINES.get(kind) or _unknown(kind)
-    if kind == "settled" and (settled := _SETTLED.get(str(body.get("text")))):
-        words, body = settled, {**body, "text": None}
+    words, body = _settled(words, body)
     if kind == "voted" and body.get("verdict") == "reject":
         words = "❌ One rejection"
     return _line(kind, words, label, body, delivery_id)
@@ -92,7 +97,13 @@ def run_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -> C
     words, label = _RUN_LINES.get(kind) or _unknown(kind)
     if kind == "answer":
         return _answer(words, str(body.get("text") or ""), delivery_id)
-    return _line(kind, words, label, body, delivery_id)
+    words, body = _settled(words, body)
+    told = _line(kind, words, label, body, delivery_id)
+    execution = parse_id(body.get("execution")) if kind == "in_doubt" else None
+    if execution is None:
+        return told
+    settle = blocks.actions(*buttons.settling(str(execution), ACTION_RETRY_CALL, ACTION_DONE_CALL))
+    return replace(told, blocks=blocks.with_ids([*told.blocks, *settle], f"in_doubt:{execution}"))
 
 
 def run_root(run: RunView, *, delivery_id: object | None = None) -> Card:
@@ -118,6 +129,12 @@ def run_words(run: RunView) -> str:
     if run.status is RunStatus.COMPLETED and run.waiting:
         return f"⏳ Answered; {run.waiting:,} {'request waits' if run.waiting == 1 else 'requests wait'} for review"
     return _RUN_WORDS[run.status]
+
+
+def _settled(words: str, body: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """A settlement's `text` is its verdict, which is our words; what the person wrote is its reason."""
+    verdict = _SETTLED.get(str(body.get("text"))) if body.get("line") == "settled" else None
+    return (verdict, {**body, "text": None}) if verdict else (words, body)
 
 
 def _unknown(kind: str) -> tuple[str, str]:

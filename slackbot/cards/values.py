@@ -19,6 +19,9 @@ ACTION_REJECT = "signoff:reject"
 ACTION_ASK_AGAIN = "signoff:ask_again"
 ACTION_RETRY = "signoff:retry"
 ACTION_DONE = "signoff:done"
+ACTION_RETRY_CALL = "signoff:retry_call"
+ACTION_DONE_CALL = "signoff:done_call"
+"""Retry and Mark as done in a run's thread, for a call without a card; their value is the execution's id."""
 ACTION_DETAILS = "signoff:details"
 ACTION_APPROVE_COMMENT = "signoff:approve_comment"
 ACTION_EDIT = "signoff:edit"
@@ -159,7 +162,7 @@ def parse_page_value(text: object) -> tuple[str, dict[str, str]] | None:
 
 
 def parse_id(text: object) -> UUID | None:
-    """Read the value of `ACTION_OPEN` and `ACTION_CANCEL_RUN`; None for everything that we never wrote."""
+    """Read a value that is an id alone (`ACTION_OPEN`, `ACTION_CANCEL_RUN` …); None for what we never wrote."""
     return UUID(text) if isinstance(text, str) and _ID.match(text) else None
 
 

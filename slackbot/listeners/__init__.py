@@ -12,6 +12,7 @@ from slackbot.listeners import (
     clicks,
     commands,
     details,
+    doubts,
     homes,
     messages,
     modals,
@@ -22,7 +23,7 @@ from slackbot.listeners.doors import Asides, Doors
 
 __all__ = ["Asides", "Doors", "new_app", "register"]
 
-_ROOMS = (clicks, details, pages, modals, agent_form, cancelling, commands, homes, messages, changes)
+_ROOMS = (clicks, details, doubts, pages, modals, agent_form, cancelling, commands, homes, messages, changes)
 
 
 def register(app: AsyncApp, doors: Doors) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
 
 from agent import approvals
+from agent.domain.audit import AuditKind
 from agent.domain.errors import Conflict, NotFound, Refusal, Refused, sentence
 from agent.domain.request import RequestStatus, RequestView, Verdict
 from slackbot.cards import (
@@ -33,7 +34,6 @@ FORM_NOT_OPENED = (
     "Slack did not open the form in time, so nothing was recorded. Please press the button again."
 )
 NOT_EXPIRED = "This request can not be asked again: only one that nobody decided in time can be."
-NOT_YOURS = "Only the person who requested this can have it asked again. Nothing was changed."
 ASKED_AGAIN = "This is being asked again; a new card follows here if people still have to decide."
 NOT_IN_DOUBT = "This was settled already, or it is not in doubt any more."
 GONE = "There is nothing like that any more."
@@ -117,14 +117,10 @@ async def _open_form(
 
 
 async def _ask_again(doors: Doors, press: Press, body: dict[str, Any]) -> str | None:
-    await card_of(doors, press)
+    await _acted_on(doors, press, AuditKind.ASK_AGAIN_REFUSED)
     by = await doors.directory.identify(press.person)
     try:
-        await approvals.ask_again(doors.db, press.value.request_id, by)
-    except Refused as refused:
-        if refused.code is not Refusal.NOT_A_REVIEWER:
-            raise
-        return NOT_YOURS  # a reviewer, perhaps: the sentence about reviewers would not be true
+        await approvals.ask_again(doors.db, press.value.request_id, by, path=press.path)
     except Conflict:
         return NOT_EXPIRED
     except NotFound:
@@ -136,15 +132,28 @@ async def _ask_again(doors: Doors, press: Press, body: dict[str, Any]) -> str | 
 async def _settle(
     doors: Doors, press: Press, body: dict[str, Any], verdict: Literal["retry", "done"]
 ) -> str | None:
-    view = await card_of(doors, press)
+    view = await _acted_on(doors, press, AuditKind.SETTLEMENT_REFUSED)
     if view.execution is None or view.execution.id != press.value.execution_id:
         return NOT_IN_DOUBT
     settler = await doors.directory.standing(press.person, view.approvers, view.channel_id)
     try:
-        await approvals.settle(doors.db, view.execution.id, settler, verdict)
+        await approvals.settle(doors.db, view.execution.id, settler, verdict, path=press.path)
     except Conflict:
         return NOT_IN_DOUBT
     except NotFound:
         return GONE
     details.show_change(doors, press, body)
     return None
+
+
+async def _acted_on(doors: Doors, press: Press, kind: AuditKind) -> RequestView:
+    """`card_of`, for an act whose refusals are recorded as `kind`: so is a button from another place."""
+    try:
+        return await card_of(doors, press)
+    except Refused as refused:
+        if refused.code is Refusal.WRONG_PLACE:
+            value = press.value
+            await approvals.record_refusal(
+                doors.db, value.request_id, value.revision, press.person, refused.code, press.path, kind
+            )
+        raise

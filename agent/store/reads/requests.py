@@ -120,14 +120,6 @@ async def request_in_thread(
     return found
 
 
-async def execution_request(
-    connection: AsyncConnection, execution_id: UUID
-) -> tuple[UUID | None, UUID] | None:
-    """The request (if people were asked) and the run of an execution."""
-    row = (await connection.execute(_EXECUTION_REQUEST, {"id": execution_id})).one_or_none()
-    return (row.request_id, row.run_id) if row is not None else None
-
-
 def person(team_id: str | None, user_id: str | None) -> Person | None:
     """Two columns as a person, or nobody."""
     return Person(team_id, user_id) if team_id and user_id else None
@@ -274,7 +266,4 @@ WHERE r.run_id = :run ORDER BY r.id DESC LIMIT 1
 _LIKE = text("SELECT id FROM approval_request WHERE team_id = :team AND id BETWEEN :first AND :last LIMIT 2")
 _IN_THREAD = text("""
 SELECT request_id FROM card_place WHERE team_id = :team AND channel_id = :channel AND ts = :ts
-""")
-_EXECUTION_REQUEST = text("""
-SELECT e.request_id, c.run_id FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id WHERE e.id = :id
 """)

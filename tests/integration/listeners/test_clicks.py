@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agent import approvals
+from agent.domain.errors import Refusal, sentence
 from agent.domain.request import Verdict
 from slackbot.cards import (
     ACTION_APPROVE,
@@ -266,7 +267,7 @@ async def test_only_the_requester_asks_again(house: House) -> None:
     house.owner.execute("UPDATE approval_request SET expires_at = created_at + interval '1 microsecond'")
     assert await approvals.expire_due(house.db) == 1
     await house.slack.deliveries.interactive(payload["U0GRACE"])
-    await house.told("U0GRACE", clicks.NOT_YOURS)
+    await house.told("U0GRACE", sentence(Refusal.NOT_YOURS_TO_ASK))
     for _ in range(2):
         assert (await house.slack.deliveries.interactive(payload["U0ADA"])).acked
     await house.told("U0ADA", clicks.ASKED_AGAIN)
@@ -279,6 +280,21 @@ async def test_nothing_to_settle_is_said(house: House) -> None:
     payload = _pressing(house.slack.person("U0GRACE"), card, asked, ACTION_RETRY)
     assert (await house.slack.deliveries.interactive(payload)).acked
     await house.told("U0GRACE", clicks.NOT_IN_DOUBT)
+
+
+@pytest.mark.parametrize(
+    ("action", "event"), [(ACTION_RETRY, "settlement.refused"), (ACTION_ASK_AGAIN, "ask_again.refused")]
+)
+async def test_a_copied_button_is_on_record(http_house: House, action: str, event: str) -> None:
+    """Retry and Ask again on a copy of the card are refused, and the request's chain tells of it."""
+    asked, _ = await http_house.asked()
+    copy = await http_house.card(asked, posted=False)
+    payload = _pressing(http_house.slack.person("U0GRACE"), copy, asked, action)
+    assert (await http_house.slack.deliveries.interactive(payload)).acked
+    await http_house.told("U0GRACE", sentence(Refusal.WRONG_PLACE))
+    assert http_house.rows(
+        "SELECT event, detail ->> 'refusal', detail ->> 'path' FROM audit_event WHERE event LIKE '%%.refused'"
+    ) == [(event, "wrong_place", "slack_button")]
 
 
 async def test_old_buttons_and_forms_are_answered(house: House) -> None:

@@ -1,0 +1,74 @@
+"""Retry and Mark as done in a run's thread: a call in doubt that nobody was asked about has no card to settle it on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Literal
+from uuid import UUID
+
+from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
+
+from agent import approvals
+from agent.domain.errors import Conflict, NotFound, Refused
+from slackbot.cards import ACTION_DONE_CALL, ACTION_RETRY_CALL, parse_id
+from slackbot.listeners.catch_all import OLD_BUTTON
+from slackbot.listeners.clicks import GONE, NOT_IN_DOUBT
+from slackbot.listeners.doors import NOT_KNOWN, Doors
+from slackbot.listeners.screens import tell
+from slackbot.listeners.voting import person_of
+
+PATH = "slack_thread"
+
+
+def register(app: AsyncApp, doors: Doors) -> None:
+    """Both buttons; what came of it is a line in the same thread."""
+
+    def button(action_id: str, verdict: Literal["retry", "done"]) -> None:
+        @app.action(action_id)
+        async def pressed(ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
+            execution_id = parse_id(body["actions"][0].get("value"))
+            try:
+                async with asyncio.timeout(doors.budget):
+                    told = await _settle(doors, body, execution_id, verdict) if execution_id else OLD_BUTTON
+            except Refused as refused:
+                told = refused.sentence
+            except Exception:
+                tell(doors, body, respond, NOT_KNOWN)
+                raise
+            await ack()
+            if told:
+                tell(doors, body, respond, told)
+
+    button(ACTION_RETRY_CALL, "retry")
+    button(ACTION_DONE_CALL, "done")
+
+
+async def _settle(
+    doors: Doors, body: Mapping[str, Any], execution_id: UUID, verdict: Literal["retry", "done"]
+) -> str | None:
+    """Returns what the person should be told beyond the line. Raises Refused (recorded)."""
+    person = person_of(body)
+    settler, administrator = await asyncio.gather(
+        doors.directory.identify(person), doors.directory.is_admin(person)
+    )
+    try:
+        await approvals.settle(
+            doors.db,
+            execution_id,
+            settler,
+            verdict,
+            administrator=administrator,
+            thread=_thread(body["container"]),
+            path=PATH,
+        )
+    except Conflict:
+        return NOT_IN_DOUBT
+    except NotFound:
+        return GONE
+    return None
+
+
+def _thread(container: Mapping[str, Any]) -> tuple[str, str]:
+    """Where it was pressed; empty where there is no thread, which fits no run."""
+    return str(container.get("channel_id") or ""), str(container.get("thread_ts") or "")

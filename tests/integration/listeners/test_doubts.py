@@ -1,0 +1,58 @@
+"""A call in doubt without a card: its line in the run's thread, with buttons for those who may settle it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agent.domain.errors import Refusal, sentence
+from slackbot.cards import ACTION_DONE_CALL, ACTION_RETRY_CALL, run_line
+from slackbot.listeners import clicks
+from tests.integration.listeners.conftest import House
+from tests.integration.test_settling import unasked_doubt
+
+
+async def told_of_doubt(house: House) -> dict[str, Any]:
+    """The line of such a call, posted into its run's thread as delivery does."""
+    run_id, _ = await unasked_doubt(house.db)
+    root = await house.client.chat_postMessage(channel="C0AGENTS", text="A run")
+    house.owner.execute("UPDATE agent_run SET thread_ts = %s WHERE id = %s", (root["ts"], run_id))
+    ((body,),) = house.rows("SELECT body FROM delivery WHERE body ->> 'line' = 'in_doubt'")
+    card = run_line(body)
+    answer = await house.client.chat_postMessage(
+        channel="C0AGENTS", thread_ts=root["ts"], text=card.text, blocks=card.blocks
+    )
+    return {"channel": "C0AGENTS", "ts": answer["ts"], "thread_ts": root["ts"], "blocks": card.blocks}
+
+
+async def test_its_requester_settles_it_in_the_thread(house: House) -> None:
+    """The line says who may; others get their own refusal, recorded; the first word counts."""
+    line = await told_of_doubt(house)
+    assert "who started this run can, or an administrator of the workspace" in str(line["blocks"])
+    assert (await house.slack.person("U0GRACE").click(line, ACTION_DONE_CALL)).acked
+    await house.told("U0GRACE", sentence(Refusal.NOT_YOURS_TO_SETTLE))
+    assert house.rows("SELECT actor FROM audit_event WHERE event = 'settlement.refused'") == [
+        ("slack:T0SIGNOFF/U0GRACE",)
+    ]
+    assert (await house.slack.person("U0ADA").click(line, ACTION_DONE_CALL)).acked
+    assert house.rows("SELECT verdict::text, user_id FROM settlement") == [("done", "U0ADA")]
+    assert (await house.slack.person("U0ADA").click(line, ACTION_RETRY_CALL)).acked
+    await house.told("U0ADA", clicks.NOT_IN_DOUBT)
+
+
+async def test_an_administrator_settles_it_too(http_house: House) -> None:
+    """Being one is looked up at the click."""
+    line = await told_of_doubt(http_house)
+    http_house.slack.workspace.change_member("U0LINUS", is_admin=True)
+    assert (await http_house.slack.person("U0LINUS").click(line, ACTION_RETRY_CALL)).acked
+    assert http_house.rows("SELECT verdict::text, user_id FROM settlement") == [("retry", "U0LINUS")]
+    assert http_house.rows("SELECT state::text FROM tool_call") == [("ready",)]
+
+
+async def test_a_copied_button_settles_nothing(http_house: House) -> None:
+    """The same buttons in another thread are refused."""
+    line = await told_of_doubt(http_house)
+    copy = await http_house.client.chat_postMessage(channel="C0REVIEW", text="copy", blocks=line["blocks"])
+    place = {"channel": "C0REVIEW", "ts": copy["ts"]}
+    assert (await http_house.slack.person("U0ADA").click(place, ACTION_DONE_CALL)).acked
+    await http_house.told("U0ADA", sentence(Refusal.WRONG_PLACE))
+    assert http_house.rows("SELECT count(*) FROM settlement") == [(0,)]

@@ -1,0 +1,153 @@
+"""Executions in doubt: who may settle them, and that a word which does not count is on record."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from agent import approvals, executions, runs
+from agent.domain.action import Action
+from agent.domain.errors import Refusal, Refused
+from agent.domain.people import Standing
+from agent.domain.request import ExecutionStatus
+from agent.executions import Claim, Outcome
+from agent.store.database import Database
+from tests.integration.asking import (
+    ADA,
+    GRACE,
+    LINUS,
+    REVIEWERS,
+    ask,
+    ballot,
+    column,
+    reviewer,
+    rows,
+    rule,
+    start,
+    write,
+)
+
+IN_DOUBT = Outcome(ExecutionStatus.IN_DOUBT, "the line went dead")
+ACTION = Action("process_refund", "1", {"order_id": 0})
+REFUSED = (
+    "SELECT subject, actor, detail - 'execution' FROM audit_event WHERE event = '%s.refused' ORDER BY seq"
+)
+
+
+async def unasked_doubt(database: Database, *, requester: Any = ADA) -> tuple[UUID, Claim]:
+    """A call that policy let run, and whose outcome nobody knows."""
+    run_id, (call_id,) = await start(database)
+    if requester is None:
+        await write(database, "UPDATE agent_run SET requester_team_id = NULL, requester_user_id = NULL")
+    await runs.pass_call(database, call_id, ACTION)
+    claim = await executions.claim(database, call_id, worker="w", idempotent=False)
+    assert claim is not None
+    await executions.report(database, claim, IN_DOUBT)
+    return run_id, claim
+
+
+async def refused(work: Any) -> Refusal:
+    with pytest.raises(Refused) as caught:
+        await work
+    return caught.value.code
+
+
+@pytest.mark.parametrize("requester", [ADA, None], ids=["with a requester", "without"])
+async def test_an_administrator_settles_what_nobody_was_asked_about(
+    database: Database, requester: Any
+) -> None:
+    """So a run that nobody asked for does not wait for ever; a reviewer's role is no right to it."""
+    _, claim = await unasked_doubt(database, requester=requester)
+    settle = approvals.settle(database, claim.execution_id, reviewer(GRACE), "done")
+    assert await refused(settle) is Refusal.NOT_YOURS_TO_SETTLE
+    gone = Standing(LINUS, refusal=Refusal.DEACTIVATED)
+    settle = approvals.settle(database, claim.execution_id, gone, "done", administrator=True)
+    assert await refused(settle) is Refusal.DEACTIVATED
+    await approvals.settle(database, claim.execution_id, Standing(LINUS), "done", administrator=True)
+    assert await column(database, "SELECT answer_kind::text FROM tool_call") == ["done_by_person"]
+    told = await rows(
+        database,
+        "SELECT body ->> 'user', body ->> 'text' FROM delivery WHERE body ->> 'line' = 'settled'",
+    )
+    assert told == [("U0LINUS", "done")]
+
+
+async def test_an_administrator_has_no_say_where_people_were_asked(database: Database) -> None:
+    """What went through a checkpoint is settled by those who may review it."""
+    asked = await ask(database)
+    await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+    claim = await executions.claim(database, asked.call_id, worker="w", idempotent=False)
+    assert claim is not None
+    await executions.report(database, claim, IN_DOUBT)
+    settle = approvals.settle(database, claim.execution_id, Standing(LINUS), "done", administrator=True)
+    assert await refused(settle) is Refusal.NOT_A_REVIEWER
+
+
+async def test_a_word_counts_only_in_the_run_s_own_thread(database: Database) -> None:
+    """A button that was copied elsewhere, or a call that has a card, is refused in a thread."""
+    run_id, claim = await unasked_doubt(database)
+    await write(database, "UPDATE agent_run SET thread_ts = '1700000000.000100' WHERE id = :id", id=run_id)
+    for thread in (("C0AGENTS", "1700000000.999999"), ("C0REVIEW", "1700000000.000100"), ("", "")):
+        settle = approvals.settle(database, claim.execution_id, Standing(ADA), "done", thread=thread)
+        assert await refused(settle) is Refusal.WRONG_PLACE
+    here = ("C0AGENTS", "1700000000.000100")
+    await approvals.settle(database, claim.execution_id, Standing(ADA), "retry", thread=here)
+    assert await column(database, "SELECT state::text FROM tool_call") == ["ready"]
+
+
+async def test_refused_settlements_are_on_record(database: Database) -> None:
+    """Who tried to settle, by which door and why it did not count stands in the chain that tells of the call."""
+    run_id, claim = await unasked_doubt(database)
+    for who in (reviewer(GRACE), Standing(LINUS, refusal=Refusal.GUEST)):
+        with pytest.raises(Refused):
+            await approvals.settle(database, claim.execution_id, who, "retry", path="slack_thread")
+    by = {"verdict": "retry", "path": "slack_thread"}
+    assert await rows(database, REFUSED % "settlement") == [
+        (f"run:{run_id}", f"slack:{GRACE}", by | {"refusal": "not_yours_to_settle"}),
+        (f"run:{run_id}", f"slack:{LINUS}", by | {"refusal": "guest"}),
+    ]
+    assert await column(database, "SELECT count(*) FROM settlement") == [0]
+
+
+async def test_refused_settlements_of_requests_are_on_record_too(database: Database) -> None:
+    """In the request's chain, where its votes are."""
+    asked = await ask(database)
+    await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+    claim = await executions.claim(database, asked.call_id, worker="w", idempotent=False)
+    assert claim is not None
+    await executions.report(database, claim, IN_DOUBT)
+    with pytest.raises(Refused):
+        await approvals.settle(database, claim.execution_id, Standing(ADA, frozenset({REVIEWERS})), "done")
+    ((subject, actor, detail),) = await rows(database, REFUSED % "settlement")
+    assert (subject, actor) == (f"request:{asked.request_id}", f"slack:{ADA}")
+    assert detail == {"verdict": "done", "path": "direct", "refusal": "self_review"}
+
+
+async def test_refused_wishes_to_ask_again_are_on_record(database: Database) -> None:
+    """Whoever is not its requester, or may not act at all, is refused, and the request's chain says so."""
+    asked = await ask(database, rule(timeout=timedelta(milliseconds=1)))
+    await approvals.expire_due(database)
+    wish = approvals.ask_again(database, asked.request_id, reviewer(GRACE), path="slack_button")
+    assert await refused(wish) is Refusal.NOT_YOURS_TO_ASK
+    gone = Standing(ADA, refusal=Refusal.DEACTIVATED)
+    assert await refused(approvals.ask_again(database, asked.request_id, gone)) is Refusal.DEACTIVATED
+    subject = f"request:{asked.request_id}"
+    assert await rows(database, REFUSED % "ask_again") == [
+        (subject, f"slack:{GRACE}", {"path": "slack_button", "refusal": "not_yours_to_ask"}),
+        (subject, f"slack:{ADA}", {"path": "direct", "refusal": "deactivated"}),
+    ]
+    assert await column(database, "SELECT count(*) FROM tool_call") == [1]
+
+
+async def test_the_run_s_thread_says_who_may_settle(database: Database) -> None:
+    """The line of a call without a card names its tool and execution, and calls the requester."""
+    _, claim = await unasked_doubt(database)
+    told = await rows(
+        database,
+        "SELECT channel_id, body ->> 'execution', body ->> 'tool', body -> 'people' FROM delivery"
+        " WHERE body ->> 'line' = 'in_doubt'",
+    )
+    assert told == [("C0AGENTS", str(claim.execution_id), "process_refund", [ADA.user_id])]
