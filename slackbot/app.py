@@ -33,7 +33,7 @@ from slackbot.permalinks import Permalinks
 from slackbot.scheduler import Scheduler
 from slackbot.settings import Role, Settings
 from slackbot.socket_mode import SocketMode, TokenRejected
-from slackbot.web import HttpServer, health_routes
+from slackbot.web import Connected, HttpServer, Site, Watch, application, health_routes
 from slackbot.worker import Worker
 from slackbot.workspace import (
     TIMEOUT,
@@ -77,9 +77,6 @@ class Service:
         self.policy = policy
         self.registry = registry
         self.name = worker_name()
-        self._http = HttpServer(
-            self._routes(), host=settings.host, port=settings.port, drain_seconds=settings.drain_seconds
-        )
         self._client = _client(settings)
         self._slack: Slack | None = None
         self._channels: dict[str, str] = {}
@@ -98,6 +95,13 @@ class Service:
             db.conninfo(f"signoff worker {self.name}"),
             self._tell,
             concurrency=settings.concurrency,
+            drain_seconds=settings.drain_seconds,
+        )
+        self._watch = Watch(db)
+        self._http = HttpServer(
+            application(self._site(), self._routes()),
+            host=settings.host,
+            port=settings.port,
             drain_seconds=settings.drain_seconds,
         )
         self._scheduler = Scheduler(db)
@@ -152,6 +156,7 @@ class Service:
             await self._slack.sockets.stop()
         if Role.WEB in self.settings.roles:
             await self._http.stop()
+            await self._watch.stop()
         if Role.WORKER in self.settings.roles:
             await self._worker.stop()
         if self._slack:
@@ -254,6 +259,22 @@ class Service:
             await self._slack.drain.run(team_id, channel_id)
 
     # --- HTTP -----------------------------------------------------------------------------------------
+
+    def _site(self) -> Site:
+        address = self.settings.public_url
+        return Site(
+            db=self.db,
+            services=self._services,
+            slack_or_none=self._connected,
+            watch=self._watch,
+            public_url=address.rstrip("/") if address else None,
+        )
+
+    def _connected(self) -> Connected | None:
+        if self._slack is None or self._client is None:
+            return None
+        doors = self._slack.doors
+        return Connected(self._slack.workspace.team_id, doors.directory, self._client, doors.permalinks)
 
     def _routes(self) -> list[BaseRoute]:
         return [*health_routes(self.check), Route(PATH, self._events, methods=["POST"])]

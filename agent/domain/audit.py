@@ -45,6 +45,14 @@ class AuditKind(StrEnum):
     EXECUTION_IN_DOUBT = "execution.in_doubt"
     EXECUTION_SETTLED = "execution.settled"
     EXECUTION_LATE_RESULT = "execution.late_result"
+    APPROVAL_LAPSED = "approval.lapsed"
+    KEY_CREATED = "key.created"
+    KEY_ROTATED = "key.rotated"
+    KEY_REVOKED = "key.revoked"
+    WEBHOOK_ADDED = "webhook.added"
+    WEBHOOK_REMOVED = "webhook.removed"
+    SIGNED_IN = "session.started"
+    SIGNED_OUT = "session.ended"
 
 
 @dataclass(frozen=True)

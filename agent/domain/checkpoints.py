@@ -38,6 +38,8 @@ TERMS = {
     "on_timeout": fields.on_timeout,
     "escalate_to": fields.escalate_to,
     "redact": fields.redact,
+    "execute_within": fields.duration,
+    "email": fields.email,
 }
 DEFAULTS = TERMS | {"unmatched": fields.unmatched, "admin_channel": fields.text}
 CHECKPOINT = TERMS | {
@@ -47,7 +49,6 @@ CHECKPOINT = TERMS | {
     "description_template": fields.template,
     "link_template": fields.link_template,
 }
-NOT_YET = frozenset({"execute_within"})
 TABLES = {"defaults", "checkpoint"}
 
 Problem = tuple[str | None, str]
@@ -243,8 +244,6 @@ def _label(index: int, table: Any) -> str:
 
 
 def _unknown(key: str, known: Mapping[str, Any], elsewhere: Mapping[str, Any]) -> str:
-    if key in NOT_YET:
-        return f'"{key}" is not supported yet'
     if key in elsewhere:
         place = "[defaults]" if elsewhere is DEFAULTS else "a [[checkpoint]]"
         return f'"{key}" belongs into {place}'

@@ -25,6 +25,7 @@ MAX_REMINDERS = 10
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _USER = re.compile(r"[UW][A-Z0-9]{2,20}\Z")
 _GROUP = re.compile(r"S[A-Z0-9]{2,20}\Z")
+_MAIL = re.compile(r"[^@\s,;<>\"]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?\Z")
 _PATH = re.compile(r"[^.\s\x00]+(?:\.[^.\s\x00]+)*\Z")
 _DURATION = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?\Z", re.ASCII)
 
@@ -138,6 +139,14 @@ def redact(value: Any) -> tuple[str, ...]:
     for entry in _listed(value):
         if not isinstance(entry, str) or not _PATH.match(entry):
             raise ValueError(f"{entry!r} is not a name such as card_number or a path such as customer.card")
+    return tuple(dict.fromkeys(value))
+
+
+def email(value: Any) -> tuple[str, ...]:
+    """Addresses of mailboxes; may be empty."""
+    for entry in _listed(value):
+        if not isinstance(entry, str) or not _MAIL.match(entry):
+            raise ValueError(f"{entry!r} is not an address such as finance@example.com")
     return tuple(dict.fromkeys(value))
 
 

@@ -117,9 +117,15 @@ class Terms(BaseModel):
     redact: tuple[str, ...] = ()
     """Names or dotted paths of arguments and facts whose values nobody is shown (`agent.domain.paths`)."""
 
-    @field_serializer("timeout")
-    def _seconds(self, timeout: timedelta) -> float:
-        return timeout.total_seconds()
+    execute_within: timedelta = timedelta(hours=24)
+    """How long an approval can be claimed by an executor outside; then it lapses. Our own agents start at once."""
+
+    email: tuple[str, ...] = ()
+    """Who is sent a link to each request by e-mail, where the service has a mail server; decides nothing."""
+
+    @field_serializer("timeout", "execute_within")
+    def _seconds(self, duration: timedelta) -> float:
+        return duration.total_seconds()
 
 
 class Defaults(Terms):

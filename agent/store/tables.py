@@ -64,6 +64,7 @@ surface = Enum("channel", "home", "modal", "command", name="surface")
 delivery_kind = Enum("run_root", "run_line", "card", "thread_line", "direct", "digest", name="delivery_kind")
 delivery_state = Enum("pending", "sent", "dead", "skipped", name="delivery_state")
 settlement_verdict = Enum("retry", "done", name="settlement_verdict")
+notice_kind = Enum("webhook", "email", name="notice_kind")
 
 
 def _created() -> Column[object]:
@@ -229,6 +230,8 @@ approval_request = Table(
     Column("reminded", SmallInteger, nullable=False, server_default="0"),  # in the present window
     Column("remind_next", Timestamp),
     Column("escalated_at", Timestamp),
+    Column("lapse_at", Timestamp),  # an approval for an executor outside can be claimed until then
+    Column("lapsed_at", Timestamp),
     UniqueConstraint("principal", "client_id"),
     UniqueConstraint("call_id", "ask_no"),
     CheckConstraint("expires_at > created_at", name="expires_after_created"),
@@ -238,9 +241,15 @@ approval_request = Table(
     CheckConstraint("octet_length(policy_digest) = 32", name="policy_digest_size"),
     CheckConstraint("jsonb_typeof(approvers) = 'array' AND approvers <> '[]'", name="somebody_may_decide"),
     CheckConstraint("reminded >= 0", name="reminded_not_negative"),
+    CheckConstraint(
+        "num_nonnulls(lapse_at, lapsed_at) = 0 OR (status = 'approved' AND call_id IS NULL)",
+        name="only_approved_lapses",
+    ),
+    CheckConstraint("num_nonnulls(lapse_at, lapsed_at) <= 1", name="lapses_once"),
     CheckConstraint("(source = 'run') = (call_id IS NOT NULL)", name="run_request_has_call"),
     CheckConstraint("(requester_user_id IS NULL) = (requester_team_id IS NULL)", name="requester_with_team"),
     Index("ix_approval_request_due", "expires_at", postgresql_where=text("status = 'waiting'")),
+    Index("ix_approval_request_lapse", "lapse_at", postgresql_where=text("lapse_at IS NOT NULL")),
     Index("ix_approval_request_remind", "remind_next", postgresql_where=text("status = 'waiting'")),
     # Audiences (approvers, channel) are few: whoever looks for what waits for them steps through these first.
     Index(
@@ -371,6 +380,7 @@ execution = Table(
     Column("digest", LargeBinary, nullable=False),
     Column("idempotent", Boolean, nullable=False),  # may be tried again when its worker is gone
     Column("worker", Text, nullable=False),
+    Column("claim_hash", LargeBinary),  # of the token by which an executor outside reports
     Column("lease_epoch", BigInteger, nullable=False, server_default="1"),
     Column("lease_until", Timestamp, nullable=False),
     Column("status", execution_status, nullable=False, server_default=ExecutionStatus.CLAIMED.value),
@@ -380,7 +390,15 @@ execution = Table(
     Column("started_at", Timestamp, nullable=False, server_default=func.clock_timestamp()),
     Column("finished_at", Timestamp),
     CheckConstraint("call_id IS NOT NULL OR request_id IS NOT NULL", name="of_something"),
+    CheckConstraint("(call_id IS NULL) = (claim_hash IS NOT NULL)", name="outside_with_claim"),
     CheckConstraint("(status = 'claimed') = (finished_at IS NULL)", name="finished_with_time"),
+    Index(
+        "uq_execution_attempt_outside",
+        "request_id",
+        "attempt",
+        unique=True,
+        postgresql_where=text("call_id IS NULL"),
+    ),
     Index("uq_execution_attempt", "call_id", "attempt", unique=True),
     Index("uq_execution_open_call", "call_id", unique=True, postgresql_where=text("status = 'claimed'")),
     Index(
@@ -532,14 +550,122 @@ api_key = Table(
     metadata,
     Column("id", Uuid, primary_key=True),
     Column("name", Text, nullable=False, unique=True),
+    Column("prefix", Text, nullable=False),  # the beginning of the key, by which people tell keys apart
     Column("hash", LargeBinary, nullable=False, unique=True),
+    Column("old_hash", LargeBinary),  # of the key before the last rotation, valid for a while
+    Column("old_until", Timestamp),
     Column("scopes", JSONB, nullable=False),
     Column("owner_team_id", Text),
     Column("owner_user_id", Text),
     Column("agent", Text),
+    Column("per_minute", Integer, nullable=False, server_default="600"),
+    Column("created_by", Text, nullable=False),
     Column("expires_at", Timestamp),
     Column("revoked_at", Timestamp),
     _created(),
     CheckConstraint("octet_length(hash) = 32", name="hash_size"),
+    CheckConstraint("(old_hash IS NULL) = (old_until IS NULL)", name="old_whole"),
+    CheckConstraint(
+        """scopes <@ '["request", "on_behalf", "decide", "read", "admin"]' AND scopes <> '[]'""",
+        name="known_scopes",
+    ),
     CheckConstraint("NOT (scopes ? 'request' AND scopes ? 'decide')", name="who_asks_never_decides"),
+    CheckConstraint("NOT scopes ? 'decide' OR owner_user_id IS NOT NULL", name="people_decide"),
+    CheckConstraint("(owner_user_id IS NULL) = (owner_team_id IS NULL)", name="owner_with_team"),
+    CheckConstraint("per_minute >= 1", name="at_least_one_a_minute"),
+    Index("uq_api_key_old_hash", "old_hash", unique=True),
+)
+
+key_use = Table(
+    "key_use",
+    metadata,
+    Column("key_id", Uuid, primary_key=True),
+    Column("minute", Timestamp, primary_key=True),
+    Column("calls", Integer, nullable=False),
+    Index("ix_key_use_minute", "minute"),
+    prefixes=["UNLOGGED"],
+)
+
+http_reply = Table(
+    "http_reply",
+    metadata,
+    Column("principal", Text, primary_key=True),
+    Column("key", Text, primary_key=True),  # the Idempotency-Key of a call
+    Column("fingerprint", LargeBinary, nullable=False),  # SHA-256 of method, path and body
+    Column("status", SmallInteger),  # none while the first call is under way
+    Column("body", JSONB),
+    _created(),
+    CheckConstraint("octet_length(fingerprint) = 32", name="fingerprint_size"),
+    CheckConstraint("(status IS NULL) = (body IS NULL)", name="whole"),
+    Index("ix_http_reply_created", "created_at"),
+)
+
+sign_in_link = Table(
+    "sign_in_link",
+    metadata,
+    Column("hash", LargeBinary, primary_key=True),
+    Column("team_id", Text, nullable=False),
+    Column("user_id", Text, nullable=False),
+    _created(),
+    Column("expires_at", Timestamp, nullable=False),
+    Column("used_at", Timestamp),
+    CheckConstraint("octet_length(hash) = 32", name="hash_size"),
+    Index("ix_sign_in_link_expires", "expires_at"),
+)
+
+web_session = Table(
+    "web_session",
+    metadata,
+    Column("hash", LargeBinary, primary_key=True),
+    Column("team_id", Text, nullable=False),
+    Column("user_id", Text, nullable=False),
+    Column("via", Text, nullable=False),  # "link" | "openid"
+    _created(),
+    Column("expires_at", Timestamp, nullable=False),
+    Column("ended_at", Timestamp),
+    CheckConstraint("octet_length(hash) = 32", name="hash_size"),
+    Index("ix_web_session_expires", "expires_at"),
+)
+
+webhook = Table(
+    "webhook",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("url", Text, nullable=False),
+    Column("secret", Text, nullable=False),  # signs what is sent, so it cannot be kept as a hash
+    Column("events", JSONB, nullable=False),
+    Column("created_by", Text, nullable=False),
+    _created(),
+    Column("removed_at", Timestamp),
+    CheckConstraint(
+        """events <@ '["request.opened", "decision.made", "run.finished"]' AND events <> '[]'""",
+        name="known_events",
+    ),
+    Index("uq_webhook_name", "name", unique=True, postgresql_where=text("removed_at IS NULL")),
+)
+
+notice = Table(
+    "notice",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("kind", notice_kind, nullable=False),
+    Column("webhook_id", Uuid, ForeignKey("webhook.id")),
+    Column("recipient", Text),  # of an e-mail
+    Column("event", Text, nullable=False),
+    Column("request_id", Uuid, ForeignKey("approval_request.id", ondelete="CASCADE")),
+    Column("run_id", Uuid, ForeignKey("agent_run.id", ondelete="CASCADE")),
+    Column("state", delivery_state, nullable=False, server_default="pending"),
+    Column("attempts", SmallInteger, nullable=False, server_default="0"),
+    Column("next_at", Timestamp, nullable=False, server_default=func.clock_timestamp()),
+    Column("error", Text),
+    _created(),
+    Column("sent_at", Timestamp),
+    CheckConstraint("(kind = 'webhook') = (webhook_id IS NOT NULL)", name="to_webhook"),
+    CheckConstraint("(kind = 'email') = (recipient IS NOT NULL)", name="to_somebody"),
+    CheckConstraint("num_nonnulls(request_id, run_id) = 1", name="about_something"),
+    Index("ix_notice_due", "next_at", postgresql_where=text("state = 'pending'")),
+    Index("ix_notice_dead", "created_at", postgresql_where=text("state = 'dead'")),
+    Index("ix_notice_request", "request_id"),
+    Index("ix_notice_run", "run_id"),
 )

@@ -1,6 +1,12 @@
 -- The way back: everything that version 0001 made, by name, so that whatever else lives in the schema stays.
 DROP VIEW pending_reviews;
 
+DROP TABLE notice;
+DROP TABLE webhook;
+DROP TABLE web_session;
+DROP TABLE sign_in_link;
+DROP TABLE http_reply;
+DROP TABLE key_use;
 DROP TABLE api_key;
 DROP TABLE audit_head;
 DROP TABLE audit_event;
@@ -26,6 +32,7 @@ DROP FUNCTION refuse_change();
 DROP TYPE delivery_state;
 DROP TYPE delivery_kind;
 DROP TYPE surface;
+DROP TYPE notice_kind;
 DROP TYPE settlement_verdict;
 DROP TYPE execution_status;
 DROP TYPE verdict;

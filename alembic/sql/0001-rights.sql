@@ -40,11 +40,11 @@ BEGIN
     EXECUTE format('GRANT UPDATE (superseded_by) ON vote TO %I', app);
     EXECUTE format(
         'GRANT SELECT, INSERT, UPDATE ON
-            agent_run, tool_call, approval_request, execution, card_place, audit_head, api_key
+            agent_run, tool_call, approval_request, execution, card_place, audit_head, api_key, webhook
         TO %I', app);
     EXECUTE format(
         'GRANT SELECT, INSERT, UPDATE, DELETE ON
-            outlet, digest_card, delivery,
+            outlet, digest_card, delivery, notice, key_use, http_reply, sign_in_link, web_session,
             procrastinate_jobs, procrastinate_events, procrastinate_periodic_defers, procrastinate_workers
         TO %I', app);
     EXECUTE format(

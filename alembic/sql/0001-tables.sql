@@ -11,6 +11,7 @@ CREATE TYPE request_status AS ENUM ('waiting', 'approved', 'rejected', 'expired'
 CREATE TYPE verdict AS ENUM ('approve', 'reject');
 CREATE TYPE execution_status AS ENUM ('claimed', 'succeeded', 'failed', 'in_doubt');
 CREATE TYPE settlement_verdict AS ENUM ('retry', 'done');
+CREATE TYPE notice_kind AS ENUM ('webhook', 'email');
 CREATE TYPE surface AS ENUM ('channel', 'home', 'modal', 'command');
 CREATE TYPE delivery_kind AS ENUM ('run_root', 'run_line', 'card', 'thread_line', 'direct', 'digest');
 CREATE TYPE delivery_state AS ENUM ('pending', 'sent', 'dead', 'skipped');
@@ -159,6 +160,8 @@ CREATE TABLE approval_request (
     reminded smallint DEFAULT 0 NOT NULL,
     remind_next timestamptz,
     escalated_at timestamptz,
+    lapse_at timestamptz,
+    lapsed_at timestamptz,
     CONSTRAINT pk_approval_request PRIMARY KEY (id),
     CONSTRAINT uq_approval_request_principal_client_id UNIQUE (principal, client_id),
     CONSTRAINT uq_approval_request_call_id_ask_no UNIQUE (call_id, ask_no),
@@ -170,6 +173,9 @@ CREATE TABLE approval_request (
     CONSTRAINT ck_approval_request_somebody_may_decide
         CHECK (jsonb_typeof(approvers) = 'array' AND approvers <> '[]'),
     CONSTRAINT ck_approval_request_reminded_not_negative CHECK (reminded >= 0),
+    CONSTRAINT ck_approval_request_only_approved_lapses
+        CHECK (num_nonnulls(lapse_at, lapsed_at) = 0 OR (status = 'approved' AND call_id IS NULL)),
+    CONSTRAINT ck_approval_request_lapses_once CHECK (num_nonnulls(lapse_at, lapsed_at) <= 1),
     CONSTRAINT ck_approval_request_run_request_has_call CHECK ((source = 'run') = (call_id IS NOT NULL)),
     CONSTRAINT ck_approval_request_requester_with_team
         CHECK ((requester_user_id IS NULL) = (requester_team_id IS NULL)),
@@ -182,6 +188,7 @@ CREATE INDEX ix_approval_request_audience ON approval_request (team_id, approver
     WHERE status = 'waiting';
 CREATE INDEX ix_approval_request_decided ON approval_request (team_id, decided_at, id) WHERE decided_at IS NOT NULL;
 CREATE INDEX ix_approval_request_due ON approval_request (expires_at) WHERE status = 'waiting';
+CREATE INDEX ix_approval_request_lapse ON approval_request (lapse_at) WHERE lapse_at IS NOT NULL;
 CREATE INDEX ix_approval_request_remind ON approval_request (remind_next) WHERE status = 'waiting';
 CREATE INDEX ix_approval_request_requester
     ON approval_request (requester_team_id, requester_user_id, created_at, id);
@@ -263,6 +270,7 @@ CREATE TABLE execution (
     digest bytea NOT NULL,
     idempotent boolean NOT NULL,
     worker text NOT NULL,
+    claim_hash bytea,
     lease_epoch bigint DEFAULT 1 NOT NULL,
     lease_until timestamptz NOT NULL,
     status execution_status DEFAULT 'claimed' NOT NULL,
@@ -273,6 +281,7 @@ CREATE TABLE execution (
     finished_at timestamptz,
     CONSTRAINT pk_execution PRIMARY KEY (id),
     CONSTRAINT ck_execution_of_something CHECK (call_id IS NOT NULL OR request_id IS NOT NULL),
+    CONSTRAINT ck_execution_outside_with_claim CHECK ((call_id IS NULL) = (claim_hash IS NOT NULL)),
     CONSTRAINT ck_execution_finished_with_time CHECK ((status = 'claimed') = (finished_at IS NULL)),
     CONSTRAINT fk_execution_call_id FOREIGN KEY (call_id) REFERENCES tool_call (id) ON DELETE CASCADE,
     CONSTRAINT fk_execution_request_id
@@ -281,6 +290,7 @@ CREATE TABLE execution (
 CREATE INDEX ix_execution_leased ON execution (lease_until) WHERE status = 'claimed';
 CREATE INDEX ix_execution_request ON execution (request_id);
 CREATE UNIQUE INDEX uq_execution_attempt ON execution (call_id, attempt);
+CREATE UNIQUE INDEX uq_execution_attempt_outside ON execution (request_id, attempt) WHERE call_id IS NULL;
 CREATE UNIQUE INDEX uq_execution_open_call ON execution (call_id) WHERE status = 'claimed';
 CREATE UNIQUE INDEX uq_execution_open_request ON execution (request_id) WHERE status = 'claimed';
 
@@ -399,17 +409,118 @@ CREATE TABLE audit_head (
 CREATE TABLE api_key (
     id uuid NOT NULL,
     name text NOT NULL,
+    prefix text NOT NULL,
     hash bytea NOT NULL,
+    old_hash bytea,
+    old_until timestamptz,
     scopes jsonb NOT NULL,
     owner_team_id text,
     owner_user_id text,
     agent text,
+    per_minute integer DEFAULT 600 NOT NULL,
+    created_by text NOT NULL,
     expires_at timestamptz,
     revoked_at timestamptz,
     created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
     CONSTRAINT pk_api_key PRIMARY KEY (id),
     CONSTRAINT ck_api_key_hash_size CHECK (octet_length(hash) = 32),
+    CONSTRAINT ck_api_key_old_whole CHECK ((old_hash IS NULL) = (old_until IS NULL)),
+    CONSTRAINT ck_api_key_known_scopes
+        CHECK (scopes <@ '["request", "on_behalf", "decide", "read", "admin"]' AND scopes <> '[]'),
     CONSTRAINT ck_api_key_who_asks_never_decides CHECK (NOT (scopes ? 'request' AND scopes ? 'decide')),
+    CONSTRAINT ck_api_key_people_decide CHECK (NOT scopes ? 'decide' OR owner_user_id IS NOT NULL),
+    CONSTRAINT ck_api_key_owner_with_team CHECK ((owner_user_id IS NULL) = (owner_team_id IS NULL)),
+    CONSTRAINT ck_api_key_at_least_one_a_minute CHECK (per_minute >= 1),
     CONSTRAINT uq_api_key_name UNIQUE (name),
     CONSTRAINT uq_api_key_hash UNIQUE (hash)
 );
+CREATE UNIQUE INDEX uq_api_key_old_hash ON api_key (old_hash);
+
+-- How often each key was used in which minute. Losing it in a crash forgives a minute.
+CREATE UNLOGGED TABLE key_use (
+    key_id uuid NOT NULL,
+    minute timestamptz NOT NULL,
+    calls integer NOT NULL,
+    CONSTRAINT pk_key_use PRIMARY KEY (key_id, minute)
+);
+CREATE INDEX ix_key_use_minute ON key_use (minute);
+
+CREATE TABLE http_reply (
+    principal text NOT NULL,
+    key text NOT NULL,
+    fingerprint bytea NOT NULL,
+    status smallint,
+    body jsonb,
+    created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT pk_http_reply PRIMARY KEY (principal, key),
+    CONSTRAINT ck_http_reply_fingerprint_size CHECK (octet_length(fingerprint) = 32),
+    CONSTRAINT ck_http_reply_whole CHECK ((status IS NULL) = (body IS NULL))
+);
+CREATE INDEX ix_http_reply_created ON http_reply (created_at);
+
+CREATE TABLE sign_in_link (
+    hash bytea NOT NULL,
+    team_id text NOT NULL,
+    user_id text NOT NULL,
+    created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
+    expires_at timestamptz NOT NULL,
+    used_at timestamptz,
+    CONSTRAINT pk_sign_in_link PRIMARY KEY (hash),
+    CONSTRAINT ck_sign_in_link_hash_size CHECK (octet_length(hash) = 32)
+);
+CREATE INDEX ix_sign_in_link_expires ON sign_in_link (expires_at);
+
+CREATE TABLE web_session (
+    hash bytea NOT NULL,
+    team_id text NOT NULL,
+    user_id text NOT NULL,
+    via text NOT NULL,
+    created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
+    expires_at timestamptz NOT NULL,
+    ended_at timestamptz,
+    CONSTRAINT pk_web_session PRIMARY KEY (hash),
+    CONSTRAINT ck_web_session_hash_size CHECK (octet_length(hash) = 32)
+);
+CREATE INDEX ix_web_session_expires ON web_session (expires_at);
+
+CREATE TABLE webhook (
+    id uuid NOT NULL,
+    name text NOT NULL,
+    url text NOT NULL,
+    secret text NOT NULL,
+    events jsonb NOT NULL,
+    created_by text NOT NULL,
+    created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
+    removed_at timestamptz,
+    CONSTRAINT pk_webhook PRIMARY KEY (id),
+    CONSTRAINT ck_webhook_known_events
+        CHECK (events <@ '["request.opened", "decision.made", "run.finished"]' AND events <> '[]')
+);
+CREATE UNIQUE INDEX uq_webhook_name ON webhook (name) WHERE removed_at IS NULL;
+
+CREATE TABLE notice (
+    id uuid NOT NULL,
+    kind notice_kind NOT NULL,
+    webhook_id uuid,
+    recipient text,
+    event text NOT NULL,
+    request_id uuid,
+    run_id uuid,
+    state delivery_state DEFAULT 'pending' NOT NULL,
+    attempts smallint DEFAULT 0 NOT NULL,
+    next_at timestamptz DEFAULT clock_timestamp() NOT NULL,
+    error text,
+    created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
+    sent_at timestamptz,
+    CONSTRAINT pk_notice PRIMARY KEY (id),
+    CONSTRAINT ck_notice_to_webhook CHECK ((kind = 'webhook') = (webhook_id IS NOT NULL)),
+    CONSTRAINT ck_notice_to_somebody CHECK ((kind = 'email') = (recipient IS NOT NULL)),
+    CONSTRAINT ck_notice_about_something CHECK (num_nonnulls(request_id, run_id) = 1),
+    CONSTRAINT fk_notice_webhook_id FOREIGN KEY (webhook_id) REFERENCES webhook (id),
+    CONSTRAINT fk_notice_request_id FOREIGN KEY (request_id) REFERENCES approval_request (id) ON DELETE CASCADE,
+    CONSTRAINT fk_notice_run_id FOREIGN KEY (run_id) REFERENCES agent_run (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_notice_due ON notice (next_at) WHERE state = 'pending';
+CREATE INDEX ix_notice_dead ON notice (created_at) WHERE state = 'dead';
+CREATE INDEX ix_notice_request ON notice (request_id);
+CREATE INDEX ix_notice_run ON notice (run_id);

@@ -8,14 +8,14 @@ from typing import Any
 
 from agent import approvals
 from agent.domain.errors import Refusal, Refused
-from agent.domain.people import Person, Standing
-from agent.domain.request import Ballot, Place, RequestView, Verdict
+from agent.domain.people import Person
+from agent.domain.request import Place, RequestView, Verdict
 from agent.store import reads
 from agent.store.reads import BallotPaper, StoredPlace
+from slackbot import deciding
 from slackbot.cards import ButtonValue, parse_button_value
 from slackbot.listeners.doors import Doors
 
-_DOUBTFUL = (Refusal.LOOKUP_FAILED, Refusal.RATE_LIMITED_LOOKUP)
 _BY_BUTTON = {"channel": "slack_button", "home": "slack_home", "modal": "slack_details"}
 
 
@@ -73,11 +73,7 @@ def _place(nonce: str, body: Mapping[str, Any]) -> Place:
 
 async def paper_of(doors: Doors, press: Press) -> BallotPaper:
     """What is known of the request before a vote. Raises Refused."""
-    async with doors.db.connection() as connection:
-        paper = await reads.ballot_paper(connection, press.value.request_id)
-    if paper is None or paper.team_id != doors.directory.own_team_id:
-        raise Refused(Refusal.UNKNOWN_REQUEST)
-    return paper
+    return await deciding.paper_of(doors.db, doors.directory, press.value.request_id)
 
 
 async def cast(
@@ -89,19 +85,19 @@ async def cast(
     reason: str | None = None,
     paper: BallotPaper | None = None,
 ) -> approvals.Voted:
-    """Count this person's word. Raises Refused (recorded); anything else: nothing is known to be recorded."""
-    voter, standings = await _standings(doors, press, path, paper or await paper_of(doors, press))
-    ballot = Ballot(
-        request_id=press.value.request_id,
-        revision=press.value.revision,
-        verdict=verdict,
-        voter=voter,
-        standings=standings,
+    """Count this person's word at the place where it was given. Raises as `deciding.cast` does."""
+    return await deciding.cast(
+        doors.db,
+        doors.directory,
+        press.person,
+        press.value.request_id,
+        press.value.revision,
+        verdict,
         path=path,
         reason=reason,
         place=press.place,
+        paper=paper,
     )
-    return await approvals.vote(doors.db, ballot)
 
 
 async def card_of(doors: Doors, press: Press) -> RequestView:
@@ -127,23 +123,3 @@ def _fits(stored: StoredPlace, press: Press) -> bool:
         return stored.person == press.person
     here = (press.place.channel_id, press.place.message_ts)
     return here == (stored.channel_id, stored.message_ts or press.place.message_ts)
-
-
-async def _standings(
-    doors: Doors, press: Press, path: str, paper: BallotPaper
-) -> tuple[Standing, dict[Person, Standing]]:
-    """The voter's standing and those of everybody whose vote is live.
-
-    When somebody's earlier vote cannot be judged now, this vote has to wait: counted without it, a quorum that
-    is there would be missed, and nobody would be left to complete it.
-    """
-    people = [press.person, *paper.voters]
-    standings = await doors.directory.standings(people, paper.approvers, paper.channel_id)
-    voter = standings[press.person]
-    doubt = next((each.refusal for each in standings.values() if each.refusal in _DOUBTFUL), None)
-    if voter.refusal is None and doubt is not None:
-        await approvals.record_refusal(
-            doors.db, press.value.request_id, press.value.revision, press.person, doubt, path
-        )
-        raise Refused(doubt)
-    return voter, standings

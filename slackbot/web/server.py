@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import structlog
 import uvicorn
-from fastapi import FastAPI
-from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
 
 from agent.domain.errors import SignoffError
 
@@ -22,11 +21,9 @@ BACKLOG = 2048
 
 
 class HttpServer:
-    """Serves these routes. ``port`` is known after ``start``."""
+    """Serves this application. ``port`` is known after ``start``."""
 
-    def __init__(self, routes: Sequence[BaseRoute], *, host: str, port: int, drain_seconds: float) -> None:
-        app = FastAPI(title="Signoff", docs_url=None, redoc_url=None, openapi_url=None)
-        app.router.routes.extend(routes)
+    def __init__(self, app: ASGIApp, *, host: str, port: int, drain_seconds: float) -> None:
         self._server = _Server(
             uvicorn.Config(
                 app,

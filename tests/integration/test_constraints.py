@@ -42,7 +42,15 @@ WORLD = f"""
     INSERT INTO outlet (team_id, channel_id) VALUES ('T1', 'C1');
     INSERT INTO card_place (nonce, request_id, surface, team_id, channel_id)
         VALUES (repeat('n', 22), '{REQUEST}', 'channel', 'T1', 'C1');
-    INSERT INTO api_key (id, name, hash, scopes) VALUES ('{RUN}', 'one', sha256('k'), '["read"]');
+    INSERT INTO api_key (id, name, prefix, hash, scopes, created_by)
+        VALUES ('{RUN}', 'one', 'signoff_abcd', sha256('k'), '["read"]', 'cli:root');
+    INSERT INTO http_reply (principal, key, fingerprint) VALUES ('key:one', 'k', sha256('f'));
+    INSERT INTO sign_in_link (hash, team_id, user_id, expires_at) VALUES (sha256('l'), 'T1', 'U1', now());
+    INSERT INTO web_session (hash, team_id, user_id, via, expires_at) VALUES (sha256('s'), 'T1', 'U1', 'link', now());
+    INSERT INTO webhook (id, name, url, secret, events, created_by)
+        VALUES ('{RUN}', 'ours', 'https://ours.example', 's', '["decision.made"]', 'cli:root');
+    INSERT INTO notice (id, kind, webhook_id, event, request_id)
+        VALUES ('{RUN}', 'webhook', '{RUN}', 'decision.made', '{REQUEST}');
 """
 DECIDE = f"""
     UPDATE approval_request SET status = 'approved', decided_at = now() WHERE id = '{REQUEST}';
@@ -121,6 +129,11 @@ BROKEN = {
     "ck_approval_request_requester_with_team": "UPDATE approval_request SET requester_team_id = 'T1'",
     "ck_approval_request_somebody_may_decide": "UPDATE approval_request SET approvers = '[]'",
     "ck_approval_request_reminded_not_negative": "UPDATE approval_request SET reminded = -1",
+    "ck_approval_request_only_approved_lapses": "UPDATE approval_request SET lapse_at = now()",
+    "ck_approval_request_lapses_once": f"""
+        UPDATE execution SET request_id = NULL;
+        UPDATE approval_request SET source = 'api', call_id = NULL, run_id = NULL, status = 'approved',
+            decided_at = now(), lapse_at = now(), lapsed_at = now() WHERE id = '{REQUEST}'""",
     "ck_request_revision_digest_of_action": f"""
         INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, author, description, context,
                                       editor_team_id, editor_user_id, changes)
@@ -147,6 +160,7 @@ BROKEN = {
     "ck_decision_digest_size": f"""
         INSERT INTO decision (request_id, outcome, revision, digest) VALUES ('{REQUEST}', 'expired', 1, '')""",
     "ck_execution_of_something": "UPDATE execution SET call_id = NULL, request_id = NULL",
+    "ck_execution_outside_with_claim": "UPDATE execution SET call_id = NULL",
     "ck_execution_finished_with_time": "UPDATE execution SET status = 'succeeded'",
     "ck_card_place_nonce_unguessable": "UPDATE card_place SET nonce = 'guess'",
     "ck_card_place_channel_card_has_channel": "UPDATE card_place SET channel_id = NULL",
@@ -158,7 +172,21 @@ BROKEN = {
     "ck_audit_event_seq_from_one": "INSERT INTO audit_event VALUES ('s', 0, now(), 'a', 'e', '{}', '', sha256('h'))",
     "ck_audit_event_hash_size": "INSERT INTO audit_event VALUES ('s', 1, now(), 'a', 'e', '{}', '', '')",
     "ck_api_key_hash_size": "UPDATE api_key SET hash = ''",
-    "ck_api_key_who_asks_never_decides": """UPDATE api_key SET scopes = '["request", "decide"]'""",
+    "ck_api_key_who_asks_never_decides": """
+        UPDATE api_key SET owner_team_id = 'T1', owner_user_id = 'U1', scopes = '["request", "decide"]'""",
+    "ck_api_key_old_whole": "UPDATE api_key SET old_until = now()",
+    "ck_api_key_known_scopes": """UPDATE api_key SET scopes = '["everything"]'""",
+    "ck_api_key_people_decide": """UPDATE api_key SET scopes = '["decide"]'""",
+    "ck_api_key_owner_with_team": "UPDATE api_key SET owner_user_id = 'U1'",
+    "ck_api_key_at_least_one_a_minute": "UPDATE api_key SET per_minute = 0",
+    "ck_http_reply_fingerprint_size": "UPDATE http_reply SET fingerprint = ''",
+    "ck_http_reply_whole": "UPDATE http_reply SET status = 201",
+    "ck_sign_in_link_hash_size": "UPDATE sign_in_link SET hash = ''",
+    "ck_web_session_hash_size": "UPDATE web_session SET hash = ''",
+    "ck_webhook_known_events": """UPDATE webhook SET events = '["everything"]'""",
+    "ck_notice_to_webhook": "UPDATE notice SET webhook_id = NULL",
+    "ck_notice_to_somebody": "UPDATE notice SET recipient = 'a@example.com'",
+    "ck_notice_about_something": "UPDATE notice SET request_id = NULL",
     # What unique constraints settle.
     "uq_agent_run_start_key": f"""
         UPDATE agent_run SET start_key = 'k';
@@ -174,8 +202,8 @@ BROKEN = {
         INSERT INTO execution (id, call_id, attempt, digest, idempotent, worker, lease_until)
             VALUES ('{RUN}', '{CALL}', 2, '', false, 'w2', now())""",
     "uq_execution_open_request": f"""
-        INSERT INTO execution (id, request_id, attempt, digest, idempotent, worker, lease_until)
-            VALUES ('{RUN}', '{REQUEST}', 2, '', false, 'w2', now())""",
+        INSERT INTO execution (id, request_id, attempt, digest, idempotent, worker, claim_hash, lease_until)
+            VALUES ('{RUN}', '{REQUEST}', 2, '', false, 'w2', '', now())""",
     "uq_card_place_channel_card": f"""
         INSERT INTO card_place (nonce, request_id, surface, team_id, channel_id)
             VALUES (repeat('m', 22), '{REQUEST}', 'channel', 'T1', 'C2')""",

@@ -10,7 +10,7 @@ from agent.store.reads.lists import (
     waiting_for,
     waiting_requests,
 )
-from agent.store.reads.pulse import pulse
+from agent.store.reads.pulse import pulse, tokens
 from agent.store.reads.requests import (
     BallotPaper,
     Rejection,
@@ -69,6 +69,7 @@ __all__ = [
     "running",
     "runs_like",
     "schema_version",
+    "tokens",
     "waiting_for",
     "waiting_requests",
 ]

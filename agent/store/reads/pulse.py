@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -15,6 +17,23 @@ async def pulse(connection: AsyncConnection) -> str:
     return found
 
 
+async def tokens(connection: AsyncConnection, subjects: Sequence[str]) -> dict[str, str]:
+    """How each of these (``request:<id>``, ``run:<id>``) stands, as a token that another state has not.
+
+    What does not exist is left out.
+    """
+    runs = [subject.removeprefix("run:") for subject in subjects if subject.startswith("run:")]
+    others = [subject for subject in subjects if not subject.startswith("run:")]
+    rows = (await connection.execute(_TOKENS, {"subjects": others, "runs": runs})).all()
+    return {row.subject: row.token for row in rows}
+
+
+_TOKENS = text("""
+SELECT subject, seq::text AS token FROM audit_head WHERE subject = ANY(:subjects)
+UNION ALL
+SELECT 'run:' || id, status || '/' || turn || '/' || inputs || '/' || awaiting_calls || '/' || updated_at
+FROM agent_run WHERE id = ANY(CAST(:runs AS uuid[]))
+""")
 _PULSE = text("""
 SELECT coalesce(latest.at::text, '') || '/' || (
     SELECT count(*) FROM audit_event WHERE at > latest.at - interval '15 seconds')

@@ -132,7 +132,9 @@ SELECT * FROM unnest(%(ids)s::uuid[], %(outcomes)s::request_status[], %(revision
                      %(teams)s::text[], %(users)s::text[], %(reasons)s::text[], %(ats)s::timestamptz[])
 """
 _END_REQUESTS = """
-UPDATE approval_request AS r SET status = e.outcome, decided_at = e.at
+UPDATE approval_request AS r SET status = e.outcome, decided_at = e.at,
+    lapse_at = CASE WHEN e.outcome = 'approved' AND r.call_id IS NULL
+                    THEN e.at + make_interval(secs => (r.policy->>'execute_within')::float) END
 FROM unnest(%(ids)s::uuid[], %(outcomes)s::request_status[], %(ats)s::timestamptz[]) AS e (id, outcome, at)
 WHERE r.id = e.id AND r.status = 'waiting'
 """

@@ -1,0 +1,59 @@
+"""Programs that call us: what a key may do, and on whose behalf."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from agent.domain.people import Person
+
+
+class Scope(StrEnum):
+    """What a key may do. One that asks for actions can never decide about them."""
+
+    REQUEST = "request"
+    ON_BEHALF = "on_behalf"
+    DECIDE = "decide"
+    READ = "read"
+    ADMIN = "admin"
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A key that was recognised, for the length of one call.
+
+    ``owner`` is the person behind it: the requester of what it asks, and the one whose vote it casts. ``agent``
+    is the name that requests of this key bear, if it is bound to one.
+    """
+
+    key_id: UUID
+    key: str
+    scopes: frozenset[Scope]
+    owner: Person | None
+    agent: str | None
+
+    @property
+    def name(self) -> str:
+        """How requests and the record name it."""
+        return f"key:{self.key}"
+
+    def may(self, scope: Scope) -> bool:
+        return scope in self.scopes
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLine:
+    """A key as it is listed; its secret is not kept. ``prefix`` is how it begins."""
+
+    id: UUID
+    name: str
+    prefix: str
+    scopes: frozenset[Scope]
+    owner: Person | None
+    agent: str | None
+    per_minute: int
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None

@@ -1,0 +1,75 @@
+"""From a person's word to a vote, whichever door it came through: their standing now, then the use case that judges."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from agent import approvals
+from agent.domain.errors import Refusal, Refused
+from agent.domain.people import Person, Standing
+from agent.domain.request import Ballot, Place, Verdict
+from agent.store import reads
+from agent.store.database import Database
+from agent.store.reads import BallotPaper
+from slackbot.identity import Directory
+
+_DOUBTFUL = (Refusal.LOOKUP_FAILED, Refusal.RATE_LIMITED_LOOKUP)
+
+
+async def paper_of(db: Database, directory: Directory, request_id: UUID) -> BallotPaper:
+    """What is known of the request before a vote. Raises Refused."""
+    async with db.connection() as connection:
+        paper = await reads.ballot_paper(connection, request_id)
+    if paper is None or paper.team_id != directory.own_team_id:
+        raise Refused(Refusal.UNKNOWN_REQUEST)
+    return paper
+
+
+async def cast(
+    db: Database,
+    directory: Directory,
+    person: Person,
+    request_id: UUID,
+    revision: int,
+    verdict: Verdict,
+    *,
+    path: str,
+    reason: str | None = None,
+    place: Place | None = None,
+    paper: BallotPaper | None = None,
+) -> approvals.Voted:
+    """Count this person's word. Raises Refused (recorded); anything else: nothing is known to be recorded.
+
+    ``path`` names the door for the record; ``place`` is where a card's button was pressed, ``None`` at doors
+    without cards.
+    """
+    paper = paper or await paper_of(db, directory, request_id)
+    voter, standings = await _standings(db, directory, person, revision, path, paper)
+    ballot = Ballot(
+        request_id=request_id,
+        revision=revision,
+        verdict=verdict,
+        voter=voter,
+        standings=standings,
+        path=path,
+        reason=reason,
+        place=place,
+    )
+    return await approvals.vote(db, ballot)
+
+
+async def _standings(
+    db: Database, directory: Directory, person: Person, revision: int, path: str, paper: BallotPaper
+) -> tuple[Standing, dict[Person, Standing]]:
+    """The voter's standing and those of everybody whose vote is live.
+
+    When somebody's earlier vote cannot be judged now, this vote has to wait: counted without it, a quorum that
+    is there would be missed, and nobody would be left to complete it.
+    """
+    standings = await directory.standings([person, *paper.voters], paper.approvers, paper.channel_id)
+    voter = standings[person]
+    doubt = next((each.refusal for each in standings.values() if each.refusal in _DOUBTFUL), None)
+    if voter.refusal is None and doubt is not None:
+        await approvals.record_refusal(db, paper.request_id, revision, person, doubt, path)
+        raise Refused(doubt)
+    return voter, standings

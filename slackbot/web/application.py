@@ -1,0 +1,58 @@
+"""The web application: every route of ours, problem details, a bound on bodies, and what each answer says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from slackbot.web import problems
+from slackbot.web.site import Site
+
+MOST_BYTES = 1_048_576
+"""Bytes of a body; arguments beyond that belong into a store, and their address into the request."""
+
+
+def application(site: Site, more: Sequence[BaseRoute] = ()) -> FastAPI:
+    """Our routes, and `more` (health, Slack's events), which look after themselves."""
+    app = FastAPI(title="Signoff", docs_url=None, redoc_url=None)
+    app.state.site = site
+    problems.handle(app)
+    app.router.routes.extend(more)
+    app.add_middleware(Bounded)
+    return app
+
+
+class Bounded:
+    """Refuses a body that is too large before it is read whole: 413 (RFC 9110, section 15.5.14)."""
+
+    def __init__(self, app: ASGIApp, most: int = MOST_BYTES) -> None:
+        self._app = app
+        self._most = most
+        self._words = f"A body has up to {most} bytes."
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        declared = dict(scope["headers"]).get(b"content-length", b"0")
+        if not declared.isdigit() or int(declared) > self._most:
+            await self._too_large(scope, receive, send)
+            return
+        taken = 0
+
+        async def counted() -> Message:
+            nonlocal taken
+            message = await receive()
+            taken += len(message.get("body", b""))
+            if taken > self._most:
+                raise HTTPException(413, self._words)
+            return message
+
+        await self._app(scope, counted, send)
+
+    async def _too_large(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await problems.problem(413, "too-large", "Too large", self._words)(scope, receive, send)
