@@ -42,7 +42,6 @@ __all__ = [
     "Leased",
     "NewRun",
     "Started",
-    "announce",
     "answer_call",
     "cancel",
     "hear",
@@ -283,14 +282,6 @@ def _may_cancel(run: runs.LockedRun, by: Standing, approvers: Sequence[Sequence[
         raise Refused(by.refusal)
     if by.person != run.requester and not any(by.roles & set(each) for each in approvers):
         raise Refused(Refusal.NOT_YOUR_RUN)
-
-
-async def announce(db: Database, call_id: UUID) -> None:
-    """The tool's ``on_pending`` hook has run for this call."""
-    async with db.transaction() as connection:
-        batch = Batch()
-        calls.announce(batch, call_id)
-        await batch.send(connection)
 
 
 async def sweep(db: Database) -> int:

@@ -23,7 +23,7 @@ from agent.store.batch import Batch
 from agent.store.chain import ChainHead, Entry
 from agent.store.database import Database
 from agent.store.outbox import Outlet
-from agent.store.writes import requests
+from agent.store.writes import calls, requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +131,8 @@ def _write(
     )
     actor, detail = _told(edit, digest=edit.action.digest.hex(), before=before.digest.hex())
     chain.append(batch, head, Entry(AuditKind.REQUEST_EDITED, actor, detail))
+    if request.call_id is not None:
+        calls.move_on(batch, request.call_id)
     outlet = Outlet(request.team_id, request.channel_id)
     line = outbox.edited_line(outlet, request.id, edit.editor.person, revision, changes)
     outbox.tell(batch, [outbox.card(outlet, request.id), line])

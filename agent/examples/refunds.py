@@ -36,12 +36,25 @@ async def list_orders() -> list[dict[str, Any]]:
     return [_shown(order) for order in await shop.orders()]
 
 
+async def hold_refund(order_id: int, ctx: ToolContext) -> None:
+    """The refund waits for people."""
+    await shop.hold(order_id, ctx.idempotency_key)
+
+
+async def take_refund_back(order_id: int, cause: str, ctx: ToolContext) -> None:
+    """People said no, or a reviewer's edit made it the refund of another order: then this one waits no more."""
+    if cause == "edited":
+        await shop.release(order_id, ctx.idempotency_key)
+    else:
+        await shop.reject(order_id, cause)
+
+
 @tool(
     background=True,
     idempotent=True,
     facts=price_of,
-    on_pending=shop.hold,
-    on_refused=shop.reject,
+    on_pending=hold_refund,
+    on_refused=take_refund_back,
     pending_text=(
         "Because order {args.order_id} exceeds our cost threshold, the refund must undergo manual review. "
         "Please check the order's status later."

@@ -65,9 +65,14 @@ async def find(order_id: int) -> Order | None:
         return await cursor.fetchone()
 
 
-async def hold(order_id: int) -> None:
-    """The refund waits for people."""
-    await _change(_HOLD, order_id=order_id)
+async def hold(order_id: int, key: str) -> None:
+    """The refund waits for people; `key` says whose refund it is that waits."""
+    await _change(_HOLD, order_id=order_id, key=key)
+
+
+async def release(order_id: int, key: str) -> None:
+    """The refund of this key waits no more, and nobody said no to it: the order is as paid for as before."""
+    await _change(_RELEASE, order_id=order_id, key=key)
 
 
 async def reject(order_id: int, cause: str) -> None:
@@ -114,6 +119,7 @@ CREATE TABLE IF NOT EXISTS signoff_shop.orders (
     cause text,
     refund_key text
 );
+ALTER TABLE signoff_shop.orders ADD COLUMN IF NOT EXISTS held_by text;
 """
 _SEED = """
 INSERT INTO signoff_shop.orders (order_id, customer, item, price) VALUES (%s, %s, %s, %s)
@@ -123,12 +129,16 @@ _SEED_FRESH = """
 INSERT INTO signoff_shop.orders (order_id, customer, item, price) VALUES (%s, %s, %s, %s)
 ON CONFLICT (order_id) DO UPDATE
 SET customer = excluded.customer, item = excluded.item, price = excluded.price,
-    status = 'PAID', cause = NULL, refund_key = NULL
+    status = 'PAID', cause = NULL, refund_key = NULL, held_by = NULL
 """
 _SELECT = "SELECT order_id, customer, item, price, status, cause FROM signoff_shop.orders"
 _HOLD = """
-UPDATE signoff_shop.orders SET status = 'PENDING_REFUND', cause = NULL
+UPDATE signoff_shop.orders SET status = 'PENDING_REFUND', cause = NULL, held_by = %(key)s
 WHERE order_id = %(order_id)s AND status IN ('PAID', 'REFUND_REJECTED')
+"""
+_RELEASE = """
+UPDATE signoff_shop.orders SET status = 'PAID', held_by = NULL
+WHERE order_id = %(order_id)s AND status = 'PENDING_REFUND' AND held_by = %(key)s
 """
 _REJECT = """
 UPDATE signoff_shop.orders SET status = 'REFUND_REJECTED', cause = %(cause)s

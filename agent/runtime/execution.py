@@ -8,7 +8,7 @@ from uuid import UUID
 
 import structlog
 
-from agent import approvals, executions, runs
+from agent import approvals, executions, holds, runs
 from agent.domain.action import Action
 from agent.domain.errors import CollaborationError, Conflict, MalformedArguments
 from agent.domain.policy import Rule, stricter
@@ -62,9 +62,10 @@ async def _step(services: Services, call_id: UUID) -> bool:
         case CallState.NEW:
             return await _judge(services, work, agent, tool)
         case CallState.ASKED if not work.announced:
-            await _announce(services, work, tool)
+            return await _announce(services, work, tool)
         case CallState.READY:
             point("before_resume")
+            await _take_back(services, work, tool)
             return await _execute(services, work, agent, tool)
         case CallState.REFUSED:
             await _refused(services, work, tool)
@@ -215,20 +216,58 @@ async def _ask_anew(services: Services, work: CallAtWork, new: approvals.NewRequ
     return True
 
 
-async def _announce(services: Services, work: CallAtWork, tool: Tool | None) -> None:
+async def _announce(services: Services, work: CallAtWork, tool: Tool | None) -> bool:
+    """The tool hears what people are asked about, and first what they are not asked about any more.
+
+    True: an edit has come in between, so there is more to do.
+    """
+    db, call_id, asked = services.db, work.call.id, work.action_decided
+    await _take_back(services, work, tool)
+    if asked is None or not await holds.hold(db, call_id, asked):
+        return asked is not None
     if tool is not None and tool.on_pending is not None:
-        await run_hook(tool.on_pending, tool, work)
-    await runs.announce(services.db, work.call.id)
+        await run_hook(tool.on_pending, tool, work, Action.from_canonical(asked))
+    if await holds.announce(db, call_id, asked):
+        return False
+    if await holds.is_passed_over(db, call_id, asked):  # another worker took it back before the hook was done
+        await _move_away(tool, work, asked)
+    return True
+
+
+async def _take_back(services: Services, work: CallAtWork, tool: Tool | None) -> None:
+    """What the tool has prepared for an action that a reviewer's edit moved away from."""
+    if work.held is not None and work.held != work.action_decided:
+        await _move_away(tool, work, work.held)
+        await holds.let_go(services.db, work.call.id, work.held)
+
+
+async def _move_away(tool: Tool | None, work: CallAtWork, held: bytes) -> None:
+    if tool is not None and tool.on_refused is not None:
+        await run_hook(tool.on_refused, tool, work, Action.from_canonical(held), cause="edited")
 
 
 async def _refused(services: Services, work: CallAtWork, tool: Tool | None) -> None:
     """A no reaches the tool, then the run; a no that stops the run is logged for it and for its parents."""
+    await _take_back(services, work, tool)
     kind = work.call.answer.kind if work.call.answer else None
     if tool is not None and tool.on_refused is not None and kind in _HEARD_BY_TOOL:
-        await run_hook(tool.on_refused, tool, work, cause=kind.value)
+        action = _refused_action(work, tool)
+        if action is not None:
+            await run_hook(tool.on_refused, tool, work, action, cause=kind.value)
     stopped = await runs.answer_call(services.db, work.call.id)
     if stopped is not None:
         await _log_stop(services, work.run.id, stopped)
+
+
+def _refused_action(work: CallAtWork, tool: Tool) -> Action | None:
+    """What people said no to, or what was proposed when nobody was asked; None if that cannot be read."""
+    if work.action_decided:
+        return Action.from_canonical(work.action_decided)
+    try:
+        return read_action(tool, work.call.raw_arguments)
+    except MalformedArguments as error:
+        log.warning("hook not run", action="hook.skipped", tool=tool.name, error=str(error))
+        return None
 
 
 async def _log_stop(services: Services, run_id: UUID, stopped: CollaborationError) -> None:

@@ -9,8 +9,7 @@ import structlog
 from agent.domain.action import Action
 from agent.domain.errors import MalformedArguments
 from agent.runtime import invoke, wording
-from agent.runtime.judging import read_action
-from agent.runtime.tool import Tool
+from agent.runtime.tool import Tool, ToolContext
 from agent.store.reads import CallAtWork
 
 TIMEOUT = 10.0
@@ -21,15 +20,15 @@ _WAITS = (0.5, 1.0, 2.0, 4.0)
 log = structlog.get_logger(__name__)
 
 
-async def run_hook(hook: Callable[..., Any], tool: Tool, work: CallAtWork, **more: str) -> None:
-    """Run a hook, a few times if need be.
+async def run_hook(
+    hook: Callable[..., Any], tool: Tool, work: CallAtWork, action: Action, **more: str
+) -> None:
+    """Run a hook with the action's arguments, a few times if need be.
 
     One that fails for good is logged as an error, and the call goes on: a decision must not wait for it.
     """
     try:
-        decided = Action.from_canonical(work.action_decided) if work.action_decided else None
-        action = decided or read_action(tool, work.call.raw_arguments)
-        arguments = tool.signature.values(action.arguments) | more
+        arguments = invoke.with_context(tool.signature.values(action.arguments) | more, _context(work))
     except MalformedArguments as error:
         log.warning("hook not run", action="hook.skipped", tool=tool.name, error=str(error))
         return
@@ -42,6 +41,16 @@ async def run_hook(hook: Callable[..., Any], tool: Tool, work: CallAtWork, **mor
             return
         log.warning("hook will be tried again", action="hook.retried", tool=tool.name, error=failure)
         await asyncio.sleep(wait)
+
+
+def _context(work: CallAtWork) -> ToolContext:
+    return ToolContext(
+        run_id=work.run.id,
+        call_id=work.call.id,
+        idempotency_key=str(work.call.id),
+        requester=work.run.requester,
+        agent=work.run.agent,
+    )
 
 
 async def _failure(hook: Callable[..., Any], arguments: dict[str, Any], action: Action) -> str | None:

@@ -11,7 +11,7 @@ from agent.domain.errors import SignoffError
 from agent.domain.people import Person
 from agent.domain.policy import Risk, ToolTraits
 from agent.runtime import docstring
-from agent.runtime.signature import Signature, check_subset, signature_of
+from agent.runtime.signature import CONTEXT, Signature, check_subset, signature_of
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")  # what the Chat Completions API accepts as a function's name
 DEFAULT_TIMEOUT = 60.0
@@ -28,7 +28,7 @@ class NotDone(SignoffError):
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a tool may know about its call, through a parameter named `ctx`; not part of its schema.
+    """What a tool, and its hooks, may know about its call, through a parameter named `ctx`; not part of its schema.
 
     `idempotency_key` is the same for every attempt at this call, and for no other call.
     """
@@ -52,8 +52,9 @@ class Tool:
     - `background`: the chat goes on at once; the outcome reaches the model later.
     - `idempotent`: may be tried again with the same `ctx.idempotency_key` when its worker is gone.
     - `facts`: read-only look-up; takes some of the arguments by name and returns a mapping (JSON).
-    - `on_pending`, `on_refused`: hooks for waiting and for a no. They take arguments by name, `on_refused`
-      also `cause` ("rejected", "expired", "withdrawn", "denied"). They may run twice and must not mind.
+    - `on_pending`, `on_refused`: hooks for waiting and for a no. They take arguments by name and `ctx`, `on_refused`
+      also `cause` ("rejected", "expired", "withdrawn", "denied"; "edited": people are asked about other arguments
+      now, so what `on_pending` did for these is to be taken back). They may run twice and must not mind.
     - `pending_text`: what the model is told while people decide; a template over `{args.…}`.
     - `timeout`: seconds. A tool that takes longer is in doubt, since its effect may have happened.
     - `version`: change it when the meaning changes; what was approved for another version is asked again.
@@ -135,8 +136,8 @@ class Tool:
         names = self.signature.names
         for part, hook, extra in (
             ("facts", self.facts, ()),
-            ("on_pending", self.on_pending, ()),
-            ("on_refused", self.on_refused, ("cause",)),
+            ("on_pending", self.on_pending, (CONTEXT,)),
+            ("on_refused", self.on_refused, ("cause", CONTEXT)),
         ):
             if hook is not None:
                 check_subset(hook, f"{title}: {part}", (*names, *extra))

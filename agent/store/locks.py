@@ -96,6 +96,12 @@ async def family(connection: AsyncConnection, run_id: UUID) -> Sequence[UUID]:
     return list((await connection.execute(_FAMILY, {"id": run_id})).scalars())
 
 
+async def asked_action(connection: AsyncConnection, call_id: UUID) -> bytes | None:
+    """The action that people are asked about for a call whose request is locked; the call is locked, too."""
+    _, found = await ask(connection, _TAKE_CALL, _ASKED_ACTION, call=call_id)
+    return bytes(found[0].action) if found else None
+
+
 async def request_of_call(connection: AsyncConnection, call_id: UUID) -> Row[Any] | None:
     """The request that stands for the call now, with its first digest."""
     return (await connection.execute(_REQUEST_OF_CALL, {"call": call_id})).one_or_none()
@@ -236,6 +242,12 @@ _REQUEST_OF_CALL = text("""
 SELECT r.id, v.digest FROM approval_request AS r
 JOIN request_revision AS v ON v.request_id = r.id AND v.n = 1
 JOIN tool_call AS c ON c.id = r.call_id AND c.ask_no = r.ask_no WHERE c.id = :call
+""")
+_ASKED_ACTION = text("""
+SELECT v.action FROM tool_call AS c
+JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
+JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
+WHERE c.id = :call AND c.state = 'asked'
 """)
 _TAKE_CLIENT_ID = text("SELECT pg_advisory_xact_lock(hashtextextended(:principal || chr(10) || :client, 0))")
 _REQUEST_OF_CLIENT = text(

@@ -168,7 +168,8 @@ tool_call = Table(
     Column("blocking", Boolean, nullable=False),
     Column("ask_no", SmallInteger, nullable=False, server_default="0"),  # how often people were asked
     Column("repeats", Uuid, ForeignKey("tool_call.id")),
-    Column("announced_at", Timestamp),  # the tool's on_pending hook has run
+    Column("announced_at", Timestamp),  # the tool's on_pending hook has run, for the present revision
+    Column("held", LargeBinary),  # canonical bytes of what it has, or may have, run for; not taken back yet
     Column("answer_kind", answer_kind),
     Column("answer", Text),
     Column("answered_at", Timestamp),

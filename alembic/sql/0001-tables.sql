@@ -108,6 +108,7 @@ CREATE TABLE tool_call (
     ask_no smallint DEFAULT 0 NOT NULL,
     repeats uuid,
     announced_at timestamptz,
+    held bytea,
     answer_kind answer_kind,
     answer text,
     answered_at timestamptz,

@@ -60,18 +60,26 @@ def read_edit(
 
 
 def edit_errors(
-    view: Mapping[str, Any], schema: Mapping[str, Any], original: Action, path: str, problem: str
+    view: Mapping[str, Any],
+    schema: Mapping[str, Any],
+    original: Action,
+    edited: Mapping[str, Any],
+    problem: str,
+    path: str = "$",
 ) -> dict[str, str]:
-    """A complaint about `path` (`$.items[2].price`) as an error of the input it came from, or else of the first.
+    """A complaint as the error of an input, so that the form stays open with all that was typed.
 
-    `view` is the submission's `view`: Slack refuses errors for blocks that are no inputs of it.
+    It stands at the input that `path` (`$.items[2].price`) came from, else at the first that was changed, else at the
+    first of all. `view` is the submission's `view`: Slack refuses errors for blocks that are no inputs of it.
     """
     there = [block["block_id"] for block in view.get("blocks", []) if block.get("type") == "input"]
-    known = _fields(original.arguments, schema, ())
-    at = next((each.block_id for each in known if _is_about(path, each.property.name)), "")
-    if at in there:
-        return {at: inert.line(problem, MAX_ERROR)}
-    return {there[0]: inert.line(f"{path}: {problem}", MAX_ERROR)} if there else {}
+    known = [each for each in _fields(original.arguments, schema, ()) if each.block_id in there]
+    for each in known:
+        if _is_about(path, each.property.name):
+            return {each.block_id: inert.line(problem, MAX_ERROR)}
+    changed = [each.block_id for each in known if _is_changed(each.property.name, original.arguments, edited)]
+    told = problem if path == "$" else f"{path}: {problem}"
+    return {at: inert.line(told, MAX_ERROR) for at in (changed or there)[:1]}
 
 
 def _fields(
@@ -79,6 +87,10 @@ def _fields(
 ) -> list[form.Field]:
     hidden = {part for path in redact for part in (path, path.removeprefix("args.").split(".")[0])}
     return form.fields(schema, arguments, PREFIX, hidden.__contains__)
+
+
+def _is_changed(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    return (name in before, before.get(name)) != (name in after, after.get(name))
 
 
 def _is_about(path: str, name: str) -> bool:

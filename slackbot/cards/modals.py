@@ -11,6 +11,8 @@ from slackbot.cards.values import Card, Json
 MAX_TITLE = 24
 MAX_BLOCKS = 100
 
+_TYPED = "You had written:"
+
 _PERSON = re.compile(r"\b[TE][A-Z0-9]{1,30}/([UW][A-Z0-9]{1,30})\b", re.ASCII)
 
 
@@ -48,10 +50,20 @@ def skeleton_modal(heading: str) -> Json:
     return notice_modal(heading, "One moment …")
 
 
-def notice_modal(heading: str, message: str) -> Json:
-    """A sentence and nothing to do: what replaces a skeleton when there is no question to ask."""
-    words = blocks.rich_text(blocks.section(*_named(inert.line(message, 2000) or "…")))
-    return modal(heading, blocks.with_ids([words], heading), close="Close")
+def notice_modal(heading: str, message: str, typed: str | None = None) -> Json:
+    """A sentence and nothing to do: what replaces a skeleton when there is no question to ask.
+
+    `typed` is what the person had written into the form that it replaces: there to be copied, not lost.
+    """
+    rows = [blocks.rich_text(blocks.section(*_named(inert.line(message, 2000) or "…")))]
+    if typed:
+        rows += [
+            blocks.rich_text(
+                blocks.section(blocks.text(_TYPED, italic=True)),
+                blocks.preformatted(inert.paragraph(typed, 3000, 60)),
+            )
+        ]
+    return modal(heading, blocks.with_ids(rows, heading), close="Close")
 
 
 def _named(sentence: str) -> Iterator[Json]:

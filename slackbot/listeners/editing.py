@@ -67,10 +67,10 @@ async def save(doors: Doors, view: RequestView, press: Press, arguments: Mapping
 
 
 def entered(
-    doors: Doors, view: RequestView, values: Mapping[str, Any]
+    values: Mapping[str, Any], schema: Mapping[str, Any], view: RequestView
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """What was typed, as arguments, and errors by block_id. Raises NotFound."""
-    return read_edit(values, schema_for(doors, view), view.action)
+    """What was typed, as arguments, and errors by block_id."""
+    return read_edit(values, schema, view.action)
 
 
 def _check(view: RequestView, press: Press) -> None:

@@ -36,6 +36,15 @@ PATH = "slack_modal"
 NOTHING_CHANGED = "Nothing is different, so everything stays as it was."
 
 
+_MAY_PASS = (Refusal.LOOKUP_FAILED, Refusal.RATE_LIMITED_LOOKUP, Refusal.PAUSED)
+_ABOUT_THE_EDIT = (
+    Refusal.STRICTER_CHECKPOINT,
+    Refusal.EDIT_DENIED,
+    Refusal.EDIT_UNCHECKED,
+    Refusal.REDACTED_EDIT,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Wrong:
     """Why a form was not taken: errors of its inputs by block_id, or a sentence that takes its place."""
@@ -72,7 +81,7 @@ async def _answer(
         async with asyncio.timeout(doors.budget):
             wrong = await work(doors, press, view)
     except Refused as refused:
-        wrong = Wrong(notice=refused.sentence)
+        wrong = _refused(view, refused)
     except Exception as error:
         # The form stays open with what was typed, and says that it may be sent again.
         log.exception("a form failed", extra={"action": "listener_failed", "kind": type(error).__name__})
@@ -83,7 +92,7 @@ async def _answer(
         await ack(response_action="errors", errors=wrong.errors)
         return
     else:
-        await ack(response_action="update", view=notice_modal(NOT_COUNTED, wrong.notice))
+        await ack(response_action="update", view=notice_modal(NOT_COUNTED, wrong.notice, reason_of(view)))
     details.show_change(doors, press, body)
 
 
@@ -111,16 +120,29 @@ async def _vote(
 async def _edit(doors: Doors, press: Press, view: dict[str, Any]) -> Wrong | None:
     request = await card_of(doors, press)
     try:
-        arguments, errors = editing.entered(doors, request, view["state"]["values"])
-        if errors:
-            return Wrong(errors=errors)
-        edited = await editing.save(doors, request, press, arguments)
-    except MalformedArguments as wrong:
         schema = editing.schema_for(doors, request)
-        return Wrong(edit_errors(view, schema, request.action, wrong.path, wrong.problem), str(wrong))
     except NotFound:
         return Wrong(notice=editing.NOT_SERVED)
-    return None if edited.changed else Wrong(notice=NOTHING_CHANGED)
+    arguments, errors = editing.entered(view["state"]["values"], schema, request)
+    if errors:
+        return Wrong(errors=errors)
+    try:
+        edited = await editing.save(doors, request, press, arguments)
+    except MalformedArguments as wrong:
+        at = edit_errors(view, schema, request.action, arguments, wrong.problem, wrong.path)
+        return Wrong(at, str(wrong))
+    except Refused as refused:
+        if refused.code not in _ABOUT_THE_EDIT:
+            raise
+        return Wrong(edit_errors(view, schema, request.action, arguments, refused.sentence), refused.sentence)
+    return None if edited.changed else Wrong(_somewhere(view, NOTHING_CHANGED), NOTHING_CHANGED)
+
+
+def _refused(view: dict[str, Any], refused: Refused) -> Wrong:
+    """What may be sent again soon stays in the form, with all that was typed; anything else takes its place."""
+    if refused.code in _MAY_PASS:
+        return Wrong(_somewhere(view, refused.sentence), refused.sentence)
+    return Wrong(notice=refused.sentence)
 
 
 def _somewhere(view: dict[str, Any], problem: str) -> dict[str, str]:

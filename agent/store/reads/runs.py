@@ -30,6 +30,7 @@ class CallAtWork:
     words: str | None  # what the model said in the same turn: its rationale
     tool_version: str | None
     announced: bool
+    held: bytes | None  # the action that its tool's on_pending hook has run for and that was not taken back
     decided: bool
     digest_decided: bytes | None
     action_decided: bytes | None
@@ -131,6 +132,7 @@ async def call_at_work(connection: AsyncConnection, call_id: UUID) -> CallAtWork
         words=more.words,
         tool_version=more.tool_version,
         announced=more.announced_at is not None,
+        held=_bytes(more.held),
         decided=more.outcome is not None,
         digest_decided=_bytes(more.digest_decided),
         action_decided=_bytes(more.action_decided),
@@ -138,6 +140,11 @@ async def call_at_work(connection: AsyncConnection, call_id: UUID) -> CallAtWork
         policy=more.policy,
         attempts=more.attempts,
     )
+
+
+async def held_action(connection: AsyncConnection, call_id: UUID) -> bytes | None:
+    """The action that a call's tool has prepared for, or is preparing for."""
+    return _bytes((await connection.execute(_HELD, {"call": call_id})).scalar_one_or_none())
 
 
 def _bytes(value: Any) -> bytes | None:
@@ -228,8 +235,9 @@ LEFT JOIN request_revision AS v
 """
 _CALLS = text(f"{_CALL_COLUMNS} WHERE c.run_id = :run ORDER BY c.turn, c.index")
 _CALL = text(f"{_CALL_COLUMNS} WHERE c.id = :call")
+_HELD = text("SELECT held FROM tool_call WHERE id = :call")
 _AT_WORK = text("""
-SELECT a.requester_asserted, a.team_id, m.text AS words, c.tool_version, c.announced_at,
+SELECT a.requester_asserted, a.team_id, m.text AS words, c.tool_version, c.announced_at, c.held,
        d.outcome::text AS outcome, d.digest AS digest_decided, v.action AS action_decided, v.facts, r.policy,
        (SELECT count(*) FROM execution WHERE call_id = c.id) AS attempts
 FROM tool_call AS c JOIN agent_run AS a ON a.id = c.run_id

@@ -58,9 +58,25 @@ def refuse(batch: Batch, call_id: UUID, answer: Answer) -> None:
     batch.hint(jobs.execute_call(call_id))
 
 
+def hold(batch: Batch, call_id: UUID, action: bytes) -> None:
+    """The tool's ``on_pending`` hook is about to run for this action."""
+    batch.add(_HOLD, call=call_id, action=action)
+
+
 def announce(batch: Batch, call_id: UUID) -> None:
-    """The tool's ``on_pending`` hook has run."""
+    """The tool's ``on_pending`` hook has run for what people are asked about now."""
     batch.add(_ANNOUNCE, call=call_id)
+
+
+def let_go(batch: Batch, call_id: UUID, action: bytes) -> None:
+    """The tool has heard that this action is not asked about any more."""
+    batch.add(_LET_GO, call=call_id, action=action)
+
+
+def move_on(batch: Batch, call_id: UUID) -> None:
+    """People are asked about another action now: a tool that prepared for the one before has to hear of it."""
+    batch.add(_MOVE_ON, call=call_id)
+    batch.hint(jobs.execute_call(call_id))
 
 
 def claim(batch: Batch, call_id: UUID) -> None:
@@ -111,6 +127,11 @@ WHERE id = %(call)s AND state = 'new'
 _ANNOUNCE = (
     "UPDATE tool_call SET announced_at = clock_timestamp() WHERE id = %(call)s AND announced_at IS NULL"
 )
+_HOLD = "UPDATE tool_call SET held = %(action)s WHERE id = %(call)s AND state = 'asked'"
+_LET_GO = "UPDATE tool_call SET held = NULL WHERE id = %(call)s AND held = %(action)s"
+_MOVE_ON = """
+UPDATE tool_call SET announced_at = NULL WHERE id = %(call)s AND state = 'asked' AND held IS NOT NULL
+"""
 _CLAIM = "UPDATE tool_call SET state = 'claimed' WHERE id = %(call)s AND state = 'ready'"
 _DOUBT = "UPDATE tool_call SET state = 'in_doubt' WHERE id = %(call)s AND state = 'claimed'"
 _READY_AGAIN = "UPDATE tool_call SET state = 'ready' WHERE id = %(call)s AND state IN ('in_doubt', 'claimed')"

@@ -95,18 +95,52 @@ async def test_what_the_tool_does_not_take_is_said_at_its_input(http_house: Hous
 
 
 async def test_an_edit_into_a_stricter_checkpoint_is_refused(http_house: House) -> None:
-    """More than the request's own checkpoint covers: the form says why, and nothing changed."""
+    """More than the request's own checkpoint covers: nothing changed, and the form stays open with what was typed.
+
+    The reason stands at the input that was changed; with less in it, the same form can be sent.
+    """
     asked, _, form = await editing_form(http_house)
-    await http_house.slack.person("U0GRACE").submit(form, {AMOUNT: "5000"})
-    await http_house.modal("U0GRACE", "stricter rules")
+    grace = http_house.slack.person("U0GRACE")
+    answer = await grace.submit(form, {AMOUNT: "5000"})
+    assert list(answer.errors) == [AMOUNT.split("/", maxsplit=1)[0]]
+    assert "stricter rules" in str(answer.errors)
     assert (await revision(http_house, asked))[0] == 1
+    assert [each["id"] for each in http_house.slack.views("U0GRACE")] == [form["id"]]
+    assert (await grace.submit(form, {AMOUNT: "40"})).errors == {}
+    assert (await revision(http_house, asked))[0] == 2
+
+
+async def test_an_edit_that_could_not_be_judged_stays_in_the_form(http_house: House) -> None:
+    """Slack does not say who edits: nothing changed, and the same form can be sent again with what is in it."""
+    asked, _, form = await editing_form(http_house)
+    grace = http_house.slack.person("U0GRACE")
+    http_house.doors.directory.forget_person("U0GRACE")
+    http_house.slack.faults.error("users.info", "internal_error", times=None)
+    answer = await grace.submit(form, {AMOUNT: "40"})
+    assert "try again" in str(answer.errors)
+    http_house.slack.faults.clear()
+    assert (await revision(http_house, asked))[0] == 1
+    await grace.submit(form, {AMOUNT: "40"})
+    assert (await revision(http_house, asked))[0] == 2
+
+
+async def test_a_reason_that_came_too_late_is_not_lost(http_house: House) -> None:
+    """Somebody else was faster: the notice that takes the form's place shows what had been written, to be copied."""
+    asked, card = await http_house.asked()
+    grace, linus = http_house.slack.person("U0GRACE"), http_house.slack.person("U0LINUS")
+    await grace.click(card, ACTION_REJECT)
+    await linus.click(card, ACTION_APPROVE)
+    assert await http_house.status(asked.request_id) == "approved"
+    await grace.submit(http_house.slack.views("U0GRACE")[-1], {REASON: "the customer has called me"})
+    notice = await http_house.modal("U0GRACE", "already approved")
+    assert "the customer has called me" in str(notice)
 
 
 async def test_saving_what_is_the_same_changes_nothing(http_house: House) -> None:
-    """No difference: no revision, and the form says so."""
+    """No difference: no revision, and the form, still open, says so."""
     asked, _, form = await editing_form(http_house)
-    await http_house.slack.person("U0GRACE").submit(form, {})
-    await http_house.modal("U0GRACE", modals.NOTHING_CHANGED)
+    answer = await http_house.slack.person("U0GRACE").submit(form, {})
+    assert list(answer.errors.values()) == [modals.NOTHING_CHANGED]
     assert (await revision(http_house, asked))[0] == 1
 
 

@@ -7,11 +7,16 @@ from typing import Any
 import pytest
 
 from agent import approvals, runs
+from agent.approvals import Edit
+from agent.domain.people import Standing
 from agent.domain.policy import Policy, Risk, Rule
+from agent.domain.request import Ballot, Verdict
 from agent.domain.run import CallState, RunStatus
 from agent.examples import shop
 from agent.examples.refunds import process_refund, refunds
+from agent.runtime.judging import revise
 from slackbot.sandbox.model import Call, Turn
+from tests.integration.runtime.conftest import REVIEWER
 
 OVER_LIMIT = Policy(
     rules=(
@@ -22,6 +27,8 @@ OVER_LIMIT = Policy(
             description_template="Refund ${facts.price} for order {args.order_id}",
             risk=Risk.HIGH,
             on_reject="tell_model",
+            allow_edit=True,
+            editor_may_approve=True,
         ),
     ),
 )
@@ -102,6 +109,40 @@ async def test_an_expired_refund_is_rejected_with_that_cause(stage) -> None:
     assert await approvals.expire_due(on.db) == 1
     await on.play()
     assert await status(5) == ("REFUND_REJECTED", "expired")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "edited"),
+    [(Verdict.APPROVE, ("REFUNDED", None)), (Verdict.REJECT, ("REFUND_REJECTED", "rejected"))],
+)
+async def test_an_order_that_an_edit_moved_away_from_waits_no_more(stage, verdict, edited) -> None:
+    """The original order is as paid for as before, whatever people say about the other one."""
+    on = await stage(refunds, policy=OVER_LIMIT)
+    on.model.script(refunding(5), "Under review.", "I see.")
+    run_id = await on.go("refunds", "refund order 5")
+    (call,) = await on.calls(run_id)
+    view = await on.request(call)
+    revised = await revise(on.services, view, {"order_id": 6})
+    who = Standing(REVIEWER, frozenset({"channel"}))
+    await approvals.edit(
+        on.db, Edit(view.id, 1, who, revised.action, revised.facts, revised.rule, "Refund", path="test")
+    )
+    await on.play()
+    assert (await status(5), await status(6)) == (("PAID", None), ("PENDING_REFUND", None))
+    await approvals.vote(on.db, Ballot(view.id, 2, verdict, who, {REVIEWER: who}, "test"))
+    await on.play()
+    assert (await status(5), await status(6)) == (("PAID", None), edited)
+
+
+async def test_a_late_release_takes_nothing_from_somebody_else(database_url: str) -> None:
+    """An order that waits for another refund since then goes on waiting."""
+    await shop.hold(7, "first")
+    await shop.release(7, "first")
+    await shop.hold(7, "second")
+    await shop.release(7, "first")
+    assert await status(7) == ("PENDING_REFUND", None)
+    await shop.release(7, "second")
+    assert await status(7) == ("PAID", None)
 
 
 async def test_no_order_is_refunded_twice(stage) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from agent.domain.policy import Policy, Rule
 from agent.domain.request import Ballot, RequestView, Verdict
 from agent.domain.run import AnswerKind, CallView, RunStatus
 from agent.runtime.agents import Agent
+from agent.runtime.execution import execute_call
 from agent.runtime.judging import Revised, revise
 from agent.runtime.tool import NotDone, Tool, tool
 from slackbot.sandbox.model import Call, Turn
@@ -197,3 +199,95 @@ async def test_a_changed_call_of_an_ended_run_is_given_up(stage, world, monkeypa
     assert ended.answer.kind is AnswerKind.ERROR
     assert "the run has ended" in ended.answer.text
     assert world.paid == []
+
+
+def preparing(heard: list[tuple[str, int]]) -> Tool:
+    """A tool that sets an order aside while people decide, and says what it heard."""
+
+    @tool(
+        risk="low",
+        on_pending=lambda order: heard.append(("set aside", order)),
+        on_refused=lambda order, cause: heard.append((cause, order)),
+    )
+    def pay(order: int, amount: float = 1) -> str:
+        """Pay for an order."""
+        heard.append(("paid", order))
+        return "paid"
+
+    return pay
+
+
+async def to_order(on: Stage, view: RequestView, order: int) -> None:
+    await edit(on, view, await revise(on.services, view, {"order": order}))
+
+
+async def test_what_was_set_aside_for_the_original_is_taken_back_once(stage) -> None:
+    """An edit tells the tool that the original is off, then what is asked now; each is said once, to the end."""
+    heard: list[tuple[str, int]] = []
+    on = await stage(payer(preparing(heard)), policy=policy())
+    on.model.script(paid(1), "I see.")
+    call, view = await asked(on)
+    await to_order(on, view, 2)
+    await on.play()
+    assert heard == [("set aside", 1), ("edited", 1), ("set aside", 2)]
+    await execute_call(on.services, call.id)  # a hint that comes again finds nothing to do
+    await vote(on, view, 2, Verdict.REJECT)
+    assert heard[3:] == [("rejected", 2)]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "last"), [(Verdict.APPROVE, ("paid", 2)), (Verdict.REJECT, ("rejected", 2))]
+)
+async def test_a_decision_right_after_the_edit_does_not_forget_the_original(stage, verdict, last) -> None:
+    """Edit and decision both stand before any worker looks: the original is taken back before the rest goes on."""
+    heard: list[tuple[str, int]] = []
+    on = await stage(payer(preparing(heard)), policy=policy())
+    on.model.script(paid(1), "I see.")
+    _, view = await asked(on)
+    await to_order(on, view, 2)
+    await vote(on, view, 2, verdict)
+    assert heard == [("set aside", 1), ("edited", 1), last]
+
+
+async def test_what_a_dead_worker_may_have_set_aside_is_taken_back(stage) -> None:
+    """What the hook is about to prepare is written down first, so that an edit finds it although the worker died."""
+    heard: list[tuple[str, int]] = []
+    on = await stage(payer(preparing(heard)), policy=policy())
+    on.model.script(paid(1), "I see.")
+    call, view = await asked(on)
+    heard.clear()
+    await on.sql("UPDATE tool_call SET announced_at = NULL")  # as a worker leaves it that dies in the hook
+    await to_order(on, view, 2)
+    await on.play()
+    assert heard == [("edited", 1), ("set aside", 2)]
+    assert (await on.request(call)).revision == 2
+
+
+async def test_an_edit_while_the_hook_runs_is_noticed(stage) -> None:
+    """The hook of the original ends after the edit, in a worker of its own: it is taken back all the same."""
+    heard: list[tuple[str, int]] = []
+    begun, edited = asyncio.Event(), asyncio.Event()
+
+    async def set_aside(order: int) -> None:
+        if order == 1:
+            begun.set()
+            await edited.wait()
+        heard.append(("set aside", order))
+
+    @tool(risk="low", on_pending=set_aside, on_refused=lambda order, cause: heard.append((cause, order)))
+    def pay(order: int, amount: float = 1) -> str:
+        return "paid"
+
+    on = await stage(payer(pay), policy=policy())
+    on.model.script(paid(1), "I see.")
+    run_id = await on.start("payer", "pay order 1")
+    playing = asyncio.create_task(on.play())
+    await begun.wait()
+    (call,) = await on.calls(run_id)
+    view = await on.request(call)
+    await to_order(on, view, 2)
+    await execute_call(on.other_worker(), call.id)  # takes back what is not there yet
+    assert heard == [("edited", 1), ("set aside", 2)]
+    edited.set()
+    await playing
+    assert heard[2:] == [("set aside", 1), ("edited", 1)]

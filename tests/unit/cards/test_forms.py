@@ -181,11 +181,15 @@ def test_what_cannot_be_used_is_said_below_its_input(
 
 
 def test_the_tools_own_complaints_find_their_input(form: dict[str, Any]) -> None:
-    """What the tool refuses by path is shown where it was entered, or at the first input when that has none."""
+    """What the tool refuses by path is shown where it was entered, else at what was changed, else at the first."""
     action = Action("process_refund", "3", ARGUMENTS)
-    found = cards.edit_errors(form, SCHEMA, action, "$.lines[0].count", "Input should be a valid integer")
+    count = "Input should be a valid integer"
+    found = cards.edit_errors(form, SCHEMA, action, ARGUMENTS, count, "$.lines[0].count")
     assert found == {inputs(form)["lines"]["block_id"]: "Input should be a valid integer"}
-    elsewhere = cards.edit_errors(form, SCHEMA, action, "$.extra", "Unexpected argument")
+    changed = {**ARGUMENTS, "lines": []}
+    about_all = cards.edit_errors(form, SCHEMA, action, changed, "Too much")
+    assert about_all == {inputs(form)["lines"]["block_id"]: "Too much"}
+    elsewhere = cards.edit_errors(form, SCHEMA, action, ARGUMENTS, "Unexpected argument", "$.extra")
     assert elsewhere == {inputs(form)["order_id"]["block_id"]: "$.extra: Unexpected argument"}
 
 
