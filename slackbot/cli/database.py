@@ -1,0 +1,29 @@
+"""`signoff db`: migrations."""
+
+from __future__ import annotations
+
+import typer
+
+from agent.store import migrations
+from slackbot.cli.ground import EmbeddedFlag, database_url, read_settings
+
+commands = typer.Typer(no_args_is_help=True, help="The database: migrate it, or ask where it stands.")
+
+
+@commands.command()
+def upgrade(use_embedded: EmbeddedFlag = False) -> None:
+    """Bring the database's schema up to date."""
+    configured = read_settings()
+    with database_url(configured, use_embedded, migrate=False) as url:
+        owner = configured.owner_url.get_secret_value() if configured.owner_url else None
+        migrations.upgrade(url, configured.db_schema, owner_url=owner, role=configured.db_role)
+        typer.echo(f"schema {configured.db_schema!r} is at revision {migrations.head()}")
+
+
+@commands.command()
+def current(use_embedded: EmbeddedFlag = False) -> None:
+    """Tell which revision the schema is at, and which one this version needs."""
+    configured = read_settings()
+    with database_url(configured, use_embedded, migrate=False) as url:
+        found = migrations.current(url, configured.db_schema, role=configured.db_role)
+    typer.echo(f"at {found or 'nothing'}, needs {migrations.head()}")

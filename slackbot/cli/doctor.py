@@ -1,0 +1,43 @@
+"""`signoff doctor`: tells what was found, as it is found."""
+
+from __future__ import annotations
+
+import asyncio
+
+from rich.console import Console
+from rich.markup import escape
+
+from agent.domain.policy import Policy
+from slackbot.cli.ground import EmbeddedFlag, a_database, database_url, read_policy, read_settings
+from slackbot.secrets import clean_now
+from slackbot.settings import Settings
+
+
+def doctor(use_embedded: EmbeddedFlag = False) -> None:
+    """Look whether everything is there that the service needs, and say what mends it; exit code 1 if not."""
+    configured = read_settings()
+    policy = read_policy(configured)
+    url = configured.database_url
+    if url is None and not use_embedded:
+        raise SystemExit(asyncio.run(_examine(configured, policy, None)))
+    with database_url(configured, use_embedded) as address:
+        raise SystemExit(asyncio.run(_examine(configured, policy, address)))
+
+
+async def _examine(configured: Settings, policy: Policy, url: str | None) -> int:
+    """Tell each finding as it comes. Returns the exit code."""
+    from slackbot import doctor as doctoring  # noqa: PLC0415 - OpenAI's client takes a second that only this owes
+
+    database = a_database(configured, url) if url else None
+    console, sick = Console(soft_wrap=True), 0
+    try:
+        async for finding in doctoring.examine(configured, policy, database, url):
+            mark = "[green]✓[/]" if finding.well else "[red]✗[/]"
+            console.print(f"{mark} [bold]{escape(finding.part)}[/]: {escape(clean_now(finding.told))}")
+            if not finding.well:
+                sick += 1
+                console.print(f"    → {escape(finding.remedy)}")
+    finally:
+        if database is not None:
+            await database.close()
+    return 1 if sick else 0

@@ -1,0 +1,81 @@
+"""What commands stand on: the settings, the policy, and a database that is there, current, and let go at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from agent.domain import checkpoints
+from agent.domain.errors import SignoffError
+from agent.domain.policy import Policy
+from agent.store import embedded, location, migrations
+from agent.store.database import Database
+from slackbot import logs, settings
+from slackbot.settings import Settings, SettingsError
+
+EmbeddedFlag = Annotated[
+    bool, typer.Option("--embedded", help="Use an embedded PostgreSQL with its data in .signoff/.")
+]
+
+
+def read_settings(**overrides: str | int | None) -> Settings:
+    """The settings, with what the command line says instead; logging goes by them. Raises SettingsError."""
+    given = {f"SIGNOFF_{name.upper()}": str(value) for name, value in overrides.items() if value is not None}
+    configured = settings.read(extra=given)
+    logs.configure(configured.log_level, configured.log_format)
+    return configured
+
+
+def read_policy(configured: Settings) -> Policy:
+    """The checkpoints file. Raises SettingsError (not there), PolicyError (not right)."""
+    path = configured.checkpoints
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise SettingsError(
+            [f"SIGNOFF_CHECKPOINTS: there is no file {path} (`signoff init` writes one)"]
+        ) from None
+    except (OSError, UnicodeError) as error:
+        raise SettingsError([f"SIGNOFF_CHECKPOINTS: cannot read {path}: {error}"]) from None
+    return checkpoints.load(text, filename=path.name)
+
+
+@contextmanager
+def database_url(configured: Settings, use_embedded: bool, *, migrate: bool = True) -> Iterator[str]:
+    """The database to use; an embedded one is started, migrated and stopped with the command."""
+    if not use_embedded:
+        if configured.database_url is None:
+            raise SettingsError(["no database: set DATABASE_URL, or use --embedded"])
+        yield configured.database_url.get_secret_value()
+        return
+    server = embedded.start(location.data_home() / "postgres")
+    try:
+        if migrate:
+            migrations.upgrade(server.url, configured.db_schema, role=configured.db_role)
+        yield server.url
+    finally:
+        server.stop()
+
+
+@contextmanager
+def current_database_url(configured: Settings, use_embedded: bool) -> Iterator[str]:
+    """The same, with a schema that fits this version. Raises SignoffError when it does not."""
+    with database_url(configured, use_embedded) as url:
+        check_schema(configured, url)
+        yield url
+
+
+def check_schema(configured: Settings, url: str) -> None:
+    """Raises SignoffError, with the command to run, when the schema is not current."""
+    if migrations.pending(url, configured.db_schema, role=configured.db_role):
+        raise SignoffError("the database's schema is not current: run `signoff db upgrade` first")
+
+
+def a_database(configured: Settings, url: str, pool_size: int = 2) -> Database:
+    """The database as the service opens it, with as many connections as a command needs."""
+    return Database(
+        url, configured.db_schema, configured.db_role, pool_size=pool_size, application_name="signoff command"
+    )

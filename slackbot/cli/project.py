@@ -1,0 +1,49 @@
+"""`signoff init`, `signoff demo`, `signoff manifest`: how somebody begins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slackbot import starter
+from slackbot.cli.ground import read_settings
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="Where to put the files.")] = Path(),
+) -> None:
+    """Write a ten-line example agent, a checkpoints file and an .env template."""
+    for written in starter.write(folder):
+        typer.echo(f"wrote {written}")
+    typer.echo("\nTry it at once, in a local sandbox:  signoff demo --agents my_agents")
+    typer.echo("For a real workspace: copy .env.example to .env and fill it in; `signoff check` reads it.")
+
+
+def demo(
+    auto: Annotated[
+        bool, typer.Option("--auto", help="Play the main job by itself, print it, and exit.")
+    ] = False,
+    agents: Annotated[
+        str | None, typer.Option(help="Modules with your own agents, instead of the tour's.")
+    ] = None,
+    port: Annotated[int, typer.Option(help="Where the sandbox's page is.", min=0, max=65535)] = 8765,
+) -> None:
+    """The main job in a local sandbox: a stand-in for Slack, a scripted model, an embedded database."""
+    from slackbot.demo import run_demo  # noqa: PLC0415 - only this command knows the sandbox
+
+    raise SystemExit(run_demo(auto=auto, agents=agents, port=port))
+
+
+def manifest(
+    url: Annotated[
+        str | None, typer.Option(help="Our public https address, for HTTP instead of Socket Mode.")
+    ] = None,
+) -> None:
+    """Print the manifest to create the Slack app from; SIGNOFF_PUBLIC_URL is the address where none is given."""
+    from slackbot import manifest as slack_manifest  # noqa: PLC0415 - it knows the web edge, and so Bolt
+
+    configured = read_settings()
+    known = None if configured.socket_mode else configured.public_url
+    typer.echo(slack_manifest.render(url or known), nl=False)

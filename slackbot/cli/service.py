@@ -1,0 +1,88 @@
+"""`signoff serve`: the service in the foreground, until a signal ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agent.domain.policy import Policy
+from agent.runtime.agents import Registry, load_agents
+from agent.store.database import Database
+from slackbot.cli.ground import EmbeddedFlag, check_schema, database_url, read_policy, read_settings
+from slackbot.settings import Role, Settings, SettingsError
+
+if TYPE_CHECKING:
+    from slackbot.app import Service
+
+
+def serve(
+    use_embedded: EmbeddedFlag = False,
+    roles: Annotated[str | None, typer.Option(help="Any of web,worker,scheduler; all by default.")] = None,
+    port: Annotated[int | None, typer.Option(help="Where to listen for HTTP.", min=0, max=65535)] = None,
+) -> None:
+    """Run the service: Slack's front door, the workers and the scheduler, or some of them."""
+    configured = read_settings(roles=roles, port=port)
+    policy, registry = read_policy(configured), load_agents(configured.agents)
+    _check_complete(configured, policy, use_embedded)
+    with database_url(configured, use_embedded) as url:
+        check_schema(configured, url)
+        asyncio.run(_serve(configured, url, policy, registry))
+
+
+async def _serve(configured: Settings, url: str, policy: Policy, registry: Registry) -> None:
+    from slackbot.app import Service  # noqa: PLC0415 - Bolt and OpenAI's client take a second that only serve owes
+
+    service = Service(configured, _database(configured, url), policy, registry)
+    living = asyncio.create_task(_live(service, configured))
+    loop = asyncio.get_running_loop()
+    for stop in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(stop, living.cancel)
+    try:
+        await living
+    except asyncio.CancelledError:
+        pass
+    finally:
+        for stop in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(stop)  # whoever asks twice does not want to wait
+        await service.stop()
+
+
+async def _live(service: Service, configured: Settings) -> None:
+    await service.start()
+    if service.port is not None:
+        typer.echo(f"signoff is listening on http://{configured.host}:{service.port}", err=True)
+    await service.run()
+
+
+def _database(configured: Settings, url: str) -> Database:
+    return Database(
+        url,
+        configured.db_schema,
+        configured.db_role,
+        pool_size=max(10, configured.concurrency // 2),
+    )
+
+
+def _check_complete(configured: Settings, policy: Policy, use_embedded: bool) -> None:
+    """What `serve` cannot do without. Raises SettingsError with a line for each."""
+    problems = []
+    if configured.database_url is None and not use_embedded:
+        problems.append("no database: set DATABASE_URL, or start with --embedded for one of its own")
+    if configured.slack_bot_token is None:
+        problems.append("SLACK_BOT_TOKEN is not set (xoxb-…, from your Slack app's page)")
+    elif (
+        Role.WEB in configured.roles
+        and not configured.socket_mode
+        and configured.slack_signing_secret is None
+    ):
+        problems.append("set SLACK_APP_TOKEN for Socket Mode, or SLACK_SIGNING_SECRET for HTTP")
+    everywhere = all(rule.channel for rule in policy.rules) and policy.defaults.channel
+    if not everywhere and configured.channel is None:
+        problems.append(
+            f"no channel for requests: set SIGNOFF_CHANNEL, or channel in {configured.checkpoints}"
+        )
+    if problems:
+        raise SettingsError(problems)
