@@ -154,6 +154,10 @@ async def sent(db: Database, lease: OutletLease, due: Due, ts: str | None, *, pa
         batch = Batch()
         if ts is not None and due.kind == "card" and due.request_id:
             deliveries.place_card(batch, due.request_id, ts)
+            if due.ts is None and (old := await deliveries.asked_before(connection, due.request_id)):
+                outbox.tell(
+                    batch, [outbox.card(Outlet(old.team_id, old.channel_id), old.id)]
+                )  # can link to it now
         if ts is not None and due.kind == "run_root" and due.run_id:
             deliveries.place_run(batch, due.run_id, ts)
         if ts is not None and due.agent is not None:

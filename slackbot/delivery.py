@@ -29,6 +29,7 @@ from slackbot import cards, secrets
 from slackbot.cards import Card
 from slackbot.identity import Directory
 from slackbot.messenger import Later, Messenger, Never
+from slackbot.permalinks import Permalinks
 
 log = structlog.get_logger(__name__)
 
@@ -63,6 +64,7 @@ class Drain:
         admin: Outlet | None = None,
     ) -> None:
         self._db = db
+        self._permalinks = Permalinks(client)
         self._messenger = Messenger(client, directory.own_bot_user_id)
         self._directory = directory
         self._worker = worker
@@ -220,6 +222,7 @@ class Drain:
         if isinstance(shown.action, MaskedAction) and shown.action.unseen and due.attempts < PATIENT_LOOKS:
             raise Later("not looked through for secrets in time")
         names = await self._directory.names(view.approvers)
+        shown = await self._permalinks.to_new_card(shown)
         return cards.request_card(shown, names=names, delivery_id=due.id)
 
     async def _check_channel(self, lease: OutletLease) -> None:

@@ -6,9 +6,12 @@ import asyncio
 import copy
 from collections import OrderedDict
 from collections.abc import Collection
+from dataclasses import replace
 
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
+
+from agent.domain.request import RequestView
 
 KEPT = 5_000
 """Addresses in memory; they never change."""
@@ -38,6 +41,14 @@ class Permalinks:
         if flights:
             await asyncio.wait(flights, timeout=within)
         return {each: self._known[each] for each in wanted if each in self._known}
+
+    async def to_new_card(self, view: RequestView) -> RequestView:
+        """The view with the address of the card on which an expired request is asked again, if it has one."""
+        again = view.asked_again
+        if again is None or not again.channel_id or not again.message_ts:
+            return view
+        card = (again.channel_id, again.message_ts)
+        return replace(view, asked_again=replace(again, link=(await self.of([card])).get(card)))
 
     def _flight(self, message: Message) -> asyncio.Task[None]:
         flight = self._flights.get(message)

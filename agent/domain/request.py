@@ -117,6 +117,20 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class AskedAgain:
+    """What became of an expired request that was asked once more.
+
+    ``request_id`` is the new one, ``None`` while nobody is asked (not yet, or not needed); ``link`` its card's address,
+    which only Slack knows.
+    """
+
+    request_id: UUID | None = None
+    channel_id: str | None = None
+    message_ts: str | None = None
+    link: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RequestView:
     """Everything that a card, a page or an API answer may show of a request: a pure copy of stored facts."""
 
@@ -162,6 +176,7 @@ class RequestView:
     reject_reasons: tuple[str, ...] = ()
     redact: tuple[str, ...] = ()  # names or dotted paths of arguments and facts that nobody is shown
     escalated: bool = False
+    asked_again: AskedAgain | None = None  # expired, and its requester had the same asked once more
     context: Mapping[str, Any] = field(default_factory=dict)  # task, transcript, earlier_calls
 
 

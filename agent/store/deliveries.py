@@ -80,6 +80,11 @@ async def uninformed_run(
     return (await connection.execute(_UNINFORMED, key)).one_or_none()
 
 
+async def asked_before(connection: AsyncConnection, request_id: UUID) -> Row[Any] | None:
+    """The expired request that this one asks again, if it does."""
+    return (await connection.execute(_ASKED_BEFORE, {"id": request_id})).one_or_none()
+
+
 def mark_well(batch: Batch, team_id: str, channel_id: str) -> None:
     """Something could be told there: whatever troubled it is over."""
     batch.add(_WELL, team=team_id, channel=channel_id)
@@ -157,6 +162,10 @@ WHERE r.id = :request AND r.status = 'waiting' AND a.channel_id IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM delivery AS d JOIN outlet AS o ON o.team_id = :team AND o.channel_id = :channel
                   WHERE d.run_id = a.id AND d.coalesce_key = 'unreachable:' || r.id
                     AND d.created_at >= o.trouble_since)
+""")
+_ASKED_BEFORE = text("""
+SELECT o.id, o.team_id, o.channel_id FROM approval_request AS r JOIN tool_call AS c ON c.id = r.call_id
+JOIN approval_request AS o ON o.call_id = c.repeats AND o.status = 'expired' WHERE r.id = :id
 """)
 _WELL = """
 UPDATE outlet SET trouble = NULL, trouble_since = NULL

@@ -67,7 +67,8 @@ def _standing(view: RequestView) -> list[Json]:
             return [
                 _ended(
                     view, "⌛ Expired", "Nobody decided in time, which is not a rejection. Nothing was run."
-                )
+                ),
+                *_asked_again(view),
             ]
         case RequestStatus.CANCELLED:
             return [_ended(view, "🚫 Withdrawn", "Nothing was run."), *_reason(view)]
@@ -136,6 +137,20 @@ def _execution(execution: ExecutionView) -> Iterator[Json]:
 
 def _ended(view: RequestView, title: str, consequence: str) -> Json:
     return blocks.section(blocks.text(title, bold=True), *_by(view), blocks.text(f". {consequence}"))
+
+
+def _asked_again(view: RequestView) -> Iterator[Json]:
+    again = view.asked_again
+    if again is None:
+        return
+    where: list[Json] = []
+    if again.link:
+        where = [blocks.text(": "), blocks.link(again.link, "its new card")]
+    elif again.request_id:
+        where = [blocks.text(" as request "), blocks.text(str(again.request_id), code=True)]
+    yield blocks.section(
+        blocks.text("↻ Asked again", bold=True), blocks.text(" by "), blocks.person(view.requester), *where
+    )
 
 
 def _by(view: RequestView) -> list[Json]:

@@ -58,7 +58,8 @@ async def _show(doors: Doors, said: Typed) -> Card:
     if view is None or await objection_to_see(doors.directory, said.person, view) is not None:
         return Card(NO_SUCH_REQUEST, [])
     names = await doors.directory.names(view.approvers)
-    return request_details(await clean_view(view), names=names)
+    shown = await doors.permalinks.to_new_card(await clean_view(view))
+    return request_details(shown, names=names)
 
 
 async def _inbox(doors: Doors, said: Typed) -> Card:

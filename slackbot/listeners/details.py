@@ -113,7 +113,7 @@ def show_change(doors: Doors, press: Press, body: Mapping[str, Any]) -> None:
 async def _details(doors: Doors, person: Person, request_id: UUID, page: int) -> dict[str, Any]:
     view = await seen(doors, person, request_id)
     nonce = await approvals.place(doors.db, request_id, "modal", person)
-    clean = await clean_view(replace(view, place_nonce=nonce))
+    clean = await doors.permalinks.to_new_card(await clean_view(replace(view, place_nonce=nonce)))
     names = await doors.directory.names(view.approvers)
     return details_modal(clean, page, permalink=await _permalink(doors, view), names=names)
 

@@ -15,6 +15,7 @@ from agent.domain.action import Action, parse_canonical
 from agent.domain.people import Person
 from agent.domain.policy import Risk, Rule
 from agent.domain.request import (
+    AskedAgain,
     Change,
     DecisionView,
     ExecutionStatus,
@@ -171,6 +172,7 @@ def _view(row: Row[Any]) -> RequestView:
         reject_reasons=rule.reject_reasons,
         redact=rule.redact,
         escalated=row.escalated_at is not None,
+        asked_again=AskedAgain(row.again_id, row.again_channel, row.again_ts) if row.repeated else None,
         context=row.context,
     )
 
@@ -237,6 +239,7 @@ SELECT r.id, r.status::text AS status, r.revision, v.action, v.digest, v.facts, 
        v.changes, p.nonce, p.ts, a.channel_id AS run_channel_id, a.thread_ts AS run_thread_ts,
        d.outcome::text AS outcome, d.team_id AS decided_team_id, d.user_id AS decided_user_id,
        d.reason AS decided_reason, d.decided_at,
+       n.id IS NOT NULL AS repeated, m.id AS again_id, q.channel_id AS again_channel, q.ts AS again_ts,
        e.id AS execution_id, e.attempt, e.status::text AS execution_status, e.started_at, e.finished_at, e.error,
        s.team_id AS settled_team_id, s.user_id AS settled_user_id, s.verdict::text AS settled_as,
        (SELECT b.facts FROM approval_request AS o JOIN request_revision AS b ON b.request_id = o.id
@@ -251,6 +254,9 @@ LEFT JOIN card_place AS p ON p.request_id = r.id AND p.surface = 'channel'
 LEFT JOIN decision AS d ON d.request_id = r.id
 LEFT JOIN LATERAL (SELECT * FROM execution WHERE request_id = r.id ORDER BY attempt DESC LIMIT 1) AS e ON true
 LEFT JOIN settlement AS s ON s.execution_id = e.id
+LEFT JOIN tool_call AS n ON n.repeats = r.call_id AND r.status = 'expired'
+LEFT JOIN approval_request AS m ON m.call_id = n.id AND m.ask_no = n.ask_no
+LEFT JOIN card_place AS q ON q.request_id = m.id AND q.surface = 'channel'
 WHERE r.id = ANY(CAST(:ids AS uuid[]))
 """)
 _PLACE = text("""

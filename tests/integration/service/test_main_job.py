@@ -135,7 +135,7 @@ async def test_a_click_after_the_deadline_is_refused_before_any_sweep(http_house
 
 
 async def test_expiry_is_told_and_can_be_asked_again_by_the_requester(http_house: House) -> None:
-    """The sweep expires it, the card offers Ask again, and the new question can be approved."""
+    """The sweep expires it, its card offers Ask again until that was done, then links to the new one's."""
     house, table = http_house, Table()
     await house.open([table.agent()], POLICY.replace('"stop"', '"tell_model"'))
     await house.ask("U0ADA", TASK)
@@ -146,6 +146,9 @@ async def test_expiry_is_told_and_can_be_asked_again_by_the_requester(http_house
     assert await house.column("SELECT count(*) FROM tool_call") == [1]
     await house.slack.person("U0ADA").click(house.now(card), "signoff:ask_again")
     again = await house.card(1)
+    link = f"/archives/{again['channel']}/p{again['ts'].replace('.', '')}"
+    await house.slack.wait_for(lambda: link in str(house.now(card)["blocks"]), timeout=10)
+    assert "signoff:ask_again" not in str(house.now(card)["blocks"])
     answer = await house.slack.person("U0GRACE").click(again, "signoff:approve")
     assert answer.error is None
     await house.shows("SELECT status::text FROM approval_request ORDER BY id", "expired", "approved")

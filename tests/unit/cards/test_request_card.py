@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -9,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from agent.domain.policy import Risk
-from agent.domain.request import Change, ExecutionStatus, RequestStatus, Verdict, VoteView
+from agent.domain.request import AskedAgain, Change, ExecutionStatus, RequestStatus, Verdict, VoteView
 from slackbot.cards import Names, parse_button_value, request_card
 
 LONG = {"order_id": 7, "note": "x" * 10_000}
@@ -218,6 +219,29 @@ def test_only_a_requester_can_ask_again(samples: Any, referee: Any) -> None:
     """Without a requester in Slack there is nobody to press Ask again."""
     expired = samples.view(**samples.decided(RequestStatus.EXPIRED, None, None), requester=None)
     assert set(referee.buttons(request_card(expired))) == {"Details"}
+
+
+@pytest.mark.parametrize(
+    ("again", "says"),
+    [
+        (AskedAgain(), "Asked again by U0ADA"),
+        (AskedAgain(UUID(int=7)), f"Asked again by U0ADA as request {UUID(int=7)}"),
+        (
+            AskedAgain(UUID(int=7), link="https://team.slack.com/archives/C0REVIEW/p1"),
+            "Asked again by U0ADA: its new card",
+        ),
+    ],
+)
+def test_asked_again_is_shown_instead_of_offered(
+    samples: Any, referee: Any, again: AskedAgain, says: str
+) -> None:
+    """An expired card that was asked again has no button for it any more; it says so and where it goes on."""
+    expired = samples.view(**samples.decided(RequestStatus.EXPIRED, None, None))
+    assert "Ask again" in referee.buttons(request_card(expired))
+    card = request_card(replace(expired, asked_again=again))
+    referee.judge(card)
+    assert "Ask again" not in referee.buttons(card)
+    assert says in referee.words(card.blocks)
 
 
 def test_only_a_waiting_card_pings(samples: Any, referee: Any) -> None:
