@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Row
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.approvals.opening import Opened, write_request
 from agent.approvals.rights import editor
@@ -66,7 +67,8 @@ class Outcome:
 async def claim(db: Database, call_id: UUID, *, worker: str, idempotent: bool) -> Claim | None:
     """Take the one open attempt at a ready call, if what it would run is what was decided.
 
-    ``None``: there is nothing to run (any more). The comparison with the decision is made under the call's lock.
+    ``None``: there is nothing to run (any more), or its run has ended and nobody wanted the call all the same. The
+    comparison with the decision is made under the call's lock, which comes behind its run's.
     """
     async with db.transaction() as connection:
         found = await locks.ready_call(connection, call_id)
@@ -74,6 +76,9 @@ async def claim(db: Database, call_id: UUID, *, worker: str, idempotent: bool) -
             return None
         call, row = found
         if call.state != "ready" or not _allowed(call):
+            return None
+        if call.in_vain and not call.wanted_again:
+            await _stop(connection, call_id)
             return None
         encoded = bytes(call.decided_action or call.action)
         action = Action.from_canonical(encoded)
@@ -99,6 +104,13 @@ async def claim(db: Database, call_id: UUID, *, worker: str, idempotent: bool) -
         await batch.send(connection)
     point("after_claim")
     return Claim(execution_id, call_id, call.run_id, call.attempts + 1, action, call.request_id, worker)
+
+
+async def _stop(connection: AsyncConnection, call_id: UUID) -> None:
+    """After the end of its run nothing begins but what a person then wanted: asked again, or settled as Retry."""
+    batch = Batch()
+    calls.stop(batch, call_id)
+    await batch.send(connection)
 
 
 def _allowed(call: Row[Any]) -> bool:
@@ -210,7 +222,10 @@ async def ask_anew(db: Database, call_id: UUID, new: NewRequest) -> Opened:
 
 
 async def rescue(db: Database, *, batch_size: int = 200) -> int:
-    """Attempts whose worker is gone: in doubt, or ready for another attempt if the tool is idempotent."""
+    """Attempts whose worker is gone: in doubt, or ready for another attempt if the tool is idempotent.
+
+    Once the run has ended, an attempt is never made again by itself.
+    """
     async with db.connection() as connection:
         lost = await locks.lost_executions(connection, batch_size)
     rescued = 0
@@ -229,7 +244,7 @@ async def _rescue_one(db: Database, execution_id: UUID) -> bool:
         batch = Batch()
         head = await _head(connection, attempt, run.id)
         words = f"the worker {attempt.worker} disappeared during attempt {attempt.attempt}"
-        if attempt.idempotent:
+        if attempt.idempotent and not (run.over and attempt.repeats is None):
             executions.finish(batch, execution_id, ExecutionStatus.FAILED, words)
             calls.make_ready_again(batch, attempt.call_id)
             detail = {"execution": str(execution_id), "lost": True, "retried": True}

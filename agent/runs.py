@@ -6,7 +6,6 @@ a run with more of the first is runnable. Leases fence: every write of a turn is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
@@ -14,10 +13,11 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent import jobs
+from agent.cancelling import cancel
 from agent.domain.action import Action
 from agent.domain.audit import AuditKind
-from agent.domain.errors import CollaborationError, LeaseLost, NotFound, Refusal, Refused
-from agent.domain.people import Person, Standing
+from agent.domain.errors import CollaborationError, LeaseLost, NotFound
+from agent.domain.people import Person
 from agent.domain.run import (
     Answer,
     AnswerKind,
@@ -249,39 +249,6 @@ async def answer_call(db: Database, call_id: UUID) -> CollaborationError | None:
     return CollaborationError(
         cause, request_id=str(call.request_id), reason=given.text or None, reviewer=call.decided_by
     )
-
-
-async def cancel(db: Database, run_id: UUID, by: Standing) -> bool:
-    """Stop a run and those that it started: nobody is asked any more, and nothing begins that has not begun.
-
-    Its requester may, and whoever may decide one of its waiting requests (``by.roles`` are resolved for those, see
-    ``reads.cancel_paper``). False: it is over already. Raises ``NotFound`` and ``Refused``.
-    """
-    async with db.transaction() as connection:
-        below_first = await locks.family(connection, run_id)
-        family = [run for each in below_first if (run := await runs.lock(connection, each)) is not None]
-        if not family:
-            raise NotFound(f"no run {run_id}")
-        asked = await locks.open_requests(connection, [run.id for run in family])
-        _may_cancel(family[-1], by, [request.approvers for request in asked])
-        working = [run for run in family if not run.over and not (run.done and not asked)]
-        batch = Batch()
-        for run in working:
-            person = by.person
-            facts = {"team": person.team_id, "user": person.user_id}
-            await run_endings.end_run(
-                connection, batch, run, RunStatus.CANCELLED, "cancelled", person, **facts
-            )
-            run_endings.stop_calls(batch, run.id, "the run was cancelled")
-        await batch.send(connection)
-    return bool(working)
-
-
-def _may_cancel(run: runs.LockedRun, by: Standing, approvers: Sequence[Sequence[str]]) -> None:
-    if by.refusal is not None:
-        raise Refused(by.refusal)
-    if by.person != run.requester and not any(by.roles & set(each) for each in approvers):
-        raise Refused(Refusal.NOT_YOUR_RUN)
 
 
 async def sweep(db: Database) -> int:

@@ -37,6 +37,7 @@ class AuditKind(StrEnum):
     VOTE_CAST = "vote.cast"
     VOTE_REFUSED = "vote.refused"
     EDIT_REFUSED = "edit.refused"
+    CANCEL_REFUSED = "cancel.refused"
     ASK_AGAIN_REFUSED = "ask_again.refused"
     SETTLEMENT_REFUSED = "settlement.refused"
     EXECUTION_CLAIMED = "execution.claimed"

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 from agent.domain.errors import Refusal
 
+CHANNEL = "channel"
+"""The entry of `approvers` that stands for all current members of the review channel."""
+
 
 @dataclass(frozen=True, slots=True)
 class Person:

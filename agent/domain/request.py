@@ -163,6 +163,7 @@ class RequestView:
     decision: DecisionView | None = None
     execution: ExecutionView | None = None
     voided: bool = False  # approved, but what was shown changed before execution
+    stopped: bool = False  # approved, but its run ended before the call began
     place_nonce: str = ""  # nonce of the place this view is rendered for
     message_ts: str | None = None
     run_channel_id: str | None = None

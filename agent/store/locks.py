@@ -91,6 +91,11 @@ async def open_requests(connection: AsyncConnection, runs: Sequence[UUID]) -> Se
     return (await connection.execute(_OPEN_OF_RUNS, {"runs": list(runs)})).all()
 
 
+async def approved_requests(connection: AsyncConnection, runs: Sequence[UUID]) -> Sequence[Row[Any]]:
+    """The requests of these runs whose calls may run and have not begun. Nothing is locked: their runs are."""
+    return (await connection.execute(_APPROVED_OF_RUNS, {"runs": list(runs)})).all()
+
+
 async def family(connection: AsyncConnection, run_id: UUID) -> Sequence[UUID]:
     """The run and all that it started, those below first: the order in which they are locked."""
     return list((await connection.execute(_FAMILY, {"id": run_id})).scalars())
@@ -226,6 +231,11 @@ WHERE v.request_id = ANY(:ids) AND v.superseded_by IS NULL
 _TAKE_OPEN_OF_RUNS = text("""
 SELECT 1 FROM approval_request WHERE run_id = ANY(:runs) AND status = 'waiting' ORDER BY id FOR NO KEY UPDATE
 """)
+_APPROVED_OF_RUNS = text("""
+SELECT r.id, r.team_id, r.channel_id FROM tool_call AS c
+JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
+WHERE c.run_id = ANY(:runs) AND c.state = 'ready' ORDER BY r.id
+""")
 _OPEN_OF_RUNS = text("""
 SELECT r.id, r.call_id, r.team_id, r.channel_id, r.revision, r.approvers, v.digest
 FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
@@ -297,11 +307,14 @@ FOR NO KEY UPDATE
 _CALL = text("""
 SELECT c.id, c.run_id, c.state::text AS state, c.blocking, c.tool, c.raw_arguments, c.ask_no, c.repeats,
        c.answer_kind::text AS answer_kind, c.answer, c.action, c.digest,
+       a.status IN ('denied', 'failed', 'cancelled') AND c.repeats IS NULL AS in_vain,
        r.id AS request_id, r.team_id, r.channel_id, r.voided_at, r.policy ->> 'on_reject' AS on_reject,
        d.outcome::text AS outcome, d.digest AS decided_digest, d.user_id AS decided_by, v.action AS decided_action,
        v.editor_team_id, v.editor_user_id, v.changes,
-       (SELECT coalesce(max(attempt), 0) FROM execution WHERE call_id = c.id) AS attempts
-FROM tool_call AS c
+       (SELECT coalesce(max(attempt), 0) FROM execution WHERE call_id = c.id) AS attempts,
+       (SELECT s.verdict = 'retry' FROM execution AS e LEFT JOIN settlement AS s ON s.execution_id = e.id
+        WHERE e.call_id = c.id ORDER BY e.attempt DESC LIMIT 1) AS wanted_again
+FROM tool_call AS c JOIN agent_run AS a ON a.id = c.run_id
 LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
 LEFT JOIN decision AS d ON d.request_id = r.id
 LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = d.revision

@@ -39,6 +39,7 @@ _REQUEST_LINES = {
         "Known:",
     ),
     "settled": ("↩ Settled", "Note:"),
+    "stopped": ("🚫 Approved, but its run ended before it began; nothing was run", "Note:"),
     "voided": ("↩ Approval void: what was shown changed before execution; asked again", "The difference:"),
     "edited": ("↩ Edited: earlier votes do not count, the new revision waits for review", "Note:"),
     "reminder": ("⏳ Reminder: still waiting for review", "About:"),

@@ -100,7 +100,8 @@ def _approved(view: RequestView) -> Iterator[Json]:
         return
     yield blocks.section(blocks.text("✅ Approved", bold=True), *by)
     if view.execution is None:
-        yield blocks.section(blocks.text("Not started yet."))
+        ended = "Its run ended before it began, so nothing was run."
+        yield blocks.section(blocks.text(ended if view.stopped else "Not started yet."))
     else:
         yield from _execution(view.execution)
 

@@ -15,16 +15,13 @@ from typing import Any, TypeVar
 from slack_sdk.web.async_client import AsyncWebClient
 
 from agent.domain.errors import NotFound, Refusal
-from agent.domain.people import Person, Standing
+from agent.domain.people import CHANNEL, Person, Standing
 from slackbot.cards import Names
 from slackbot.identity.questions import PAGE_LIMIT, Kept, Questions, RateLimited
 
 log = logging.getLogger(__name__)
 
 V = TypeVar("V")
-
-CHANNEL = "channel"
-"""The entry of `approvers` that stands for all current members of the review channel."""
 
 _ACCOUNT_FLAGS = (
     ("deleted", Refusal.DEACTIVATED),

@@ -7,9 +7,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from agent.domain.errors import Refusal
-from agent.domain.people import Person
+from agent.domain.people import CHANNEL, Person
 from agent.domain.request import RequestView
-from slackbot.identity.directory import CHANNEL, Directory
+from slackbot.identity.directory import Directory
 
 _DOUBTFUL = (Refusal.LOOKUP_FAILED, Refusal.RATE_LIMITED_LOOKUP)
 
@@ -29,10 +29,14 @@ async def objection_to_see(directory: Directory, person: Person, view: RequestVi
 
 @dataclass(frozen=True, slots=True)
 class Seats:
-    """As whom somebody decides: by id or through `roles` (user groups), and as a member of `channels`."""
+    """As whom somebody decides: by id or through `roles` (user groups), and as a member of `channels`.
+
+    `doubt`: why one of the look-ups did not say.
+    """
 
     roles: tuple[str, ...] = ()
     channels: tuple[str, ...] = ()
+    doubt: Refusal | None = None
 
 
 async def seats_of(
@@ -45,7 +49,8 @@ async def seats_of(
     roles = {role for each in standings for role in each.roles} - {CHANNEL}
     named = zip(audiences, standings, strict=True)
     channels = {channel_id for (_, channel_id), each in named if CHANNEL in each.roles}
-    return Seats(tuple(sorted(roles)), tuple(sorted(channels)))
+    doubt = next((each.refusal for each in standings if each.refusal in _DOUBTFUL), None)
+    return Seats(tuple(sorted(roles)), tuple(sorted(channels)), doubt)
 
 
 async def channels_of(directory: Directory, person: Person, channel_ids: Collection[str]) -> frozenset[str]:

@@ -61,7 +61,7 @@ async def _cancel(doors: Doors, said: Typed) -> Card:
         ids = await reads.runs_like(connection, team_id=doors.directory.own_team_id, id_prefix=said.rest)
     if len(ids) != 1:
         return Card(AMBIGUOUS if ids else cancelling.NO_SUCH_RUN, [])
-    return Card(await cancelling.cancel(doors, said.person, ids[0]), [])
+    return Card(await cancelling.cancel(doors, said.person, ids[0], cancelling.COMMAND), [])
 
 
 async def _help(_: Doors, __: Typed) -> Card:

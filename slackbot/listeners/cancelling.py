@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -10,14 +11,17 @@ from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
 
 from agent import runs
 from agent.domain.errors import NotFound, Refused
-from agent.domain.people import Person, Standing
+from agent.domain.people import Person
 from agent.store import reads
-from agent.store.reads import CancelPaper
 from slackbot.cards import ACTION_CANCEL_RUN, parse_id
+from slackbot.identity import seats_of
 from slackbot.listeners.catch_all import OLD_BUTTON
 from slackbot.listeners.doors import NOT_KNOWN, Doors
 from slackbot.listeners.screens import tell
 from slackbot.listeners.voting import person_of
+
+PATH = "slack_list"
+COMMAND = "slack_command"
 
 CANCELLED = "The run is cancelled. What has run already stays done; what it asked for is withdrawn."
 OVER = "This run is over already, so there was nothing to cancel."
@@ -32,7 +36,7 @@ def register(app: AsyncApp, doors: Doors) -> None:
         run_id = parse_id(body["actions"][0].get("value"))
         try:
             async with asyncio.timeout(doors.budget):
-                told = await cancel(doors, person_of(body), run_id) if run_id else OLD_BUTTON
+                told = await cancel(doors, person_of(body), run_id, PATH) if run_id else OLD_BUTTON
         except Refused as refused:
             told = refused.sentence
         except Exception:
@@ -45,22 +49,20 @@ def register(app: AsyncApp, doors: Doors) -> None:
             tell(doors, body, respond, told)
 
 
-async def cancel(doors: Doors, person: Person, run_id: UUID) -> str:
-    """End the run; the sentence that says what came of it. Raises Refused."""
+async def cancel(doors: Doors, person: Person, run_id: UUID, path: str) -> str:
+    """End the run; the sentence that says what came of it. Raises Refused (recorded)."""
     async with doors.db.connection() as connection:
         paper = await reads.cancel_paper(connection, run_id)
     if paper is None or paper.team_id != doors.directory.own_team_id:
         return NO_SUCH_RUN
+    # The requester needs no seat; everybody else may only be a reviewer.
+    audiences = () if person == paper.requester else paper.audiences
+    standing, seats = await asyncio.gather(
+        doors.directory.identify(person), seats_of(doors.directory, person, audiences)
+    )
+    lost = seats.doubt if not (seats.roles or seats.channels) else None
+    by = replace(standing, roles=frozenset(seats.roles), refusal=standing.refusal or lost)
     try:
-        return (
-            CANCELLED if await runs.cancel(doors.db, run_id, await _standing(doors, person, paper)) else OVER
-        )
+        return CANCELLED if await runs.cancel(doors.db, run_id, by, seats.channels, path=path) else OVER
     except NotFound:
         return NO_SUCH_RUN
-
-
-async def _standing(doors: Doors, person: Person, paper: CancelPaper) -> Standing:
-    """The requester needs no role; everybody else may only be a reviewer."""
-    if person == paper.requester or not paper.approvers or paper.channel_id is None:
-        return await doors.directory.identify(person)
-    return await doors.directory.standing(person, paper.approvers, paper.channel_id)

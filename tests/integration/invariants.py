@@ -62,6 +62,11 @@ RULES = {
         SELECT r.id FROM approval_request AS r JOIN agent_run AS a ON a.id = r.run_id
         JOIN tool_call AS c ON c.id = r.call_id
         WHERE r.status = 'waiting' AND a.status IN ('denied', 'failed', 'cancelled') AND c.repeats IS NULL""",
+    "nothing is left to run in a run that has ended, but what a person then wanted again": """
+        SELECT c.id FROM tool_call AS c JOIN agent_run AS a ON a.id = c.run_id
+        WHERE c.state IN ('new', 'ready') AND a.status IN ('denied', 'failed', 'cancelled') AND c.repeats IS NULL
+          AND NOT EXISTS (SELECT 1 FROM execution AS e JOIN settlement AS s ON s.execution_id = e.id
+                          WHERE e.call_id = c.id AND s.verdict = 'retry')""",
     "the record has every vote, decision, attempt and settlement, once": """
         SELECT kind FROM (VALUES
             ('vote', (SELECT count(*) FROM vote), ARRAY['vote.cast']),

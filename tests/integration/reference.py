@@ -70,6 +70,8 @@ class Run:
         for call in self.calls:
             if call.state == "asked":
                 call.request.end("cancelled")
+            elif call.state in ("new", "ready"):
+                call.state, call.kind = "refused", "withdrawn"
         if status == "denied" and self.parent and not self.parent.over:
             self.parent.end("denied")
 
@@ -186,7 +188,7 @@ class Attempt:
         return True
 
     def rescue(self) -> None:
-        if self.idempotent:
+        if self.idempotent and not self.call.in_vain:
             self.status, self.call.state = "failed", "ready"
         else:
             self.report("in_doubt", None)

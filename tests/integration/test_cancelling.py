@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 from sqlalchemy import text
 
 from agent import approvals, executions, runs
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.people import Standing
+from agent.domain.policy import Rule
 from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.executions import Outcome
 from agent.store import reads
 from agent.store.database import Database
 from agent.store.ids import new_id
-from tests.integration.asking import ADA, GRACE, LINUS, REVIEWERS, ask, ballot, column, reviewer, start
+from agent.store.outbox import Outlet
+from tests.integration import invariants
+from tests.integration.asking import (
+    ADA,
+    GRACE,
+    LINUS,
+    REVIEWERS,
+    TEAM,
+    Asked,
+    ask,
+    asked_as,
+    ballot,
+    column,
+    question,
+    reviewer,
+    rows,
+    rule,
+    start,
+    write,
+)
 
 
 async def test_its_requester_stops_a_run_and_nobody_is_asked_any_more(database: Database) -> None:
@@ -68,8 +91,57 @@ async def test_a_reviewer_of_what_it_waits_for_may(database: Database) -> None:
         paper = await reads.cancel_paper(connection, asked.run_id)
         assert await reads.cancel_paper(connection, asked.request_id) is None
     assert paper is not None
-    assert (paper.requester, paper.approvers, paper.channel_id) == (ADA, (REVIEWERS,), "C0REVIEW")
+    assert (paper.requester, paper.audiences) == (ADA, (((REVIEWERS,), "C0REVIEW"),))
     assert await runs.cancel(database, asked.run_id, reviewer(GRACE))
+
+
+async def test_the_paper_names_whom_the_cancellation_asks_for(database: Database) -> None:
+    """Reviewers of every channel, and of what the runs below wait for, stop the run; and nobody else does."""
+    parent, (call_id, _) = await start(database, calls=2)
+    opened = await approvals.open(database, question(parent, call_id, rule(approvers=("U0LINUS",))))
+    members = rule(approvers=("channel",))
+    child = await ask(database, members, outlet=Outlet(TEAM, "C0OTHER"))
+    await write(
+        database,
+        "UPDATE agent_run SET parent_run_id = :parent WHERE id = :id",
+        parent=parent,
+        id=child.run_id,
+    )
+    async with database.connection() as connection:
+        paper = await reads.cancel_paper(connection, parent)
+    assert paper is not None
+    assert paper.audiences == ((("channel",), "C0OTHER"), (("U0LINUS",), "C0REVIEW"))
+    for by, channels in (
+        (reviewer(GRACE, "channel"), ()),
+        (reviewer(GRACE), ("C0REVIEW",)),
+        (reviewer(GRACE, "channel"), ("C0REVIEW",)),
+    ):
+        with pytest.raises(Refused):
+            await runs.cancel(database, parent, by, channels)
+    assert await runs.cancel(database, parent, Standing(GRACE), ("C0OTHER",))
+    async with database.connection() as connection:
+        view = await reads.request_view(connection, opened.request_id)
+    assert view is not None
+    assert view.status is RequestStatus.CANCELLED
+
+
+async def test_a_reviewer_of_the_second_kind_stops_it_too(database: Database) -> None:
+    """A run that waits for two audiences is stopped by either of them."""
+    run_id, (first, second) = await start(database, calls=2)
+    await approvals.open(database, question(run_id, first, rule()))
+    await approvals.open(database, question(run_id, second, rule(approvers=("S0LEGAL",)), order=1))
+    assert await runs.cancel(database, run_id, reviewer(LINUS, "S0LEGAL"))
+
+
+async def test_refused_cancellations_are_on_record(database: Database) -> None:
+    """Who tried, by which door and why it did not count stands in the run's chain; the run goes on."""
+    asked = await ask(database)
+    with pytest.raises(Refused):
+        await runs.cancel(database, asked.run_id, Standing(LINUS), path="slack_command")
+    assert await rows(
+        database, "SELECT subject, actor, detail FROM audit_event WHERE event = 'cancel.refused'"
+    ) == [(f"run:{asked.run_id}", f"slack:{LINUS}", {"refusal": "not_your_run", "path": "slack_command"})]
+    assert await column(database, "SELECT status::text FROM agent_run") == ["pending_approval"]
 
 
 async def test_what_has_not_begun_does_not_begin_and_what_has_ends(database: Database) -> None:
@@ -101,3 +173,93 @@ async def test_the_runs_that_it_started_stop_with_it(database: Database) -> None
     assert set(cancelled) == {parent, helper.run_id}
     waiting = await column(database, "SELECT id FROM approval_request WHERE status = 'waiting'")
     assert waiting == [beside.request_id]
+
+
+async def two_asked(database: Database, stopping: Rule) -> tuple[Asked, Asked]:
+    """A run that waits for two requests; a rejection of the first one ends it."""
+    run_id, (first, second) = await start(database, calls=2)
+    asked = []
+    for order, (call_id, terms) in enumerate(((first, stopping), (second, rule()))):
+        opened = await approvals.open(database, question(run_id, call_id, terms, order=order))
+        asked.append(await asked_as(database, opened.request_id, call_id, run_id))
+    return asked[0], asked[1]
+
+
+async def test_a_rejection_that_ends_the_run_stops_what_was_approved_beside_it(database: Database) -> None:
+    """The approved call is not begun any more; its card and its thread say so, and the model would hear it."""
+    stopping, other = await two_asked(database, rule(on_reject="stop"))
+    await approvals.vote(database, ballot(other, reviewer(GRACE)))
+    await approvals.vote(database, ballot(stopping, reviewer(GRACE), "reject"))
+    assert await runs.answer_call(database, stopping.call_id) is not None
+    assert await executions.claim(database, other.call_id, worker="w", idempotent=False) is None
+    async with database.connection() as connection:
+        view = await reads.request_view(connection, other.request_id)
+    assert view is not None
+    assert (view.status, view.stopped) == (RequestStatus.APPROVED, True)
+    assert await column(database, "SELECT request_id FROM delivery WHERE body ->> 'line' = 'stopped'") == [
+        other.request_id
+    ]
+    await runs.answer_call(database, other.call_id)
+    kinds = await column(database, "SELECT answer_kind::text FROM tool_call ORDER BY index")
+    assert kinds == ["rejected", "withdrawn"]
+    assert await invariants.broken(database) == []
+
+
+@pytest.mark.parametrize("status", ["denied", "failed", "cancelled"])
+async def test_nothing_is_claimed_for_a_run_that_has_ended(database: Database, status: str) -> None:
+    """Even a call that some mistake left ready: the claim looks at the run, under its lock."""
+    asked = await ask(database)
+    await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+    await write(
+        database, "UPDATE agent_run SET status = CAST(:status AS run_status), cause = 'x'", status=status
+    )
+    assert await executions.claim(database, asked.call_id, worker="w", idempotent=False) is None
+    assert await column(database, "SELECT state::text FROM tool_call") == ["refused"]
+    assert await column(database, "SELECT count(*) FROM execution") == [0]
+
+
+@pytest.mark.parametrize("rounds", [10, pytest.param(300, marks=pytest.mark.stress)])
+async def test_a_claim_and_the_end_of_its_run_at_once(database: Database, rounds: int) -> None:
+    """Whichever comes first: the call begins before the run ends, or not at all."""
+    for n in range(rounds):
+        stopping, other = await two_asked(database, rule(on_reject="stop"))
+        await approvals.vote(database, ballot(stopping, reviewer(GRACE), "reject"))
+        if n % 2:
+            end: Any = runs.cancel(database, other.run_id, Standing(ADA))
+        else:
+            end = runs.answer_call(database, stopping.call_id)
+        _, _, claim = await asyncio.gather(
+            approvals.vote(database, ballot(other, reviewer(GRACE))),
+            end,
+            executions.claim(database, other.call_id, worker="w", idempotent=False),
+            return_exceptions=True,
+        )
+        assert not isinstance(claim, Exception)
+        again = await executions.claim(database, other.call_id, worker="w", idempotent=False)
+        assert again is None
+        begun = await column(
+            database,
+            "SELECT count(*) FROM execution AS e JOIN audit_event AS a ON a.subject = 'run:' || :run"
+            " AND a.event = 'run.ended' WHERE e.call_id = :call AND e.started_at > a.at",
+            run=str(other.run_id),
+            call=other.call_id,
+        )
+        assert begun == [0]
+    assert await invariants.broken(database) == []
+
+
+async def test_a_lost_attempt_of_a_cancelled_run_waits_for_a_person(database: Database) -> None:
+    """An idempotent tool is not tried again by itself after the cancellation; a person's Retry is heard."""
+    asked = await ask(database)
+    await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+    lost = await executions.claim(database, asked.call_id, worker="gone", idempotent=True)
+    assert lost is not None
+    await runs.cancel(database, asked.run_id, Standing(ADA))
+    await write(database, "UPDATE execution SET lease_until = clock_timestamp()")
+    assert await executions.rescue(database) == 1
+    assert await column(database, "SELECT state::text FROM tool_call") == ["in_doubt"]
+    assert await executions.claim(database, asked.call_id, worker="w", idempotent=True) is None
+    await approvals.settle(database, lost.execution_id, reviewer(GRACE), "retry")
+    again = await executions.claim(database, asked.call_id, worker="w", idempotent=True)
+    assert again is not None
+    assert await invariants.broken(database) == []

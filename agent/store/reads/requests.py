@@ -159,6 +159,7 @@ def _view(row: Row[Any]) -> RequestView:
         decision=_decision(row),
         execution=_execution(row),
         voided=row.voided_at is not None,
+        stopped=row.stopped,
         place_nonce=row.nonce or "",
         message_ts=row.ts,
         run_channel_id=row.run_channel_id,
@@ -240,6 +241,7 @@ SELECT r.id, r.status::text AS status, r.revision, v.action, v.digest, v.facts, 
        d.outcome::text AS outcome, d.team_id AS decided_team_id, d.user_id AS decided_user_id,
        d.reason AS decided_reason, d.decided_at,
        n.id IS NOT NULL AS repeated, m.id AS again_id, q.channel_id AS again_channel, q.ts AS again_ts,
+       r.status = 'approved' AND coalesce(c.answer_kind = 'withdrawn', false) AS stopped,
        e.id AS execution_id, e.attempt, e.status::text AS execution_status, e.started_at, e.finished_at, e.error,
        s.team_id AS settled_team_id, s.user_id AS settled_user_id, s.verdict::text AS settled_as,
        (SELECT b.facts FROM approval_request AS o JOIN request_revision AS b ON b.request_id = o.id
@@ -250,6 +252,7 @@ SELECT r.id, r.status::text AS status, r.revision, v.action, v.digest, v.facts, 
 FROM approval_request AS r
 JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 LEFT JOIN agent_run AS a ON a.id = r.run_id
+LEFT JOIN tool_call AS c ON c.id = r.call_id AND c.ask_no = r.ask_no
 LEFT JOIN card_place AS p ON p.request_id = r.id AND p.surface = 'channel'
 LEFT JOIN decision AS d ON d.request_id = r.id
 LEFT JOIN LATERAL (SELECT * FROM execution WHERE request_id = r.id ORDER BY attempt DESC LIMIT 1) AS e ON true

@@ -63,14 +63,14 @@ async def running(connection: AsyncConnection, team_id: str, limit: int = 20) ->
 class CancelPaper:
     """What must be known before somebody's wish to cancel a run can be judged.
 
-    ``approvers``: who may decide what the run waits for in ``channel_id``; nobody when it waits for nothing.
+    ``audiences``: who may decide what the run, or one below it, waits for, each with the review channel; none when
+    it waits for nothing.
     """
 
     run_id: UUID
     team_id: str | None
     requester: Person | None
-    approvers: tuple[str, ...]
-    channel_id: str | None
+    audiences: tuple[tuple[tuple[str, ...], str], ...]
 
 
 async def cancel_paper(connection: AsyncConnection, run_id: UUID) -> CancelPaper | None:
@@ -79,10 +79,9 @@ async def cancel_paper(connection: AsyncConnection, run_id: UUID) -> CancelPaper
     if not rows:
         return None
     first = rows[0]
-    here = [row.approvers or () for row in rows if row.review_channel == first.review_channel]
-    approvers = tuple(dict.fromkeys(name for names in here for name in names))
+    audiences = tuple((tuple(row.approvers), row.review_channel) for row in rows if row.approvers)
     requester = person(first.requester_team_id, first.requester_user_id)
-    return CancelPaper(first.id, first.team_id, requester, approvers, first.review_channel)
+    return CancelPaper(first.id, first.team_id, requester, audiences)
 
 
 async def runs_like(connection: AsyncConnection, *, team_id: str, id_prefix: str) -> list[UUID]:
@@ -209,9 +208,15 @@ SELECT {_RUN_COLUMNS} FROM agent_run WHERE team_id = :team AND status IN ('worki
 ORDER BY id DESC LIMIT :limit
 """)  # noqa: S608 - a constant
 _CANCEL_PAPER = text("""
-SELECT a.id, a.team_id, a.requester_team_id, a.requester_user_id, r.approvers, r.channel_id AS review_channel
-FROM agent_run AS a LEFT JOIN approval_request AS r ON r.run_id = a.id AND r.status = 'waiting'
-WHERE a.id = :id ORDER BY r.id
+WITH RECURSIVE family AS (
+    SELECT id FROM agent_run WHERE id = :id
+    UNION ALL SELECT r.id FROM agent_run AS r JOIN family AS f ON r.parent_run_id = f.id
+), audience AS (
+    SELECT DISTINCT r.approvers, r.channel_id FROM approval_request AS r
+    WHERE r.run_id IN (SELECT id FROM family) AND r.status = 'waiting'
+)
+SELECT a.id, a.team_id, a.requester_team_id, a.requester_user_id, w.approvers, w.channel_id AS review_channel
+FROM agent_run AS a LEFT JOIN audience AS w ON true WHERE a.id = :id ORDER BY w.channel_id, w.approvers
 """)
 _LIKE = text("SELECT id FROM agent_run WHERE team_id = :team AND id BETWEEN :first AND :last LIMIT 2")
 _IN_THREAD = text("""

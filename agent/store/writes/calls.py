@@ -63,6 +63,12 @@ def hold(batch: Batch, call_id: UUID, action: bytes) -> None:
     batch.add(_HOLD, call=call_id, action=action)
 
 
+def stop(batch: Batch, call_id: UUID) -> None:
+    """Its run has ended before it began."""
+    batch.add(_STOP, call=call_id)
+    batch.hint(jobs.execute_call(call_id))
+
+
 def announce(batch: Batch, call_id: UUID) -> None:
     """The tool's ``on_pending`` hook has run for what people are asked about now."""
     batch.add(_ANNOUNCE, call=call_id)
@@ -123,6 +129,10 @@ WHERE id = %(call)s AND state = 'new'
 _REFUSE = """
 UPDATE tool_call SET state = 'refused', answer_kind = %(kind)s, answer = %(answer)s
 WHERE id = %(call)s AND state = 'new'
+"""
+_STOP = """
+UPDATE tool_call SET state = 'refused', answer_kind = 'withdrawn', answer = 'the run has ended; nothing ran'
+WHERE id = %(call)s AND state = 'ready'
 """
 _ANNOUNCE = (
     "UPDATE tool_call SET announced_at = clock_timestamp() WHERE id = %(call)s AND announced_at IS NULL"

@@ -30,6 +30,8 @@ async def end_run(
 ) -> list[UUID]:
     """End the run and, for a person's decision, its parents; their open requests are withdrawn.
 
+    Nothing of theirs begins that has not begun; an attempt that is under way ends as it ends.
+
     Returns the ids of the runs that ended, the given one first.
     """
     ended = [run]
@@ -41,6 +43,8 @@ async def end_run(
         ended.append(above)
         parent = above.parent_run_id
     await withdraw_open(connection, batch, [each.id for each in ended], by, "the run has ended")
+    why = "the run was cancelled" if status is RunStatus.CANCELLED else "the run has ended"
+    await _stop_calls(connection, batch, [each.id for each in ended], why)
     for each in ended:
         batch.add(_END_RUN, run=each.id, status=status.value, cause=cause)
         head = (await chain.lock_heads(connection, [chain.run_subject(each.id)]))[chain.run_subject(each.id)]
@@ -77,9 +81,12 @@ async def withdraw_open(
     endings.end(batch, withdrawn)
 
 
-def stop_calls(batch: Batch, run_id: UUID, reason: str) -> None:
-    """What has not begun will not begin; an attempt that is under way ends as it ends."""
-    batch.add(_STOP_CALLS, run=run_id, reason=reason)
+async def _stop_calls(connection: AsyncConnection, batch: Batch, run_ids: list[UUID], reason: str) -> None:
+    """Calls that are not judged yet, or may run already, will not; the cards of approved ones say so."""
+    for row in await locks.approved_requests(connection, run_ids):
+        outlet = Outlet(row.team_id, row.channel_id)
+        outbox.tell(batch, [outbox.card(outlet, row.id), outbox.request_line(outlet, row.id, "stopped")])
+    batch.add(_STOP_CALLS, runs=run_ids, reason=reason)
 
 
 _END_RUN = """
@@ -89,5 +96,5 @@ WHERE id = %(run)s
 """
 _STOP_CALLS = """
 UPDATE tool_call SET state = 'refused', answer_kind = 'withdrawn', answer = %(reason)s
-WHERE run_id = %(run)s AND state IN ('new', 'ready')
+WHERE run_id = ANY(%(runs)s) AND state IN ('new', 'ready')
 """

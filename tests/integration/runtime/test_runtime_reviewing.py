@@ -196,7 +196,7 @@ async def test_a_changed_call_of_an_ended_run_is_given_up(stage, world, monkeypa
     (ended,) = await on.calls(call.run_id)
     assert ended.request_id == view.id
     assert ended.answer is not None
-    assert ended.answer.kind is AnswerKind.ERROR
+    assert ended.answer.kind is AnswerKind.WITHDRAWN
     assert "the run has ended" in ended.answer.text
     assert world.paid == []
 

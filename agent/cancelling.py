@@ -1,0 +1,85 @@
+"""Stopping a run, and those that it started: who may, and what stops with it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Row
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.approvals.rights import DIRECTLY
+from agent.domain.audit import AuditKind
+from agent.domain.errors import NotFound, Refusal, Refused
+from agent.domain.people import CHANNEL, Standing
+from agent.domain.run import RunStatus
+from agent.store import chain, locks
+from agent.store.batch import Batch
+from agent.store.chain import Entry
+from agent.store.database import Database
+from agent.store.writes import run_endings, runs
+
+
+async def cancel(
+    db: Database, run_id: UUID, by: Standing, channels: Collection[str] = (), *, path: str = DIRECTLY
+) -> bool:
+    """Stop a run and those that it started: nobody is asked any more, and nothing begins that has not begun.
+
+    Its requester may, and whoever may decide a request that one of these runs waits for: by name or group
+    (``by.roles``), or as a member of one of the review ``channels``; both as resolved for ``reads.cancel_paper``.
+    ``path`` says by which door the wish came. False: it is over already. Raises ``NotFound`` and ``Refused``
+    (recorded before).
+    """
+    async with db.transaction() as connection:
+        outcome = await _cancel(connection, run_id, by, frozenset(channels), path)
+    if isinstance(outcome, Refused):
+        raise outcome
+    return outcome
+
+
+async def _cancel(
+    connection: AsyncConnection, run_id: UUID, by: Standing, channels: frozenset[str], path: str
+) -> bool | Refused:
+    below_first = await locks.family(connection, run_id)
+    family = [run for each in below_first if (run := await runs.lock(connection, each)) is not None]
+    if not family:
+        raise NotFound(f"no run {run_id}")
+    asked = await locks.open_requests(connection, [run.id for run in family])
+    refusal = _objection(family[-1], by, channels, asked)
+    if refusal is not None:
+        await _refuse_cancel(connection, run_id, by, refusal, path)
+        return Refused(refusal)
+    working = [run for run in family if not run.over and not (run.done and not asked)]
+    batch = Batch()
+    for run in working:
+        person = by.person
+        facts = {"team": person.team_id, "user": person.user_id}
+        await run_endings.end_run(connection, batch, run, RunStatus.CANCELLED, "cancelled", person, **facts)
+    await batch.send(connection)
+    return bool(working)
+
+
+def _objection(
+    run: runs.LockedRun, by: Standing, channels: frozenset[str], asked: Sequence[Row[Any]]
+) -> Refusal | None:
+    """Why this person may not cancel the run, or ``None``."""
+    if by.refusal is not None or by.person == run.requester:
+        return by.refusal
+    roles = by.roles - {CHANNEL}  # whose members counts: that of the request, and no other
+    reviews = any(
+        roles & set(each.approvers) or (CHANNEL in each.approvers and each.channel_id in channels)
+        for each in asked
+    )
+    return None if reviews else Refusal.NOT_YOUR_RUN
+
+
+async def _refuse_cancel(
+    connection: AsyncConnection, run_id: UUID, by: Standing, refusal: Refusal, path: str
+) -> None:
+    batch = Batch()
+    detail: dict[str, Any] = {"refusal": refusal.value, "path": path}
+    subject = chain.run_subject(run_id)
+    head = (await chain.lock_heads(connection, [subject]))[subject]
+    chain.append(batch, head, Entry(AuditKind.CANCEL_REFUSED, chain.actor(by.person), detail))
+    await batch.send(connection)
