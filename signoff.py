@@ -14,11 +14,22 @@ from agent.domain.errors import CollaborationError, MalformedArguments, SignoffE
 from agent.domain.people import Person
 from agent.domain.policy import Risk
 from agent.runtime.agents import Agent, LoadError, Registry, load_agents
+from agent.runtime.functions import (
+    Decision,
+    FunctionAgent,
+    StepFailed,
+    ask,
+    function_agent,
+    set_status,
+    step,
+)
 from agent.runtime.tool import NotDone, Tool, ToolContext, tool
 
 __all__ = [
     "Agent",
     "CollaborationError",
+    "Decision",
+    "FunctionAgent",
     "LoadError",
     "MalformedArguments",
     "NotDone",
@@ -26,8 +37,13 @@ __all__ = [
     "Registry",
     "Risk",
     "SignoffError",
+    "StepFailed",
     "Tool",
     "ToolContext",
+    "ask",
+    "function_agent",
     "load_agents",
+    "set_status",
+    "step",
     "tool",
 ]

@@ -44,12 +44,15 @@ __all__ = [
     "Started",
     "answer_call",
     "cancel",
+    "end",
     "hear",
     "lease",
     "pass_call",
+    "publish",
     "record_model_failure",
     "record_turn",
     "refuse_call",
+    "rest",
     "start",
     "sweep",
 ]
@@ -185,6 +188,37 @@ async def record_model_failure(db: Database, lease: RunLease, error: str, retry_
             batch.hint(jobs.advance_run(run.id, not_before=again))
             if run.outlet and first:
                 outbox.tell(batch, [outbox.run_line(run.outlet, run.id, "retrying", text=error)])
+        await batch.send(connection)
+
+
+async def rest(db: Database, lease: RunLease, heard: int) -> None:
+    """Give the lease back: there is nothing to do before one of the run's calls is answered. Raises ``LeaseLost``."""
+    async with db.transaction() as connection:
+        run = await _held(connection, lease)
+        batch = Batch()
+        runs.rest(batch, run.id, heard)
+        if run.inputs > heard:
+            batch.hint(jobs.advance_run(run.id))
+        await batch.send(connection)
+
+
+async def end(db: Database, lease: RunLease, status: RunStatus, cause: str) -> None:
+    """The agent itself ends the run, denied or failed. Raises ``LeaseLost``."""
+    async with db.transaction() as connection:
+        run = await _held(connection, lease)
+        batch = Batch()
+        await run_endings.end_run(connection, batch, run, status, cause)
+        await batch.send(connection)
+
+
+async def publish(db: Database, lease: RunLease, progress: str) -> None:
+    """How far the agent says that it is, for the run's first message. Raises ``LeaseLost``."""
+    async with db.transaction() as connection:
+        run = await _held(connection, lease)
+        batch = Batch()
+        runs.publish(batch, run.id, progress)
+        if run.outlet:
+            outbox.tell(batch, [outbox.run_root(run.outlet, run.id)])
         await batch.send(connection)
 
 

@@ -151,6 +151,7 @@ class RunView:
     updated_at: datetime
     answer: str | None = None
     waiting: int = 0  # requests of its calls that people have not decided yet
+    progress: str | None = None  # what a function agent last said about how far it is
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,13 +103,21 @@ def _outcome(task: asyncio.Task[Any], tool: Tool, begun: float) -> Outcome:
         return _overdue(tool, begun, "it was cancelled from within")
     match task.exception():
         case None:
-            return Outcome(ExecutionStatus.SUCCEEDED, wording.result(task.result()), seconds)
+            return _told(tool, task.result(), seconds)
         case NotDone() as nothing:
             return Outcome(ExecutionStatus.FAILED, wording.storable(str(nothing)), seconds)
         case TimeoutError() as error:  # something that the tool waited for may have done its part
             return _overdue(tool, begun, wording.error(error))
         case error:
             return Outcome(ExecutionStatus.FAILED, wording.error(error), seconds)
+
+
+def _told(tool: Tool, result: Any, seconds: float) -> Outcome:
+    try:
+        return Outcome(ExecutionStatus.SUCCEEDED, tool.told(result), seconds)
+    except ValueError as error:  # it ran, and that is all that can be said of what it returned
+        words = f"it ran, but its result cannot be kept: {wording.error(error)}"
+        return Outcome(ExecutionStatus.FAILED, words, seconds)
 
 
 def _overdue(tool: Tool, begun: float, what: str) -> Outcome:

@@ -6,7 +6,7 @@ the model. Nothing here executes anything.
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Protocol
 
@@ -84,9 +84,12 @@ async def look_up(tool: Tool, action: Action, *, within: float = FACTS_TIMEOUT) 
 def judge(services: Services, asker: Asker, tool: Tool, action: Action, facts: Facts) -> Judgement:
     """What policy says now about an action that this run or request is about."""
     requester = asker.requester.user_id if asker.requester else None
-    return services.policy.judge(
+    judgement = services.policy.judge(
         tool.traits, action, facts.values, asker.agent, requester, facts_failed=facts.failed
     )
+    if judgement.rule is None or (rule := tool.terms(judgement.rule, action)) is judgement.rule:
+        return judgement
+    return replace(judgement, rule=rule, description=rule.describe(action, facts.values))
 
 
 @dataclass(frozen=True, slots=True)

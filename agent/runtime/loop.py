@@ -14,7 +14,9 @@ from agent.domain.run import Turn
 from agent.runs import Leased
 from agent.runtime import transcript
 from agent.runtime.agents import Agent
+from agent.runtime.functions import FunctionAgent
 from agent.runtime.model import ModelError, Reply
+from agent.runtime.replay import advance_function
 from agent.runtime.services import Services
 
 MAX_TRIES = 6
@@ -43,6 +45,10 @@ async def advance_run(services: Services, run_id: UUID) -> None:
 
 
 async def _advance(services: Services, leased: Leased) -> None:
+    agent = services.registry.find(leased.run.agent)
+    if isinstance(agent, FunctionAgent):
+        await advance_function(services, leased, agent)
+        return
     try:
         reply = await _ask(services, leased)
     except ModelError as error:

@@ -7,10 +7,11 @@ from typing import Any, overload
 from uuid import UUID
 
 from agent.domain import template
+from agent.domain.action import Action
 from agent.domain.errors import SignoffError
 from agent.domain.people import Person
-from agent.domain.policy import Risk, ToolTraits
-from agent.runtime import docstring
+from agent.domain.policy import Risk, Rule, ToolTraits
+from agent.runtime import docstring, wording
 from agent.runtime.signature import CONTEXT, Signature, check_subset, signature_of
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")  # what the Chat Completions API accepts as a function's name
@@ -117,6 +118,14 @@ class Tool:
     def repeatable(self) -> bool:
         """Whether trying again can do no harm."""
         return self.idempotent or self.read_only
+
+    def told(self, value: Any) -> str:
+        """What is kept of a result, and read by whoever proposed the call."""
+        return wording.result(value)
+
+    def terms(self, rule: Rule, action: Action) -> Rule:
+        """What the tool itself says to the terms of a question about it; only what its author may say."""
+        return rule
 
     def pending(self, arguments: Mapping[str, Any]) -> str | None:
         """The tool's own words for the model while people decide."""

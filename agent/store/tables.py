@@ -91,6 +91,7 @@ agent_run = Table(
     Column("status", run_status, nullable=False, server_default=RunStatus.WORKING.value),
     Column("cause", Text),
     Column("answer", Text),
+    Column("progress", Text),  # what a function agent last said about how far it is
     Column("turn", Integer, nullable=False, server_default="0"),
     Column("steps", Integer, nullable=False, server_default="0"),
     Column("tokens", BigInteger, nullable=False, server_default="0"),
@@ -139,16 +140,6 @@ run_message = Table(
     Column("source_key", Text, unique=True),  # Slack's event id: the same message is heard once
     _created(),
     CheckConstraint("seq >= 1", name="seq_from_one"),
-)
-
-run_step = Table(
-    "run_step",
-    metadata,
-    Column("run_id", Uuid, ForeignKey("agent_run.id", ondelete="CASCADE"), primary_key=True),
-    Column("position", Integer, primary_key=True),
-    Column("name", Text, nullable=False),
-    Column("result", LargeBinary, nullable=False),
-    _created(),
 )
 
 tool_call = Table(

@@ -21,7 +21,6 @@ DROP TABLE vote;
 DROP TABLE request_revision;
 DROP TABLE approval_request;
 DROP TABLE tool_call;
-DROP TABLE run_step;
 DROP TABLE run_message;
 DROP TABLE agent_run;
 

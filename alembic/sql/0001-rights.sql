@@ -35,7 +35,7 @@ BEGIN
     EXECUTE format('GRANT SELECT ON alembic_version, pending_reviews TO %I', app);
     EXECUTE format(
         'GRANT SELECT, INSERT ON
-            run_message, run_step, request_revision, vote, decision, settlement, audit_event
+            run_message, request_revision, vote, decision, settlement, audit_event
         TO %I', app);
     EXECUTE format('GRANT UPDATE (superseded_by) ON vote TO %I', app);
     EXECUTE format(

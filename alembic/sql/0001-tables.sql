@@ -34,6 +34,7 @@ CREATE TABLE agent_run (
     status run_status DEFAULT 'working' NOT NULL,
     cause text,
     answer text,
+    progress text,
     turn integer DEFAULT 0 NOT NULL,
     steps integer DEFAULT 0 NOT NULL,
     tokens bigint DEFAULT 0 NOT NULL,
@@ -80,16 +81,6 @@ CREATE TABLE run_message (
     CONSTRAINT ck_run_message_seq_from_one CHECK (seq >= 1),
     CONSTRAINT fk_run_message_run_id FOREIGN KEY (run_id) REFERENCES agent_run (id) ON DELETE CASCADE,
     CONSTRAINT uq_run_message_source_key UNIQUE (source_key)
-);
-
-CREATE TABLE run_step (
-    run_id uuid NOT NULL,
-    position integer NOT NULL,
-    name text NOT NULL,
-    result bytea NOT NULL,
-    created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
-    CONSTRAINT pk_run_step PRIMARY KEY (run_id, position),
-    CONSTRAINT fk_run_step_run_id FOREIGN KEY (run_id) REFERENCES agent_run (id) ON DELETE CASCADE
 );
 
 CREATE TABLE tool_call (

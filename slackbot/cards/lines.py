@@ -116,12 +116,16 @@ def run_root(run: RunView, *, delivery_id: object | None = None) -> Card:
         blocks.person(run.requester, "nobody in Slack"),
     )
     parts = [first, *_quoted("Task:", run.task, MAX_TASK, MAX_QUOTED_LINES)]
+    if run.progress and run.status in {RunStatus.WORKING, RunStatus.PENDING_APPROVAL}:
+        parts += _quoted("Progress:", run.progress, MAX_QUOTED, 8)
     if run.cause and run.status in {RunStatus.DENIED, RunStatus.FAILED, RunStatus.CANCELLED}:
         parts += _quoted("Cause:", run.cause, MAX_QUOTED, 8)
     rows = [blocks.rich_text(*parts), blocks.context(f"run {run.id}")]
     text = f"{run_words(run)}: {inert.mrkdwn(f'{run.agent}: {run.task}', 300)}"
     return Card(
-        text, blocks.with_ids(rows, f"{run.id}:{run.status}:{run.waiting}"), metadata(delivery_id, run=run.id)
+        text,
+        blocks.with_ids(rows, f"{run.id}:{run.status}:{run.waiting}:{run.progress}"),
+        metadata(delivery_id, run=run.id),
     )
 
 

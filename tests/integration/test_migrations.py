@@ -321,7 +321,7 @@ def test_rights_of_the_service(owner: psycopg.Connection[Any]) -> None:
         "alembic_version": READ,
         "pending_reviews": READ,
         **dict.fromkeys(
-            ["run_message", "run_step", "request_revision", "vote", "decision", "settlement", "audit_event"],
+            ["run_message", "request_revision", "vote", "decision", "settlement", "audit_event"],
             APPEND,
         ),
         **dict.fromkeys(

@@ -170,6 +170,16 @@ def record_turn(batch: Batch, run_id: UUID, number: int, turn: Turn, proposed: i
     )
 
 
+def rest(batch: Batch, run_id: UUID, heard: int) -> None:
+    """Give the lease back without a turn."""
+    batch.add(_REST, run=run_id, heard=heard)
+
+
+def publish(batch: Batch, run_id: UUID, progress: str) -> None:
+    """The agent's own word on how far it is."""
+    batch.add(_PUBLISH, run=run_id, progress=progress)
+
+
 async def postpone(connection: AsyncConnection, run_id: UUID, until: datetime) -> bool:
     """Give the lease back and look again later. True for the first failure in a row."""
     failures: int = (await connection.execute(_POSTPONE, {"run": run_id, "until": until})).scalar_one()
@@ -315,6 +325,12 @@ UPDATE agent_run SET turn = %(turn)s, steps = steps + 1, tokens = tokens + %(tok
        answer = CASE WHEN %(final)s THEN %(answer)s ELSE answer END
 WHERE id = %(run)s
 """
+_REST = """
+UPDATE agent_run SET heard = greatest(heard, %(heard)s), model_failures = 0, look_at = NULL,
+       lease_until = NULL, lease_worker = NULL
+WHERE id = %(run)s
+"""
+_PUBLISH = "UPDATE agent_run SET progress = %(progress)s, updated_at = clock_timestamp() WHERE id = %(run)s"
 _POSTPONE = text("""
 UPDATE agent_run SET look_at = :until, model_failures = model_failures + 1,
                      lease_until = NULL, lease_worker = NULL

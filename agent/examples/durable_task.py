@@ -1,0 +1,28 @@
+"""An agent without a model: it works, asks whether it may go on, waits for days, and goes on or ends denied."""
+
+from __future__ import annotations
+
+from signoff import ask, function_agent, set_status, step
+
+
+def prepare(task: str) -> str:
+    """What can be done before anybody has to agree."""
+    return f"prepared: {task}"
+
+
+def carry_out(task: str) -> str:
+    """What somebody has to agree to."""
+    return f"carried out: {task}"
+
+
+@function_agent(name="durable-task", tools=[prepare, carry_out])
+async def durable_task(task: str) -> str:
+    """Works on a task, and asks before the step that matters."""
+    await set_status("preparing")
+    await step(prepare, task=task)
+    await set_status("waiting for a person's word")
+    decision = await ask(f"Should I proceed with task: {task}?", timeout="72h")
+    decision.require()  # no, and no answer in time, end it here
+    await set_status("carrying out")
+    await step(carry_out, task=task)
+    return f"Agent successful: {task}"

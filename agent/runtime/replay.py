@@ -1,0 +1,231 @@
+"""Running a function agent: from its start, through what is recorded, to the first thing that is not.
+
+One look makes at most one new call; its answer wakes the run, and the next look goes one further. Nothing waits in
+between: no task, no thread, no connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+from pydantic_core import to_jsonable_python
+
+from agent import runs
+from agent.domain.action import canonical_bytes, parse_arguments, plain_json
+from agent.domain.errors import CollaborationError, MalformedArguments
+from agent.domain.request import RequestView
+from agent.domain.run import AnswerKind, CallView, ProposedCall, RunStatus, Turn
+from agent.runs import Leased
+from agent.runtime import wording
+from agent.runtime.functions import (
+    ASK,
+    Decision,
+    FunctionAgent,
+    StepFailed,
+    Undeterministic,
+    decoded,
+    journal,
+)
+from agent.runtime.services import Services
+from agent.store import reads
+
+log = structlog.get_logger(__name__)
+
+_CAUSES = {
+    AnswerKind.RESULT: "approved",
+    AnswerKind.DONE_BY_PERSON: "approved",
+    AnswerKind.REJECTED: "rejected",
+    AnswerKind.EXPIRED: "expired",
+    AnswerKind.WITHDRAWN: "withdrawn",
+}
+
+
+class _Suspended(BaseException):
+    """Leaves the function where it cannot go on now; no `except Exception` of its author holds it up."""
+
+
+@dataclass
+class Replay:
+    """The journal of one look: what is recorded, how far the function has come in it, and what it wants to do next."""
+
+    services: Services
+    leased: Leased
+    agent: FunctionAgent
+    recorded: Sequence[CallView]
+    repeats: Mapping[Any, CallView]
+    asked: Mapping[Any, RequestView]
+    position: int = 0
+    proposed: ProposedCall | None = None
+    broken: Undeterministic | None = None
+    status: str | None = field(default=None)
+
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> Any:
+        """A step's result, from the record; or leave the function until there is one."""
+        if self.agent.tool(tool) is None:
+            raise LookupError(f"{tool} is no step of {self.agent.name}: list it in tools=[…]")
+        call = self._next(tool, arguments)
+        kind, words = _answer(call)
+        if kind is AnswerKind.RESULT:
+            return decoded(words)
+        if kind is AnswerKind.DONE_BY_PERSON:
+            return None
+        if kind in (AnswerKind.REJECTED, AnswerKind.EXPIRED, AnswerKind.WITHDRAWN):
+            self._decision(call).require()
+        raise StepFailed(f"{tool}: {words or kind.value}")
+
+    async def ask(self, arguments: Mapping[str, Any]) -> Decision:
+        """People's decision, from the record; or leave the function until there is one."""
+        return self._decision(self._next(ASK, arguments))
+
+    async def tell(self, status: str) -> None:
+        """Told only where the function has not been before; what it said on the way there is old news."""
+        if self.position == len(self.recorded) and self.proposed is None:
+            self.status = wording.storable(status)[:500]
+
+    def _next(self, tool: str, arguments: Mapping[str, Any]) -> CallView:
+        if self.proposed is not None or self.broken is not None:
+            raise _Suspended  # another task of the function, after it was left
+        wanted = _plain(tool, arguments)
+        if self.position < len(self.recorded):
+            call = self.recorded[self.position]
+            self._compare(call, tool, wanted)
+            self.position += 1
+            if call.answer is None:
+                raise _Suspended
+            return self._latest(call)
+        if self.position >= self.agent.max_steps:
+            raise StepFailed(f"more than {self.agent.max_steps} steps (max_steps)")
+        self.proposed = ProposedCall(f"step_{self.position + 1}", tool, wording.escaped(wanted))
+        raise _Suspended
+
+    def _compare(self, call: CallView, tool: str, wanted: str) -> None:
+        try:
+            before = canonical_bytes(parse_arguments(call.raw_arguments))
+        except MalformedArguments:
+            before = call.raw_arguments.encode()
+        if call.tool == tool and before == wanted.encode():
+            return
+        self.broken = Undeterministic(
+            f"step {self.position + 1} was {call.tool} {call.raw_arguments} and is {tool} {wanted} now: "
+            "what lies between the steps must come out the same every time; nothing was executed"
+        )
+        raise _Suspended
+
+    def _latest(self, call: CallView) -> CallView:
+        """An expired question that was asked again counts by its later answer, if nothing was done since."""
+        again = self.repeats.get(call.id)
+        if again is None or again.answer is None or self.position < len(self.recorded):
+            return call
+        return again
+
+    def _decision(self, call: CallView) -> Decision:
+        kind, words = _answer(call)
+        cause = _CAUSES.get(kind, "denied")
+        view = self.asked.get(call.request_id)
+        decided = view.decision if view else None
+        approved = cause == "approved"
+        return Decision(
+            approved=approved,
+            cause=cause,
+            reason=(decided.reason if decided else None) or (None if approved else words or None),
+            reviewer=decided.person if decided else None,
+            request_id=call.request_id,
+            arguments=decoded(words) if approved and kind is AnswerKind.RESULT else None,
+        )
+
+
+async def advance_function(services: Services, leased: Leased, agent: FunctionAgent) -> None:
+    """Run the function as far as it goes now, and write down what that led to. Raises LeaseLost."""
+    replay = await _replay(services, leased, agent)
+    token = journal.set(replay)
+    try:
+        answer = await _run(agent, leased.run.task)
+    except _Suspended:
+        await _left(replay)
+    except CollaborationError as no:
+        await _ended(replay, RunStatus.DENIED, no.cause, f"{type(no).__name__}: {no}")
+    except Exception as error:  # whatever the author's function may raise
+        await _ended(replay, RunStatus.FAILED, wording.error(error), wording.error(error))
+    else:
+        await _returned(replay, answer)
+    finally:
+        journal.reset(token)
+
+
+async def _run(agent: FunctionAgent, task: str) -> Any:
+    if agent.function is None:
+        raise AssertionError("a function agent has a function")
+    # The author's own tasks are left behind when the function is; none of them can do anything any more.
+    arguments = [task] if inspect.signature(agent.function).parameters else []
+    async with asyncio.timeout(agent.seconds):
+        return await agent.function(*arguments)
+
+
+async def _replay(services: Services, leased: Leased, agent: FunctionAgent) -> Replay:
+    ids = [call.request_id for call in leased.calls if call.request_id is not None]
+    async with services.db.connection() as connection:
+        views = await reads.request_views(connection, ids) if ids else []
+    return Replay(
+        services,
+        leased,
+        agent,
+        recorded=[call for call in leased.calls if call.repeats is None],
+        repeats={call.repeats: call for call in leased.calls if call.repeats is not None},
+        asked={view.id: view for view in views},
+    )
+
+
+async def _left(replay: Replay) -> None:
+    """The function waits: for a new call, which is proposed now, or for one that has no answer yet."""
+    if replay.broken is not None:
+        await _ended(replay, RunStatus.FAILED, str(replay.broken), str(replay.broken))
+        return
+    await _publish(replay)
+    db, leased = replay.services.db, replay.leased
+    if replay.proposed is None:
+        await runs.rest(db, leased.lease, leased.heard)
+        return
+    await runs.record_turn(db, leased.lease, Turn(None, (replay.proposed,), 0, leased.heard, "tool_calls"))
+    log.info("step", action="run.step", run_id=str(leased.run.id), tool=replay.proposed.tool)
+
+
+async def _returned(replay: Replay, answer: Any) -> None:
+    if (left := len(replay.recorded) - replay.position) > 0:
+        words = f"the function ended {left} recorded steps too early; it must come out the same every time"
+        await _ended(replay, RunStatus.FAILED, words, words)
+        return
+    await _publish(replay)
+    text = None if answer is None else wording.result(answer)
+    turn = Turn(text or "Done.", (), 0, replay.leased.heard)
+    await runs.record_turn(replay.services.db, replay.leased.lease, turn)
+
+
+async def _ended(replay: Replay, status: RunStatus, cause: str, words: str) -> None:
+    leased = replay.leased
+    await runs.end(replay.services.db, leased.lease, status, cause)
+    log.error(
+        words, action="run.stopped" if status is RunStatus.DENIED else "run.failed", run_id=str(leased.run.id)
+    )
+
+
+async def _publish(replay: Replay) -> None:
+    if replay.status is not None and replay.status != replay.leased.run.progress:
+        await runs.publish(replay.services.db, replay.leased.lease, replay.status)
+
+
+def _answer(call: CallView) -> tuple[AnswerKind, str]:
+    if call.answer is None:
+        raise _Suspended
+    return call.answer.kind, call.answer.text
+
+
+def _plain(tool: str, arguments: Mapping[str, Any]) -> str:
+    try:
+        return canonical_bytes(plain_json(to_jsonable_python(dict(arguments)))).decode()
+    except (MalformedArguments, ValueError) as error:
+        raise StepFailed(f"{tool}: its arguments are no JSON: {error}") from None

@@ -1,0 +1,274 @@
+"""Function agents: what is recorded is not done again, waiting is a row, and a function that changes is found out."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from agent import approvals
+from agent.domain.policy import Defaults, Policy
+from agent.domain.request import Verdict
+from agent.domain.run import RunStatus
+from agent.examples.durable_task import durable_task
+from agent.runtime.functions import FunctionAgent
+from signoff import Agent, StepFailed, ask, function_agent, set_status, step, tool
+
+done: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_done():
+    done.clear()
+
+
+def work(what: str) -> dict[str, int]:
+    """Does something that can be counted."""
+    done.append(what)
+    return {"rows": len(done)}
+
+
+async def fail(what: str) -> None:
+    """Fails after it did something."""
+    done.append(what)
+    raise RuntimeError(f"no {what} today")
+
+
+@function_agent(tools=[work])
+async def twice(task: str) -> str:
+    first = await step(work, what="one")
+    decision = await ask(f"Go on with {task}?", timeout="2h", arguments={"rows": first["rows"]})
+    if not decision:
+        return f"stopped: {decision.cause}, {decision.reason}"
+    second = await step(work, what="two")
+    return f"{first['rows']} and {second['rows']}, {decision.reviewer.user_id}, {decision.arguments}"
+
+
+async def asked(stage, run_id):
+    (call,) = [call for call in await stage.calls(run_id) if call.request_id]
+    return call
+
+
+async def test_it_goes_on_where_it_stood(stage):
+    """Between its steps lies a person's word; each step is done once, and gives back what it gave then."""
+    s = await stage(twice)
+    run_id = await s.go("twice", "the tables")
+    run = await s.run(run_id)
+    assert (run.status, done) == (RunStatus.PENDING_APPROVAL, ["one"])
+    request = await s.request(await asked(s, run_id))
+    assert request.description == "Go on with the tables?"
+    assert request.expires_at - request.created_at == timedelta(hours=2)
+
+    await s.approve(await asked(s, run_id))
+    run = await s.run(run_id)
+    assert (run.status, done) == (RunStatus.COMPLETED, ["one", "two"])
+    assert run.answer == "1 and 2, U0REVIEWER, {'rows': 1}"
+
+
+async def test_waiting_holds_nothing(stage):
+    """A parked run has no lease and no job; it is a row until somebody decides."""
+    s = await stage(twice)
+    run_id = await s.go("twice", "the tables")
+    assert await s.jobs_waiting() == 0
+    assert await s.sql("SELECT lease_worker FROM agent_run WHERE id = :id", id=run_id) == [(None,)]
+
+
+async def test_a_no_reaches_the_function(stage):
+    """A rejection is a decision that the function hears of, with the reviewer's reason."""
+    s = await stage(twice)
+    run_id = await s.go("twice", "the tables")
+    await s.reject(await asked(s, run_id), "not today")
+    run = await s.run(run_id)
+    assert (run.status, run.answer, done) == (RunStatus.COMPLETED, "stopped: rejected, not today", ["one"])
+
+
+async def test_nobody_answers(stage):
+    """A deadline that passes is no approval: the run ends denied, and its cause says expired."""
+    s = await stage(durable_task)
+    run_id = await s.go("durable-task", "move house")
+    await s.sql(
+        "UPDATE approval_request SET created_at = now() - interval '2 h', expires_at = now() - interval '1 h'"
+    )
+    await approvals.expire_due(s.db)
+    await s.play()
+    run = await s.run(run_id)
+    assert (run.status, run.cause) == (RunStatus.DENIED, "expired")
+
+
+async def test_the_seed_from_start_to_end(stage):
+    """It prepares, publishes its status and its question, waits, and is successful after an approval."""
+    s = await stage(durable_task)
+    run_id = await s.go("durable-task", "move house")
+    run = await s.run(run_id)
+    assert (run.status, run.progress) == (RunStatus.PENDING_APPROVAL, "waiting for a person's word")
+    request = await s.request(await asked(s, run_id))
+    assert request.description == "Should I proceed with task: move house?"
+    await s.approve(await asked(s, run_id))
+    run = await s.run(run_id)
+    assert (run.status, run.answer) == (RunStatus.COMPLETED, "Agent successful: move house")
+    assert run.progress == "carrying out"
+
+
+async def test_a_rejection_ends_it_denied(stage, caplog):
+    """Who requires an approval ends denied without one, and the log says CollaborationError: rejected."""
+    s = await stage(durable_task)
+    run_id = await s.go("durable-task", "move house")
+    await s.reject(await asked(s, run_id), "stay")
+    run = await s.run(run_id)
+    assert (run.status, run.cause) == (RunStatus.DENIED, "rejected")
+    assert [call.tool for call in await s.calls(run_id)] == ["prepare", "ask"]
+
+
+async def test_another_process_takes_it_up(stage):
+    """Whoever has the rows can go on: a process that never saw the run finishes it after the decision."""
+    s = await stage(twice)
+    run_id = await s.go("twice", "the tables")
+    await s.vote(await asked(s, run_id), Verdict.APPROVE)
+    second = await stage(twice)
+    await second.play()
+    assert ((await s.run(run_id)).status, done) == (RunStatus.COMPLETED, ["one", "two"])
+
+
+def changed(*, second: str) -> FunctionAgent:
+    @function_agent(name="twice", tools=[work])
+    async def other(task: str) -> str:
+        await step(work, what=second)
+        await ask(f"Go on with {task}?")
+        await step(work, what="never")
+        return "done"
+
+    return other
+
+
+async def test_a_function_that_changed_is_found_out(stage):
+    """What is recorded does not fit another function: the run fails, says where, and nothing is executed."""
+    s = await stage(twice)
+    run_id = await s.go("twice", "the tables")
+    await s.vote(await asked(s, run_id), Verdict.APPROVE)
+    await (await stage(changed(second="another"))).play()
+    run = await s.run(run_id)
+    assert (run.status, done) == (RunStatus.FAILED, ["one"])
+    assert run.cause.startswith('step 1 was work {"what":"one"} and is work {"what":"another"} now')
+
+
+async def test_a_function_that_ends_too_early_is_found_out(stage):
+    """A function that does less than is recorded fails, instead of answering as if nothing had happened."""
+    s = await stage(twice)
+    run_id = await s.go("twice", "the tables")
+    await s.vote(await asked(s, run_id), Verdict.APPROVE)
+
+    @function_agent(name="twice", tools=[work])
+    async def less(task: str) -> str:
+        return "nothing to do"
+
+    await (await stage(less)).play()
+    run = await s.run(run_id)
+    assert run.status is RunStatus.FAILED
+    assert "ended 2 recorded steps too early" in run.cause
+
+
+async def test_a_step_that_raised_raises_again(stage):
+    """A failed step is not tried again; its error is the function's to handle, now and at every replay."""
+
+    @function_agent(tools=[fail, work])
+    async def careful(task: str) -> str:
+        try:
+            await step(fail, what="luck")
+        except StepFailed as error:
+            await step(work, what="instead")
+            return str(error)
+        return "lucky"
+
+    s = await stage(careful)
+    run = await s.run(await s.go("careful", "x"))
+    assert (run.status, done) == (RunStatus.COMPLETED, ["luck", "instead"])
+    assert run.answer == "fail: RuntimeError: no luck today"
+
+
+async def test_what_the_function_raises_ends_the_run(stage):
+    """An error of the author's own ends the run as failed, with its words."""
+
+    @function_agent(tools=[work])
+    async def broken(task: str) -> str:
+        raise ValueError("no such table")
+
+    s = await stage(broken)
+    run = await s.run(await s.go("broken", "x"))
+    assert (run.status, run.cause) == (RunStatus.FAILED, "ValueError: no such table")
+
+
+@tool(requires_approval=True, risk="high")
+def delete_records(table_name: str, count: int) -> str:
+    """Delete records."""
+    done.append(f"deleted {count} of {table_name}")
+    return "deleted"
+
+
+async def test_a_tool_in_a_step_is_judged_like_any_call(stage):
+    """A step that is a @tool asks people as its author and the checkpoints say; a no ends the run as denied."""
+
+    @function_agent(tools=[delete_records])
+    async def cleaner(task: str) -> str:
+        return await step(delete_records, table_name=task, count=5)
+
+    s = await stage(cleaner)
+    run_id = await s.go("cleaner", "users")
+    assert done == []
+    await s.approve(await asked(s, run_id))
+    assert ((await s.run(run_id)).answer, done) == ("deleted", ["deleted 5 of users"])
+
+    refused = await s.go("cleaner", "orders")
+    await s.reject(await asked(s, refused))
+    assert ((await s.run(refused)).status, done) == (RunStatus.DENIED, ["deleted 5 of users"])
+
+
+async def test_unmatched_calls_of_a_model_are_asked_and_plain_steps_run(stage):
+    """The author's own functions run where no checkpoint names them; tools of a model would be asked about."""
+    s = await stage(twice, policy=Policy(defaults=Defaults(unmatched="deny")))
+    run_id = await s.go("twice", "the tables")
+    assert done == ["one"]
+    assert (await s.run(run_id)).status is RunStatus.PENDING_APPROVAL
+
+
+async def test_status_is_told_once_and_only_going_forward(stage):
+    """What it says on the way through old ground is not told again."""
+    told = []
+
+    @function_agent(tools=[work])
+    async def chatty(task: str) -> str:
+        await set_status("first")
+        await step(work, what="one")
+        await set_status("second")
+        told.append(1)
+        await ask("Go on?")
+        return "done"
+
+    s = await stage(chatty)
+    run_id = await s.go("chatty", "x")
+    assert (await s.run(run_id)).progress == "second"
+    await s.approve(await asked(s, run_id))
+    assert (await s.run(run_id)).progress == "second"
+    assert len(told) == 2
+
+
+def test_mistakes_are_told_where_they_are_made():
+    """A definition that could not work is refused at once."""
+    with pytest.raises(TypeError, match="async def"):
+        function_agent(name="plain")(lambda task: task)
+
+    def ask(question: str) -> str:
+        """Would hide the question."""
+        return question
+
+    async def fine(task: str) -> str:
+        return task
+
+    with pytest.raises(ValueError, match='cannot be named "ask"'):
+        function_agent(tools=[ask])(fine)
+    assert isinstance(function_agent(fine), Agent)
+
+
+async def test_outside_an_agent_there_is_nothing_to_wait_for():
+    """`ask` outside of a run says so, instead of failing somewhere deep."""
+    with pytest.raises(RuntimeError, match="inside a @function_agent"):
+        await ask("Anybody there?")
