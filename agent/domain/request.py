@@ -105,6 +105,7 @@ class ExecutionView:
     error: str | None
     settled_by: Person | None = None
     settled_as: str | None = None  # "retry" | "done"
+    result: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +179,10 @@ class RequestView:
     redact: tuple[str, ...] = ()  # names or dotted paths of arguments and facts that nobody is shown
     escalated: bool = False
     asked_again: AskedAgain | None = None  # expired, and its requester had the same asked once more
+    principal: str = "run"  # who opened it: a run's call, or "key:<name>"
+    client_id: str = ""  # the opener's own name for it
+    lapse_at: datetime | None = None  # approved for an executor outside: claimed before then, or never
+    lapsed_at: datetime | None = None
     context: Mapping[str, Any] = field(default_factory=dict)  # task, transcript, earlier_calls
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from agent.domain.paths import Step
 from agent.domain.redaction import Find, Redacted, by_name, is_unseen, mask, masked_action, redact_value
-from agent.domain.request import Change, HistoryLine, RequestLine, RequestView
+from agent.domain.request import Change, ExecutionView, HistoryLine, RequestLine, RequestView
 from agent.domain.run import RunView
 from slackbot.secrets.texts import BUDGET, Finder, everything
 
@@ -113,11 +113,15 @@ def _view(view: RequestView, find: Find) -> RequestView:
         rationale=_maybe(view.rationale, find),
         votes=tuple(replace(vote, reason=_maybe(vote.reason, find)) for vote in view.votes),
         decision=replace(decision, reason=_maybe(decision.reason, find)) if decision else None,
-        execution=replace(execution, error=_maybe(execution.error, find)) if execution else None,
+        execution=_execution(execution, find) if execution else None,
         link=None if view.link and find(view.link) else view.link,
         changes=tuple(_change(change, view, find) for change in view.changes),
         context=redact_value(view.context, find=find, redact=view.redact).value,
     )
+
+
+def _execution(execution: ExecutionView, find: Find) -> ExecutionView:
+    return replace(execution, error=_maybe(execution.error, find), result=_maybe(execution.result, find))
 
 
 def _change(change: Change, view: RequestView, find: Find) -> Change:

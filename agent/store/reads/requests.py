@@ -173,6 +173,10 @@ def _view(row: Row[Any]) -> RequestView:
         reject_reasons=rule.reject_reasons,
         redact=rule.redact,
         escalated=row.escalated_at is not None,
+        principal=row.principal,
+        client_id=row.client_id,
+        lapse_at=row.lapse_at,
+        lapsed_at=row.lapsed_at,
         asked_again=AskedAgain(row.again_id, row.again_channel, row.again_ts) if row.repeated else None,
         context=row.context,
     )
@@ -221,6 +225,7 @@ def _execution(row: Row[Any]) -> ExecutionView | None:
         error=row.error,
         settled_by=person(row.settled_team_id, row.settled_user_id),
         settled_as=row.settled_as,
+        result=row.result,
     )
 
 
@@ -236,13 +241,15 @@ _VIEW = text("""
 SELECT r.id, r.status::text AS status, r.revision, v.action, v.digest, v.facts, v.description, v.rationale, r.agent,
        r.agent_version, r.run_id, r.source, r.requester_team_id, r.requester_user_id, r.requester_asserted,
        r.checkpoint_id, r.risk::text AS risk, r.policy, r.approvers, r.approvals_required, r.team_id, r.channel_id,
-       r.created_at, r.expires_at, r.voided_at, r.escalated_at, v.context, v.editor_team_id, v.editor_user_id,
+       r.created_at, r.expires_at, r.voided_at, r.escalated_at, r.principal, r.client_id, r.lapse_at, r.lapsed_at,
+       v.context, v.editor_team_id, v.editor_user_id,
        v.changes, p.nonce, p.ts, a.channel_id AS run_channel_id, a.thread_ts AS run_thread_ts,
        d.outcome::text AS outcome, d.team_id AS decided_team_id, d.user_id AS decided_user_id,
        d.reason AS decided_reason, d.decided_at,
        n.id IS NOT NULL AS repeated, m.id AS again_id, q.channel_id AS again_channel, q.ts AS again_ts,
        r.status = 'approved' AND coalesce(c.answer_kind = 'withdrawn', false) AS stopped,
-       e.id AS execution_id, e.attempt, e.status::text AS execution_status, e.started_at, e.finished_at, e.error,
+       e.id AS execution_id, e.attempt, e.status::text AS execution_status, e.started_at, e.finished_at,
+       e.error, e.result,
        s.team_id AS settled_team_id, s.user_id AS settled_user_id, s.verdict::text AS settled_as,
        (SELECT b.facts FROM approval_request AS o JOIN request_revision AS b ON b.request_id = o.id
         WHERE o.call_id = r.call_id AND o.ask_no = r.ask_no - 1 AND b.n = o.revision) AS previous_facts,
