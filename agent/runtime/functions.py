@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 from uuid import UUID
 
 from pydantic_core import from_json, to_json
@@ -41,6 +41,8 @@ MOST_BYTES = 1024 * 1024
 """How much a step may return, as JSON; what is larger belongs into a store, and its address into the result."""
 
 Function = Callable[..., Awaitable[Any]]
+Doing = Tool | Callable[..., Any]
+"""What a step may be: a `@tool`, or any function, sync or async."""
 
 
 class StepFailed(SignoffError):
@@ -104,7 +106,7 @@ class Step(Tool):
         return encoded.decode()
 
     @classmethod
-    def of(cls, given: Tool | Function) -> Step:
+    def of(cls, given: Doing) -> Step:
         """From a `@tool` or a plain function. Raises TypeError or ValueError for what cannot be a step."""
         if isinstance(given, cls):
             return given
@@ -180,12 +182,25 @@ class FunctionAgent(Agent):
             raise TypeError(f"Agent {self.name!r}: write `async def {self.name}(task: str)`")
 
 
+@overload
+def function_agent(function: Function, /) -> FunctionAgent: ...
+@overload
+def function_agent(
+    *,
+    name: str = "",
+    tools: Sequence[Doing] = (),
+    version: str = "1",
+    description: str = "",
+    inputs: Mapping[str, Any] | None = None,
+    max_steps: int = 1000,
+    seconds: float = 60.0,
+) -> Callable[[Function], FunctionAgent]: ...
 def function_agent(
     function: Function | None = None,
     /,
     *,
     name: str = "",
-    tools: Sequence[Tool | Function] = (),
+    tools: Sequence[Doing] = (),
     version: str = "1",
     description: str = "",
     inputs: Mapping[str, Any] | None = None,
@@ -225,7 +240,7 @@ class Journal(Protocol):
 journal: ContextVar[Journal] = ContextVar("signoff_journal")
 
 
-async def step(doing: Tool | Function, /, **arguments: Any) -> Any:
+async def step(doing: Doing, /, **arguments: Any) -> Any:
     """Do this once, and give back what it returned, now and whenever the function is run again.
 
     Checkpoints apply as to any tool call. Raises StepFailed when it raised, and CollaborationError when people (or

@@ -40,6 +40,7 @@ async def twice(task: str) -> str:
     decision = await ask(f"Go on with {task}?", timeout="2h", arguments={"rows": first["rows"]})
     if not decision:
         return f"stopped: {decision.cause}, {decision.reason}"
+    assert decision.reviewer is not None
     second = await step(work, what="two")
     return f"{first['rows']} and {second['rows']}, {decision.reviewer.user_id}, {decision.arguments}"
 
