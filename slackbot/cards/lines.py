@@ -55,8 +55,7 @@ _DOUBT_OF_A_CALL = (
 _RUN_LINES = {
     "answer": ("The agent's answer", ""),
     "pending": ("⏳ Waiting for review", "About:"),
-    "decided": ("Decided", "Outcome:"),
-    "background": ("Result of a background call", "It said:"),
+    "decided": ("Decided", "About:"),
     "completed": ("✅ The run is complete", "Note:"),
     "failed": ("❌ The run failed", "Error:"),
     "denied": ("❌ The run was stopped", "Note:"),
@@ -72,6 +71,12 @@ _RUN_LINES = {
 }
 _DEADLINES = {"reminder", "escalated", "reopened"}  # their moment is one that is still to come
 _SETTLED = {"retry": "↩ Settled: to be run again", "done": "✅ Settled: marked as done"}
+_DECIDED = {
+    "approved": "✅ Approved",
+    "rejected": "❌ Rejected; nothing was run",
+    "expired": "⌛ Expired: nobody decided in time, which is not a rejection; nothing was run",
+    "cancelled": "🚫 Withdrawn; nothing was run",
+}
 _RUN_WORDS = {
     RunStatus.WORKING: "▶ Working",
     RunStatus.PENDING_APPROVAL: "⏳ Waiting for review",
@@ -99,6 +104,7 @@ def run_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -> C
     if kind == "answer":
         return _answer(words, str(body.get("text") or ""), delivery_id)
     words, body = _settled(words, body)
+    words = _DECIDED.get(str(body.get("outcome")), words) if kind == "decided" else words
     told = _line(kind, words, label, body, delivery_id)
     execution = parse_id(body.get("execution")) if kind == "in_doubt" else None
     if execution is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,6 +15,7 @@ from agent.domain.request import RequestStatus
 from agent.store import chain, outbox
 from agent.store.batch import Batch
 from agent.store.chain import ChainHead, Entry
+from agent.store.ids import new_id
 from agent.store.outbox import Outlet
 
 
@@ -114,7 +116,29 @@ def _move_calls(batch: Batch, endings: Sequence[Ending]) -> None:
         kinds=[_CALL_GOES_ON[e.outcome][1] for e in moved],
         answers=[e.reason or "" for e in moved],
     )
+    batch.add(
+        _TELL_RUNS,
+        ids=[new_id() for _ in moved],
+        requests=[e.request_id for e in moved],
+        bodies=[_told_in_run(e) for e in moved],
+        priority=outbox.LINE,
+    )
     batch.hint(*(jobs.execute_call(e.call_id) for e in moved if e.call_id))
+
+
+def _told_in_run(ending: Ending) -> str:
+    """Whoever started a call that went on in the background reads in the run's thread who decided, as JSON."""
+    by = ending.by
+    return json.dumps(
+        {
+            "line": "decided",
+            "outcome": ending.outcome.value,
+            "team": by.team_id if by else None,
+            "user": by.user_id if by else None,
+            "reason": ending.reason,
+            "at": ending.at.isoformat(),
+        }
+    )
 
 
 def _ending_entry(ending: Ending) -> Entry:
@@ -144,4 +168,15 @@ UPDATE tool_call AS c SET state = e.state, answer_kind = e.kind,
 FROM unnest(%(ids)s::uuid[], %(states)s::call_state[], %(kinds)s::answer_kind[], %(answers)s::text[])
      AS e (id, state, kind, answer)
 WHERE c.id = e.id AND c.state = 'asked'
+"""
+# The drain of the run's channel is hinted by what follows there (the answer), or found by the sweep.
+_TELL_RUNS = """
+INSERT INTO delivery (id, kind, priority, team_id, channel_id, run_id, body)
+SELECT e.id, 'run_line', %(priority)s, a.team_id, a.channel_id, a.id,
+       e.body || jsonb_build_object('text', v.description)
+FROM unnest(%(ids)s::uuid[], %(requests)s::uuid[], %(bodies)s::jsonb[]) AS e (id, request_id, body)
+JOIN approval_request AS r ON r.id = e.request_id
+JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
+JOIN tool_call AS c ON c.id = r.call_id AND NOT c.blocking
+JOIN agent_run AS a ON a.id = c.run_id AND a.channel_id IS NOT NULL
 """

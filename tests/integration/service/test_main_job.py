@@ -121,6 +121,29 @@ async def test_the_same_signed_click_three_times_is_one_vote(http_house: House) 
     assert len(table.deleted) == 1
 
 
+@pytest.mark.parametrize("verdict", ["approve", "reject"])
+async def test_the_thread_of_a_background_call_says_who_decided(http_house: House, verdict: str) -> None:
+    """Where the run was started one reads what was decided about which action, by whom, and with which reason."""
+    house, table = http_house, Table()
+    await house.open([table.agent(background=True)], POLICY.replace('"stop"', '"tell_model"'))
+    await house.ask("U0ADA", TASK)
+    grace, card = house.slack.person("U0GRACE"), await house.card()
+    if verdict == "approve":
+        await grace.click(card, "signoff:approve")
+    else:
+        await grace.click(card, "signoff:reject")
+        form = house.slack.views("U0GRACE")[-1]
+        await grace.submit(form, {"signoff:reason/signoff:reason_input": "not before Monday"})
+    word = {"approve": "✅ Approved", "reject": "❌ Rejected"}[verdict]
+    said = await house.says(word)
+    assert all(word not in each["text"] for each in house.slack.messages("C0AGENTS")), (
+        "it is said in the thread"
+    )
+    assert "'user_id': 'U0GRACE'" in said
+    assert "Delete 50 records from users" in said
+    assert ("not before Monday" in said) == (verdict == "reject")
+
+
 async def test_a_click_after_the_deadline_is_refused_before_any_sweep(http_house: House) -> None:
     """Without a scheduler nothing has expired the request, and still the late click does not count."""
     house, table = http_house, Table()
