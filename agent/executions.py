@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.approvals.opening import Opened, write_request
 from agent.approvals.rights import editor
+from agent.batches import AWAY, Broken
 from agent.domain.action import Action
 from agent.domain.audit import AuditKind
 from agent.domain.changes import between, told
@@ -224,14 +225,22 @@ async def ask_anew(db: Database, call_id: UUID, new: NewRequest) -> Opened:
 async def rescue(db: Database, *, batch_size: int = 200) -> int:
     """Attempts whose worker is gone: in doubt, or ready for another attempt if the tool is idempotent.
 
-    Once the run has ended, an attempt is never made again by itself.
+    Once the run has ended, an attempt is never made again by itself. One that cannot be written holds up no other.
     """
     async with db.connection() as connection:
-        lost = await locks.lost_executions(connection, batch_size)
+        lost = await locks.lost_executions(connection, batch_size, _BROKEN.ids)
     rescued = 0
     for execution_id in lost:
-        rescued += await _rescue_one(db, execution_id)
+        try:
+            rescued += await _rescue_one(db, execution_id)
+        except AWAY:
+            raise
+        except Exception as error:
+            _BROKEN.note(execution_id, error)
     return rescued
+
+
+_BROKEN = Broken("rescue")
 
 
 async def _rescue_one(db: Database, execution_id: UUID) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Row
+from sqlalchemy.ext.asyncio import AsyncConnection
 
+from agent.batches import Broken, in_batches
 from agent.domain.errors import NotFound
 from agent.domain.people import Person
 from agent.domain.request import RequestStatus
@@ -42,24 +45,19 @@ async def withdraw(db: Database, request_id: UUID, by: Person | None, reason: st
 async def expire_due(db: Database, *, batch_size: int = 500) -> int:
     """End what nobody answered in time, or escalate it where its checkpoint says so (once).
 
-    Any number of processes may do so at once. Returns how many deadlines were dealt with.
+    Any number of processes may do so at once, and one that cannot be ended holds up no other. Returns how many
+    deadlines were dealt with.
     """
-    dealt = 0
-    while True:
-        async with db.transaction() as connection:
-            due = await locks.due(connection, batch_size)
-            if due:
-                heads = await chain.lock_heads(connection, [chain.request_subject(row.id) for row in due])
-                batch = Batch()
-                _deal(batch, [(row, heads[chain.request_subject(row.id)]) for row in due])
-                await batch.send(connection)
-                point("in_expiry_batch")
-        dealt += len(due)
-        if len(due) < batch_size:
-            return dealt
+    return await in_batches(db, locks.due, locks.due_one, _deal, size=batch_size, broken=_BROKEN)
 
 
-def _deal(batch: Batch, due: list[tuple[Row[Any], ChainHead]]) -> None:
+_BROKEN = Broken("expire")
+
+
+async def _deal(connection: AsyncConnection, rows: Sequence[Row[Any]]) -> None:
+    heads = await chain.lock_heads(connection, [chain.request_subject(row.id) for row in rows])
+    due = [(row, heads[chain.request_subject(row.id)]) for row in rows]
+    batch = Batch()
     expired = [
         ending(row, row.digest, RequestStatus.EXPIRED, None, None, head)
         for row, head in due
@@ -67,6 +65,8 @@ def _deal(batch: Batch, due: list[tuple[Row[Any], ChainHead]]) -> None:
     ]
     endings.end(batch, expired)
     deadlines.escalate(batch, [_escalation(row, head) for row, head in due if row.escalates])
+    await batch.send(connection)
+    point("in_expiry_batch")
 
 
 def _escalation(row: Row[Any], head: ChainHead) -> Escalation:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Row
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.approvals.rights import editor, requester
+from agent.batches import Broken, in_batches
 from agent.domain.people import Person
 from agent.store import chain, locks
 from agent.store.batch import Batch
@@ -22,26 +24,28 @@ from agent.store.writes.deadlines import Reminder
 async def remind_due(db: Database, *, batch_size: int = 200) -> int:
     """Remind where a fraction of the window (`remind_at`) has passed; any number of processes may do so at once.
 
-    Fractions that passed while nobody looked are one reminder. Returns how many requests were reminded of.
+    Fractions that passed while nobody looked are one reminder. One that cannot be written holds up no other.
+    Returns how many requests were reminded of.
     """
-    reminded = 0
-    while True:
-        async with db.transaction() as connection:
-            due = await locks.reminders_due(connection, batch_size)
-            if due:
-                subjects = [chain.request_subject(row.id) for row in due]
-                voters = await locks.voters(connection, [row.id for row in due])
-                heads = await chain.lock_heads(connection, subjects)
-                batch = Batch()
-                reminders = [
-                    _reminder(row, voters.get(row.id, ()), heads[subject])
-                    for row, subject in zip(due, subjects, strict=True)
-                ]
-                deadlines.remind(batch, reminders)
-                await batch.send(connection)
-        reminded += len(due)
-        if len(due) < batch_size:
-            return reminded
+    return await in_batches(
+        db, locks.reminders_due, locks.reminder_due, _remind, size=batch_size, broken=_BROKEN
+    )
+
+
+_BROKEN = Broken("remind")
+
+
+async def _remind(connection: AsyncConnection, due: Sequence[Row[Any]]) -> None:
+    subjects = [chain.request_subject(row.id) for row in due]
+    voters = await locks.voters(connection, [row.id for row in due])
+    heads = await chain.lock_heads(connection, subjects)
+    batch = Batch()
+    reminders = [
+        _reminder(row, voters.get(row.id, ()), heads[subject])
+        for row, subject in zip(due, subjects, strict=True)
+    ]
+    deadlines.remind(batch, reminders)
+    await batch.send(connection)
 
 
 def _reminder(row: Row[Any], voters: Collection[Person], head: ChainHead) -> Reminder:

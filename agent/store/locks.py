@@ -12,7 +12,7 @@ statement's own expressions before it waits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -62,14 +62,26 @@ async def ballot(
     return (found[0], state[0]) if found else None
 
 
-async def due(connection: AsyncConnection, limit: int) -> Sequence[Row[Any]]:
-    """Overdue waiting requests that nobody else holds."""
-    return (await connection.execute(_DUE, {"limit": limit})).all()
+async def due(connection: AsyncConnection, limit: int, but: Collection[UUID] = ()) -> Sequence[Row[Any]]:
+    """Overdue waiting requests that nobody else holds, without those named."""
+    return (await connection.execute(_DUE, {"limit": limit, "but": list(but)})).all()
 
 
-async def reminders_due(connection: AsyncConnection, limit: int) -> Sequence[Row[Any]]:
-    """Waiting requests of which people should be reminded now, and that nobody else holds."""
-    return (await connection.execute(_REMINDERS_DUE, {"limit": limit})).all()
+async def due_one(connection: AsyncConnection, request_id: UUID) -> Sequence[Row[Any]]:
+    """This one, if it is."""
+    return (await connection.execute(_DUE_ONE, {"id": request_id})).all()
+
+
+async def reminders_due(
+    connection: AsyncConnection, limit: int, but: Collection[UUID] = ()
+) -> Sequence[Row[Any]]:
+    """Waiting requests of which people should be reminded now, and that nobody else holds, without those named."""
+    return (await connection.execute(_REMINDERS_DUE, {"limit": limit, "but": list(but)})).all()
+
+
+async def reminder_due(connection: AsyncConnection, request_id: UUID) -> Sequence[Row[Any]]:
+    """This one, if it is."""
+    return (await connection.execute(_REMINDER_DUE, {"id": request_id})).all()
 
 
 async def voters(connection: AsyncConnection, request_ids: Sequence[UUID]) -> dict[UUID, set[Person]]:
@@ -160,9 +172,11 @@ async def ready_call(connection: AsyncConnection, call_id: UUID) -> tuple[Row[An
     return (found[0], heads[0] if heads else None) if found else None
 
 
-async def lost_executions(connection: AsyncConnection, limit: int) -> Sequence[UUID]:
-    """Attempts whose worker has not been heard of for longer than its lease."""
-    return list((await connection.execute(_LOST, {"limit": limit})).scalars())
+async def lost_executions(
+    connection: AsyncConnection, limit: int, but: Collection[UUID] = ()
+) -> Sequence[UUID]:
+    """Attempts whose worker has not been heard of for longer than its lease, without those named."""
+    return list((await connection.execute(_LOST, {"limit": limit, "but": list(but)})).scalars())
 
 
 _TAKE_RUN_OF_CALL = text("""
@@ -204,16 +218,21 @@ WHERE r.id = :id AND v.n = :n
 """)
 # The clock as a subquery is read once, and so can bound the index scan; a volatile function in the condition itself
 # would be called for every waiting row.
-_DUE = text("""
+_EVERY_DUE = """
 SELECT r.id, r.call_id, r.team_id, r.channel_id, r.revision, v.digest,
        r.policy ->> 'on_timeout' = 'escalate' AND r.escalated_at IS NULL AS escalates, r.approvers,
        r.policy -> 'escalate_to' AS escalate_to, (r.policy ->> 'timeout')::float AS seconds,
        r.policy -> 'remind_at' AS remind_at
 FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 WHERE r.status = 'waiting' AND r.expires_at <= (SELECT clock_timestamp())
-ORDER BY r.expires_at LIMIT :limit FOR NO KEY UPDATE OF r SKIP LOCKED
-""")
-_REMINDERS_DUE = text("""
+"""
+_ONE = " AND r.id = :id FOR NO KEY UPDATE OF r SKIP LOCKED"
+_SOME = (
+    " AND r.id <> ALL(CAST(:but AS uuid[])) ORDER BY {order} LIMIT :limit FOR NO KEY UPDATE OF r SKIP LOCKED"
+)
+_DUE = text(_EVERY_DUE + _SOME.format(order="r.expires_at"))
+_DUE_ONE = text(_EVERY_DUE + _ONE)
+_EVERY_REMINDER = """
 SELECT r.id, r.team_id, r.channel_id, r.expires_at, r.approvers, r.policy -> 'notify' AS notify,
        r.policy -> 'remind_at' AS remind_at, (r.policy ->> 'timeout')::float AS seconds,
        (r.policy ->> 'prevent_self_review')::boolean AS prevent_self_review,
@@ -221,8 +240,9 @@ SELECT r.id, r.team_id, r.channel_id, r.expires_at, r.approvers, r.policy -> 'no
        r.requester_team_id, r.requester_user_id, v.editor_team_id, v.editor_user_id
 FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 WHERE r.status = 'waiting' AND r.remind_next <= (SELECT clock_timestamp())
-ORDER BY r.remind_next LIMIT :limit FOR NO KEY UPDATE OF r SKIP LOCKED
-""")
+"""
+_REMINDERS_DUE = text(_EVERY_REMINDER + _SOME.format(order="r.remind_next"))
+_REMINDER_DUE = text(_EVERY_REMINDER + _ONE)
 _VOTERS = text("""
 SELECT v.request_id, v.team_id, v.user_id FROM vote AS v
 JOIN approval_request AS r ON r.id = v.request_id AND r.revision = v.revision
@@ -322,5 +342,5 @@ WHERE c.id = :call
 """)
 _LOST = text("""
 SELECT id FROM execution WHERE status = 'claimed' AND lease_until <= (SELECT clock_timestamp())
-ORDER BY lease_until LIMIT :limit
+  AND id <> ALL(CAST(:but AS uuid[])) ORDER BY lease_until LIMIT :limit
 """)

@@ -1,0 +1,145 @@
+"""Sweeps of which one item is broken: the others are dealt with, and the broken one is told, not repeated for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from sqlalchemy import event
+from structlog.testing import capture_logs
+
+from agent import approvals, executions
+from agent.approvals import ending, reminding
+from agent.batches import AGAIN, Broken
+from agent.store.database import Database
+from agent.store.faults import DatabaseUnavailable
+from tests.integration.asking import GRACE, ask, ballot, column, reviewer, rule, write
+
+SOON = rule(timeout=timedelta(seconds=60), remind_at=[0.5])
+
+
+async def break_chain(database: Database, request_id: UUID) -> None:
+    """The head of its chain stands before its end: whatever is appended collides."""
+    subject = f"request:{request_id}"
+    await write(database, "UPDATE audit_head SET seq = seq - 1 WHERE subject = :subject", subject=subject)
+
+
+async def overdue(database: Database) -> None:
+    await write(database, "UPDATE approval_request SET expires_at = clock_timestamp()")
+
+
+async def mend_chain(database: Database, request_id: UUID) -> None:
+    subject = f"request:{request_id}"
+    await write(database, "UPDATE audit_head SET seq = seq + 1 WHERE subject = :subject", subject=subject)
+
+
+def failures(logs: list[Any]) -> list[tuple[str, str]]:
+    return [(each["work"], each["item"]) for each in logs if each.get("action") == "sweep.item_failed"]
+
+
+@pytest.mark.parametrize("size", [500, 1])
+async def test_a_broken_chain_holds_up_no_other_expiry(
+    database: Database, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """The others expire, also behind it; it is logged once a minute, and expires when its chain is mended."""
+    now = [0.0]
+    monkeypatch.setattr(ending, "_BROKEN", Broken("expire", lambda: now[0]))
+    broken, *others = [await ask(database, SOON) for _ in range(4)]
+    await break_chain(database, broken.request_id)
+    await overdue(database)
+    with capture_logs() as logs:
+        assert await approvals.expire_due(database, batch_size=size) == 3
+        assert await approvals.expire_due(database, batch_size=size) == 0
+    assert failures(logs) == [("expire", str(broken.request_id))]
+    expired = await column(database, "SELECT id FROM approval_request WHERE status = 'expired'")
+    assert set(expired) == {each.request_id for each in others}
+    now[0] += AGAIN
+    with capture_logs() as logs:
+        assert await approvals.expire_due(database, batch_size=size) == 0
+    assert failures(logs) == [("expire", str(broken.request_id))]
+    now[0] += AGAIN
+    await mend_chain(database, broken.request_id)
+    assert await approvals.expire_due(database, batch_size=size) == 1
+
+
+async def test_a_broken_chain_holds_up_no_other_reminder(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are reminded of."""
+    monkeypatch.setattr(reminding, "_BROKEN", Broken("remind"))
+    broken, *others = [await ask(database, SOON) for _ in range(3)]
+    await break_chain(database, broken.request_id)
+    await write(database, "UPDATE approval_request SET remind_next = clock_timestamp()")
+    with capture_logs() as logs:
+        assert await approvals.remind_due(database) == 2
+        assert await approvals.remind_due(database) == 0
+    assert failures(logs) == [("remind", str(broken.request_id))]
+    told = await column(database, "SELECT request_id FROM delivery WHERE body ->> 'line' = 'reminder'")
+    assert set(told) == {each.request_id for each in others}
+
+
+async def test_a_broken_chain_holds_up_no_other_rescue(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Attempts of other calls whose workers are gone come into doubt, however long the broken one has been first."""
+    monkeypatch.setattr(executions, "_BROKEN", Broken("rescue"))
+    claims: list[tuple[UUID, UUID]] = []
+    for _ in range(3):
+        asked = await ask(database)
+        await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+        claim = await executions.claim(database, asked.call_id, worker="gone", idempotent=False)
+        assert claim is not None
+        claims.append((claim.execution_id, asked.request_id))
+    await break_chain(database, claims[0][1])
+    await write(database, "UPDATE execution SET lease_until = clock_timestamp()")
+    with capture_logs() as logs:
+        assert await executions.rescue(database, batch_size=1) == 0
+        assert await executions.rescue(database, batch_size=1) == 1
+        assert await executions.rescue(database) == 1
+        assert await executions.rescue(database) == 0
+    assert failures(logs) == [("rescue", str(claims[0][0]))]
+    doubtful = await column(database, "SELECT id FROM execution WHERE status = 'in_doubt'")
+    assert set(doubtful) == {execution_id for execution_id, _ in claims[1:]}
+
+
+async def test_a_database_that_is_away_is_nobodys_fault() -> None:
+    """Nothing is left out because the database could not be reached."""
+    nowhere = Database("postgresql://nobody@127.0.0.1:1/nowhere")
+    sweeps: list[Callable[[Database], Awaitable[int]]] = [
+        approvals.expire_due,
+        approvals.remind_due,
+        executions.rescue,
+    ]
+    for sweep in sweeps:
+        with capture_logs() as logs, pytest.raises(DatabaseUnavailable):
+            await sweep(nowhere)
+        assert failures(logs) == []
+
+
+async def test_a_good_batch_needs_no_query_per_request(database: Database) -> None:
+    """However many are overdue, the statements of a batch that reads and locks stay the same few."""
+    counts = []
+    for size in (2, 12):
+        for _ in range(size):
+            await ask(database, SOON)
+        await overdue(database)
+        counts.append(await _statements(database, approvals.expire_due))
+    assert counts[0] == counts[1]
+
+
+async def _statements(database: Database, sweep: Callable[[Database], Awaitable[int]]) -> int:
+    seen: list[str] = []
+
+    def note(_: Any, __: Any, statement: str, *___: Any) -> None:
+        seen.append(statement)
+
+    engine = database._writing.sync_engine
+    event.listen(engine, "before_cursor_execute", note)
+    try:
+        assert await sweep(database)
+    finally:
+        event.remove(engine, "before_cursor_execute", note)
+    return len(seen)
