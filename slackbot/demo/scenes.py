@@ -32,7 +32,6 @@ async def approve(scene: Scene, desk: Desk) -> None:
     desk.ada.say(run["channel"], "what is the status of order 7?", run["ts"])
     await scene.see("the chat goes on: it tells the status", True, lambda: "PENDING_REFUND" in desk.said(run))
     refused = await desk.ada.click(desk.card(7), ACTION_APPROVE)
-    refused = await desk.ada.click(desk.card(7), ACTION_APPROVE)
     await scene.see(
         "Ada's own click is refused", True, lambda: "not among the reviewers" in whispered(refused)
     )
