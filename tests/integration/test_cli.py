@@ -505,3 +505,14 @@ def test_manifest_is_printed_for_either_mode(signoff: Command) -> None:
     assert at.said.count("https://signoff.example.com/slack/events") == 4
     [line] = signoff.is_wrong("manifest", "--url", "http://signoff.example.com")
     assert "--url" in line
+
+
+def test_manifest_takes_the_public_address_from_the_settings(signoff: Command) -> None:
+    """SIGNOFF_PUBLIC_URL is where Slack calls a service in HTTP mode; --url wins, and Socket Mode has no address."""
+    address = {"SIGNOFF_PUBLIC_URL": "https://signoff.example.com"}
+    known = signoff("manifest", SLACK_APP_TOKEN=None, **address)
+    assert known.said.count("https://signoff.example.com/slack/events") == 4
+    other = signoff("manifest", "--url", "https://other.example.com", SLACK_APP_TOKEN=None, **address)
+    assert other.said.count("https://other.example.com/slack/events") == 4
+    assert "signoff.example.com" not in other.said
+    assert "socket_mode_enabled: true" in signoff("manifest", SLACK_APP_TOKEN="xapp-1", **address).said
