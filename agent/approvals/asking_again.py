@@ -54,6 +54,8 @@ async def _ask_again(
         return Refused(refusal)
     if expired.status != RequestStatus.EXPIRED.value:
         raise Conflict("only an expired request can be asked again")
+    if expired.erased_at is not None:
+        raise Conflict("what was asked has been erased; let the agent ask anew")
     call_id, created = await calls.repeat(connection, expired.call_id)
     if created:
         head = (await chain.lock_heads(connection, [subject]))[subject]

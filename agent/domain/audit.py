@@ -54,6 +54,7 @@ class AuditKind(StrEnum):
     WEBHOOK_REMOVED = "webhook.removed"
     SIGNED_IN = "session.started"
     SIGNED_OUT = "session.ended"
+    RETENTION_ERASED = "retention.erased"
 
 
 @dataclass(frozen=True)

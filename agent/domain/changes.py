@@ -30,8 +30,11 @@ def differences(before: Any, after: Any, steps: tuple[Step, ...] = ()) -> list[D
 
 
 def between(proposed: bytes | None, decided: bytes | None) -> tuple[Change, ...]:
-    """What was changed on the way from one action to the other, both as canonical bytes; nothing without both."""
-    if proposed is None or decided is None:
+    """What was changed on the way from one action to the other, as canonical bytes; nothing without both.
+
+    Those of an erased request are empty.
+    """
+    if not proposed or not decided:
         return ()
     before, after = Action.from_canonical(bytes(proposed)), Action.from_canonical(bytes(decided))
     return as_changes(differences(before.arguments, after.arguments))

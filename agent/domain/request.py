@@ -184,6 +184,7 @@ class RequestView:
     lapse_at: datetime | None = None  # approved for an executor outside: claimed before then, or never
     lapsed_at: datetime | None = None
     context: Mapping[str, Any] = field(default_factory=dict)  # task, transcript, earlier_calls
+    erased_at: datetime | None = None  # arguments, facts and context are gone; the description says so
 
 
 @dataclass(frozen=True, slots=True)

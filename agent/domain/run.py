@@ -152,6 +152,7 @@ class RunView:
     answer: str | None = None
     waiting: int = 0  # requests of its calls that people have not decided yet
     progress: str | None = None  # what a function agent last said about how far it is
+    erased_at: datetime | None = None  # what was said and done until then is gone
 
 
 @dataclass(frozen=True, slots=True)

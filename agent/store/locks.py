@@ -285,8 +285,9 @@ _REQUEST_OF_CLIENT = text(
 )
 _CALL_OF_REQUEST = text("""
 SELECT r.id, r.status::text AS status, r.call_id, c.run_id, r.team_id, r.channel_id,
-       r.requester_team_id, r.requester_user_id
-FROM approval_request AS r JOIN tool_call AS c ON c.id = r.call_id WHERE r.id = :id
+       r.requester_team_id, r.requester_user_id, v.erased_at
+FROM approval_request AS r JOIN tool_call AS c ON c.id = r.call_id
+JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision WHERE r.id = :id
 """)
 _RUN_OF_EXECUTION = text("""
 SELECT c.run_id FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id WHERE e.id = :id

@@ -105,6 +105,7 @@ agent_run = Table(
     Column("lease_worker", Text),
     _created(),
     Column("updated_at", Timestamp, nullable=False, server_default=func.clock_timestamp()),
+    Column("erased_at", Timestamp),  # its task, transcript and results are gone; what came later is there
     CheckConstraint("heard <= inputs", name="heard_within_inputs"),
     CheckConstraint("awaiting_calls >= 0", name="awaiting_not_negative"),
     CheckConstraint("(requester_user_id IS NULL) = (requester_team_id IS NULL)", name="requester_with_team"),
@@ -306,7 +307,12 @@ request_revision = Table(
     Column("editor_user_id", Text),
     Column("changes", JSONB(none_as_null=True)),  # what the edit changed: [{path, before, after}, …]
     _created(),
-    CheckConstraint("digest = sha256(action)", name="digest_of_action"),
+    Column("erased_at", Timestamp),  # action, arguments, facts and context are gone; the digest stays
+    CheckConstraint("erased_at IS NOT NULL OR digest = sha256(action)", name="digest_of_action"),
+    CheckConstraint(
+        "erased_at IS NULL OR (octet_length(action) = 0 AND num_nonnulls(arguments, facts, rationale) = 0)",
+        name="erased_whole",
+    ),
     CheckConstraint("n >= 1", name="n_from_one"),
     CheckConstraint("(editor_user_id IS NULL) = (editor_team_id IS NULL)", name="editor_with_team"),
     CheckConstraint("(editor_user_id IS NULL) = (changes IS NULL)", name="edit_with_changes"),

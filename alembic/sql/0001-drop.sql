@@ -26,6 +26,7 @@ DROP TABLE agent_run;
 
 DROP FUNCTION outcome_is_decided();
 DROP FUNCTION vote_only_superseded();
+DROP FUNCTION revision_only_erased();
 DROP FUNCTION refuse_change();
 
 DROP TYPE delivery_state;

@@ -14,9 +14,35 @@ ALTER TABLE audit_event ENABLE ALWAYS TRIGGER audit_event_is_final;
 
 -- The record of who was asked what, and what they said. A row is never changed, and goes only with the request (or
 -- the execution) that it belongs to: then the deletion comes from a foreign key, so from inside a trigger.
-CREATE TRIGGER request_revision_is_final
+-- Its owner, and nobody else, can erase what a revision of an ended request says: whole, once, and its digest stays.
+CREATE FUNCTION revision_only_erased() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    erased request_revision%ROWTYPE := OLD;
+    note text := 'erased on ' || to_char(NEW.erased_at AT TIME ZONE 'UTC', 'YYYY-MM-DD');
+BEGIN
+    erased.erased_at := NEW.erased_at;
+    erased.action := '';
+    erased.arguments := NULL;
+    erased.facts := NULL;
+    erased.description := note;
+    erased.rationale := NULL;
+    erased.context := jsonb_build_object('task', note);
+    erased.changes := CASE WHEN OLD.changes IS NOT NULL THEN '[]'::jsonb END;
+    IF OLD.erased_at IS NOT NULL OR NEW.erased_at IS NULL OR NEW IS DISTINCT FROM erased
+       OR EXISTS (SELECT FROM approval_request WHERE id = OLD.request_id AND status = 'waiting') THEN
+        RAISE EXCEPTION 'UPDATE of request_revision is refused: what people were shown is final'
+            USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+END;
+$$;
+CREATE TRIGGER request_revision_only_erased
     BEFORE UPDATE ON request_revision
-    FOR EACH ROW EXECUTE FUNCTION refuse_change('what people were shown is final');
+    FOR EACH ROW EXECUTE FUNCTION revision_only_erased();
+CREATE TRIGGER request_revision_not_born_erased
+    BEFORE INSERT ON request_revision
+    FOR EACH ROW WHEN (NEW.erased_at IS NOT NULL)
+    EXECUTE FUNCTION refuse_change('people are shown all of it before it is erased');
 CREATE TRIGGER request_revision_stays
     BEFORE DELETE ON request_revision
     FOR EACH ROW WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION refuse_change('it goes only with its request');

@@ -69,7 +69,9 @@ def _decide(view: RequestView, names: Names, approvable: bool) -> list[Json]:
 
 
 def _ask_again(view: RequestView) -> list[Json]:
-    if view.status is not RequestStatus.EXPIRED or view.requester is None or view.asked_again is not None:
+    if view.status is not RequestStatus.EXPIRED or view.requester is None:
+        return []
+    if view.asked_again is not None or view.erased_at is not None:
         return []
     return [blocks.button("Ask again", ACTION_ASK_AGAIN, button_value(view))]
 

@@ -59,6 +59,11 @@ DECIDE = f"""
 """
 
 
+ERASED = """action = '', erased_at = now(),
+    description = 'erased on ' || to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD'),
+    context = jsonb_build_object('task', 'erased on ' || to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD'))"""
+"""What `signoff retention` sets, of a revision without arguments, facts and rationale."""
+
 Connection = psycopg.Connection[Any]
 
 
@@ -152,6 +157,11 @@ BROKEN = {
     "ck_request_revision_later_ones_edited": f"""
         INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, author, description, context)
         VALUES ('{REQUEST}', 2, 't', '1', 'a', sha256('a'), 'agent', 'd', '{{}}')""",
+    "ck_request_revision_erased_whole": f"""
+        ALTER TABLE request_revision DISABLE TRIGGER request_revision_not_born_erased;
+        INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, author, description, context,
+                                      editor_team_id, editor_user_id, changes, erased_at)
+        VALUES ('{REQUEST}', 2, 't', '1', 'a', sha256('a'), 'U1', 'd', '{{}}', 'T1', 'U1', '[]', now())""",
     "ck_decision_is_an_outcome": f"""
         INSERT INTO decision (request_id, outcome, revision, digest) VALUES ('{REQUEST}', 'waiting', 1, sha256('a'))""",
     "ck_decision_people_decide": f"""
@@ -268,6 +278,14 @@ def test_audit_rows_are_final(shared: tuple[Connection, Connection], who: str, a
         "TRUNCATE settlement",
         "UPDATE request_revision SET action = 'b', digest = sha256('b')",
         "UPDATE request_revision SET description = 'harmless'",
+        "UPDATE request_revision SET action = '', erased_at = now()",
+        "UPDATE request_revision SET action = '', description = 'harmless', context = '{}', erased_at = now()",
+        "UPDATE request_revision SET digest = sha256('b'), " + ERASED,
+        f"UPDATE request_revision SET {ERASED}; UPDATE request_revision SET {ERASED}",
+        f"UPDATE request_revision SET {ERASED}; UPDATE request_revision SET erased_at = NULL, action = 'a'",
+        f"""INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, author, description,
+                                         context, editor_team_id, editor_user_id, changes, erased_at)
+            VALUES ('{REQUEST}', 2, 't', '1', '', sha256('a'), 'U1', 'd', '{{}}', 'T1', 'U1', '[]', now())""",
         "DELETE FROM request_revision",
         "TRUNCATE request_revision CASCADE",
         "UPDATE vote SET verdict = 'reject'",
@@ -286,6 +304,23 @@ def test_the_record_is_final(shared: tuple[Connection, Connection], attempt: str
     owner, _ = shared
     with pytest.raises(errors.RestrictViolation, match="refused"):
         owner.execute(DECIDE + "SET CONSTRAINTS ALL IMMEDIATE;" + attempt)
+
+
+def test_only_what_ended_is_erased_and_only_by_the_owner(fresh: tuple[Connection, Connection]) -> None:
+    """The service may not erase what people were shown; its owner may once the request has an outcome, not before."""
+    owner, service = fresh
+    erase = f"UPDATE request_revision SET {ERASED}"
+    with pytest.raises(errors.InsufficientPrivilege):
+        service.execute(erase)
+    with pytest.raises(errors.RestrictViolation):
+        owner.execute(erase)
+    with owner.transaction():
+        owner.execute(DECIDE)
+    with pytest.raises(errors.InsufficientPrivilege):
+        service.execute(erase)
+    owner.execute(erase)
+    kept = "SELECT action, digest = sha256('a'), description FROM request_revision"
+    assert [(bytes(row[0]), row[1], row[2][:9]) for row in owner.execute(kept)] == [(b"", True, "erased on")]
 
 
 def test_a_vote_is_superseded_once(fresh: tuple[Connection, Connection]) -> None:

@@ -128,7 +128,9 @@ def person(team_id: str | None, user_id: str | None) -> Person | None:
 
 def _view(row: Row[Any]) -> RequestView:
     rule = Rule.from_snapshot(row.policy)
-    action, facts = Action.from_canonical(bytes(row.action)), _facts(row.facts)
+    erased = row.erased_at is not None
+    action = Action(row.tool, row.tool_version, {}) if erased else Action.from_canonical(bytes(row.action))
+    facts = _facts(row.facts)
     return RequestView(
         id=row.id,
         status=RequestStatus(row.status),
@@ -164,7 +166,7 @@ def _view(row: Row[Any]) -> RequestView:
         message_ts=row.ts,
         run_channel_id=row.run_channel_id,
         run_thread_ts=row.run_thread_ts,
-        link=rule.link(action, facts),
+        link=None if erased else rule.link(action, facts),
         allow_edit=rule.allow_edit,
         editor_may_approve=rule.editor_may_approve,
         editor=person(row.editor_team_id, row.editor_user_id),
@@ -179,6 +181,7 @@ def _view(row: Row[Any]) -> RequestView:
         lapsed_at=row.lapsed_at,
         asked_again=AskedAgain(row.again_id, row.again_channel, row.again_ts) if row.repeated else None,
         context=row.context,
+        erased_at=row.erased_at,
     )
 
 
@@ -238,7 +241,8 @@ SELECT r.id, r.revision, r.approvers, r.team_id, r.channel_id,
 FROM approval_request AS r WHERE r.id = :id
 """)
 _VIEW = text("""
-SELECT r.id, r.status::text AS status, r.revision, v.action, v.digest, v.facts, v.description, v.rationale, r.agent,
+SELECT r.id, r.status::text AS status, r.revision, v.tool, v.tool_version,
+       v.action, v.digest, v.erased_at, v.facts, v.description, v.rationale, r.agent,
        r.agent_version, r.run_id, r.source, r.requester_team_id, r.requester_user_id, r.requester_asserted,
        r.checkpoint_id, r.risk::text AS risk, r.policy, r.approvers, r.approvals_required, r.team_id, r.channel_id,
        r.created_at, r.expires_at, r.voided_at, r.escalated_at, r.principal, r.client_id, r.lapse_at, r.lapsed_at,

@@ -171,6 +171,7 @@ def _run(row: Row[Any]) -> RunView:
         answer=row.answer,
         waiting=row.waiting,
         progress=row.progress,
+        erased_at=row.erased_at,
     )
 
 
@@ -196,6 +197,7 @@ def _call(row: Row[Any]) -> CallView:
 _RUN_COLUMNS = """id, agent, agent_version, task, status::text AS status, cause, requester_team_id, requester_user_id,
        parent_run_id, channel_id, thread_ts, turn, steps, tokens, awaiting_calls, created_at, updated_at, answer,
        progress,
+       erased_at,
        (SELECT count(*) FROM tool_call AS w WHERE w.run_id = agent_run.id AND w.state = 'asked') AS waiting"""
 _RUN = text(f"SELECT {_RUN_COLUMNS} FROM agent_run WHERE id = :id")  # noqa: S608 - a constant
 _RUN_OF_CALL = text(
