@@ -139,7 +139,7 @@ class ReviewOut(Shape):
 
     `request_id` is the caller's own name for it, `id` is ours. `status` says what people decided; `lapsed`: approved,
     but nobody has claimed it in time, so it will not be done. `digest` (SHA-256, hex) stands for exactly the action
-    of this `revision`, which is another one after each edit.
+    of this `revision`, which is another one after each edit. `erased_at`: arguments, facts and context are gone since.
     """
 
     request_id: str
@@ -171,6 +171,7 @@ class ReviewOut(Shape):
     url: str | None
     slack_url: str | None
     run_id: UUID | None
+    erased_at: Moment | None = None
 
     @classmethod
     def of(cls, view: RequestView, *, url: str | None = None, slack_url: str | None = None) -> ReviewOut:
@@ -218,6 +219,7 @@ class ReviewOut(Shape):
             url=url,
             slack_url=slack_url,
             run_id=view.run_id,
+            erased_at=view.erased_at,
         )
 
 
