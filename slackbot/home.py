@@ -21,7 +21,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from agent import approvals
 from agent.domain.people import Person
-from agent.domain.request import HistoryLine, RequestLine, RequestView
+from agent.domain.request import Counted, HistoryLine, RequestLine, RequestView
 from agent.domain.run import RunView
 from agent.store import reads
 from agent.store.database import Database
@@ -245,20 +245,27 @@ class Homes:
                 MAX_WAITING + 1,
                 viewer.waiting.after,
             )
+            only_page = viewer.waiting.back is None and len(waiting) <= MAX_WAITING
+            count = (
+                Counted(len(waiting))
+                if only_page
+                else await reads.count_waiting_for(
+                    connection, team_id, person.user_id, seats.roles, seats.channels
+                )
+            )
             views = await reads.request_views(connection, [line.id for line in waiting[:MAX_WAITING]])
             mine = await reads.requests_of(connection, person, MAX_ROWS + 1, viewer.mine.after)
             running = await reads.running(connection, team_id, LOOKED_THROUGH)
             decided = await reads.recently_decided(connection, team_id, LOOKED_THROUGH)
         decided, running = await self._visible(person, decided, running)
         links = await self._permalinks.of([each.thread for each in decided if each.thread])
-        only_page = viewer.waiting.back is None and len(waiting) <= MAX_WAITING
         return home(
             HomeView(
                 waiting=await self._with_places(person, views),
                 mine=await clean_lines(mine[:MAX_ROWS]),
                 running=await clean_runs(running),
                 decided=await clean_lines(decided),
-                waiting_count=len(waiting) if only_page else None,
+                waiting_count=count,
                 waiting_pages=_pages(viewer, waiting, "waiting", MAX_WAITING),
                 mine_pages=_pages(viewer, mine, "mine", MAX_ROWS),
                 cancellable=frozenset(each.id for each in running if each.requester == person),

@@ -206,6 +206,18 @@ class RequestLine:
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """How many there are; ``more``: at least so many, and counting was given up there so that it stays cheap."""
+
+    number: int
+    more: bool = False
+
+    def __str__(self) -> str:
+        """`37`, `1,000+`."""
+        return f"{self.number:,}{'+' if self.more else ''}"
+
+
+@dataclass(frozen=True, slots=True)
 class HistoryLine(RequestLine):
     """A request in one line of a history; ``thread`` is the channel and ``ts`` of its card."""
 

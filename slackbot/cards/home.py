@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from agent.domain.request import HistoryLine, RequestLine, RequestView
+from agent.domain.request import Counted, HistoryLine, RequestLine, RequestView
 from agent.domain.run import RunView
 from slackbot.cards import blocks, buttons, inert, json_text, rows, status, tree
 from slackbot.cards.request import title, unreadable, withheld_note
@@ -29,15 +29,15 @@ class HomeView:
     """What one person's App Home shows.
 
     `waiting`: the first requests that this person may decide now, each with the nonce of its place here;
-    `waiting_count`: how many there are, None when nobody counted. `cancellable`: those runs that this person
-    may end. `links`: the address of a decided request's thread, as Slack gave it.
+    `waiting_count`: how many there are on all pages, None when nobody counted. `cancellable`: those runs that this
+    person may end. `links`: the address of a decided request's thread, as Slack gave it.
     """
 
     waiting: Sequence[RequestView] = ()
     mine: Sequence[RequestLine] = ()
     running: Sequence[RunView] = ()
     decided: Sequence[HistoryLine] = ()
-    waiting_count: int | None = None
+    waiting_count: Counted | None = None
     waiting_pages: Pages = field(default_factory=Pages)
     mine_pages: Pages = field(default_factory=Pages)
     cancellable: frozenset[UUID] = frozenset()
@@ -47,7 +47,7 @@ class HomeView:
 def home(view: HomeView, *, names: Names | None = None) -> Json:
     """The view for `views.publish`."""
     names = names or Names()
-    count = f" ({view.waiting_count:,})" if view.waiting_count is not None else ""
+    count = f" ({view.waiting_count})" if view.waiting_count is not None else ""
     made = [
         *_part(
             f"Waiting for me{count}",

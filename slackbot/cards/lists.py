@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from agent.domain.request import HistoryLine, RequestLine, RequestView
+from agent.domain.request import Counted, HistoryLine, RequestLine, RequestView
 from agent.domain.run import RunView
 from slackbot.cards import blocks, inert, rows
 from slackbot.cards.buttons import turning
@@ -58,12 +58,16 @@ def request_list(
     heading: str = "Requests",
     empty: str = "Nothing waits for review.",
     pages: Pages | None = None,
+    count: Counted | None = None,
 ) -> Card:
-    """Requests in the caller's order, each with a button to its details; `more`: there are others behind the last."""
+    """Requests in the caller's order, each with a button to its details; `more`: there are others behind the last.
+
+    `count`: how many there are on all pages, where somebody counted.
+    """
     if not lines:
         return _said(empty)
     made = [row for line in lines[:MAX_ROWS] for row in rows.request(line)]
-    return _listed(heading, len(lines), made, more=more or len(lines) > MAX_ROWS, pages=pages)
+    return _listed(heading, len(lines), made, more=more or len(lines) > MAX_ROWS, pages=pages, in_all=count)
 
 
 def history_list(
@@ -143,9 +147,18 @@ def _agent_row(agent: AgentLine) -> Json:
     return blocks.section(name, blocks.text(f", version {inert.line(agent.version, 40)} · {tools}{rest}"))
 
 
-def _listed(heading: str, count: int, made: list[Json], *, more: bool, pages: Pages | None = None) -> Card:
-    shown = min(count, MAX_ROWS)
-    title = blocks.rich_text(blocks.section(blocks.text(inert.line(heading, 100), bold=True)))
+def _listed(
+    heading: str,
+    count: int,
+    made: list[Json],
+    *,
+    more: bool,
+    pages: Pages | None = None,
+    in_all: Counted | None = None,
+) -> Card:
+    shown = in_all or min(count, MAX_ROWS)
+    known = f" ({in_all})" if in_all else ""
+    title = blocks.rich_text(blocks.section(blocks.text(f"{inert.line(heading, 100)}{known}", bold=True)))
     rest = blocks.rich_text(blocks.section(blocks.text("… there are more", italic=True)))
     turns = turning(pages or Pages())
     text = f"{inert.mrkdwn(heading, 100)}: {shown}"

@@ -56,9 +56,13 @@ async def todo(doors: Doors, person: Person, query: Query) -> Card:
         found = await reads.waiting_for(
             connection, team_id, person.user_id, seats.roles, seats.channels, PAGE + 1, cursor.after
         )
+        count = await reads.count_waiting_for(
+            connection, team_id, person.user_id, seats.roles, seats.channels
+        )
     return request_list(
         await clean_lines(found[:PAGE]),
         heading="Waiting for you",
+        count=count,
         empty="Nothing waits for you.",
         pages=_pages(TODO, query, cursor, found[PAGE - 1].id if len(found) > PAGE else None),
     )

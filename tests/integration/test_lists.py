@@ -163,8 +163,43 @@ async def test_what_waits_for_somebody_else_is_not_read(database: Database, owne
     owner.execute("ANALYZE")
     whose = {"team": TEAM, "user": "U1", "roles": ["S0RARE"], "channels": []}
     assert await pages(database, lists._WAITING_FOR.text, whose | {"limit": 20, "after": lists.FIRST}) < 500
-    assert await pages(database, locks._DUE.text, {"limit": 500}) < 50
-    assert await pages(database, locks._REMINDERS_DUE.text, {"limit": 500}) < 50
+    assert await pages(database, lists._COUNT_WAITING_FOR.text, whose | {"limit": 2001}) < 500
+    assert await pages(database, locks._DUE.text, {"limit": 500, "but": []}) < 50
+    assert await pages(database, locks._REMINDERS_DUE.text, {"limit": 500, "but": []}) < 50
+
+
+async def count_for(db: Database, user: str, roles: list[str], at_most: int = 1000) -> str:
+    async with db.connection() as connection:
+        found = await reads.count_waiting_for(connection, TEAM, user, roles, ["C0REVIEW"], at_most)
+    return str(found)
+
+
+async def test_what_waits_for_somebody_is_counted_on_all_pages(database: Database) -> None:
+    """The count is of the same requests that the list has: by group, name and channel, without own and voted ones."""
+    assert await count_for(database, "U0GRACE", ["S0FINANCE"]) == "0"
+    asked = [await ask(database, rule(approvals_required=2)) for _ in range(3)]
+    await ask(database, rule(approvers=("U0GRACE",)))
+    await ask(database, rule(approvers=("channel",)))
+    await ask(database, rule(approvers=("U0LINUS",)))
+    assert await count_for(database, "U0GRACE", ["S0FINANCE"]) == "5"
+    assert await count_for(database, "U0GRACE", []) == "2"
+    assert await count_for(database, "U0ADA", ["S0FINANCE"]) == "0"
+    await approvals.vote(database, ballot(asked[0], reviewer(GRACE)))
+    await approvals.vote(database, ballot(asked[1], reviewer(GRACE), "reject"))
+    assert await count_for(database, "U0GRACE", ["S0FINANCE"]) == "3"
+    listed = await inbox(database, GRACE, ["S0FINANCE"], ["C0REVIEW"])
+    assert len(listed) == 3
+    assert await count_for(database, "U0GRACE", ["S0FINANCE"], at_most=2) == "2+"
+    assert await count_for(database, "U0GRACE", ["S0FINANCE"], at_most=3) == "3"
+
+
+async def test_counting_ends_where_it_would_be_dear(database: Database, owner: Connection) -> None:
+    """Of twenty thousand it says "1,000+", after looking at no more rows than twice that."""
+    owner.execute(MANY, [TEAM])
+    owner.execute("ANALYZE")
+    assert await count_for(database, "U1", ["S0OTHER"]) == "1,000+"
+    whose = {"team": TEAM, "user": "U1", "roles": ["S0OTHER"], "channels": [], "limit": 2001}
+    assert await pages(database, lists._COUNT_WAITING_FOR.text, whose) < 12_000
 
 
 async def pages(db: Database, sql: str, parameters: dict[str, object]) -> int:

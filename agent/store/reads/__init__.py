@@ -4,6 +4,7 @@ from agent.store.reads.floods import Flood, flood
 from agent.store.reads.lists import (
     audiences,
     count_waiting,
+    count_waiting_for,
     history,
     recently_decided,
     requests_of,
@@ -52,6 +53,7 @@ __all__ = [
     "calls",
     "cancel_paper",
     "count_waiting",
+    "count_waiting_for",
     "flood",
     "held_action",
     "history",

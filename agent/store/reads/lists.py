@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.domain.people import Person
 from agent.domain.policy import Risk
-from agent.domain.request import HistoryLine, RequestLine, RequestStatus
+from agent.domain.request import Counted, HistoryLine, RequestLine, RequestStatus
 from agent.store.reads.requests import person as person_of
 
 FIRST = UUID(int=0)
@@ -59,6 +59,30 @@ async def waiting_for(
         "after": after or FIRST,
     }
     return [_line(row) for row in (await connection.execute(_WAITING_FOR, parameters)).all()]
+
+
+async def count_waiting_for(
+    connection: AsyncConnection,
+    team_id: str,
+    user_id: str,
+    roles: Sequence[str],
+    channels: Sequence[str],
+    at_most: int = 1000,
+) -> Counted:
+    """How many ``waiting_for`` would list on all its pages, counted up to ``at_most``.
+
+    However much waits, at most twice as many rows are looked at: what this person may not decide, or has voted on,
+    could otherwise be without end.
+    """
+    parameters = {
+        "team": team_id,
+        "user": user_id,
+        "roles": [user_id, *roles],
+        "channels": list(channels),
+        "limit": 2 * at_most + 1,
+    }
+    row = (await connection.execute(_COUNT_WAITING_FOR, parameters)).one()
+    return Counted(min(row.theirs, at_most), row.theirs > at_most or row.looked_at > 2 * at_most)
 
 
 async def audiences(connection: AsyncConnection, team_id: str) -> list[tuple[tuple[str, ...], str]]:
@@ -180,20 +204,36 @@ audience AS (
 )
 """
 _AUDIENCES = text(f"WITH RECURSIVE {_AUDIENCE} SELECT approvers, channel_id FROM audience")  # noqa: S608 - constants
+_THEIR_AUDIENCE = """
+      jsonb_exists_any(a.approvers, CAST(:roles AS text[]))
+      OR (jsonb_exists(a.approvers, 'channel') AND a.channel_id = ANY(CAST(:channels AS text[])))
+"""
+_THEIRS = """
+      ((r.requester_team_id, r.requester_user_id) IS DISTINCT FROM (CAST(:team AS text), CAST(:user AS text))
+       OR NOT (r.policy ->> 'prevent_self_review')::boolean)
+      AND NOT EXISTS (SELECT 1 FROM vote AS b
+                      WHERE b.request_id = r.id AND b.team_id = :team AND b.user_id = :user
+                        AND b.superseded_by IS NULL AND b.revision = r.revision)
+"""
+_COUNT_WAITING_FOR = text(f"""
+WITH RECURSIVE {_AUDIENCE}, looked AS MATERIALIZED (
+    SELECT r.* FROM audience AS a CROSS JOIN LATERAL (
+        SELECT id, revision, policy, requester_team_id, requester_user_id FROM approval_request
+        WHERE status = 'waiting' AND team_id = :team AND approvers = a.approvers AND channel_id = a.channel_id
+        ORDER BY id LIMIT :limit) AS r
+    WHERE {_THEIR_AUDIENCE} LIMIT :limit
+)
+SELECT count(*) AS looked_at, count(*) FILTER (WHERE {_THEIRS}) AS theirs FROM looked AS r
+""")  # noqa: S608 - constants
 _WAITING_FOR = text(f"""
 WITH RECURSIVE {_AUDIENCE}, page AS MATERIALIZED (
     SELECT mine.id FROM audience AS a CROSS JOIN LATERAL (
         SELECT r.id FROM approval_request AS r
         WHERE r.status = 'waiting' AND r.team_id = :team AND r.approvers = a.approvers
           AND r.channel_id = a.channel_id AND r.id > CAST(:after AS uuid)
-          AND ((r.requester_team_id, r.requester_user_id) IS DISTINCT FROM (CAST(:team AS text), CAST(:user AS text))
-               OR NOT (r.policy ->> 'prevent_self_review')::boolean)
-          AND NOT EXISTS (SELECT 1 FROM vote AS b
-                          WHERE b.request_id = r.id AND b.team_id = :team AND b.user_id = :user
-                            AND b.superseded_by IS NULL AND b.revision = r.revision)
+          AND {_THEIRS}
         ORDER BY r.id LIMIT :limit) AS mine
-    WHERE jsonb_exists_any(a.approvers, CAST(:roles AS text[]))
-       OR (jsonb_exists(a.approvers, 'channel') AND a.channel_id = ANY(CAST(:channels AS text[])))
+    WHERE {_THEIR_AUDIENCE}
     ORDER BY mine.id LIMIT :limit
 )
 {_LINES} ORDER BY r.id

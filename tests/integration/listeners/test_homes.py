@@ -137,7 +137,7 @@ async def test_nothing_is_published_that_is_the_same(http_house: House) -> None:
 
 
 async def test_a_thousand_are_one_page_away(http_house: House) -> None:
-    """With 1,000 waiting requests Home comes within a second, a page of them; Next and Back turn it."""
+    """With 1,000 waiting requests Home comes within a second, counted, a page of them; Next and Back turn it."""
     house = http_house
     asked = await ask(house.db)
     house.owner.execute(
@@ -160,6 +160,7 @@ async def test_a_thousand_are_one_page_away(http_house: House) -> None:
     first = waiting_in(await home(house, "U0GRACE", ACTION_PAGE))
     assert time.monotonic() - began < 2.0
     assert len(first) == MAX_WAITING
+    assert "Waiting for me (1,000)" in str(house.slack.home("U0GRACE"))
     await grace.click("home", ACTION_PAGE)
     second = waiting_in(await home(house, "U0GRACE", ACTION_PAGE_BACK))
     assert len(second) == MAX_WAITING
