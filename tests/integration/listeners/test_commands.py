@@ -163,7 +163,7 @@ async def test_each_list_has_its_own(http_house: House) -> None:
 
 
 async def test_lists_turn_their_pages_in_place(house: House) -> None:
-    """Next and Back replace the answer that they stand below; what it lists can be opened."""
+    """Next and Back replace the answer that they stand below, which counts all; what it lists can be opened."""
     for _ in range(lists.PAGE + 1):
         await ask(house.db)
     grace = house.slack.person("U0GRACE")
@@ -171,6 +171,7 @@ async def test_lists_turn_their_pages_in_place(house: House) -> None:
     (answer,) = house.slack.ephemeral("U0GRACE")
     first = ids_of(answer)
     assert len(first) == lists.PAGE
+    assert f"Waiting for you ({lists.PAGE + 1})" in str(answer)
 
     async def turn(action_id: str, count: int) -> set[str]:
         (shown,) = house.slack.ephemeral("U0GRACE")
