@@ -68,15 +68,15 @@ class Outcome:
 async def claim(db: Database, call_id: UUID, *, worker: str, idempotent: bool) -> Claim | None:
     """Take the one open attempt at a ready call, if what it would run is what was decided.
 
-    ``None``: there is nothing to run (any more), or its run has ended and nobody wanted the call all the same. The
-    comparison with the decision is made under the call's lock, which comes behind its run's.
+    ``None``: there is nothing to run (any more), its agent is paused, or its run has ended and nobody wanted the
+    call. The comparison with the decision is made under the call's lock, which comes behind its run's.
     """
     async with db.transaction() as connection:
         found = await locks.ready_call(connection, call_id)
         if found is None:
             return None
         call, row = found
-        if call.state != "ready" or not _allowed(call):
+        if call.state != "ready" or call.paused or not _allowed(call):
             return None
         if call.in_vain and not call.wanted_again:
             await _stop(connection, call_id)

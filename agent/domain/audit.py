@@ -47,6 +47,8 @@ class AuditKind(StrEnum):
     EXECUTION_SETTLED = "execution.settled"
     EXECUTION_LATE_RESULT = "execution.late_result"
     APPROVAL_LAPSED = "approval.lapsed"
+    PAUSED = "executions.paused"
+    RESUMED = "executions.resumed"
     KEY_CREATED = "key.created"
     KEY_ROTATED = "key.rotated"
     KEY_REVOKED = "key.revoked"

@@ -107,6 +107,7 @@ class Refusal(StrEnum):
     REDACTED_EDIT = "redacted_edit"
     EDITOR_ALONE = "editor_alone"
     NOT_YOUR_RUN = "not_your_run"
+    NOT_AN_ADMINISTRATOR = "not_an_administrator"
     NOT_YOURS_TO_ASK = "not_yours_to_ask"
     NOT_YOURS_TO_SETTLE = "not_yours_to_settle"
 
@@ -162,6 +163,7 @@ _SENTENCES: dict[Refusal, str] = {
     Refusal.EDITOR_ALONE: (
         "You edited this action, so somebody else has to approve it (`editor_may_approve = false`)."
     ),
+    Refusal.NOT_AN_ADMINISTRATOR: "Only administrators of this workspace can do this; nothing was changed.",
     Refusal.NOT_YOUR_RUN: "Only who started this run, or a reviewer of what it waits for, can cancel it.",
     Refusal.NOT_YOURS_TO_ASK: (
         "Only the person who requested this can have it asked again. Nothing was changed."

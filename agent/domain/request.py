@@ -178,6 +178,9 @@ class RequestView:
     reject_reasons: tuple[str, ...] = ()
     redact: tuple[str, ...] = ()  # names or dotted paths of arguments and facts that nobody is shown
     escalated: bool = False
+    paused_by: str | None = (
+        None  # who stopped its agent, as the record names them; nothing of it begins meanwhile
+    )
     asked_again: AskedAgain | None = None  # expired, and its requester had the same asked once more
     principal: str = "run"  # who opened it: a run's call, or "key:<name>"
     client_id: str = ""  # the opener's own name for it

@@ -21,6 +21,7 @@ from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.domain.people import Person
+from agent.store import pauses
 from agent.store.batch import ask
 
 
@@ -167,7 +168,7 @@ async def ready_call(connection: AsyncConnection, call_id: UUID) -> tuple[Row[An
     A parked run works again when its last waiting call was decided.
     """
     *_, found, heads = await ask(
-        connection, _TAKE_RUN_OF_CALL, _RESUME, _TAKE_CALL, _CALL, _HEAD_OF_CALL, call=call_id
+        connection, pauses.HOLD, _TAKE_RUN_OF_CALL, _RESUME, _TAKE_CALL, _CALL, _HEAD_OF_CALL, call=call_id
     )
     return (found[0], heads[0] if heads else None) if found else None
 
@@ -329,6 +330,7 @@ _CALL = text("""
 SELECT c.id, c.run_id, c.state::text AS state, c.blocking, c.tool, c.raw_arguments, c.ask_no, c.repeats,
        c.answer_kind::text AS answer_kind, c.answer, c.action, c.digest,
        a.status IN ('denied', 'failed', 'cancelled') AND c.repeats IS NULL AS in_vain,
+       EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', a.agent)) AS paused,
        r.id AS request_id, r.team_id, r.channel_id, r.voided_at, r.policy ->> 'on_reject' AS on_reject,
        d.outcome::text AS outcome, d.digest AS decided_digest, d.user_id AS decided_by, v.action AS decided_action,
        v.editor_team_id, v.editor_user_id, v.changes,

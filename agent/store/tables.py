@@ -543,6 +543,16 @@ audit_head = Table(
     Column("hash", LargeBinary, nullable=False),
 )
 
+pause = Table(
+    "pause",
+    metadata,
+    Column("scope", Text, primary_key=True),  # an agent's name, or "*"
+    Column("by", Text, nullable=False),
+    Column("reason", Text),
+    _created(),
+    CheckConstraint("scope <> ''", name="names_something"),
+)
+
 api_key = Table(
     "api_key",
     metadata,

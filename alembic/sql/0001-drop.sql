@@ -8,6 +8,7 @@ DROP TABLE sign_in_link;
 DROP TABLE http_reply;
 DROP TABLE key_use;
 DROP TABLE api_key;
+DROP TABLE pause;
 DROP TABLE audit_head;
 DROP TABLE audit_event;
 DROP TABLE delivery;

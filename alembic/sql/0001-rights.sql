@@ -44,7 +44,7 @@ BEGIN
         TO %I', app);
     EXECUTE format(
         'GRANT SELECT, INSERT, UPDATE, DELETE ON
-            outlet, digest_card, delivery, notice, key_use, http_reply, sign_in_link, web_session,
+            outlet, digest_card, delivery, pause, notice, key_use, http_reply, sign_in_link, web_session,
             procrastinate_jobs, procrastinate_events, procrastinate_periodic_defers, procrastinate_workers
         TO %I', app);
     EXECUTE format(

@@ -402,6 +402,16 @@ CREATE TABLE audit_head (
     CONSTRAINT pk_audit_head PRIMARY KEY (subject)
 );
 
+-- What must not begin: every agent ('*'), or one. While a row is here, nothing of it is claimed.
+CREATE TABLE pause (
+    scope text NOT NULL,
+    by text NOT NULL,
+    reason text,
+    created_at timestamptz DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT pk_pause PRIMARY KEY (scope),
+    CONSTRAINT ck_pause_names_something CHECK (scope <> '')
+);
+
 CREATE TABLE api_key (
     id uuid NOT NULL,
     name text NOT NULL,

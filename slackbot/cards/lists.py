@@ -25,6 +25,8 @@ _USAGE = {
         ("/agent list", "which agents there are"),
         ("/agent status [id]", "the latest runs, or one, and where they stand"),
         ("/agent cancel <id>", "end a run; what it asked for is withdrawn"),
+        ("/agent pause [agent]", "stop an agent, or all of them, at once (administrators)"),
+        ("/agent resume [agent]", "let it go on; what was approved meanwhile begins"),
         ("/agent help", "this"),
     ),
     "/approvals": (

@@ -31,7 +31,7 @@ def of_status(status: RequestStatus) -> str:
 
 def parts(view: RequestView) -> list[Json]:
     """Rich text parts: the status, what it rests on, who has said what, and what a reviewer has edited."""
-    return [*_standing(view), *_escalated(view), *edited(view, MAX_EDITS)]
+    return [*_standing(view), *_paused(view), *_escalated(view), *edited(view, MAX_EDITS)]
 
 
 def edited(view: RequestView, limit: int) -> list[Json]:
@@ -46,6 +46,27 @@ def edited(view: RequestView, limit: int) -> list[Json]:
     )
     changed = tree.edits(((each.path, each.before, each.after) for each in view.changes), limit)
     return [title, *changed.parts]
+
+
+def _paused(view: RequestView) -> list[Json]:
+    """Said while it matters: what is decided does not begin before the agent is resumed."""
+    begun = view.execution is not None and view.execution.status is not ExecutionStatus.IN_DOUBT
+    if view.paused_by is None or view.voided or view.stopped or begun:
+        return []
+    if view.status not in (RequestStatus.WAITING, RequestStatus.APPROVED):
+        return []
+    by = _actor(view.paused_by)
+    why = ": nothing that is approved begins until it is resumed"
+    return [
+        blocks.section(blocks.text("⏸ Agent paused", bold=True), blocks.text(" by "), by, blocks.text(why))
+    ]
+
+
+def _actor(recorded: str) -> Json:
+    """Who did it, from the record's name: a person of Slack, or a program by its name."""
+    _, _, person = recorded.partition("slack:")
+    user = person.partition("/")[2]
+    return blocks.mention(user) if user else blocks.text(inert.line(recorded, 80))
 
 
 def _escalated(view: RequestView) -> list[Json]:

@@ -10,7 +10,7 @@ import typer
 
 from agent.domain.errors import PolicyError, SignoffError
 from agent.store import embedded
-from slackbot.cli import audit, database, doctor, policy, project, service
+from slackbot.cli import audit, database, doctor, pausing, policy, project, service
 from slackbot.secrets import clean_now, guard_tracebacks
 from slackbot.settings import SettingsError
 
@@ -25,6 +25,8 @@ for command in (
     policy.check,
     project.init,
     project.demo,
+    pausing.pause,
+    pausing.resume,
     doctor.doctor,
     project.manifest,
 ):

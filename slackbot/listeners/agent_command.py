@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.store import reads
 from slackbot.cards import AgentLine, Card, agent_list, run_list, usage
-from slackbot.listeners import agent_form, cancelling, lists
+from slackbot.listeners import agent_form, cancelling, lists, pausing
 from slackbot.listeners.doors import Doors
 from slackbot.listeners.starting import start
 from slackbot.listeners.typed import Typed, check_belongs
@@ -68,5 +68,13 @@ async def _help(_: Doors, __: Typed) -> Card:
     return usage("/agent")
 
 
-VERBS = {"run": _run, "list": _list, "status": _status, "cancel": _cancel, "help": _help}
+VERBS = {
+    "run": _run,
+    "list": _list,
+    "status": _status,
+    "cancel": _cancel,
+    "pause": pausing.pause,
+    "resume": pausing.resume,
+    "help": _help,
+}
 HIDDEN = {"": _form, "start": _run, "agents": _list, "runs": _status, "stop": _cancel}

@@ -338,12 +338,33 @@ def test_audit_verify_finds_a_changed_row(
     assert "policy" in ended.said
 
 
+def test_the_stop_switch(signoff: Command, database_url: str) -> None:
+    """`signoff pause` stops, says what is stopped by whom, and `signoff resume` lets go on; twice is no mistake."""
+    assert "agent refunds is paused" in signoff("pause", "refunds", "--reason", "odd").said
+    ended = signoff("pause", "refunds")
+    assert (ended.status, "was paused already" in ended.said) == (0, True)
+    assert "paused now: refunds, by cli:" in ended.said
+    assert "every agent was not paused" in signoff("resume").said
+    assert "agent refunds may go on" in signoff("resume", "refunds").said
+
+
 # --- commands ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [(), ("serve",), ("check",), ("init",), ("demo",), ("db",), ("db", "upgrade"), ("audit", "verify")],
+    [
+        (),
+        ("serve",),
+        ("check",),
+        ("init",),
+        ("demo",),
+        ("db",),
+        ("db", "upgrade"),
+        ("audit", "verify"),
+        ("pause",),
+        ("resume",),
+    ],
     ids=" ".join,
 )
 def test_every_command_explains_itself(signoff: Command, arguments: tuple[str, ...]) -> None:

@@ -42,6 +42,7 @@ WORLD = f"""
     INSERT INTO outlet (team_id, channel_id) VALUES ('T1', 'C1');
     INSERT INTO card_place (nonce, request_id, surface, team_id, channel_id)
         VALUES (repeat('n', 22), '{REQUEST}', 'channel', 'T1', 'C1');
+    INSERT INTO pause (scope, by) VALUES ('*', 'cli:root');
     INSERT INTO api_key (id, name, prefix, hash, scopes, created_by)
         VALUES ('{RUN}', 'one', 'signoff_abcd', sha256('k'), '["read"]', 'cli:root');
     INSERT INTO http_reply (principal, key, fingerprint) VALUES ('key:one', 'k', sha256('f'));
@@ -181,6 +182,7 @@ BROKEN = {
     "ck_delivery_about_something": "UPDATE delivery SET run_id = NULL",
     "ck_audit_event_seq_from_one": "INSERT INTO audit_event VALUES ('s', 0, now(), 'a', 'e', '{}', '', sha256('h'))",
     "ck_audit_event_hash_size": "INSERT INTO audit_event VALUES ('s', 1, now(), 'a', 'e', '{}', '', '')",
+    "ck_pause_names_something": "UPDATE pause SET scope = ''",
     "ck_api_key_hash_size": "UPDATE api_key SET hash = ''",
     "ck_api_key_who_asks_never_decides": """
         UPDATE api_key SET owner_team_id = 'T1', owner_user_id = 'U1', scopes = '["request", "decide"]'""",

@@ -307,6 +307,7 @@ UPDATE agent_run SET lease_epoch = lease_epoch + 1, lease_worker = :worker,
 WHERE id = :id AND inputs > heard AND status IN ('working', 'pending_approval')
   AND (lease_until IS NULL OR lease_until <= clock_timestamp())
   AND (look_at IS NULL OR look_at <= clock_timestamp())
+  AND NOT EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', agent_run.agent))
 RETURNING lease_epoch, inputs, model_failures
 """)
 # Many rows at once, in no order of ours: one that somebody holds now is left to the next beat, not waited for.

@@ -33,6 +33,7 @@ SELECT r.id FROM agent_run AS r
 WHERE r.inputs > r.heard AND r.status IN ('working', 'pending_approval')
   AND (r.lease_until IS NULL OR r.lease_until <= clock_timestamp())
   AND (r.look_at IS NULL OR r.look_at <= clock_timestamp())
+  AND NOT EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', r.agent))
   AND NOT EXISTS (SELECT 1 FROM procrastinate_jobs AS j
                   WHERE j.status = 'todo' AND j.task_name = 'advance_run' AND j.args ->> 'run_id' = r.id::text
                     AND (j.scheduled_at IS NULL OR j.scheduled_at <= clock_timestamp()))
@@ -42,6 +43,8 @@ _CALLS = text("""
 SELECT c.id FROM tool_call AS c
 WHERE (c.state IN ('new', 'ready', 'refused') OR (c.state = 'asked' AND c.announced_at IS NULL))
   AND c.created_at < clock_timestamp() - interval '1 second'
+  AND (c.state <> 'ready' OR NOT EXISTS (
+      SELECT 1 FROM pause JOIN agent_run AS a ON pause.scope IN ('*', a.agent) WHERE a.id = c.run_id))
   AND NOT EXISTS (SELECT 1 FROM procrastinate_jobs AS j
                   WHERE j.status = 'todo' AND j.task_name = 'execute_call' AND j.args ->> 'call_id' = c.id::text)
 ORDER BY random() LIMIT :limit

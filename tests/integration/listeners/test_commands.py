@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from agent import pausing
 from agent.domain.policy import Risk
 from agent.store import reads
 from slackbot.cards import (
@@ -341,6 +342,21 @@ async def test_a_run_is_cancelled_from_its_list(house: House) -> None:
     assert (await ada.click(listed, ACTION_CANCEL_RUN)).acked
     await house.told("U0ADA", "is cancelled")
     assert await house.status(asked.request_id) == "cancelled"
+
+
+async def test_administrators_stop_agents_and_let_them_go_on(house: House) -> None:
+    """`/agent pause` and `/agent resume` are for administrators; a typo is told, and who turned it is on record."""
+    house.slack.workspace.add_member("U0ROOT", "root", is_admin=True)
+    ada, root = house.slack.person("U0ADA"), house.slack.person("U0ROOT")
+    assert "Only administrators" in shown(await ada.command("/agent", "pause", "C0AGENTS"))
+    assert await pausing.in_force(house.db) == []
+    assert 'did you mean "refunds"' in shown(await root.command("/agent", "pause refund", "C0AGENTS"))
+    assert "refunds is paused" in shown(await root.command("/agent", "pause refunds odd refunds", "C0AGENTS"))
+    (stop,) = await pausing.in_force(house.db)
+    assert (stop.agent, stop.by.rpartition("/")[2], stop.reason) == ("refunds", "U0ROOT", "odd refunds")
+    assert "was not paused" in shown(await root.command("/agent", "resume", "C0AGENTS"))
+    assert "may go on" in shown(await root.command("/agent", "resume refunds", "C0AGENTS"))
+    assert await pausing.in_force(house.db) == []
 
 
 async def test_a_digest_opens_its_list(house: House) -> None:

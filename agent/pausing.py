@@ -1,0 +1,65 @@
+"""The use cases on the stop switch: pause an agent or all of them, resume, and what is paused now.
+
+While an agent is paused nothing of it begins: no model turn, no tool call, no claim of an executor outside, approved
+or not. What is under way ends as it ends, and people can go on deciding; it begins when the agent is resumed.
+"""
+
+from __future__ import annotations
+
+from agent import jobs
+from agent.domain.audit import AuditKind
+from agent.domain.pause import EVERYTHING, Pause
+from agent.domain.people import Person
+from agent.store import chain, outbox, pauses
+from agent.store.batch import Batch
+from agent.store.chain import Entry
+from agent.store.database import Database
+from agent.store.outbox import Outlet
+
+SUBJECT = "pause"
+
+
+async def pause(db: Database, agent: str | None, *, by: Person | str, reason: str | None = None) -> bool:
+    """Stop this agent, or every agent (``None``). When it returns, nothing begins any more. False: it was stopped."""
+    return await _turn(db, agent, by, reason, stop=True)
+
+
+async def resume(db: Database, agent: str | None, *, by: Person | str) -> bool:
+    """Let this agent go on, or end the stop of every agent. False: there was no such stop.
+
+    An agent that was paused by its own name stays paused when the stop of every agent ends, and the other way round.
+    """
+    return await _turn(db, agent, by, None, stop=False)
+
+
+async def in_force(db: Database) -> list[Pause]:
+    """What is paused now."""
+    async with db.connection() as connection:
+        return await pauses.in_force(connection)
+
+
+async def _turn(db: Database, agent: str | None, by: Person | str, reason: str | None, *, stop: bool) -> bool:
+    scope = agent or EVERYTHING
+    actor = chain.actor(by) if isinstance(by, Person) else by
+    async with db.transaction() as connection:
+        await pauses.turn(connection)
+        stopped = any((each.agent or EVERYTHING) == scope for each in await pauses.in_force(connection))
+        if stopped is stop:
+            return False
+        await chain.found(connection, SUBJECT)
+        head = (await chain.lock_heads(connection, [SUBJECT]))[SUBJECT]
+        batch = Batch()
+        if stop:
+            pauses.begin(batch, scope, actor, reason)
+        else:
+            pauses.end(batch, scope)
+        kind = AuditKind.PAUSED if stop else AuditKind.RESUMED
+        chain.append(batch, head, Entry(kind, actor, {"scope": scope, "reason": reason}))
+        held = await pauses.held_up(connection, scope)
+        outbox.tell(
+            batch, [outbox.card(Outlet(each.team_id, each.channel_id), each.request_id) for each in held]
+        )
+        if not stop:
+            batch.hint(*(jobs.execute_call(each.call_id) for each in held))
+        await batch.send(connection)
+    return True

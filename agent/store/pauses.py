@@ -1,0 +1,76 @@
+"""The switch that stops executions: rows that name what must not begin.
+
+A claim holds the switch shared until it commits, and whoever turns it waits for those: once a pause has returned,
+nothing of what it names begins any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.domain.pause import EVERYTHING, Pause
+from agent.store.batch import Batch
+
+HOLD = text("SELECT pg_advisory_xact_lock_shared(hashtextextended('signoff pause ' || current_schema(), 0))")
+"""For transactions that claim; send it before the statement that looks."""
+
+
+async def turn(connection: AsyncConnection) -> None:
+    """Hold the switch alone, once every claim under way has committed."""
+    await connection.execute(_TURN)
+
+
+async def is_paused(connection: AsyncConnection, agent: str) -> bool:
+    """Whether this agent may begin nothing now; holds the switch until the transaction ends."""
+    await connection.execute(HOLD)
+    return bool((await connection.execute(_IS_PAUSED, {"agent": agent})).scalar_one())
+
+
+async def in_force(connection: AsyncConnection) -> list[Pause]:
+    """Every pause there is, the one of everything first."""
+    rows = (await connection.execute(_LIST, {"everything": EVERYTHING})).all()
+    return [
+        Pause(None if row.scope == EVERYTHING else row.scope, row.by, row.reason, row.created_at)
+        for row in rows
+    ]
+
+
+def begin(batch: Batch, scope: str, by: str, reason: str | None) -> None:
+    batch.add(_BEGIN, scope=scope, by=by, reason=reason)
+
+
+def end(batch: Batch, scope: str) -> None:
+    batch.add(_END, scope=scope)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldUp:
+    """A call that was approved and has not begun, with where its card is."""
+
+    call_id: UUID
+    request_id: UUID
+    team_id: str
+    channel_id: str
+
+
+async def held_up(connection: AsyncConnection, scope: str, limit: int = 500) -> list[HeldUp]:
+    """What the switch concerns now; cards beyond the limit say it when they are next drawn."""
+    parameters = {"scope": scope, "limit": limit, "everything": EVERYTHING}
+    rows = (await connection.execute(_HELD_UP, parameters)).all()
+    return [HeldUp(row.call_id, row.id, row.team_id, row.channel_id) for row in rows]
+
+
+_TURN = text("SELECT pg_advisory_xact_lock(hashtextextended('signoff pause ' || current_schema(), 0))")
+_IS_PAUSED = text("SELECT EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', :agent))")
+_LIST = text("SELECT scope, by, reason, created_at FROM pause ORDER BY scope <> :everything, scope")
+_BEGIN = "INSERT INTO pause (scope, by, reason) VALUES (%(scope)s, %(by)s, %(reason)s)"
+_END = "DELETE FROM pause WHERE scope = %(scope)s"
+_HELD_UP = text("""
+SELECT c.id AS call_id, r.id, r.team_id, r.channel_id FROM tool_call AS c
+JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
+WHERE c.state = 'ready' AND (:scope = :everything OR r.agent = :scope) LIMIT :limit
+""")

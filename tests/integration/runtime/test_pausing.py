@@ -1,0 +1,115 @@
+"""The stop switch: what is paused does not begin, approved or not, and goes on when it is resumed."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from agent import executions, pausing, record, runs
+from agent.domain.request import Verdict
+from agent.domain.run import CallState, RunStatus
+from signoff import function_agent, step, tool
+
+done: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_done():
+    done.clear()
+
+
+@tool(requires_approval=True)
+def delete(what: str) -> str:
+    """Deletes it."""
+    done.append(what)
+    return "deleted"
+
+
+@function_agent(tools=[delete])
+async def cleaner(task: str) -> str:
+    return await step(delete, what=task)
+
+
+@function_agent(name="other", tools=[delete])
+async def other(task: str) -> str:
+    return await step(delete, what=task)
+
+
+@pytest.mark.parametrize("scope", ["cleaner", None])
+async def test_what_is_paused_does_not_begin(stage, scope):
+    """An approved call of a paused agent waits, whatever wakes it, and begins when the agent is resumed."""
+    s = await stage(cleaner)
+    run_id = await s.go("cleaner", "users")
+    assert await pausing.pause(s.db, scope, by="cli:ada", reason="odd")
+    await s.vote((await s.calls(run_id))[0], Verdict.APPROVE)
+    await s.play()
+    await runs.sweep(s.db)
+    await s.play()
+    (call,) = await s.calls(run_id)
+    assert (done, call.state) == ([], CallState.READY)
+    assert (await s.request(call)).paused_by == "cli:ada"
+    assert await executions.claim(s.db, call.id, worker="w", idempotent=False) is None
+
+    assert await pausing.resume(s.db, scope, by="cli:ada")
+    await s.play()
+    assert (done, (await s.run(run_id)).status) == (["users"], RunStatus.COMPLETED)
+
+
+async def test_one_agent_is_stopped_and_the_others_go_on(stage):
+    """A pause names one agent; the others begin as ever."""
+    s = await stage(cleaner, other)
+    await pausing.pause(s.db, "other", by="cli:ada")
+    started = await s.start("cleaner", "users")
+    await s.play()
+    await s.approve((await s.calls(started))[0])
+    assert done == ["users"]
+
+
+async def test_a_paused_agent_makes_no_turn(stage):
+    """A run that is started while its agent is paused waits from its first turn on."""
+    s = await stage(cleaner)
+    await pausing.pause(s.db, None, by="cli:ada")
+    run_id = await s.go("cleaner", "users")
+    assert list(await s.calls(run_id)) == []
+    await runs.sweep(s.db)
+    assert await s.jobs_waiting() == 0
+    await pausing.resume(s.db, None, by="cli:ada")
+    await runs.sweep(s.db)
+    await s.play()
+    assert len(await s.calls(run_id)) == 1
+
+
+async def test_turning_it_twice_changes_nothing_and_all_of_it_is_on_record(stage):
+    """Each turn of the switch is one event of a chain that holds; a turn to where it stands is none."""
+    s = await stage(cleaner)
+    assert await pausing.pause(s.db, None, by="slack:T1/U1")
+    assert not await pausing.pause(s.db, None, by="slack:T1/U2")
+    assert not await pausing.resume(s.db, "cleaner", by="slack:T1/U2")
+    assert await pausing.resume(s.db, None, by="slack:T1/U2")
+    rows = await s.sql("SELECT actor, event FROM audit_event WHERE subject = 'pause' ORDER BY seq")
+    assert [tuple(row) for row in rows] == [
+        ("slack:T1/U1", "executions.paused"),
+        ("slack:T1/U2", "executions.resumed"),
+    ]
+    assert (await record.problems(s.db))[1] == []
+
+
+async def test_when_a_pause_has_returned_nothing_begins(stage):
+    """Claims race with the switch: none commits after the pause has returned."""
+    s = await stage(cleaner)
+    started = [await s.start("cleaner", f"user {n}") for n in range(8)]
+    await s.play()
+    for run_id in started:
+        await s.vote((await s.calls(run_id))[0], Verdict.APPROVE)
+    ready = [(await s.calls(run_id))[0].id for run_id in started]
+
+    async def claim(call_id):
+        return await executions.claim(s.db, call_id, worker="w", idempotent=False)
+
+    claims = [asyncio.create_task(claim(call_id)) for call_id in ready]
+    await pausing.pause(s.db, None, by="cli:ada")
+    (before,) = (await s.sql("SELECT count(*) FROM execution"))[0]
+    taken = [each for each in await asyncio.gather(*claims) if each is not None]
+    (after,) = (await s.sql("SELECT count(*) FROM execution"))[0]
+    assert before == after == len(taken)
