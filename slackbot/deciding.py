@@ -37,14 +37,15 @@ async def cast(
     reason: str | None = None,
     place: Place | None = None,
     paper: BallotPaper | None = None,
+    principal: str | None = None,
 ) -> approvals.Voted:
     """Count this person's word. Raises Refused (recorded); anything else: nothing is known to be recorded.
 
-    ``path`` names the door for the record; ``place`` is where a card's button was pressed, ``None`` at doors
-    without cards.
+    ``path`` names the door for the record, ``principal`` the key that carried the word, if one did; ``place`` is
+    where a card's button was pressed, ``None`` at doors without cards.
     """
     paper = paper or await paper_of(db, directory, request_id)
-    voter, standings = await _standings(db, directory, person, revision, path, paper)
+    voter, standings = await _standings(db, directory, person, revision, path, paper, principal)
     ballot = Ballot(
         request_id=request_id,
         revision=revision,
@@ -54,12 +55,19 @@ async def cast(
         path=path,
         reason=reason,
         place=place,
+        principal=principal,
     )
     return await approvals.vote(db, ballot)
 
 
 async def _standings(
-    db: Database, directory: Directory, person: Person, revision: int, path: str, paper: BallotPaper
+    db: Database,
+    directory: Directory,
+    person: Person,
+    revision: int,
+    path: str,
+    paper: BallotPaper,
+    principal: str | None,
 ) -> tuple[Standing, dict[Person, Standing]]:
     """The voter's standing and those of everybody whose vote is live.
 
@@ -70,6 +78,8 @@ async def _standings(
     voter = standings[person]
     doubt = next((each.refusal for each in standings.values() if each.refusal in _DOUBTFUL), None)
     if voter.refusal is None and doubt is not None:
-        await approvals.record_refusal(db, paper.request_id, revision, person, doubt, path)
+        await approvals.record_refusal(
+            db, paper.request_id, revision, person, doubt, path, principal=principal
+        )
         raise Refused(doubt)
     return voter, standings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -25,8 +26,13 @@ from agent.store.writes.deadlines import Escalation
 from agent.store.writes.endings import Ending
 
 
-async def withdraw(db: Database, request_id: UUID, by: Person | None, reason: str | None) -> bool:
-    """Take the question back. False when it was decided already. Raises ``NotFound``."""
+async def withdraw(
+    db: Database, request_id: UUID, by: Person | None, reason: str | None, *, principal: str | None = None
+) -> bool:
+    """Take the question back. False when it was decided already. Raises ``NotFound``.
+
+    ``principal`` names the key whose call it was, for the record.
+    """
     async with db.transaction() as connection:
         request = await locks.request(connection, request_id)
         if request is None:
@@ -37,7 +43,8 @@ async def withdraw(db: Database, request_id: UUID, by: Person | None, reason: st
         head = (await chain.lock_heads(connection, [subject]))[subject]
         shown = await locks.revision(connection, request.id, request.revision)
         batch = Batch()
-        endings.end(batch, [ending(request, shown.digest, RequestStatus.CANCELLED, by, reason, head)])
+        ended = ending(request, shown.digest, RequestStatus.CANCELLED, by, reason, head)
+        endings.end(batch, [replace(ended, principal=principal)])
         await batch.send(connection)
     return True
 

@@ -73,7 +73,8 @@ def write_request(batch: Batch, request_id: UUID, new: NewRequest, ask_no: int, 
         "ask_no": ask_no,
         "call": str(new.call_id) if new.call_id else None,
     }
-    chain.append(batch, head, Entry(AuditKind.REQUEST_OPENED, f"agent:{new.agent}", detail))
+    actor = f"agent:{new.agent}" if new.call_id else new.principal
+    chain.append(batch, head, Entry(AuditKind.REQUEST_OPENED, actor, detail))
     outbox.tell(batch, [outbox.card(new.outlet, request_id, new=True)])
     if new.call_id and new.has_pending_hook:
         batch.hint(jobs.execute_call(new.call_id))
@@ -81,6 +82,8 @@ def write_request(batch: Batch, request_id: UUID, new: NewRequest, ask_no: int, 
 
 def content_digest(new: NewRequest) -> bytes:
     """SHA-256 over everything that a second opening under the same id must repeat."""
+    if new.content is not None:
+        return new.content
     content = {
         "action": new.action.digest.hex(),
         "agent": new.agent,

@@ -160,7 +160,8 @@ def _voter(row: Sequence[str]) -> Person:
 
 
 def _vote_detail(ballot: Ballot) -> dict[str, Any]:
-    return {"verdict": ballot.verdict.value, "revision": ballot.revision, "path": ballot.path}
+    detail = {"verdict": ballot.verdict.value, "revision": ballot.revision, "path": ballot.path}
+    return detail | ({"principal": ballot.principal} if ballot.principal else {})
 
 
 def _refusal_entry(ballot: Ballot, code: Refusal) -> Entry:
@@ -176,8 +177,12 @@ async def record_refusal(
     refusal: Refusal,
     path: str,
     kind: AuditKind = AuditKind.VOTE_REFUSED,
+    principal: str | None = None,
 ) -> None:
-    """Record that somebody was turned away before a vote, or what else ``kind`` says, could be made of it."""
+    """Record that somebody was turned away before a vote, or what else ``kind`` says, could be made of it.
+
+    ``principal`` is the key that carried their word, if one did.
+    """
     async with db.transaction() as connection:
         if await locks.request(connection, request_id) is None:
             return
@@ -185,5 +190,6 @@ async def record_refusal(
         head = (await chain.lock_heads(connection, [subject]))[subject]
         batch = Batch()
         detail = {"refusal": refusal.value, "revision": revision, "path": path}
+        detail |= {"principal": principal} if principal else {}
         chain.append(batch, head, Entry(kind, chain.actor(who), detail))
         await batch.send(connection)

@@ -46,6 +46,8 @@ class AuditKind(StrEnum):
     EXECUTION_IN_DOUBT = "execution.in_doubt"
     EXECUTION_SETTLED = "execution.settled"
     EXECUTION_LATE_RESULT = "execution.late_result"
+    REVIEW_NOT_REQUIRED = "review.not_required"
+    REVIEW_DENIED = "review.denied"
     APPROVAL_LAPSED = "approval.lapsed"
     PAUSED = "executions.paused"
     RESUMED = "executions.resumed"

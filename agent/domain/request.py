@@ -60,7 +60,8 @@ class Ballot:
 
     ``standings`` holds the voter's standing and, for the tally, those of everybody whose vote is live:
     a vote whose reviewer lost the right no longer counts. ``path`` says by which door it came
-    (``slack_button``, ``slack_modal``, ``api`` …). ``place`` is ``None`` only for doors without a card.
+    (``slack_button``, ``slack_modal``, ``api`` …). ``place`` is ``None`` only for doors without a card,
+    ``principal`` the key that carried the voter's word, if one did.
     """
 
     request_id: UUID
@@ -71,6 +72,7 @@ class Ballot:
     path: str
     reason: str | None = None
     place: Place | None = None
+    principal: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ agent_run = Table(
     Column("start_key", Text, unique=True),  # makes starting idempotent (Slack trigger, event id …)
     Column("requester_team_id", Text),
     Column("requester_user_id", Text),
-    Column("requester_asserted", Text, nullable=False),  # "slack", "key-owner", "on-behalf", "none"
+    Column("requester_asserted", Text, nullable=False),  # "slack", "key:<name>", "key:<name> for U…", "none"
     Column("team_id", Text),
     Column("channel_id", Text),
     Column("thread_ts", Text),
@@ -241,6 +241,7 @@ approval_request = Table(
     CheckConstraint("num_nonnulls(lapse_at, lapsed_at) <= 1", name="lapses_once"),
     CheckConstraint("(source = 'run') = (call_id IS NOT NULL)", name="run_request_has_call"),
     CheckConstraint("(requester_user_id IS NULL) = (requester_team_id IS NULL)", name="requester_with_team"),
+    Index("ix_approval_request_client", "client_id", postgresql_where=text("source = 'api'")),
     Index("ix_approval_request_due", "expires_at", postgresql_where=text("status = 'waiting'")),
     Index("ix_approval_request_lapse", "lapse_at", postgresql_where=text("lapse_at IS NOT NULL")),
     Index("ix_approval_request_remind", "remind_next", postgresql_where=text("status = 'waiting'")),
@@ -254,6 +255,8 @@ approval_request = Table(
         postgresql_where=text("status = 'waiting'"),
     ),
     Index("ix_approval_request_run", "run_id"),
+    Index("ix_approval_request_team", "team_id", "created_at", "id"),
+    Index("ix_approval_request_principal", "principal", "created_at", "id"),
     Index("ix_approval_request_requester", "requester_team_id", "requester_user_id", "created_at", "id"),
     # By time and not by id alone: for an order by id the planner would walk the primary key.
     Index(

@@ -179,15 +179,18 @@ CREATE INDEX ix_approval_request_agent ON approval_request (team_id, agent, deci
     WHERE decided_at IS NOT NULL;
 CREATE INDEX ix_approval_request_audience ON approval_request (team_id, approvers, channel_id, id)
     WHERE status = 'waiting';
+CREATE INDEX ix_approval_request_client ON approval_request (client_id) WHERE source = 'api';
 CREATE INDEX ix_approval_request_decided ON approval_request (team_id, decided_at, id) WHERE decided_at IS NOT NULL;
 CREATE INDEX ix_approval_request_due ON approval_request (expires_at) WHERE status = 'waiting';
 CREATE INDEX ix_approval_request_lapse ON approval_request (lapse_at) WHERE lapse_at IS NOT NULL;
+CREATE INDEX ix_approval_request_principal ON approval_request (principal, created_at, id);
 CREATE INDEX ix_approval_request_remind ON approval_request (remind_next) WHERE status = 'waiting';
 CREATE INDEX ix_approval_request_requester
     ON approval_request (requester_team_id, requester_user_id, created_at, id);
 CREATE INDEX ix_approval_request_run ON approval_request (run_id);
 CREATE INDEX ix_approval_request_status ON approval_request (team_id, status, decided_at, id)
     WHERE decided_at IS NOT NULL;
+CREATE INDEX ix_approval_request_team ON approval_request (team_id, created_at, id);
 CREATE INDEX ix_approval_request_waiting ON approval_request (team_id, created_at, id) WHERE status = 'waiting';
 
 CREATE TABLE request_revision (

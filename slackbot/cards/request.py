@@ -27,8 +27,6 @@ MAX_REVIEWERS = 8
 
 _ASSERTED = {
     "slack": "",
-    "key-owner": " (owner of the API key that asked)",
-    "on-behalf": " (named by an API client; Slack has not confirmed it)",
     "none": "",
 }
 
@@ -154,9 +152,7 @@ def withheld_note(view: RequestView, withheld: str | None) -> list[Json]:
 
 def origin(view: RequestView, names: Names, permalink: str | None) -> list[Json]:
     """Who asks, through which agent, under which rule, and who may decide."""
-    asserted = _ASSERTED.get(view.requester_asserted)
-    if asserted is None:
-        asserted = f" (asserted by: {inert.line(view.requester_asserted, 60)})"
+    asserted = _asserted(view.requester_asserted)
     agent = f"{inert.line(view.agent, 80)}, version {inert.line(view.agent_version, 40)}"
     run = [blocks.text(" · "), blocks.link(permalink, "its run")] if permalink else []
     return [
@@ -171,6 +167,18 @@ def origin(view: RequestView, names: Names, permalink: str | None) -> list[Json]
         ),
         blocks.section(blocks.text("Needs ", bold=True), blocks.text(_quorum(view, names))),
     ]
+
+
+def _asserted(by: str) -> str:
+    """How it is known for whom it was asked: `key:<name>` is the key's owner, `key:<name> for U…` whom it named."""
+    if not by.startswith("key:"):
+        known = _ASSERTED.get(by)
+        return f" (asserted by: {inert.line(by, 60)})" if known is None else known
+    key, named, _ = by.removeprefix("key:").partition(" for ")
+    shown = inert.line(key, 70)
+    if named:
+        return f" (named by the API key {shown}; Slack has not confirmed it)"
+    return f" (owner of the API key {shown})"
 
 
 def _quorum(view: RequestView, names: Names) -> str:

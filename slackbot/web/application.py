@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from slackbot.web import problems
+from slackbot.web import approve, bodies, pending, problems
 from slackbot.web.site import Site
 
 MOST_BYTES = 1_048_576
@@ -21,6 +21,9 @@ def application(site: Site, more: Sequence[BaseRoute] = ()) -> FastAPI:
     app = FastAPI(title="Signoff", docs_url=None, redoc_url=None)
     app.state.site = site
     problems.handle(app)
+    app.add_exception_handler(bodies.BodyRefused, bodies.refused)
+    app.include_router(pending.router)
+    app.include_router(approve.router)
     app.router.routes.extend(more)
     app.add_middleware(Bounded)
     return app

@@ -60,6 +60,25 @@ class ProblemRaised(Exception):
         return problem(self.status, self.kind, self.title, self.detail, headers=self.headers, **self.more)
 
 
+_MEANINGS = {
+    400: "The body cannot be read",
+    401: "No valid key",
+    403: "The key, or its owner, may not do this",
+    404: "There is no such thing, or none that the caller may know of",
+    409: "It is settled otherwise already",
+    413: "The body is too large",
+    422: "Something in the call is not as it has to be; `errors` says where",
+    429: "Too many calls; `Retry-After` says when the next one can come",
+    503: "Nobody can say now; nothing is known to have happened",
+}
+
+
+def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """These answers of a route, for its documentation: each is problem details."""
+    content = {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}
+    return {status: {"description": _MEANINGS[status], "content": content} for status in statuses}
+
+
 def problem(
     status: int, kind: str, title: str, detail: str, *, headers: Mapping[str, str] | None = None, **more: Any
 ) -> JSONResponse:

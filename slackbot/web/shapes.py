@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 from uuid import UUID
 
 from fastapi import Query
@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+API = "api"
+"""`source` of a request that a program opened."""
+
 EXTERNAL = "external"
-"""`source` of a request that a program opened; its context is `{"agent_context": …}`."""
+"""The action of a program's request that names none, and the version of every action that is done outside."""
 
 
 def _in_utc(at: datetime) -> datetime:
@@ -139,13 +142,15 @@ class ReviewOut(Shape):
 
     `request_id` is the caller's own name for it, `id` is ours. `status` says what people decided; `lapsed`: approved,
     but nobody has claimed it in time, so it will not be done. `digest` (SHA-256, hex) stands for exactly the action
-    of this `revision`, which is another one after each edit. `erased_at`: arguments, facts and context are gone since.
+    of this `revision`, which is another one after each edit. `description` is what people are shown;
+    `action_description` is what the asker called it. `erased_at`: arguments, facts and context are gone since.
     """
 
     request_id: str
     id: UUID
-    status: RequestStatus | Literal["not_required"]
+    status: RequestStatus
     lapsed: bool
+    description: str
     action_description: str
     action: ActionOut
     digest: str
@@ -178,11 +183,12 @@ class ReviewOut(Shape):
         """Of a view that `clean_view` has made fit to be shown."""
         decision = view.decision
         return cls(
-            request_id=view.client_id if view.source == EXTERNAL else str(view.id),
+            request_id=view.client_id if view.source == API else str(view.id),
             id=view.id,
             status=view.status,
             lapsed=view.lapsed_at is not None,
-            action_description=view.description,
+            description=view.description,
+            action_description=own_words(view),
             action=ActionOut(
                 tool=view.action.tool,
                 tool_version=view.action.tool_version,
@@ -225,8 +231,21 @@ class ReviewOut(Shape):
 
 def agent_context(view: RequestView) -> Any:
     """What the agent had before it: of a program's request what it sent, of a run's its task and transcript."""
-    context = dict(view.context)
-    return context.get("agent_context") if view.source == EXTERNAL else context
+    told = _told(view)
+    return dict(view.context) if told is None else told.get("agent_context")
+
+
+def own_words(view: RequestView) -> str:
+    """How the asker itself described it; of a run's request what people are shown."""
+    words = (_told(view) or {}).get("action_description")
+    return words if isinstance(words, str) else view.description
+
+
+def _told(view: RequestView) -> dict[str, Any] | None:
+    """What a program sent along; `None` for a run's request. Without an action it is the arguments themselves."""
+    if view.source != API:
+        return None
+    return json_text.arguments_of(view.action) if view.action.tool == EXTERNAL else dict(view.context)
 
 
 def page_url(public_url: str | None, request_id: UUID) -> str | None:

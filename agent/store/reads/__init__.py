@@ -11,6 +11,7 @@ from agent.store.reads.lists import (
     waiting_for,
     waiting_requests,
 )
+from agent.store.reads.programs import OpenedAs, opened_as, requests_named, requests_page
 from agent.store.reads.pulse import pulse, tokens
 from agent.store.reads.requests import (
     BallotPaper,
@@ -45,6 +46,7 @@ __all__ = [
     "CallAtWork",
     "CancelPaper",
     "Flood",
+    "OpenedAs",
     "Rejection",
     "StoredPlace",
     "audiences",
@@ -58,6 +60,7 @@ __all__ = [
     "held_action",
     "history",
     "messages",
+    "opened_as",
     "place_for",
     "pulse",
     "recent_runs",
@@ -67,7 +70,9 @@ __all__ = [
     "request_view",
     "request_views",
     "requests_like",
+    "requests_named",
     "requests_of",
+    "requests_page",
     "run_in_thread",
     "run_view",
     "running",

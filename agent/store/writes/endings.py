@@ -32,6 +32,8 @@ class Ending:
     by: Person | None
     reason: str | None
     head: ChainHead
+    principal: str | None = None
+    """The key whose call ended it, where no person did."""
 
     @property
     def at(self) -> datetime:
@@ -147,7 +149,8 @@ def _ending_entry(ending: Ending) -> Entry:
         "revision": ending.revision,
         "digest": ending.digest.hex(),
     }
-    return Entry(_ENDING_KINDS[ending.outcome], chain.actor(ending.by), detail)
+    actor = chain.actor(ending.by) if ending.by or not ending.principal else ending.principal
+    return Entry(_ENDING_KINDS[ending.outcome], actor, detail)
 
 
 _INSERT_DECISIONS = """

@@ -48,6 +48,8 @@ class NewRequest:
     editor: Person | None = None
     """Whose edit of an approval that became void this repeats, with what it had changed."""
     changes: tuple[Change, ...] = ()
+    content: bytes | None = None
+    """SHA-256 over all that a program sent; ``None``: over what people are shown."""
 
 
 def insert(batch: Batch, request_id: UUID, new: NewRequest, content_digest: bytes, ask_no: int) -> None:

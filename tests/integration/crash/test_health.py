@@ -21,7 +21,7 @@ from agent.store.embedded import EmbeddedServer
 from slackbot.app import Service
 from tests.conftest import fastest_folder
 from tests.integration.crash.street import until
-from tests.integration.service.conftest import House, _house
+from tests.integration.service.conftest import House, a_house
 
 AGENT = Agent("data", "You manage data.")
 
@@ -54,7 +54,7 @@ async def says(service: Service, status: int, seconds: float = 15.0, **parts: An
 @pytest.fixture
 async def house(database_url: str) -> AsyncIterator[House]:
     """The service over signed HTTP."""
-    async with _house(database_url, "http") as opened:
+    async with a_house(database_url, "http") as opened:
         yield opened
 
 
@@ -73,7 +73,7 @@ def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedSer
 
 async def test_a_database_that_stops_makes_it_unready_until_it_returns(own_server: EmbeddedServer) -> None:
     """503 with the reason while it is away; back again, the service works on; and it can stop without one."""
-    async with _house(own_server.url, "http") as house:
+    async with a_house(own_server.url, "http") as house:
         service = await house.open([AGENT])
         await says(service, 200, database="ok", slack="connected")
         own_server.stop()
@@ -116,7 +116,7 @@ async def test_slack_away_is_told_and_is_no_reason_to_leave_traffic(house: House
 
 async def test_a_socket_that_is_closed_is_told(database_url: str) -> None:
     """Socket Mode without a connection: clicks do not arrive, and the body says so."""
-    async with _house(database_url, "socket") as house:
+    async with a_house(database_url, "socket") as house:
         service = await house.open([AGENT])
         await says(service, 200, slack="connected")
         house.slack.faults.refuse_tickets(times=None)

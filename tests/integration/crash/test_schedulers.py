@@ -11,7 +11,7 @@ from agent import approvals
 from agent.runtime.agents import Agent
 from tests.integration.asking import question, rule, start
 from tests.integration.crash.street import until
-from tests.integration.service.conftest import House, _house
+from tests.integration.service.conftest import House, a_house
 
 SCHEDULERS = 3
 
@@ -19,7 +19,7 @@ SCHEDULERS = 3
 @pytest.fixture
 async def house(database_url: str) -> AsyncIterator[House]:
     """Several services may be opened on one database."""
-    async with _house(database_url, "http") as opened:
+    async with a_house(database_url, "http") as opened:
         yield opened
 
 

@@ -141,7 +141,7 @@ def _request_of(message: dict[str, Any]) -> str | None:
 
 
 @asynccontextmanager
-async def _house(url: str, mode: str) -> AsyncIterator[House]:
+async def a_house(url: str, mode: str) -> AsyncIterator[House]:
     async with (
         AsyncExitStack() as outer,
         SlackSandbox(rate_limits=False, echo=False) as slack,
@@ -170,12 +170,12 @@ async def _house(url: str, mode: str) -> AsyncIterator[House]:
 @pytest.fixture(params=["socket", "http"])
 async def house(request: pytest.FixtureRequest, database_url: str) -> AsyncIterator[House]:
     """The service over Socket Mode and over signed HTTP: the same code, the same promises."""
-    async with _house(database_url, request.param) as opened:
+    async with a_house(database_url, request.param) as opened:
         yield opened
 
 
 @pytest.fixture
 async def http_house(database_url: str) -> AsyncIterator[House]:
     """The service over signed HTTP."""
-    async with _house(database_url, "http") as opened:
+    async with a_house(database_url, "http") as opened:
         yield opened

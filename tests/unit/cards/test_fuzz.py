@@ -82,7 +82,9 @@ def changes(draw: st.DrawFn) -> dict[str, Any]:
         "rationale": draw(st.one_of(st.none(), ANY_TEXT)),
         "agent": draw(ANY_TEXT),
         "agent_version": draw(ANY_TEXT),
-        "requester_asserted": draw(st.one_of(st.sampled_from(["slack", "on-behalf", "key-owner"]), ANY_TEXT)),
+        "requester_asserted": draw(
+            st.one_of(st.sampled_from(["slack", "key:crm", "key:crm for U0ADA"]), ANY_TEXT)
+        ),
         "checkpoint_id": draw(ANY_TEXT),
         "risk": draw(st.sampled_from(Risk)),
         "approvers": tuple(draw(st.lists(st.one_of(st.just("S0FINANCE"), ANY_TEXT), max_size=10))),

@@ -285,8 +285,8 @@ def test_nobody_may_decide_is_said(samples: Any, referee: Any) -> None:
     ("asserted", "said"),
     [
         ("slack", "Requested by U0ADAAgent"),
-        ("on-behalf", "named by an API client; Slack has not confirmed it"),
-        ("key-owner", "owner of the API key"),
+        ("key:crm for U0ADA", "named by the API key crm; Slack has not confirmed it"),
+        ("key:crm", "owner of the API key crm"),
         ("telepathy", "asserted by: telepathy"),
     ],
 )

@@ -1,0 +1,149 @@
+"""`/pending`: programs ask for a review, wait for it, and take it back."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from agent import outside
+from agent.domain.errors import Conflict
+from agent.domain.keys import Principal, Scope
+from agent.domain.request import RequestStatus, RequestView
+from agent.store import reads
+from slackbot.web import finding
+from slackbot.web.asking import AgentName, AskIn, NotRequiredOut, ask
+from slackbot.web.bodies import StrictRoute
+from slackbot.web.callers import Asker, Reader
+from slackbot.web.finding import RequestId
+from slackbot.web.problems import ProblemRaised, documented
+from slackbot.web.shapes import After, Limit, Moment, Page, ReviewOut, page, review, reviews
+from slackbot.web.site import Site, site_of
+
+router = APIRouter(route_class=StrictRoute, tags=["Requests"])
+
+LONGEST_WAIT = 60
+"""Seconds that a call may wait; proxies often cut a connection after a minute without a byte."""
+
+_AT_FIRST = 5.0
+"""Seconds for the first look of a wait, which comes within a fraction of one unless the database is away."""
+
+
+@router.post(
+    "/pending",
+    status_code=201,
+    response_model=ReviewOut | NotRequiredOut,
+    responses={
+        200: {
+            "model": ReviewOut | NotRequiredOut,
+            "description": "It was asked before, or nobody has to be asked",
+        },
+        **documented(400, 401, 403, 409, 413, 422, 429, 503),
+    },
+)
+async def open_request(
+    request: Request, response: Response, principal: Asker, body: AskIn
+) -> ReviewOut | NotRequiredOut:
+    """Ask people for a review.
+
+    The same question again (same `request_id`, same content) is answered with the same request.
+    """
+    site = site_of(request)
+    opened = await ask(site, principal, body)
+    if isinstance(opened, NotRequiredOut):
+        response.status_code = 200
+        return opened
+    async with site.db.connection() as connection:
+        view = await reads.request_view(connection, opened.id)
+    if view is None:
+        raise finding.missing()
+    response.status_code = 201 if opened.created else 200
+    response.headers["Location"] = f"/pending/{view.id}"
+    return await review(site, view)
+
+
+@router.get("/pending", responses=documented(401, 403, 422, 429, 503))
+async def list_requests(
+    request: Request,
+    principal: Reader,
+    status: RequestStatus | None = None,
+    agent: AgentName | None = None,
+    since: Annotated[Moment | None, Query(description="Opened then or later.")] = None,
+    mine: Annotated[bool, Query(description="Only what this key has opened.")] = False,
+    limit: Limit = 50,
+    cursor: After = None,
+) -> Page[ReviewOut]:
+    """Requests, newest first: with the scope `read` those of the team, else those that this key has opened."""
+    site = site_of(request)
+    sees_all = principal.may(Scope.READ) or principal.may(Scope.ADMIN)
+    if not sees_all and not principal.may(Scope.REQUEST):
+        words = f"The key {principal.key} does not have the scope {Scope.READ}."
+        raise ProblemRaised(403, "scope-missing", "Scope missing", words)
+    async with site.db.connection() as connection:
+        ids = await reads.requests_page(
+            connection,
+            site.slack.team_id,
+            principal=principal.name if mine or not sees_all else None,
+            status=status,
+            agent=agent,
+            since=since,
+            limit=limit,
+            after=cursor,
+        )
+        views = await reads.request_views(connection, ids)
+    return page(await reviews(site, views), ids[-1] if ids else None, limit)
+
+
+@router.get("/pending/{request_id}", responses=documented(401, 403, 404, 409, 422, 429, 503))
+async def read_request(
+    request: Request,
+    request_id: RequestId,
+    principal: Reader,
+    wait: Annotated[
+        float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the end of its waiting.")
+    ] = 0,
+) -> ReviewOut:
+    """A request as it stands now, or as soon as it is no longer waiting."""
+    site = site_of(request)
+    view = await finding.found(site, principal, request_id)
+    if wait and view.status is RequestStatus.WAITING:
+        view = await _decided(site, view, wait)
+    return await review(site, view)
+
+
+@router.delete("/pending/{request_id}", responses=documented(401, 403, 404, 409, 422, 429, 503))
+async def withdraw_request(request: Request, request_id: RequestId, principal: Reader) -> ReviewOut:
+    """Take the question back. Only the key that opened it can, or one with the scope `admin`."""
+    site = site_of(request)
+    view = await finding.found(site, principal, request_id)
+    if view.principal != principal.name and not principal.may(Scope.ADMIN):
+        words = f"The key {principal.key} did not open this request, so it cannot take it back."
+        raise ProblemRaised(403, "not-yours", "Not yours", words)
+    await _withdraw(site, principal, view)
+    return await review(site, await _again(site, view))
+
+
+async def _withdraw(site: Site, principal: Principal, view: RequestView) -> None:
+    """Withdrawing twice is withdrawing once. Raises Conflict for what was decided."""
+    if await outside.withdraw(site.db, view.id, principal):
+        return
+    now = await _again(site, view)
+    if now.status is not RequestStatus.CANCELLED:
+        raise Conflict(f"the request is {now.status} already; there is nothing to take back")
+
+
+async def _decided(site: Site, view: RequestView, seconds: float) -> RequestView:
+    """The same request, once it waits no longer or the time is over. Holds nothing while it waits."""
+    deadline = time.monotonic() + seconds
+    seen = await site.watch.request(view.id, None, min(seconds, _AT_FIRST))
+    view = await _again(site, view)
+    while view.status is RequestStatus.WAITING and (left := deadline - time.monotonic()) > 0:
+        seen = await site.watch.request(view.id, seen or None, left)
+        view = await _again(site, view)
+    return view
+
+
+async def _again(site: Site, view: RequestView) -> RequestView:
+    async with site.db.connection() as connection:
+        return await reads.request_view(connection, view.id) or view

@@ -1,0 +1,147 @@
+"""The whole service on loopback, and programs that call it: real HTTP, real PostgreSQL, the sandbox as Slack."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest
+
+from agent import keys
+from agent.domain.keys import Scope
+from agent.domain.people import Person
+from agent.runtime.agents import Agent
+from slackbot.app import Service
+from tests.integration.asking import rows, write
+from tests.integration.service.conftest import House, a_house, until
+
+__all__ = ["ADA", "GRACE", "LINUS", "TEAM", "House", "Program", "Street", "until"]
+
+TEAM = "T0SANDBOX"
+ADA, GRACE, LINUS = (Person(TEAM, user) for user in ("U0ADA", "U0GRACE", "U0LINUS"))
+"""Grace and Linus review (`S0FINANCE`); Ada owns the keys."""
+
+POLICY = """
+[defaults]
+channel = "C0REVIEW"
+approvers = ["S0FINANCE"]
+
+[[checkpoint]]
+checkpoint_id = "deletions"
+action_pattern = "delete_*"
+description_template = "Delete {args.count} records from {args.table_name}"
+allow_edit = true
+editor_may_approve = true
+
+[[checkpoint]]
+checkpoint_id = "transfers"
+action_pattern = "transfer_*"
+approvals_required = 2
+risk = "high"
+reason_required = ["reject"]
+
+[[checkpoint]]
+checkpoint_id = "reads"
+action_pattern = "read_*"
+when = "has(args.secret)"
+"""
+
+
+class Program(httpx.AsyncClient):
+    """Somebody's program: an HTTP client that presents a key."""
+
+    async def ask(self, request_id: str = "r-1", **changes: Any) -> httpx.Response:
+        """`POST /pending` about deleting five records, unless changed; a field that is `None` stays out."""
+        body = {
+            "request_id": request_id,
+            "action_description": "Delete 5 records from customers",
+            "agent_context": {"task": "Forget them", "step": 3},
+            "timestamp": "2026-11-21T09:30:00Z",
+            "action": "delete_records",
+            "arguments": {"table_name": "customers", "count": 5},
+        }
+        given = {name: value for name, value in (body | changes).items() if value is not None}
+        return await self.post("/pending", json=given)
+
+    async def decide(self, request_id: str, decision: str = "approved", **more: Any) -> httpx.Response:
+        """`POST /approve/{request_id}`."""
+        return await self.post(f"/approve/{request_id}", json={"decision": decision, **more})
+
+
+@dataclass
+class Street:
+    """A running service, and the programs that know its address."""
+
+    house: House
+    service: Service
+    url: str
+    stack: AsyncExitStack
+    programs: dict[str, Program] = field(default_factory=dict)
+
+    @property
+    def db(self) -> Any:
+        """The database, for looking on."""
+        return self.house.db
+
+    async def program(
+        self,
+        name: str = "crm",
+        scopes: Collection[str] = ("request",),
+        owner: Person | None = ADA,
+        headers: Mapping[str, str] | None = None,
+        **terms: Any,
+    ) -> Program:
+        """A program with a key of its own, made now; asking for the same name again gives the same program."""
+        if name not in self.programs:
+            granted = [Scope(each) for each in scopes]
+            secret = await keys.create(self.db, name, granted, by="test", owner=owner, **terms)
+            self.programs[name] = await self.client(secret, headers)
+        return self.programs[name]
+
+    async def client(self, secret: str | None, headers: Mapping[str, str] | None = None) -> Program:
+        """A client that presents this, or nothing."""
+        presented = {"Authorization": f"Bearer {secret}"} if secret else {}
+        client = Program(base_url=self.url, headers={**presented, **(headers or {})}, timeout=30)
+        return await self.stack.enter_async_context(client)
+
+    async def reviewer(self, person: Person = GRACE, name: str = "grace") -> Program:
+        """The program that carries this person's word."""
+        return await self.program(name, ["decide"], person)
+
+    async def events(self, subject: str) -> list[tuple[str, str, dict[str, Any]]]:
+        """The record of this subject: actor, event and detail of each line."""
+        sql = "SELECT actor, event, detail FROM audit_event WHERE subject = :subject ORDER BY seq"
+        return [(actor, event, detail) for actor, event, detail in await rows(self.db, sql, subject=subject)]
+
+    async def write(self, sql: str, **parameters: Any) -> list[Any]:
+        """Change something behind the service's back."""
+        return await write(self.db, sql, **parameters)
+
+
+def shown(message: Mapping[str, Any]) -> str:
+    """Everything that a Slack message says, as one text."""
+    return f"{message['text']} {json.dumps(message.get('blocks'), ensure_ascii=False)}"
+
+
+@pytest.fixture
+def agents() -> list[Agent]:
+    """The agents that the service runs; none, unless a test's module says otherwise."""
+    return []
+
+
+@pytest.fixture
+def policy() -> str:
+    """The checkpoints file."""
+    return POLICY
+
+
+@pytest.fixture
+async def site(database_url: str, agents: list[Agent], policy: str) -> AsyncIterator[Street]:
+    """The service over HTTP with the sandbox as its Slack."""
+    async with a_house(database_url, "http") as house:
+        service = await house.open(agents, policy)
+        yield Street(house, service, f"http://127.0.0.1:{service.port}", house.stack)

@@ -1,0 +1,234 @@
+"""`/pending`: asking, asking again, waiting and taking back, over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from tests.integration.asking import column
+from tests.integration.web.conftest import ADA, GRACE, LINUS, Street, shown
+
+
+async def test_a_question_waits_within_a_second_and_people_see_it(site: Street) -> None:
+    """201 with the request, one waiting row within a second, and a card with policy's own words."""
+    program = await site.program()
+    began = time.monotonic()
+    answer = await program.ask()
+    assert await column(site.db, "SELECT status::text FROM pending_reviews") == ["waiting"]
+    assert time.monotonic() - began < 1
+    assert answer.status_code == 201, answer.text
+    told = answer.json()
+    assert (told["request_id"], told["status"], told["checkpoint_id"]) == ("r-1", "waiting", "deletions")
+    assert told["action"]["arguments"] == {"table_name": "customers", "count": 5}
+    assert told["agent_context"] == {"task": "Forget them", "step": 3}
+    assert told["requester"] == {"team_id": ADA.team_id, "user_id": ADA.user_id}
+    assert told["requester_asserted"] == "key:crm"
+    assert answer.headers["Location"] == f"/pending/{told['id']}"
+    card = await site.house.card()
+    assert "Delete 5 records from customers" in card["text"]
+
+
+async def test_the_same_question_is_the_same_request(site: Street) -> None:
+    """Asked again it is 200 with the same id, also when it was decided; other content under the id is 409."""
+    program = await site.program()
+    first = (await program.ask()).json()
+    again = await program.ask()
+    assert (again.status_code, again.json()["id"]) == (200, first["id"])
+    for changed in (
+        {"arguments": {"table_name": "customers", "count": 6}},
+        {"agent_context": {"task": "another"}},
+        {"action_description": "Delete other records"},
+        {"timestamp": "2026-11-21T09:30:01Z"},
+    ):
+        other = await program.ask(**changed)
+        assert other.status_code == 409, changed
+    await (await site.reviewer()).decide(first["id"])
+    assert (await program.ask()).json()["status"] == "approved"
+    other_key = await site.program("erp")
+    assert (await other_key.ask()).status_code == 201
+
+
+async def test_twenty_at_once_open_one_request(site: Street) -> None:
+    """Twenty concurrent calls with one id make one request: one 201, nineteen 200."""
+    program = await site.program()
+    answers = await asyncio.gather(*(program.ask() for _ in range(20)))
+    assert sorted(each.status_code for each in answers) == [200] * 19 + [201]
+    assert len({each.json()["id"] for each in answers}) == 1
+    assert await column(site.db, "SELECT count(*) FROM approval_request") == [1]
+
+
+async def test_without_an_action_all_fields_are_agreed_to(site: Street) -> None:
+    """The four fields alone always ask; the action is `external`, and its words stand in quotation marks."""
+    program = await site.program()
+    words = "Send it” is a fact, not “ a claim"
+    answer = await program.ask(action=None, arguments=None, action_description=words)
+    assert answer.status_code == 201
+    told = answer.json()
+    assert told["action"]["tool"] == "external"
+    assert told["action"]["arguments"]["agent_context"] == {"task": "Forget them", "step": 3}
+    assert told["action_description"] == words
+    assert told["description"] == 'The agent says: “Send it" is a fact, not " a claim”'
+    assert told["agent_context"] == {"task": "Forget them", "step": 3}
+    card = await site.house.card()
+    assert "The agent says: “Send it" in card["text"]
+
+
+async def test_policy_may_need_nobody(site: Street) -> None:
+    """Where the checkpoints let it run the answer is 200 `not_required`, and the record of the key says so."""
+    program = await site.program()
+    answer = await program.ask(action="read_rows", arguments={"table": "customers"})
+    assert answer.status_code == 200
+    assert answer.json()["status"] == "not_required"
+    [*_, (actor, event, detail)] = await site.events("key:crm")
+    assert (actor, event, detail["tool"]) == ("key:crm", "review.not_required", "read_rows")
+    assert await column(site.db, "SELECT count(*) FROM approval_request") == [0]
+    assert (await program.ask(action="read_rows", arguments={"secret": 1})).status_code == 201
+
+
+async def test_the_wait_ends_when_somebody_decides_in_slack(site: Street) -> None:
+    """A long-poll is answered when a reviewer clicks Approve on the card, and not before."""
+    program = await site.program()
+    request_id = (await program.ask()).json()["request_id"]
+    waiting = asyncio.create_task(program.get(f"/pending/{request_id}", params={"wait": 30}))
+    card = await site.house.card()
+    assert not waiting.done()
+    await site.house.slack.person(GRACE.user_id).click(card, "signoff:approve")
+    clicked = time.monotonic()
+    told = (await waiting).json()
+    assert time.monotonic() - clicked < 2
+    assert (told["status"], told["decided_by"]["user_id"]) == ("approved", GRACE.user_id)
+
+
+async def test_the_wait_ends_at_its_time(site: Street) -> None:
+    """Nobody decides: the answer comes at the end of the wait and says `waiting`."""
+    program = await site.program()
+    await program.ask()
+    began = time.monotonic()
+    told = (await program.get("/pending/r-1", params={"wait": 0.5})).json()
+    assert told["status"] == "waiting"
+    assert 0.4 < time.monotonic() - began < 5
+    assert (await program.get("/pending/r-1", params={"wait": 61})).status_code == 422
+
+
+async def test_what_is_taken_back_is_cancelled(site: Street) -> None:
+    """DELETE by the key that opened it withdraws, twice is once; others may not; what is decided stays."""
+    program, other = await site.program(), await site.program("erp")
+    told = (await program.ask()).json()
+    assert (await other.delete(f"/pending/{told['id']}")).status_code == 404
+    reader = await site.program("reader", ["read"])
+    assert (await reader.delete(f"/pending/{told['id']}")).status_code == 403
+    for _ in range(2):
+        gone = await program.delete("/pending/r-1")
+        assert (gone.status_code, gone.json()["status"]) == (200, "cancelled")
+    assert ("key:crm", "request.withdrawn") in {
+        (actor, event) for actor, event, _ in await site.events(f"request:{told['id']}")
+    }
+    await program.ask("r-2")
+    await (await site.reviewer()).decide("r-2")
+    assert (await program.delete("/pending/r-2")).status_code == 409
+    await program.ask("r-3")
+    admin = await site.program("admin", ["admin"])
+    assert (await admin.delete("/pending/r-3")).json()["status"] == "cancelled"
+
+
+async def test_a_key_sees_its_own_requests_only(site: Street) -> None:
+    """Others' requests are 404 and in no list, also by our id; the scope `read` sees all of them."""
+    crm, erp = await site.program(), await site.program("erp")
+    told = (await crm.ask()).json()
+    await erp.ask("r-2")
+    assert (await erp.get(f"/pending/{told['id']}")).status_code == 404
+    assert (await erp.get("/pending/r-1")).status_code == 404
+    assert [each["request_id"] for each in (await erp.get("/pending")).json()["items"]] == ["r-2"]
+    reader = await site.program("reader", ["read"])
+    assert [each["request_id"] for each in (await reader.get("/pending")).json()["items"]] == ["r-2", "r-1"]
+    assert (await reader.get("/pending/r-1")).json()["id"] == told["id"]
+    await crm.ask("r-2", agent="another")
+    assert (await reader.get("/pending/r-2")).status_code == 409
+
+
+async def test_lists_are_paged_and_filtered(site: Street) -> None:
+    """Pages follow one another through `next` without gaps; status, agent, since and mine each filter."""
+    program = await site.program(scopes=["request", "read"])
+    for number in range(5):
+        await program.ask(f"r-{number}", agent="even" if number % 2 == 0 else "odd")
+    found: list[str] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        query: dict[str, Any] = {"limit": 2} | ({"cursor": cursor} if cursor else {})
+        answer = (await program.get("/pending", params=query)).json()
+        found += [each["request_id"] for each in answer["items"]]
+        cursor = answer["next"]
+    assert found == [f"r-{number}" for number in (4, 3, 2, 1, 0)]
+
+    async def ids(**query: Any) -> list[str]:
+        return [each["request_id"] for each in (await program.get("/pending", params=query)).json()["items"]]
+
+    assert await ids(agent="odd") == ["r-3", "r-1"]
+    await (await site.reviewer()).decide("r-3")
+    assert await ids(status="approved") == ["r-3"]
+    assert await ids(status="waiting", limit=1) == ["r-4"]
+    middle = (await program.get("/pending/r-2")).json()["timestamp"]
+    assert await ids(since=middle) == ["r-4", "r-3", "r-2"]
+    await (await site.program("erp")).ask("theirs")
+    assert "theirs" in await ids()
+    assert "theirs" not in await ids(mine="true")
+
+
+async def test_a_requester_is_named_only_with_the_right_to(site: Street) -> None:
+    """Naming somebody takes `on_behalf`; what was asserted is stored, answered, and stands on the card."""
+    program = await site.program()
+    refused = await program.ask(requester=LINUS.user_id)
+    assert (refused.status_code, refused.json()["type"]) == (403, "urn:signoff:scope-missing")
+    assert (await program.ask(requester=ADA.user_id)).status_code == 201
+    agency = await site.program("agency", ["request", "on_behalf"])
+    told = (await agency.ask("r-2", requester=LINUS.user_id)).json()
+    assert told["requester"]["user_id"] == LINUS.user_id
+    assert told["requester_asserted"] == f"key:agency for {LINUS.user_id}"
+    card = await site.house.card(1)
+    assert "named by the API key agency" in shown(card)
+
+
+async def test_a_key_of_one_agent_speaks_for_no_other(site: Street) -> None:
+    """A key bound to an agent gives its name to what it asks, and is refused another."""
+    program = await site.program(agent="refunds")
+    assert (await program.ask()).json()["agent"] == "refunds"
+    assert (await program.ask("r-2", agent="refunds")).status_code == 201
+    assert (await program.ask("r-3", agent="payroll")).status_code == 403
+
+
+async def test_our_ids_cannot_be_taken_as_names(site: Street) -> None:
+    """A request that is named like another one's id is never decided in its place."""
+    crm, erp = await site.program(), await site.program("erp")
+    victim = (await crm.ask()).json()["id"]
+    decoy = await erp.ask(victim, arguments={"table_name": "customers", "count": 9999})
+    assert decoy.status_code == 201
+    told = (await (await site.reviewer()).decide(victim)).json()
+    assert told["id"] == victim
+    assert UUID(decoy.json()["id"]) in await column(
+        site.db, "SELECT id FROM approval_request WHERE status = 'waiting'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "path"),
+    [
+        ({"surprise": 1}, "surprise"),
+        ({"request_id": "a/b"}, "request_id"),
+        ({"request_id": ""}, "request_id"),
+        ({"action_description": "x" * 2001}, "action_description"),
+        ({"timestamp": "2026-11-21T09:30:00"}, "timestamp"),
+        ({"requester": "everyone"}, "requester"),
+        ({"arguments": [1]}, "arguments"),
+    ],
+)
+async def test_fields_that_are_wrong_are_named(site: Street, changed: dict[str, Any], path: str) -> None:
+    """422 with the path of what is wrong; nothing is stored."""
+    answer = await (await site.program()).ask(**changed)
+    assert answer.status_code == 422
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert [each["path"] for each in answer.json()["errors"]] == [path]
+    assert await column(site.db, "SELECT count(*) FROM approval_request") == [0]
