@@ -33,7 +33,7 @@ from slackbot.permalinks import Permalinks
 from slackbot.scheduler import Scheduler
 from slackbot.settings import Role, Settings
 from slackbot.socket_mode import SocketMode, TokenRejected
-from slackbot.web import Connected, HttpServer, Site, Watch, application, health_routes
+from slackbot.web import Connected, HttpServer, OpenID, Site, Watch, application, health_routes
 from slackbot.worker import Worker
 from slackbot.workspace import (
     TIMEOUT,
@@ -202,6 +202,7 @@ class Service:
             services=self._services,
             homes=Homes(self.db, directory, client, permalinks),
             permalinks=permalinks,
+            public_url=self._public_url,
         )
         bolt = new_app(
             client, team_id=workspace.team_id, bot_user_id=workspace.bot_user_id, bot_id=workspace.bot_id
@@ -261,14 +262,19 @@ class Service:
     # --- HTTP -----------------------------------------------------------------------------------------
 
     def _site(self) -> Site:
-        address = self.settings.public_url
         return Site(
             db=self.db,
             services=self._services,
             slack_or_none=self._connected,
             watch=self._watch,
-            public_url=address.rstrip("/") if address else None,
+            public_url=self._public_url,
+            openid=_openid(self.settings),
         )
+
+    @property
+    def _public_url(self) -> str | None:
+        address = self.settings.public_url
+        return address.rstrip("/") if address else None
 
     def _connected(self) -> Connected | None:
         if self._slack is None or self._client is None:
@@ -323,6 +329,11 @@ class Service:
 def _client(settings: Settings) -> AsyncWebClient | None:
     token = settings.slack_bot_token
     return new_client(token.get_secret_value(), settings.slack_api_url) if token else None
+
+
+def _openid(settings: Settings) -> OpenID | None:
+    name, secret = settings.slack_client_id, settings.slack_client_secret
+    return OpenID.at(settings.slack_api_url, name, secret) if name and secret else None
 
 
 def _model(settings: Settings) -> Model:

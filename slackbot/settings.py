@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from dotenv import dotenv_values
-from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from agent.domain.errors import SignoffError
@@ -26,6 +26,7 @@ SECRETS = (
     "SLACK_BOT_TOKEN",
     "SLACK_APP_TOKEN",
     "SLACK_SIGNING_SECRET",
+    "SLACK_CLIENT_SECRET",
     "OPENAI_API_KEY",
 )
 """Each can be given as `<NAME>_FILE`: the path of a file that holds it."""
@@ -66,6 +67,8 @@ class Settings(BaseSettings):
     slack_bot_token: SecretStr | None = _named("SLACK_BOT_TOKEN", default=None)
     slack_app_token: SecretStr | None = _named("SLACK_APP_TOKEN", default=None)
     slack_signing_secret: SecretStr | None = _named("SLACK_SIGNING_SECRET", default=None)
+    slack_client_id: str | None = _named("SLACK_CLIENT_ID", default=None)
+    slack_client_secret: SecretStr | None = _named("SLACK_CLIENT_SECRET", default=None)
     slack_api_url: str = _named("SLACK_API_URL", default=SLACK_API)
 
     openai_api_key: SecretStr | None = _named("OPENAI_API_KEY", default=None)
@@ -131,6 +134,12 @@ class Settings(BaseSettings):
         if not value.startswith(("https://", "http://")):
             raise ValueError("must begin with https:// (or http:// for a local stand-in)")
         return value if value.endswith("/") else f"{value}/"
+
+    @model_validator(mode="after")
+    def _whole(self) -> Settings:
+        if (self.slack_client_id is None) != (self.slack_client_secret is None):
+            raise ValueError("SLACK_CLIENT_ID and SLACK_CLIENT_SECRET belong together: set both or neither")
+        return self
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """Secrets are stars by their type; a password within an address is masked."""

@@ -208,6 +208,10 @@ class RequestLine:
     message_ts: str | None  # of its card there; None while the card has not been posted
     approvals: int
     approvals_required: int
+    approvers: tuple[str, ...] = field(default=(), kw_only=True)
+    voters: tuple[Person, ...] = field(
+        default=(), kw_only=True
+    )  # whose votes on the present revision are live
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ _USAGE = {
             "/approvals history [agent:<name>] [by:@person] [status:<status>] [since:<date>]",
             "what was decided",
         ),
-        ("/approvals inbox", "your App Home, where you can decide"),
+        ("/approvals inbox", "your inbox in the browser"),
         ("/approvals help", "this"),
     ),
 }

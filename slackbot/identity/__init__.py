@@ -2,6 +2,23 @@
 
 from slackbot.identity.directory import Directory
 from slackbot.identity.questions import LookupFailed, RateLimited
-from slackbot.identity.sight import Seats, channels_of, objection_to_see, seats_of
+from slackbot.identity.sight import (
+    Seats,
+    channels_of,
+    objection_to_see,
+    seats_of,
+    visible_lines,
+    visible_runs,
+)
 
-__all__ = ["Directory", "LookupFailed", "RateLimited", "Seats", "channels_of", "objection_to_see", "seats_of"]
+__all__ = [
+    "Directory",
+    "LookupFailed",
+    "RateLimited",
+    "Seats",
+    "channels_of",
+    "objection_to_see",
+    "seats_of",
+    "visible_lines",
+    "visible_runs",
+]

@@ -120,6 +120,17 @@ class Directory:
         }
         return Names(people=known, groups=groups if isinstance(groups, Mapping) else {})
 
+    async def channel_names(self, channel_ids: Iterable[str]) -> dict[str, str]:
+        """What these channels are called (`#reviews`), as far as Slack tells in time; only to be read. Never raises."""
+        deadline = self._deadline()
+        ids = sorted(set(channel_ids))
+        found = await asyncio.gather(*(_answer(self._channels.get(each), deadline) for each in ids))
+        return {
+            each: f"#{channel['name']}"
+            for each, channel in zip(ids, found, strict=True)
+            if isinstance(channel, Mapping) and channel.get("name")
+        }
+
     async def channel_problem(self, channel_id: str) -> str | None:
         """Why no card may be posted into this channel, as a sentence for an operator; `None`: it may.
 

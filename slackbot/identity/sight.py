@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from agent.domain.errors import Refusal
 from agent.domain.people import CHANNEL, Person
-from agent.domain.request import RequestView
+from agent.domain.request import HistoryLine, RequestLine, RequestView
+from agent.domain.run import RunView
 from slackbot.identity.directory import Directory
+
+Line = TypeVar("Line", bound=RequestLine)
 
 _DOUBTFUL = (Refusal.LOOKUP_FAILED, Refusal.RATE_LIMITED_LOOKUP)
 
@@ -59,3 +63,31 @@ async def channels_of(directory: Directory, person: Person, channel_ids: Collect
     asked = (directory.standing(person, [CHANNEL], channel_id) for channel_id in ordered)
     standings = await asyncio.gather(*asked)
     return frozenset(channel_id for channel_id, each in zip(ordered, standings, strict=True) if each.roles)
+
+
+async def visible_lines(directory: Directory, person: Person, lines: Sequence[Line]) -> list[Line]:
+    """Those of these requests that this person may see, as `objection_to_see` judges each; in doubt they may not."""
+    if await directory.is_admin(person):
+        return list(lines)
+    audiences = list({(line.approvers, line.channel_id) for line in lines})
+    standings = await asyncio.gather(
+        *(
+            directory.standing(person, [*approvers, CHANNEL], channel_id)
+            for approvers, channel_id in audiences
+        )
+    )
+    seen = {audience for audience, each in zip(audiences, standings, strict=True) if each.roles}
+    return [line for line in lines if _own(line, person) or (line.approvers, line.channel_id) in seen]
+
+
+async def visible_runs(directory: Directory, person: Person, runs: Sequence[RunView]) -> list[RunView]:
+    """Those of this person, and of channels that they are in; all of them for an administrator."""
+    if await directory.is_admin(person):
+        return list(runs)
+    named = {run.channel_id for run in runs if run.channel_id}
+    channels = await channels_of(directory, person, named)
+    return [run for run in runs if run.requester == person or run.channel_id in channels]
+
+
+def _own(line: RequestLine, person: Person) -> bool:
+    return person == line.requester or (isinstance(line, HistoryLine) and person == line.decided_by)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agent.store import reads
 from slackbot.cards import AgentLine, Card, agent_list, run_list, usage
+from slackbot.identity import visible_runs
 from slackbot.listeners import agent_form, cancelling, lists, pausing
 from slackbot.listeners.doors import Doors
 from slackbot.listeners.starting import start
@@ -46,7 +47,7 @@ async def _status(doors: Doors, said: Typed) -> Card:
     async with doors.db.connection() as connection:
         ids = await reads.runs_like(connection, team_id=doors.directory.own_team_id, id_prefix=said.rest)
         run = await reads.run_view(connection, ids[0]) if len(ids) == 1 else None
-    seen = await lists.visible_runs(doors, said.person, [run]) if run else []
+    seen = await visible_runs(doors.directory, said.person, [run]) if run else []
     if not seen:
         return Card(AMBIGUOUS if len(ids) > 1 else NO_SUCH_RUN, [])
     going = frozenset(each.id for each in seen if each.status in lists.GOING)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from uuid import UUID
 
+from agent import sessions
 from agent.store import reads
 from slackbot.cards import PAGE_OF_WAITING, Card, request_details, usage
 from slackbot.identity import objection_to_see
@@ -13,11 +14,19 @@ from slackbot.listeners.doors import Doors
 from slackbot.listeners.history_query import Unclear, read_query
 from slackbot.listeners.typed import Typed, check_belongs
 from slackbot.secrets import clean_view
+from slackbot.web.sign_in import link_for
 
 NO_SUCH_REQUEST = "No request that you may see has an id that begins like this."
 AMBIGUOUS = "Several ids begin like this; please give more of it."
 WHICH = "Which one? Its id is at the end of its line in /approvals."
-INBOX = "Your inbox is the Home tab of this app: what waits for you, with the same buttons."
+INBOX = (
+    "<{link}|Open your inbox in the browser>. This link is yours alone, works once and for five minutes. "
+    "The same waits for you in the Home tab of this app."
+)
+NO_ADDRESS = (
+    "The inbox page needs an address that people can reach: whoever runs Signoff sets `SIGNOFF_PUBLIC_URL`. "
+    "Until then your inbox is the Home tab of this app."
+)
 
 
 async def _list(doors: Doors, said: Typed, what: str, query: lists.Query | None = None) -> Card:
@@ -64,9 +73,12 @@ async def _show(doors: Doors, said: Typed) -> Card:
 
 async def _inbox(doors: Doors, said: Typed) -> Card:
     await check_belongs(doors, said.person)
-    app_id, team_id = said.body.get("api_app_id"), doors.directory.own_team_id
-    link = f" <slack://app?team={team_id}&id={app_id}&tab=home|Open it>." if app_id else ""
-    return Card(INBOX + link, [])
+    if doors.public_url is None:
+        app_id, team_id = said.body.get("api_app_id"), doors.directory.own_team_id
+        home = f" <slack://app?team={team_id}&id={app_id}&tab=home|Open it>." if app_id else ""
+        return Card(NO_ADDRESS + home, [])
+    secret = await sessions.invite(doors.db, said.person)
+    return Card(INBOX.format(link=link_for(doors.public_url, secret)), [])
 
 
 async def _help(_: Doors, __: Typed) -> Card:

@@ -68,6 +68,7 @@ class Doors:
     homes: Homes
     permalinks: Permalinks
     budget: float = BUDGET
+    public_url: str | None = None
     asides: Asides = field(default_factory=Asides)
 
     @property

@@ -5,7 +5,7 @@ A list is named by a word and a query, both of which travel in its paging button
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
@@ -13,7 +13,7 @@ from uuid import UUID
 from agent.domain.errors import Refusal, Refused
 from agent.domain.people import Person
 from agent.domain.request import HistoryLine, RequestLine, RequestStatus
-from agent.domain.run import RunStatus, RunView
+from agent.domain.run import RunStatus
 from agent.store import reads
 from slackbot.cards import (
     PAGE_OF_WAITING,
@@ -25,7 +25,7 @@ from slackbot.cards import (
     run_list,
 )
 from slackbot.cursor import Cursor
-from slackbot.identity import channels_of, seats_of
+from slackbot.identity import seats_of, visible_lines, visible_runs
 from slackbot.listeners.doors import Doors
 from slackbot.secrets import clean_lines, clean_runs
 
@@ -144,18 +144,9 @@ async def recent_runs(doors: Doors, person: Person) -> Card:
     """The latest runs that this person may see; their own can be cancelled from here."""
     async with doors.db.connection() as connection:
         found = await reads.recent_runs(connection, team_id=doors.directory.own_team_id, limit=BATCH)
-    seen = await visible_runs(doors, person, found)
+    seen = await visible_runs(doors.directory, person, found)
     going = frozenset(run.id for run in seen if run.requester == person and run.status in GOING)
     return run_list(await clean_runs(seen[:PAGE]), more=len(seen) > PAGE, cancellable=going)
-
-
-async def visible_runs(doors: Doors, person: Person, runs: Sequence[RunView]) -> list[RunView]:
-    """Those of this person, and of channels that they are in; all of them for an administrator."""
-    if await doors.directory.is_admin(person):
-        return list(runs)
-    named = {run.channel_id for run in runs if run.channel_id}
-    channels = await channels_of(doors.directory, person, named)
-    return [run for run in runs if run.requester == person or run.channel_id in channels]
 
 
 async def _visible(
@@ -166,25 +157,18 @@ async def _visible(
     wanted: Callable[[Line], bool],
 ) -> tuple[list[Line], UUID | None]:
     """A page of the lines that this person may see, and where the next one begins; `None`: nowhere."""
-    everything = await doors.directory.is_admin(person)
     found: list[Line] = []
     after = cursor.after
     for _ in range(MOST_BATCHES):
         batch = await fetch(after)
         lines = [line for line in batch if wanted(line)]
-        named = set() if everything else {line.channel_id for line in lines}
-        channels = await channels_of(doors.directory, person, named)
-        found += [line for line in lines if everything or line.channel_id in channels or _own(line, person)]
+        found += await visible_lines(doors.directory, person, lines)
         if len(found) > PAGE:
             return found[:PAGE], found[PAGE - 1].id
         if len(batch) < BATCH:
             return found, None
         after = batch[-1].id
     return found, after
-
-
-def _own(line: RequestLine, person: Person) -> bool:
-    return person == line.requester or (isinstance(line, HistoryLine) and person == line.decided_by)
 
 
 def _filters(team_id: str, query: Query) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from slackbot.web import approve, bodies, pending, problems
+from slackbot.web import approve, bodies, inbox, pending, problems, sign_in
 from slackbot.web.site import Site
 
 MOST_BYTES = 1_048_576
@@ -24,6 +24,8 @@ def application(site: Site, more: Sequence[BaseRoute] = ()) -> FastAPI:
     app.add_exception_handler(bodies.BodyRefused, bodies.refused)
     app.include_router(pending.router)
     app.include_router(approve.router)
+    app.include_router(sign_in.router)
+    app.include_router(inbox.router)
     app.router.routes.extend(more)
     app.add_middleware(Bounded)
     return app

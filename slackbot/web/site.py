@@ -12,6 +12,7 @@ from agent.runtime.services import Services
 from agent.store.database import Database
 from slackbot.identity import Directory
 from slackbot.permalinks import Permalinks
+from slackbot.web.openid import OpenID
 from slackbot.web.problems import retry_later
 from slackbot.web.watch import Watch
 
@@ -35,6 +36,7 @@ class Site:
     slack_or_none: Callable[[], Connected | None]
     watch: Watch
     public_url: str | None = None
+    openid: OpenID | None = None
 
     @property
     def slack(self) -> Connected:

@@ -160,6 +160,8 @@ def _shared(row: Row[Any]) -> dict[str, Any]:
         "channel_id": row.channel_id,
         "message_ts": row.ts,
         "approvals": row.approvals,
+        "approvers": tuple(row.approvers),
+        "voters": tuple(Person(team, user) for team, user in row.voters),
         "approvals_required": row.approvals_required,
     }
 
@@ -171,6 +173,9 @@ SELECT r.id, v.description, r.agent, r.risk::text AS risk, r.status::text AS sta
        (SELECT count(*) FROM vote AS b
         WHERE b.request_id = r.id AND b.revision = r.revision AND b.superseded_by IS NULL
           AND b.verdict = 'approve') AS approvals,
+       r.approvers,
+       (SELECT coalesce(json_agg(json_build_array(b.team_id, b.user_id)), '[]'::json) FROM vote AS b
+        WHERE b.request_id = r.id AND b.revision = r.revision AND b.superseded_by IS NULL) AS voters,
        d.team_id AS decided_team_id, d.user_id AS decided_user_id, d.decided_at, d.reason
 FROM page JOIN approval_request AS r ON r.id = page.id
 JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision

@@ -1,0 +1,98 @@
+"""Sessions of the pages, and the links that begin one: kept as SHA-256 of secrets with 256 random bits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.domain.people import Person
+from agent.store.batch import Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Somebody who is signed in; ``via`` says how they came: ``link`` or ``openid``."""
+
+    person: Person
+    via: str
+    expires_at: datetime
+
+
+def insert_link(batch: Batch, digest: bytes, person: Person, life: timedelta) -> None:
+    batch.add(
+        _INSERT_LINK, hash=digest, team=person.team_id, user=person.user_id, seconds=life.total_seconds()
+    )
+
+
+async def link_for(connection: AsyncConnection, digest: bytes) -> Person | None:
+    """Whom an unused link that has not run out would sign in."""
+    row = (await connection.execute(_LINK, {"hash": digest})).one_or_none()
+    return None if row is None else Person(row.team_id, row.user_id)
+
+
+async def use_link(connection: AsyncConnection, digest: bytes) -> Person | None:
+    """Use a link up; of several at once one finds it."""
+    row = (await connection.execute(_USE_LINK, {"hash": digest})).one_or_none()
+    return None if row is None else Person(row.team_id, row.user_id)
+
+
+def insert(batch: Batch, digest: bytes, person: Person, via: str, life: timedelta) -> None:
+    batch.add(
+        _INSERT,
+        hash=digest,
+        team=person.team_id,
+        user=person.user_id,
+        via=via,
+        seconds=life.total_seconds(),
+    )
+
+
+async def find(connection: AsyncConnection, digest: bytes) -> Session | None:
+    """The session of this secret, while it lasts."""
+    row = (await connection.execute(_FIND, {"hash": digest})).one_or_none()
+    return None if row is None else Session(Person(row.team_id, row.user_id), row.via, row.expires_at)
+
+
+async def end(connection: AsyncConnection, digest: bytes) -> Person | None:
+    """End a session that lasts; whose it was."""
+    row = (await connection.execute(_END, {"hash": digest})).one_or_none()
+    return None if row is None else Person(row.team_id, row.user_id)
+
+
+def forget_old(batch: Batch) -> None:
+    """What ran out a day ago helps nobody any more; the record has who was signed in when."""
+    batch.add(_FORGET_LINKS)
+    batch.add(_FORGET)
+
+
+_INSERT_LINK = """
+INSERT INTO sign_in_link (hash, team_id, user_id, expires_at)
+VALUES (%(hash)s, %(team)s, %(user)s, clock_timestamp() + make_interval(secs => %(seconds)s))
+"""
+_LINK = text("""
+SELECT team_id, user_id FROM sign_in_link
+WHERE hash = :hash AND used_at IS NULL AND expires_at > clock_timestamp()
+""")
+_USE_LINK = text("""
+UPDATE sign_in_link SET used_at = clock_timestamp()
+WHERE hash = :hash AND used_at IS NULL AND expires_at > clock_timestamp()
+RETURNING team_id, user_id
+""")
+_INSERT = """
+INSERT INTO web_session (hash, team_id, user_id, via, expires_at)
+VALUES (%(hash)s, %(team)s, %(user)s, %(via)s, clock_timestamp() + make_interval(secs => %(seconds)s))
+"""
+_FIND = text("""
+SELECT team_id, user_id, via, expires_at FROM web_session
+WHERE hash = :hash AND ended_at IS NULL AND expires_at > clock_timestamp()
+""")
+_END = text("""
+UPDATE web_session SET ended_at = clock_timestamp()
+WHERE hash = :hash AND ended_at IS NULL AND expires_at > clock_timestamp()
+RETURNING team_id, user_id
+""")
+_FORGET_LINKS = "DELETE FROM sign_in_link WHERE expires_at < clock_timestamp() - interval '1 day'"
+_FORGET = "DELETE FROM web_session WHERE expires_at < clock_timestamp() - interval '1 day'"

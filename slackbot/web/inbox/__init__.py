@@ -1,0 +1,12 @@
+"""The inbox page: what waits, what was decided, each request and each run, for people who are signed in.
+
+Rendered here and complete without a script; with one, parts of it are fetched anew when something has changed.
+"""
+
+from fastapi import APIRouter
+
+from slackbot.web.inbox import assets, lists, live, nowhere
+
+router = APIRouter()
+for _room in (assets, live, lists, nowhere):
+    router.include_router(_room.router)

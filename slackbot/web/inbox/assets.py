@@ -1,0 +1,68 @@
+"""Scripts and styles, under addresses that change with their content, so that browsers may keep them for good.
+
+htmx comes out of the installed package django-htmx, of which nothing is imported.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+PREFIX = "/inbox/static"
+
+_OURS = ("inbox.css", "inbox.js")
+_KINDS = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
+_FOR_GOOD = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff"}
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """A file as it is served; ``name`` has a part of its SHA-256 in it."""
+
+    name: str
+    content: bytes
+    kind: str
+
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get(PREFIX + "/{name}")
+async def asset(name: str) -> Response:
+    """A file by the name that has its hash."""
+    found = next((each for each in assets().values() if each.name == name), None)
+    if found is None:
+        return Response("There is no such file.\n", 404, media_type="text/plain")
+    return Response(found.content, headers=_FOR_GOOD, media_type=found.kind)
+
+
+def address(name: str) -> str:
+    """Where `inbox.css`, say, is served."""
+    return f"{PREFIX}/{assets()[name].name}"
+
+
+@cache
+def assets() -> Mapping[str, Asset]:
+    """All of them, by their plain names."""
+    ours = Path(__file__).parent / "static"
+    return {path.name: _read(path) for path in [*(ours / name for name in _OURS), _htmx()]}
+
+
+def _read(path: Path) -> Asset:
+    content = path.read_bytes()
+    digest = hashlib.sha256(content).hexdigest()[:12]
+    return Asset(f"{path.stem}.{digest}{path.suffix}", content, _KINDS[path.suffix])
+
+
+def _htmx() -> Path:
+    package = find_spec("django_htmx")
+    if package is None or package.origin is None:
+        raise RuntimeError("the package django-htmx, a dependency of signoff, is not installed")
+    return Path(package.origin).parent / "static" / "django_htmx" / "htmx-2.min.js"

@@ -1,0 +1,151 @@
+"""The lists: what waits, and what was decided, with filters and search."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from agent.domain.request import HistoryLine, RequestLine, RequestStatus
+from agent.store import reads
+from slackbot.cards import Names
+from slackbot.cursor import Cursor
+from slackbot.web.inbox import shelves
+from slackbot.web.inbox.pages import PageRoute, moved, page
+from slackbot.web.inbox.shelves import Shelf, Wanted
+from slackbot.web.site import Site, site_of
+from slackbot.web.visitors import Signed, Visitor
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+At = Annotated[str, Query(max_length=1000)]
+Word = Annotated[str, Query(max_length=200)]
+
+_ID = re.compile(r"[0-9a-fA-F]{8}[0-9a-fA-F-]{0,28}\Z", re.ASCII)
+_USER = re.compile(r"[UW][A-Z0-9]{1,30}\Z", re.ASCII)
+
+
+@router.get("/inbox")
+async def inbox(request: Request, who: Signed, at: At = "") -> Response:
+    """What waits for the visitor, what waits for others, and the latest outcomes."""
+    return page("inbox.html", here="inbox", visitor=who, **await _waiting(site_of(request), who, at))
+
+
+@router.get("/inbox/waiting")
+async def waiting(request: Request, who: Signed, at: At = "") -> Response:
+    """The lists of the inbox alone, for a page that is open already."""
+    return page("waiting.html", visitor=who, **await _waiting(site_of(request), who, at))
+
+
+@router.get("/inbox/history")
+async def history(
+    request: Request,
+    who: Signed,
+    q: Word = "",
+    status: Word = "",
+    agent: Word = "",
+    person: Word = "",
+    since: Word = "",
+    at: At = "",
+) -> Response:
+    """What was decided (or waits, by filter), newest first, a page at a time."""
+    site = site_of(request)
+    if _ID.match(q.strip()) and (found := await _by_id(site, q.strip())):
+        return moved(f"/inbox/requests/{found}")
+    wanted, unclear = _wanted(q, status, agent, person, since)
+    shelf = await shelves.search(site, who.person, wanted, Cursor.read(at))
+    kept = {"q": q, "status": status, "agent": agent, "person": person, "since": since}
+    return page(
+        "history.html",
+        here="history",
+        visitor=who,
+        shelf=shelf,
+        turns=_turns("/inbox/history", kept, shelf),
+        asked=kept,
+        unclear=unclear,
+        agents=sorted(_agents(site, shelf.lines, wanted.agent)),
+        people=sorted(_people(shelf.lines, wanted.person)),
+        **await _named(site, who, shelf.lines, [wanted.person] if wanted.person else []),
+    )
+
+
+async def _waiting(site: Site, who: Visitor, at: str) -> dict[str, Any]:
+    found = await shelves.waiting(site, who.person, Cursor.read(at))
+    lately = await shelves.decided_lately(site, who.person)
+    return {
+        "mine": found.mine,
+        "others": found.others,
+        "lately": lately,
+        "at": at,
+        "turns": _turns("/inbox", {}, found.mine),
+        **await _named(site, who, [*found.mine.lines, *found.others.lines, *lately]),
+    }
+
+
+async def _by_id(site: Site, text: str) -> str | None:
+    """The one request whose id begins so; its own page says whether it may be seen."""
+    async with site.db.connection() as connection:
+        found = await reads.requests_like(connection, team_id=site.slack.team_id, id_prefix=text)
+    return str(found[0]) if len(found) == 1 else None
+
+
+def _wanted(q: str, status: str, agent: str, person: str, since: str) -> tuple[Wanted, str]:
+    """The filters, and what of them is not understood and therefore left out."""
+    problems = []
+    known = status in set(RequestStatus)
+    if status and not known:
+        problems.append(f"There is no status “{status}”.")
+    if person and not _USER.match(person):
+        problems.append("A person is named by their Slack id.")
+        person = ""
+    try:
+        day = datetime.fromisoformat(since) if since else None
+    except ValueError:
+        day = None
+        problems.append(f"“{since}” is no date like 2026-11-01.")
+    earliest = day if day is None or day.tzinfo else day.replace(tzinfo=UTC)
+    return Wanted(RequestStatus(status) if known else None, agent, person, earliest, q), " ".join(problems)
+
+
+def _turns(path: str, kept: dict[str, str], shelf: Shelf[Any]) -> dict[str, str | None]:
+    """The addresses of the pages before and behind."""
+
+    def to(cursor: Cursor | None) -> str | None:
+        if cursor is None:
+            return None
+        query = {name: value for name, value in {**kept, "at": str(cursor)}.items() if value}
+        return f"{path}?{urlencode(query)}" if query else path
+
+    return {"back": to(shelf.back), "forward": to(shelf.forward)}
+
+
+def _agents(site: Site, lines: Iterable[RequestLine], chosen: str) -> set[str]:
+    return ({agent.name for agent in site.services.registry} | {line.agent for line in lines} | {chosen}) - {
+        ""
+    }
+
+
+def _people(lines: Iterable[RequestLine], chosen: str) -> set[str]:
+    named = {each.user_id for line in lines for each in (line.requester, _decider(line)) if each}
+    return (named | {chosen}) - {""}
+
+
+def _decider(line: RequestLine) -> Any:
+    return line.decided_by if isinstance(line, HistoryLine) else None
+
+
+async def _named(
+    site: Site, who: Visitor, lines: Sequence[RequestLine], more: Sequence[str] = ()
+) -> dict[str, Any]:
+    """What the people, groups and channels in these lines are called."""
+    ids = {who.person.user_id, *more, *_people(lines, "")}
+    ids |= {each for line in lines for each in line.approvers}
+    directory = site.slack.directory
+    names: Names = await directory.names(ids)
+    channels = await directory.channel_names(line.channel_id for line in lines if line.channel_id)
+    return {"names": names, "channels": channels, "me": who.person}

@@ -1,0 +1,141 @@
+"""Stored facts in words for a page: times, states, lengths of time. Escaping is the templates' business."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from markupsafe import Markup
+
+from agent.domain.request import ExecutionStatus, RequestStatus
+from agent.domain.run import RunStatus
+from slackbot.cards import inert
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+
+
+def moment(at: datetime) -> Markup:
+    """A point in time, in UTC; the page's script says it in the reader's own time."""
+    at = at.astimezone(UTC)
+    return Markup('<time datetime="{}" data-moment>{}</time>').format(
+        at.isoformat(timespec="seconds"), at.strftime("%-d %b %Y, %H:%M UTC")
+    )
+
+
+def ago(at: datetime) -> Markup:
+    """How long something is past; kept true by the page's script."""
+    return _relative(at, "ago", past(datetime.now(UTC) - at))
+
+
+def left(at: datetime) -> Markup:
+    """How long there is until a deadline; kept true by the page's script."""
+    return _relative(at, "left", ahead(at))
+
+
+def past(since: Any) -> str:
+    """`just now`, `4 min ago`, `3 h ago`, `12 days ago`."""
+    seconds = max(0.0, since.total_seconds())
+    return "just now" if seconds < _MINUTE else f"{_rough(seconds)} ago"
+
+
+def ahead(at: datetime) -> str:
+    """`in 23 min`; `overdue` once it is over."""
+    seconds = (at - datetime.now(UTC)).total_seconds()
+    return "overdue" if seconds <= 0 else f"in {_rough(seconds)}"
+
+
+def _relative(at: datetime, kind: str, said: str) -> Markup:
+    at = at.astimezone(UTC)
+    return Markup('<time datetime="{}" title="{}" data-{}>{}</time>').format(
+        at.isoformat(timespec="seconds"), at.strftime("%-d %b %Y, %H:%M UTC"), kind, said
+    )
+
+
+def _rough(seconds: float) -> str:
+    if seconds < _MINUTE:
+        return f"{int(seconds)} s"
+    if seconds < _HOUR:
+        return f"{int(seconds // _MINUTE)} min"
+    hours = int(seconds // _HOUR)
+    if seconds < 2 * _DAY:
+        minutes = int(seconds % _HOUR // _MINUTE)
+        return f"{hours} h {minutes} min" if hours < 10 and minutes else f"{hours} h"
+    return f"{int(seconds // _DAY)} days"
+
+
+def line(text: str, limit: int = 300) -> str:
+    """One line, in which nothing hides: control and bidi characters are shown as signs, the rest is counted."""
+    return inert.line(text, limit)
+
+
+def visible(text: str) -> str:
+    """Several lines, in which nothing hides."""
+    return inert.visible(text)
+
+
+REQUEST_WORDS = {
+    RequestStatus.WAITING: "Waiting",
+    RequestStatus.APPROVED: "Approved",
+    RequestStatus.REJECTED: "Rejected",
+    RequestStatus.EXPIRED: "Expired",
+    RequestStatus.CANCELLED: "Withdrawn",
+}
+RUN_WORDS = {
+    RunStatus.WORKING: "Working",
+    RunStatus.PENDING_APPROVAL: "Waiting for review",
+    RunStatus.COMPLETED: "Completed",
+    RunStatus.DENIED: "Denied",
+    RunStatus.FAILED: "Failed",
+    RunStatus.CANCELLED: "Cancelled",
+}
+EXECUTION_WORDS = {
+    ExecutionStatus.CLAIMED: "Running",
+    ExecutionStatus.SUCCEEDED: "Done",
+    ExecutionStatus.FAILED: "Failed",
+    ExecutionStatus.IN_DOUBT: "In doubt",
+}
+
+_COLOURS = {
+    RequestStatus.WAITING: "waiting",
+    RequestStatus.APPROVED: "approved",
+    RequestStatus.REJECTED: "rejected",
+    RequestStatus.EXPIRED: "expired",
+    RequestStatus.CANCELLED: "cancelled",
+    RunStatus.WORKING: "working",
+    RunStatus.PENDING_APPROVAL: "waiting",
+    RunStatus.COMPLETED: "approved",
+    RunStatus.DENIED: "rejected",
+    RunStatus.FAILED: "rejected",
+    RunStatus.CANCELLED: "cancelled",
+    ExecutionStatus.CLAIMED: "working",
+    ExecutionStatus.SUCCEEDED: "approved",
+    ExecutionStatus.FAILED: "rejected",
+    ExecutionStatus.IN_DOUBT: "doubt",
+}
+
+
+def state_words(state: RequestStatus | RunStatus | ExecutionStatus) -> str:
+    """A state in a word or two, which always stands beside its colour."""
+    known: Mapping[Any, str] = {**REQUEST_WORDS, **RUN_WORDS, **EXECUTION_WORDS}
+    if isinstance(state, RequestStatus):
+        return REQUEST_WORDS[state]
+    return RUN_WORDS[state] if isinstance(state, RunStatus) else known[state]
+
+
+def colour(state: RequestStatus | RunStatus | ExecutionStatus) -> str:
+    """The name of its colour and sign in the style sheet."""
+    if isinstance(state, RunStatus):
+        return {each: _COLOURS[each] for each in RunStatus}[state]
+    return _COLOURS[state]
+
+
+FILTERS: dict[str, Callable[..., Any]] = {
+    "moment": moment,
+    "ago": ago,
+    "left": left,
+    "line": line,
+    "visible": visible,
+    "state_words": state_words,
+    "colour": colour,
+}

@@ -1,0 +1,109 @@
+"""Sign in with Slack: OpenID Connect's authorization code flow (OpenID Connect Core 1.0, section 3.1).
+
+No PKCE: at Slack it makes an app a public client for good, and ours keeps a secret; `state` and `nonce` bind the
+flow to the browser that began it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import aiohttp
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import KeySet
+from pydantic import SecretStr
+from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from agent.domain.errors import SignoffError
+from agent.domain.people import Person
+
+AUTHORIZE = "/openid/connect/authorize"
+KEYS = "/openid/connect/keys"
+TEAM = "https://slack.com/team_id"
+USER = "https://slack.com/user_id"
+PATIENCE = 5.0
+LEEWAY = 60
+"""Seconds by which Slack's clock and ours may differ."""
+
+
+class NotVouched(SignoffError):
+    """Slack does not say who this is, or says it in a way that does not hold; why, as a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenID:
+    """Our app as Slack's OpenID provider knows it. ``origin`` is the provider's: `https://slack.com`."""
+
+    origin: str
+    client_id: str
+    client_secret: SecretStr
+
+    @classmethod
+    def at(cls, api_url: str, client_id: str, client_secret: SecretStr) -> OpenID:
+        """The provider beside a Web API: a stand-in has both, as Slack has."""
+        parts = urlsplit(api_url)
+        return cls(f"{parts.scheme}://{parts.netloc}", client_id, client_secret)
+
+    def address(self, team_id: str, state: str, nonce: str, back: str) -> str:
+        """Where a browser is sent to sign in to this workspace."""
+        query = {
+            "response_type": "code",
+            "scope": "openid",
+            "client_id": self.client_id,
+            "state": state,
+            "nonce": nonce,
+            "team": team_id,
+            "redirect_uri": back,
+        }
+        return f"{self.origin}{AUTHORIZE}?{urlencode(query)}"
+
+    async def person(self, client: AsyncWebClient, code: str, nonce: str, back: str) -> Person:
+        """Who came back with this code. Raises NotVouched."""
+        try:
+            answer = await client.openid_connect_token(
+                client_id=self.client_id,
+                client_secret=self.client_secret.get_secret_value(),
+                code=code,
+                redirect_uri=back,
+                grant_type="authorization_code",
+            )
+            keys = await self._keys()
+        except SlackApiError as error:
+            said = error.response.get("error") if isinstance(error.response.data, dict) else None
+            raise NotVouched(f"Slack did not take the sign-in ({said or 'no reason given'}).") from None
+        except (SlackClientError, aiohttp.ClientError, OSError, TimeoutError):
+            raise NotVouched("Slack did not answer in time.") from None
+        return self.read(str(answer.get("id_token") or ""), keys, nonce)
+
+    def read(self, id_token: str, keys: dict[str, Any], nonce: str) -> Person:
+        """Whom an id token is about, after its signature and claims were checked (3.1.3.7). Raises NotVouched."""
+        must = jwt.JWTClaimsRegistry(
+            leeway=LEEWAY,
+            iss={"essential": True, "value": self.origin},
+            aud={"essential": True, "value": self.client_id},
+            exp={"essential": True},
+            nonce={"essential": True, "value": nonce},
+        )
+        try:
+            claims = jwt.decode(id_token, KeySet.import_key_set(keys), algorithms=["RS256"]).claims  # type: ignore[arg-type]
+            must.validate(claims)
+        except (JoseError, ValueError, KeyError, TypeError):
+            raise NotVouched("What Slack said of you could not be verified.") from None
+        team, user = claims.get(TEAM), claims.get(USER)
+        if not isinstance(team, str) or not isinstance(user, str) or not team or not user:
+            raise NotVouched("Slack did not say who you are.")
+        return Person(team, user)
+
+    async def _keys(self) -> dict[str, Any]:
+        timeout = aiohttp.ClientTimeout(total=PATIENCE)
+        async with (
+            aiohttp.ClientSession(timeout=timeout) as session,
+            session.get(f"{self.origin}{KEYS}") as answer,
+        ):
+            answer.raise_for_status()
+            found: dict[str, Any] = await answer.json(content_type=None)
+            return found

@@ -1,0 +1,191 @@
+"""Signing in and out, and everybody who must not get in."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from sqlalchemy import text
+
+from slackbot.web.inbox.pages import inside
+from tests.integration.asking import rows
+from tests.integration.service.conftest import House, http_house, until  # noqa: F401
+from tests.integration.web.visiting import ADA, GRACE, Porch, open_porch, porch  # noqa: F401
+
+
+async def test_a_personal_link_signs_in_once(porch: Porch) -> None:  # noqa: F811
+    """The link shows whom it is for; its button signs in, and neither link nor button works a second time."""
+    link, visitor = await porch.link("U0GRACE"), porch.stranger()
+    for _ in range(3):  # previews and prefetches look, and use nothing up
+        assert (await visitor.open(link)).status_code == 200
+    assert "@grace" in visitor.words
+    answer = await visitor.send(link)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/inbox")
+    assert (await visitor.open("/inbox")).status_code == 200
+    assert "@grace" in visitor.words
+    other = porch.stranger()
+    assert (await other.send(link)).status_code == 410
+    assert (await other.open(link)).status_code == 410
+    assert (await other.open("/inbox")).headers["location"] == "/sign-in"
+
+
+async def test_of_two_who_use_a_link_at_once_one_gets_in(porch: Porch) -> None:  # noqa: F811
+    """A link is good for one session, however many buttons are pressed at the same moment."""
+    link = await porch.link("U0GRACE")
+    answers = await asyncio.gather(*(porch.stranger().send(link) for _ in range(5)))
+    assert sorted(each.status_code for each in answers) == [303, 410, 410, 410, 410]
+
+
+async def test_only_hashes_are_kept_and_all_is_on_record(porch: Porch) -> None:  # noqa: F811
+    """No stored row has the secret of a link or of a session; signing in and out stand in the person's chain."""
+    link = await porch.link("U0GRACE")
+    visitor = porch.stranger()
+    await visitor.send(link)
+    secret = visitor.browser.cookies["signoff_session"]
+    kept = await rows(porch.house.db, "SELECT hash FROM sign_in_link UNION ALL SELECT hash FROM web_session")
+    assert len(kept) == 2
+    assert not any(each in bytes(row[0]) for row in kept for each in (secret.encode(), link[-43:].encode()))
+    await visitor.open("/inbox")
+    assert (await visitor.send("/sign-out")).headers["location"] == "/sign-in"
+    assert "signoff_session" not in visitor.browser.cookies
+    visitor.browser.cookies.set("signoff_session", secret)
+    assert (await visitor.open("/inbox")).status_code == 303  # the session is over, whoever kept its cookie
+    told = "SELECT event, actor FROM audit_event WHERE subject = :subject ORDER BY seq"
+    assert await rows(porch.house.db, told, subject=f"person:{GRACE}") == [
+        ("session.started", f"slack:{GRACE}"),
+        ("session.ended", f"slack:{GRACE}"),
+    ]
+
+
+async def test_links_and_sessions_run_out(porch: Porch) -> None:  # noqa: F811
+    """After five minutes a link, after twelve hours a session is worth nothing, by the database's clock."""
+    lives = "SELECT round(extract(epoch FROM expires_at - created_at)) FROM "
+    visitor, link = await porch.visitor("U0GRACE"), await porch.link("U0ADA")
+    assert await porch.house.column(lives + "sign_in_link WHERE user_id = 'U0ADA'") == [300]
+    assert await porch.house.column(lives + "web_session") == [43_200]
+    async with porch.house.db.transaction() as connection:
+        for table in ("sign_in_link", "web_session"):
+            await connection.execute(text(f"UPDATE {table} SET expires_at = clock_timestamp()"))
+    assert (await porch.stranger().send(link)).status_code == 410
+    assert (await visitor.open("/inbox")).status_code == 303
+
+
+@pytest.mark.parametrize(("user", "words"), [("U0MALLORY", "Guests"), ("U0EVE", "another workspace")])
+async def test_guests_and_outsiders_get_no_link(porch: Porch, user: str, words: str) -> None:  # noqa: F811
+    """Who may not review is told why, and no link is made."""
+    answer = await porch.house.slack.person(user).command("/approvals", "inbox", "C0AGENTS")
+    assert "sign-in" not in str(answer.response)
+    assert await porch.house.column("SELECT hash FROM sign_in_link") == []
+
+
+async def test_a_deactivated_account_is_out_at_once(porch: Porch) -> None:  # noqa: F811
+    """Each request looks the person up: a session, and a link that was made before, are refused with the reason."""
+    visitor, link = await porch.visitor("U0GRACE"), await porch.link("U0GRACE")
+    porch.house.slack.workspace.change_member("U0GRACE", deleted=True)
+
+    async def refused() -> bool:
+        return (await visitor.open("/inbox")).status_code == 403
+
+    await until(refused)
+    assert "deactivated" in visitor.words
+    other = porch.stranger()
+    assert (await other.send(link)).status_code == 403
+    assert "deactivated" in other.words
+
+
+async def test_without_an_address_the_command_says_which_setting(http_house: House) -> None:  # noqa: F811
+    """Without SIGNOFF_PUBLIC_URL there is no link that anybody could follow; the answer names the setting."""
+    opened = await open_porch(http_house, SIGNOFF_PUBLIC_URL="")
+    answer = await opened.house.slack.person("U0GRACE").command("/approvals", "inbox", "C0AGENTS")
+    assert "SIGNOFF_PUBLIC_URL" in str(answer.response)
+
+
+async def test_over_https_the_cookie_is_bound_to_this_host(http_house: House) -> None:  # noqa: F811
+    """With an https address the cookie is `__Host-`, Secure, HttpOnly and SameSite; forms from there are ours."""
+    opened = await open_porch(http_house, SIGNOFF_PUBLIC_URL="https://signoff.example/")
+    answer = await opened.house.slack.person("U0GRACE").command("/approvals", "inbox", "C0AGENTS")
+    secret = str(answer.response).split("https://signoff.example/sign-in/link/")[1][:43]
+    visitor = opened.stranger()
+    answer_to = await visitor.send(f"/sign-in/link/{secret}", headers={"Origin": "https://signoff.example"})
+    assert answer_to.status_code == 303
+    cookie = answer_to.headers["set-cookie"]
+    assert cookie.startswith("__Host-signoff_session=")
+    for trait in ("HttpOnly", "Secure", "SameSite=lax", "Path=/", "Max-Age=43200"):
+        assert trait in cookie
+    assert "Domain" not in cookie
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+)
+async def test_forms_of_other_sites_change_nothing(porch: Porch, headers: dict[str, str]) -> None:  # noqa: F811
+    """Another site can neither sign somebody in as somebody else nor sign them out, even with a stolen token."""
+    link = await porch.link("U0ADA")
+    stranger = porch.stranger()
+    assert (await stranger.send(link, headers=headers)).status_code == 403
+    visitor = await porch.visitor("U0GRACE")
+    await visitor.open("/inbox")
+    assert (await visitor.send("/sign-out", headers=headers)).status_code == 403
+    assert (await visitor.open("/inbox")).status_code == 200
+
+
+async def test_a_form_needs_the_token_of_its_session(porch: Porch) -> None:  # noqa: F811
+    """Without a token, or with somebody else's, a form is not taken."""
+    ada, grace = await porch.visitor("U0ADA"), await porch.visitor("U0GRACE")
+    await ada.open("/inbox")
+    grace.page = ada.page
+    assert (await grace.send("/sign-out")).status_code == 403
+    assert (await grace.send("/sign-out", {"token": ""})).status_code == 403
+    assert (await grace.open("/inbox")).status_code == 200
+
+
+async def test_every_page_is_closed_to_others(porch: Porch) -> None:  # noqa: F811
+    """No page may be framed, cached, or run anything inline; none tells another site where the reader came from."""
+    visitor = await porch.visitor("U0GRACE")
+    for path in ("/inbox", "/inbox/history", "/sign-in", "/sign-in/link/none", "/inbox/requests/nothing"):
+        headers = (await visitor.open(path)).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
+        assert headers["x-frame-options"] == "DENY"
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["cache-control"] == "no-store"
+        assert headers["referrer-policy"] == "same-origin"
+        assert "style=" not in visitor.page
+        assert "<style" not in visitor.page
+        assert " on" + "click" not in visitor.page
+
+
+@pytest.mark.parametrize(
+    "claimed",
+    [
+        "https://evil.example/inbox",
+        "//evil.example/inbox",
+        "/inbox/../sign-out",
+        "\\\\evil.example",
+        "/inboxes",
+        "javascript:alert(1)",
+        "/inbox\n",
+    ],
+)
+def test_after_signing_in_nobody_is_sent_elsewhere(claimed: str) -> None:
+    """An address to go on to leads to our own pages or to the inbox."""
+    assert inside(claimed) == "/inbox"
+    assert inside("/inbox/requests/1?x=2") == "/inbox/requests/1?x=2"
+
+
+async def test_a_fragment_takes_the_page_to_the_sign_in(porch: Porch) -> None:  # noqa: F811
+    """When a session ends while a page is open, the page goes to the sign-in, not a piece of it."""
+    answer = await porch.stranger().open(
+        "/inbox/waiting", headers={"HX-Request": "true", "HX-Current-URL": "http://x/inbox"}
+    )
+    assert answer.status_code == 401
+    assert answer.headers["hx-redirect"].startswith("/sign-in")
+    assert ADA.user_id not in answer.text

@@ -1,0 +1,138 @@
+"""People before the inbox page of a running service: a browser's manners without a browser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import unescape
+from typing import Any
+
+import httpx
+import pytest
+
+from agent import approvals, runs
+from agent.domain.people import Person
+from agent.domain.run import ProposedCall, Turn
+from agent.runs import NewRun
+from agent.runtime.agents import Agent
+from agent.runtime.tool import tool
+from agent.store import reads
+from agent.store.outbox import Outlet
+from slackbot.app import Service
+from tests.integration import asking
+from tests.integration.service.conftest import POLICY, House, http_house  # noqa: F401
+
+TEAM = "T0SANDBOX"
+PUBLIC = "http://signoff.example"
+ADA, GRACE, LINUS, MALLORY = (Person(TEAM, user) for user in ("U0ADA", "U0GRACE", "U0LINUS", "U0MALLORY"))
+_LINK = re.compile(rf"{re.escape(PUBLIC)}(/sign-in/link/[^|>]+)")
+_TOKEN = re.compile(r'name="token" value="([0-9a-f]{64})"')
+
+
+def data_agent() -> Agent:
+    """The agent of the guide: it deletes records, once somebody agrees."""
+
+    @tool
+    def delete_records(table_name: str, count: int = 0, note: str = "") -> str:
+        """Delete records from a table."""
+        return f"Deleted {count} records from {table_name}"
+
+    return Agent("data", "You manage data.", [delete_records])
+
+
+@dataclass
+class Visitor:
+    """One person's browser: it keeps cookies, and says of its own forms where they come from."""
+
+    browser: httpx.AsyncClient
+    page: str = ""
+
+    @property
+    def words(self) -> str:
+        """What can be read on the page, roughly."""
+        return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", self.page)))
+
+    async def open(self, path: str, **options: Any) -> httpx.Response:
+        answer = await self.browser.get(path, **options)
+        self.page = answer.text
+        return answer
+
+    async def send(
+        self, path: str, form: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
+    ) -> httpx.Response:
+        """Send a form of the page that is open, with its token."""
+        found = _TOKEN.search(self.page)
+        data = {"token": found[1] if found else ""} | dict(form or {})
+        told = {"Origin": str(self.browser.base_url).rstrip("/")} | dict(headers or {})
+        answer = await self.browser.post(path, data=data, headers=told)
+        if answer.status_code != 303:
+            self.page = answer.text
+        return answer
+
+
+@dataclass
+class Porch:
+    """A running service, and ways to come to its pages."""
+
+    house: House
+    service: Service
+    visitors: list[httpx.AsyncClient] = field(default_factory=list)
+
+    def stranger(self) -> Visitor:
+        """Somebody who is not signed in."""
+        client = httpx.AsyncClient(base_url=f"http://127.0.0.1:{self.service.port}", timeout=10)
+        self.visitors.append(client)
+        return Visitor(client)
+
+    async def link(self, user: str) -> str:
+        """The path of the personal link that Slack shows to this person."""
+        answer = await self.house.slack.person(user).command("/approvals", "inbox", "C0AGENTS")
+        assert answer.error is None, answer.error
+        found = _LINK.search(str(answer.response))
+        assert found, answer.response
+        return found[1]
+
+    async def visitor(self, user: str) -> Visitor:
+        """This person, signed in."""
+        visitor = self.stranger()
+        answer = await visitor.send(await self.link(user))
+        assert answer.status_code == 303, answer.text
+        return visitor
+
+    async def asked(self, order: int = 0, terms: Any = None, **changes: Any) -> str:
+        """A waiting request of Ada's, made directly; its id."""
+        started = await runs.start(
+            self.house.db,
+            NewRun("refunds", "1", "refund an order", "slack", ADA, "slack", TEAM, "C0AGENTS"),
+        )
+        leased = await runs.lease(self.house.db, started.run_id, "worker-1")
+        assert leased is not None
+        proposed = (ProposedCall("call_0", "process_refund", f'{{"order_id": {order}}}'),)
+        await runs.record_turn(
+            self.house.db, leased.lease, Turn("Ada asks for it.", proposed, 10, leased.heard)
+        )
+        async with self.house.db.connection() as connection:
+            (call,) = await reads.calls(connection, started.run_id)
+        where = {"requester": ADA, "outlet": Outlet(TEAM, "C0REVIEW")}
+        new = asking.question(
+            started.run_id, call.id, terms or asking.rule(), order=order, **(where | changes)
+        )
+        return str((await approvals.open(self.house.db, new)).request_id)
+
+
+async def open_porch(
+    house: House, agents: Sequence[Agent] = (), policy: str = POLICY, **changes: str
+) -> Porch:
+    """Start the service with a page."""
+    options = {"SIGNOFF_PUBLIC_URL": PUBLIC, "SIGNOFF_ROLES": "web"} | changes
+    return Porch(house, await house.open(agents or [data_agent()], policy, **options))
+
+
+@pytest.fixture
+async def porch(http_house: House) -> AsyncIterator[Porch]:  # noqa: F811
+    """A service that serves the page and nothing else."""
+    opened = await open_porch(http_house)
+    yield opened
+    for visitor in opened.visitors:
+        await visitor.aclose()
