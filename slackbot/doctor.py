@@ -50,6 +50,8 @@ async def examine(
 
     ``database`` and its address ``url`` are the ones in use: DATABASE_URL, or the embedded server's.
     """
+    for name in configured.unknown:
+        yield Finding("settings", False, f"there is no setting {name}", "mend its name, or take it away")
     yield await _database(configured, database, url)
     if configured.slack_bot_token is None:
         yield Finding("Slack", False, "SLACK_BOT_TOKEN is not set", "install the app and set its bot token")

@@ -258,12 +258,14 @@ class Homes:
             running = await reads.running(connection, team_id, LOOKED_THROUGH)
             decided = await reads.recently_decided(connection, team_id, LOOKED_THROUGH)
         decided, running = await self._visible(person, decided, running)
+        async with self._db.connection() as connection:
+            values = await reads.values_of(connection, [run.id for run in running])
         links = await self._permalinks.of([each.thread for each in decided if each.thread])
         return home(
             HomeView(
                 waiting=await self._with_places(person, views),
                 mine=await clean_lines(mine[:MAX_ROWS]),
-                running=await clean_runs(running),
+                running=await clean_runs(running, values=values),
                 decided=await clean_lines(decided),
                 waiting_count=count,
                 waiting_pages=_pages(viewer, waiting, "waiting", MAX_WAITING),

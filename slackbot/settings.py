@@ -6,7 +6,8 @@ What is wrong is said in one line per setting, and by its name in the environmen
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -30,6 +31,10 @@ SECRETS = (
     "OPENAI_API_KEY",
 )
 """Each can be given as `<NAME>_FILE`: the path of a file that holds it."""
+
+OURS = "SIGNOFF_"
+ELSEWHERE = frozenset({"SIGNOFF_HOME", "SIGNOFF_FAULT", "SIGNOFF_SHOP_URL"})
+"""Names of ours that are read where they are used, before or beside these settings."""
 
 SLACK_API = "https://slack.com/api/"
 
@@ -87,6 +92,9 @@ class Settings(BaseSettings):
     drain_seconds: float = _named("SIGNOFF_DRAIN_SECONDS", default=30.0, ge=0, le=3600)
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = _named("SIGNOFF_LOG_LEVEL", default="INFO")
     log_format: Literal["text", "json"] = _named("SIGNOFF_LOG_FORMAT", default="text")
+
+    unknown: tuple[str, ...] = ()
+    """Names that look like settings of ours and are none, each with the one that was perhaps meant."""
 
     @field_validator("database_url", "owner_url")
     @classmethod
@@ -185,10 +193,22 @@ def read(
     problems = _read_files(given)
     if problems:
         raise SettingsError(problems)
+    unknown = tuple(_unknown(given))
     try:
-        return Settings(**given)  # type: ignore[arg-type]
+        return Settings(**given | {"unknown": unknown})  # type: ignore[arg-type]
     except ValidationError as error:
         raise SettingsError([_in_one_line(problem) for problem in error.errors()]) from None
+
+
+def _unknown(given: Iterable[str]) -> Iterator[str]:
+    fields = Settings.model_fields.values()
+    aliases = [each.validation_alias for each in fields]
+    known = {str(name) for each in aliases if isinstance(each, AliasChoices) for name in each.choices}
+    known |= {f"{name}_FILE" for name in SECRETS} | ELSEWHERE
+    for name in sorted(given):
+        if name.startswith(OURS) and name not in known:
+            meant = get_close_matches(name, known, n=1, cutoff=0.75)
+            yield f"{name} (did you mean {meant[0]}?)" if meant else name
 
 
 def _read_files(given: dict[str, str | Any]) -> list[str]:

@@ -156,6 +156,18 @@ class RunView:
 
 
 @dataclass(frozen=True, slots=True)
+class RunValues:
+    """What a run's calls, and those of the runs below it, were about: its task or its answer may say it again.
+
+    ``arguments`` and ``facts`` as they are stored (JSON), ``redact`` of all checkpoints that its requests fell under.
+    """
+
+    arguments: tuple[str | bytes, ...] = ()
+    facts: tuple[bytes, ...] = ()
+    redact: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     """A model's turn, ready to be journalled: its words, its proposed calls and what it cost in tokens."""
 

@@ -6,6 +6,7 @@ import asyncio
 import signal
 from typing import TYPE_CHECKING, Annotated
 
+import structlog
 import typer
 
 from agent.domain.policy import Policy
@@ -13,6 +14,8 @@ from agent.runtime.agents import Registry, load_agents
 from agent.store.database import Database
 from slackbot.cli.ground import EmbeddedFlag, check_schema, database_url, read_policy, read_settings
 from slackbot.settings import Role, Settings, SettingsError
+
+log = structlog.get_logger(__name__)
 
 if TYPE_CHECKING:
     from slackbot.app import Service
@@ -27,6 +30,7 @@ def serve(
     configured = read_settings(roles=roles, port=port)
     policy, registry = read_policy(configured), load_agents(configured.agents)
     _check_complete(configured, policy, use_embedded)
+    _warn(configured, registry)
     with database_url(configured, use_embedded) as url:
         check_schema(configured, url)
         asyncio.run(_serve(configured, url, policy, registry))
@@ -64,6 +68,18 @@ def _database(configured: Settings, url: str) -> Database:
         configured.db_role,
         pool_size=max(10, configured.concurrency // 2),
     )
+
+
+def _warn(configured: Settings, registry: Registry) -> None:
+    """What `serve` can do without, and nobody would want it to."""
+    for name in configured.unknown:
+        log.warning("no such setting; it is ignored", action="settings.unknown", name=name)
+    if not list(registry) and configured.roles != {Role.SCHEDULER}:
+        log.warning(
+            "no agents are loaded, so nothing can be started and nothing that waits can go on: "
+            "name their modules in SIGNOFF_AGENTS",
+            action="agents.none",
+        )
 
 
 def _check_complete(configured: Settings, policy: Policy, use_embedded: bool) -> None:

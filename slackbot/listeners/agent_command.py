@@ -9,7 +9,6 @@ from slackbot.listeners import agent_form, cancelling, lists, pausing
 from slackbot.listeners.doors import Doors
 from slackbot.listeners.starting import start
 from slackbot.listeners.typed import Typed, check_belongs
-from slackbot.secrets import clean_runs
 
 NO_SUCH_RUN = "No run that you may see has an id that begins like this."
 AMBIGUOUS = "Several ids begin like this; please give more of it."
@@ -51,7 +50,7 @@ async def _status(doors: Doors, said: Typed) -> Card:
     if not seen:
         return Card(AMBIGUOUS if len(ids) > 1 else NO_SUCH_RUN, [])
     going = frozenset(each.id for each in seen if each.status in lists.GOING)
-    return run_list(await clean_runs(seen), cancellable=going)
+    return run_list(await lists.shown_runs(doors, seen), cancellable=going)
 
 
 async def _cancel(doors: Doors, said: Typed) -> Card:

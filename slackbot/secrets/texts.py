@@ -11,6 +11,7 @@ import re
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 
 from agent.domain.echoes import echoes
 from agent.domain.redaction import NAMED, NOT_SCANNED, Span, by_name, is_secret_name
@@ -43,6 +44,12 @@ class Finder:
         self._hidden = tuple(dict.fromkeys(hidden))
         self._clock = clock
         self._until = clock() + budget
+
+    def also(self, hidden: Sequence[tuple[str, str]]) -> Finder:
+        """One that looks for these as well, within the same time."""
+        other = copy(self)
+        other._hidden = tuple(dict.fromkeys((*self._hidden, *hidden)))  # noqa: SLF001 - its own kind
+        return other
 
     def __call__(self, text: str) -> Sequence[Span]:
         """Where this text has secrets; all of it, when there was no time to look."""

@@ -9,15 +9,16 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, TypeVar
+from uuid import UUID
 
 from agent.domain.paths import Step
 from agent.domain.redaction import Find, Redacted, by_name, is_unseen, mask, masked_action, redact_value
 from agent.domain.request import Change, ExecutionView, HistoryLine, RequestLine, RequestView
-from agent.domain.run import RunView
+from agent.domain.run import RunValues, RunView
 from slackbot.secrets.texts import BUDGET, Finder, everything
 
 T = TypeVar("T")
@@ -53,9 +54,12 @@ async def clean_run(run: RunView, hidden: Hidden = ()) -> RunView:
     return (await clean_runs([run], hidden))[0]
 
 
-async def clean_runs(runs: Sequence[RunView], hidden: Hidden = ()) -> list[RunView]:
-    """Runs for a list."""
-    return await off_the_loop(lambda find: [_run(run, find) for run in runs], hidden)
+async def clean_runs(
+    runs: Sequence[RunView], hidden: Hidden = (), values: Mapping[UUID, RunValues] | None = None
+) -> list[RunView]:
+    """Runs for a list. `values` (`reads.values_of`): what each run's calls hide is hidden in its own texts as well."""
+    known = values or {}
+    return await off_the_loop(lambda find: [_run(run, _for(run, known, find)) for run in runs], hidden)
 
 
 async def clean_lines(lines: Sequence[Line], hidden: Hidden = ()) -> list[Line]:
@@ -87,6 +91,29 @@ def hidden_in(view: RequestView) -> Hidden:
         for value in (change.before, change.after):
             found += _changed(change.path, value, view, _nothing).hidden
     return tuple(dict.fromkeys(found))
+
+
+def hidden_in_run(values: RunValues) -> Hidden:
+    """The values of a run's calls that only their keys, or a checkpoint's `redact`, make secrets."""
+    found: list[tuple[str, str]] = []
+    for root, encoded in (("args", values.arguments), ("facts", values.facts)):
+        for each in encoded:
+            found += by_name(_parsed(each), values.redact, root).hidden
+    return tuple(dict.fromkeys(found))
+
+
+def _parsed(encoded: str | bytes) -> Any:
+    """As it is stored; what is no JSON has no names that could hide anything."""
+    try:
+        return json.loads(encoded)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _for(run: RunView, values: Mapping[UUID, RunValues], find: Find) -> Find:
+    """A finder for this run's texts; one that masks everything needs to know nothing."""
+    mine = values.get(run.id)
+    return find.also(hidden_in_run(mine)) if mine is not None and isinstance(find, Finder) else find
 
 
 def hidden_values(values: Iterable[Any]) -> Hidden:

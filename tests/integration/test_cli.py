@@ -509,6 +509,35 @@ async def test_roles_without_the_web_need_no_way_in(serve: Serve) -> None:
     assert await worker.stop() == 0, worker.said()
 
 
+async def test_what_nobody_would_want_is_warned_of(serve: Serve) -> None:
+    """A misspelt setting is named with the one that was perhaps meant, and without agents the service says so."""
+    settings = {name: value for name, value in serve.settings.items() if name != "SIGNOFF_AGENTS"}
+    worker = Serve(settings | {"SIGNOFF_ROLES": "worker,scheduler", "SIGNOFF_AGENT": "shop"}, serve.folder)
+    await worker.start(listens=False)
+    assert await worker.stop() == 0, worker.said()
+    assert "action=settings.unknown" in worker.said(1000)
+    assert "SIGNOFF_AGENT (did you mean SIGNOFF_AGENTS?)" in worker.said(1000)
+    assert "action=agents.none" in worker.said(1000)
+
+
+async def test_what_is_as_it_should_be_is_not_warned_of(serve: Serve, tmp_path: Path) -> None:
+    """Settings that are read elsewhere, secrets in files, and an agent: nothing to warn of."""
+    secret = tmp_path / "key"
+    secret.write_text("sk-none")
+    changes = {
+        "SIGNOFF_ROLES": "worker,scheduler",
+        "SIGNOFF_AGENTS": "agent.examples.refunds",
+        "SIGNOFF_SHOP_URL": serve.settings["DATABASE_URL"],
+        "OPENAI_API_KEY_FILE": str(secret),
+    }
+    settings = {name: value for name, value in serve.settings.items() if name != "OPENAI_API_KEY"}
+    worker = Serve(settings | changes, serve.folder)
+    await worker.start(listens=False)
+    assert await worker.stop() == 0, worker.said()
+    assert "settings.unknown" not in worker.said(1000)
+    assert "agents.none" not in worker.said(1000)
+
+
 def _status(url: str) -> int:
     with urllib.request.urlopen(url, timeout=5) as answer:
         return int(answer.status)

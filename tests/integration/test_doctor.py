@@ -177,6 +177,13 @@ async def test_the_database_in_use_is_the_one_looked_at(clinic: Clinic, empty_ur
         assert (found[0].part, found[0].well) == ("database", well)
 
 
+async def test_a_setting_that_is_none_is_found(clinic: Clinic) -> None:
+    """A misspelt name is told with the one that was perhaps meant; names of other programs are theirs."""
+    sick = await clinic.sick(SIGNOFF_CHANEL="C0REVIEW", SLACK_THEME="dark")
+    assert sick.part == "settings"
+    assert sick.told == "there is no setting SIGNOFF_CHANEL (did you mean SIGNOFF_CHANNEL?)"
+
+
 async def test_a_model_that_is_away_is_found(clinic: Clinic) -> None:
     """Nobody answers at its address."""
     sick = await clinic.sick(OPENAI_BASE_URL="http://127.0.0.1:9/v1")

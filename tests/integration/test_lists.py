@@ -208,3 +208,21 @@ async def pages(db: Database, sql: str, parameters: dict[str, object]) -> int:
         plan = await connection.execute(text(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}"), parameters)
         top = plan.scalar_one()[0]["Plan"]
     return int(top["Shared Hit Blocks"] + top["Shared Read Blocks"])
+
+
+async def test_what_the_calls_of_a_run_were_about_is_one_query(database: Database) -> None:
+    """Arguments, facts and what to hide, of a run and those below it; a run without calls has none."""
+    child = await ask(database, rule(redact=("order_id",)))
+    parent, _ = await start(database)
+    async with database.transaction() as connection:
+        await connection.execute(
+            text("UPDATE agent_run SET parent_run_id = :parent WHERE id = :child"),
+            {"parent": parent, "child": child.run_id},
+        )
+    async with database.connection() as connection:
+        found = await reads.values_of(connection, [child.run_id, parent, child.request_id])
+    assert set(found) == {child.run_id, parent}
+    for values in found.values():
+        assert values.redact == ("order_id",)
+        assert '{"order_id": 0}' in values.arguments
+        assert b'{"price":1500}' in values.facts

@@ -38,6 +38,7 @@ from agent.store.reads.runs import (
     run_view,
     running,
     runs_like,
+    values_of,
 )
 from agent.store.reads.schema import schema_version
 
@@ -79,6 +80,7 @@ __all__ = [
     "runs_like",
     "schema_version",
     "tokens",
+    "values_of",
     "waiting_for",
     "waiting_requests",
 ]

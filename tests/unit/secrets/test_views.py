@@ -27,8 +27,9 @@ from agent.domain.request import (
     Verdict,
     VoteView,
 )
+from agent.domain.run import RunStatus, RunValues, RunView
 from slackbot import cards
-from slackbot.secrets import clean_lines, clean_view
+from slackbot.secrets import clean_lines, clean_runs, clean_view
 from slackbot.secrets.views import off_the_loop
 from tests.planted import SECRETS, URL_PASSWORD
 
@@ -174,3 +175,38 @@ async def test_lines_of_a_list_are_cleaned() -> None:
     [shown] = await clean_lines([line])
     assert shown.description == "pay postgres://joe:⟦redacted url-password, 19 characters⟧@db.example"
     assert shown.reason == "no ⟦redacted github-token, 40 characters⟧"
+
+
+async def test_a_run_in_a_list_does_not_say_what_its_calls_hide() -> None:
+    """Task, answer and cause repeat a value that only `redact` or a key hides: it is masked in that run alone."""
+    card = " ".join(CARD[n : n + 4] for n in range(0, 16, 4))
+    runs = [
+        RunView(
+            id=UUID(int=n),
+            agent="refunds",
+            agent_version="1",
+            task=f"Charge {card}",
+            status=RunStatus.COMPLETED,
+            cause=None,
+            requester=None,
+            parent_run_id=None,
+            channel_id=None,
+            thread_ts=None,
+            turn=1,
+            steps=1,
+            tokens=1,
+            awaiting_calls=0,
+            created_at=AT,
+            updated_at=AT,
+            answer=f"Charged {CARD}, set {PASSWORD}.",
+        )
+        for n in (1, 2)
+    ]
+    said = json.dumps({"card_number": card, "password": PASSWORD, "order": 7})
+    values = {UUID(int=1): RunValues(arguments=(said, "no JSON"), redact=("card_number",))}
+    hidden, other = await clean_runs(runs, values=values)
+    assert "4111" not in hidden.task
+    assert "4111" not in str(hidden.answer)
+    assert PASSWORD not in str(hidden.answer)
+    assert "by-policy" in hidden.task
+    assert card in other.task
