@@ -80,9 +80,10 @@ def _part(heading: str, made: list[Json]) -> list[Json]:
 def _waiting(view: RequestView, names: Names) -> list[Json]:
     """A request as short as it can be decided on: the rest is behind Details."""
     withheld = unreadable(view)
-    given, needed = status.approvals(view), view.approvals_required
+    counted = status.progress(status.approvals(view), view.approvals_required)
     line = blocks.section(
-        blocks.text(f"{given} of {needed} approvals · agent {inert.line(view.agent, 40)} · for "),
+        blocks.text(f"{counted} · " if counted else ""),
+        blocks.text(f"agent {inert.line(view.agent, 40)} · for "),
         blocks.person(view.requester, "nobody in Slack"),
         blocks.text(" · until "),
         blocks.moment(view.expires_at),
@@ -92,8 +93,8 @@ def _waiting(view: RequestView, names: Names) -> list[Json]:
     facts = tree.shown(view.facts or {}, MAX_HOME_FACTS, 6).parts
     arguments = tree.shown(json_text.arguments_of(view.action), MAX_HOME_ARGUMENTS, 8).parts
     return [
-        blocks.labelled(title(view)),
         blocks.rich_text(
+            blocks.section(blocks.text(inert.line(title(view), 400), bold=True)),
             line,
             *([blocks.section(blocks.text("Facts", bold=True)), *facts] if facts else []),
             blocks.section(

@@ -18,7 +18,7 @@ def request(line: RequestLine) -> list[Json]:
     return [
         _title(line),
         _below(
-            blocks.text(f"{status.of_status(line.status)}, {line.approvals} of {line.approvals_required}"),
+            blocks.text(", ".join(filter(None, [status.of_status(line.status), _progress(line)]))),
             *_origin(line),
             *_until(line),
             *_where(line.channel_id),
@@ -73,14 +73,18 @@ def _cancel(view: RunView) -> Json:
 _KEEP = blocks.plain("Let it go on", blocks.BUTTON_LIMIT)
 
 
-def _origin(line: RequestLine) -> Iterator[Json]:
-    yield blocks.text(f"agent {inert.line(line.agent, 40)}")
-    yield blocks.person(line.requester, "nobody in Slack")
+def _origin(line: RequestLine) -> Iterator[list[Json]]:
+    yield [blocks.text(f"agent {inert.line(line.agent, 40)}")]
+    yield [blocks.text("for "), blocks.person(line.requester, "nobody in Slack")]
 
 
-def _until(line: RequestLine) -> Iterator[Json]:
+def _progress(line: RequestLine) -> str:
+    return status.progress(line.approvals, line.approvals_required)
+
+
+def _until(line: RequestLine) -> Iterator[list[Json]]:
     if line.status is RequestStatus.WAITING:
-        yield blocks.moment(line.expires_at)
+        yield [blocks.text("until "), blocks.moment(line.expires_at)]
 
 
 def _where(channel_id: str) -> Iterator[Json]:
@@ -88,12 +92,13 @@ def _where(channel_id: str) -> Iterator[Json]:
         yield blocks.channel(channel_id)
 
 
-def _below(*pieces: Json) -> Json:
+def _below(*pieces: Json | list[Json]) -> Json:
     return blocks.rich_text(blocks.section(*_dotted(pieces)))
 
 
-def _dotted(pieces: Iterable[Json]) -> Iterator[Json]:
+def _dotted(pieces: Iterable[Json | list[Json]]) -> Iterator[Json]:
+    """With dots between the pieces; a list is one of them."""
     for number, piece in enumerate(pieces):
         if number:
             yield blocks.text(" · ")
-        yield piece
+        yield from piece if isinstance(piece, list) else [piece]

@@ -95,16 +95,21 @@ def _standing(view: RequestView) -> list[Json]:
             return [_ended(view, "🚫 Withdrawn", "Nothing was run."), *_reason(view)]
 
 
+def progress(given: int, needed: int) -> str:
+    """`1 of 2 approvals`; nothing where one is enough and none is given: whoever reads it knows that."""
+    return "" if needed == 1 and not given else f"{given} of {needed} approvals"
+
+
 def approvals(view: RequestView) -> int:
     """How many people have approved so far."""
     return sum(vote.verdict is Verdict.APPROVE for vote in view.votes)
 
 
 def _waiting(view: RequestView) -> Iterator[Json]:
-    given = approvals(view)
-    needed = max(0, view.approvals_required - given)
-    progress = f" · {given} of {view.approvals_required} approvals, {needed} more needed"
-    pieces = [blocks.text("⏳ Waiting for review", bold=True), blocks.text(progress)]
+    pieces = [blocks.text("⏳ Waiting for review", bold=True)]
+    if counted := progress(approvals(view), view.approvals_required):
+        needed = max(0, view.approvals_required - approvals(view))
+        pieces.append(blocks.text(f" · {counted}, {needed} more needed"))
     asked = [blocks.mention(each) for each in view.notify if blocks.mention_mrkdwn(each)][:10]
     for each in asked:
         pieces += [blocks.text(" · "), each]
