@@ -5,7 +5,7 @@ A list is named by a word and a query, both of which travel in its paging button
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
@@ -13,7 +13,7 @@ from uuid import UUID
 from agent.domain.errors import Refusal, Refused
 from agent.domain.people import Person
 from agent.domain.request import HistoryLine, RequestLine, RequestStatus
-from agent.domain.run import RunStatus
+from agent.domain.run import RunStatus, RunView
 from agent.store import reads
 from slackbot.cards import (
     PAGE_OF_WAITING,
