@@ -25,6 +25,7 @@ QUEUES: Final = (RUNS, CALLS, DELIVERIES)
 ADVANCE_RUN: Final = "advance_run"
 EXECUTE_CALL: Final = "execute_call"
 DRAIN: Final = "drain"
+SEND_NOTICES: Final = "send_notices"
 
 # Only builds and sends the statement, over the caller's own connection; its pool is never opened.
 _DEFERRER = App(connector=PsycopgConnector())
@@ -53,6 +54,11 @@ def execute_call(call_id: UUID) -> Hint:
 def drain(team_id: str, channel_id: str, not_before: datetime | None = None) -> Hint:
     """Tell a channel what it has not been told yet."""
     return Hint(DRAIN, DELIVERIES, (("team_id", team_id), ("channel_id", channel_id)), not_before)
+
+
+def send_notices(target: str) -> Hint:
+    """Tell a webhook (by its id), or people by e-mail (``agent.domain.notices.MAIL``), what is due."""
+    return Hint(SEND_NOTICES, DELIVERIES, (("target", target),))
 
 
 async def defer(connection: AsyncConnection[object], hints: list[Hint]) -> None:

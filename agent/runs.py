@@ -30,7 +30,7 @@ from agent.domain.run import (
     Turn,
 )
 from agent.executions import LEASE_SECONDS
-from agent.store import chain, locks, outbox, reads
+from agent.store import chain, locks, notices, outbox, reads
 from agent.store.batch import Batch
 from agent.store.chain import Entry
 from agent.store.database import Database
@@ -166,6 +166,7 @@ async def record_turn(db: Database, lease: RunLease, turn: Turn) -> None:
         if run.outlet and final:
             outbox.tell(batch, [outbox.run_root(run.outlet, run.id)])
         if final:
+            notices.finished(batch, run.id)
             detail = {"status": RunStatus.COMPLETED.value, "turn": number}
             await _record(connection, batch, run.id, AuditKind.RUN_ENDED, f"worker:{lease.worker}", detail)
         await batch.send(connection)

@@ -135,7 +135,7 @@ async def working(db: Database, api_url: str) -> AsyncIterator[None]:
         worker=name,
         outlet=lambda channel: Outlet(TEAM, channel or "C0REVIEW"),
     )
-    worker = Worker(services, db.conninfo("bench worker"), drain.run, drain_seconds=3)
+    worker = Worker(services, db.conninfo("bench worker"), drain.run, lambda _: None, drain_seconds=3)
     await worker.start()
     try:
         while not worker.alive:

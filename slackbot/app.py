@@ -29,6 +29,8 @@ from slackbot.edge import PATH, Edge
 from slackbot.home import Homes
 from slackbot.identity import Directory
 from slackbot.listeners import Doors, new_app, register
+from slackbot.mail_server import MailServer
+from slackbot.notices import Mailer, Poster, Sender
 from slackbot.permalinks import Permalinks
 from slackbot.scheduler import Scheduler
 from slackbot.settings import Role, Settings
@@ -94,12 +96,15 @@ class Service:
             self._services,
             db.conninfo(f"signoff worker {self.name}"),
             self._tell,
+            self._notify,
             concurrency=settings.concurrency,
             drain_seconds=settings.drain_seconds,
         )
         self._watch = Watch(db)
+        site = self._site()
+        self._notices = Sender(site, Poster(settings.webhook_networks), _mailer(settings))
         self._http = HttpServer(
-            application(self._site(), self._routes()),
+            application(site, self._routes()),
             host=settings.host,
             port=settings.port,
             drain_seconds=settings.drain_seconds,
@@ -159,6 +164,7 @@ class Service:
             await self._watch.stop()
         if Role.WORKER in self.settings.roles:
             await self._worker.stop()
+        await self._notices.stop(self.settings.drain_seconds)
         if self._slack:
             await self._slack.doors.asides.finish()
             await self._slack.doors.homes.stop()
@@ -259,6 +265,10 @@ class Service:
         if self._slack is not None and self._slack.workspace.team_id == team_id:
             await self._slack.drain.run(team_id, channel_id)
 
+    def _notify(self, target: str) -> None:
+        """What the worker does with a hint about notices."""
+        self._notices.look(target)
+
     # --- HTTP -----------------------------------------------------------------------------------------
 
     def _site(self) -> Site:
@@ -269,6 +279,7 @@ class Service:
             watch=self._watch,
             public_url=self._public_url,
             openid=_openid(self.settings),
+            webhook_networks=self.settings.webhook_networks,
         )
 
     @property
@@ -334,6 +345,12 @@ def _client(settings: Settings) -> AsyncWebClient | None:
 def _openid(settings: Settings) -> OpenID | None:
     name, secret = settings.slack_client_id, settings.slack_client_secret
     return OpenID.at(settings.slack_api_url, name, secret) if name and secret else None
+
+
+def _mailer(settings: Settings) -> Mailer | None:
+    if settings.smtp_url is None or settings.smtp_from is None:
+        return None
+    return Mailer(MailServer.read(settings.smtp_url.get_secret_value()), settings.smtp_from)
 
 
 def _model(settings: Settings) -> Model:

@@ -13,7 +13,7 @@ from time import monotonic
 import structlog
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
-from agent import approvals, executions, runs
+from agent import approvals, executions, notices, runs
 from agent.store.database import Database
 
 log = structlog.get_logger(__name__)
@@ -25,6 +25,8 @@ EVERY: dict[str, tuple[Sweep, float]] = {
     "remind": (approvals.remind_due, 5.0),
     "rescue": (executions.rescue, 2.0),
     "hint": (runs.sweep, 2.0),
+    "notices": (notices.sweep, 2.0),
+    "forget_notices": (notices.forget, 3600.0),
 }
 """What is swept, and how many seconds lie between."""
 

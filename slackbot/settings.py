@@ -16,9 +16,11 @@ from dotenv import dotenv_values
 from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
+from agent.domain.addresses import Network, networks
 from agent.domain.errors import SignoffError
 from agent.store.address import Address
 from agent.store.faults import DatabaseUnusable
+from slackbot.mail_server import MailServer, sender_address
 from slackbot.secrets import clean_now
 
 SECRETS = (
@@ -29,6 +31,7 @@ SECRETS = (
     "SLACK_SIGNING_SECRET",
     "SLACK_CLIENT_SECRET",
     "OPENAI_API_KEY",
+    "SIGNOFF_SMTP_URL",
 )
 """Each can be given as `<NAME>_FILE`: the path of a file that holds it."""
 
@@ -84,6 +87,12 @@ class Settings(BaseSettings):
     checkpoints: Path = _named("SIGNOFF_CHECKPOINTS", default=Path("checkpoints.toml"))
     channel: str | None = _named("SIGNOFF_CHANNEL", default=None)
 
+    smtp_url: SecretStr | None = _named("SIGNOFF_SMTP_URL", default=None)
+    smtp_from: str | None = _named("SIGNOFF_SMTP_FROM", default=None)
+    webhook_networks: Annotated[tuple[Network, ...], NoDecode] = _named(
+        "SIGNOFF_WEBHOOK_NETWORKS", default=()
+    )
+
     host: str = _named("SIGNOFF_HOST", default="127.0.0.1")
     port: int = _named("SIGNOFF_PORT", default=8080, ge=0, le=65535)
     public_url: str | None = _named("SIGNOFF_PUBLIC_URL", default=None)
@@ -115,6 +124,23 @@ class Settings(BaseSettings):
     @classmethod
     def _app_token(cls, value: SecretStr | None) -> SecretStr | None:
         return _shaped(value, "xapp-")
+
+    @field_validator("smtp_url")
+    @classmethod
+    def _mail_server(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            MailServer.read(value.get_secret_value())
+        return value
+
+    @field_validator("smtp_from")
+    @classmethod
+    def _mail_sender(cls, value: str | None) -> str | None:
+        return None if value is None else sender_address(value)
+
+    @field_validator("webhook_networks", mode="before")
+    @classmethod
+    def _networks(cls, value: Any) -> Any:
+        return networks(value) if isinstance(value, str) else value
 
     @field_validator("log_level", mode="before")
     @classmethod
@@ -153,6 +179,20 @@ class Settings(BaseSettings):
         """Secrets are stars by their type; a password within an address is masked."""
         for name, value in super().__repr_args__():
             yield name, clean_now(value) if isinstance(value, str) else value
+
+    @property
+    def no_mail(self) -> str | None:
+        """Why reviewers cannot be sent e-mail; ``None`` when they can."""
+        missing = [
+            name
+            for name, value in (
+                ("SIGNOFF_SMTP_URL", self.smtp_url),
+                ("SIGNOFF_SMTP_FROM", self.smtp_from),
+                ("SIGNOFF_PUBLIC_URL", self.public_url),
+            )
+            if value is None
+        ]
+        return f"set {' and '.join(missing)}" if missing else None
 
     @property
     def socket_mode(self) -> bool:

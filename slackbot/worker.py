@@ -24,6 +24,9 @@ log = structlog.get_logger(__name__)
 Drain = Callable[[str, str], Awaitable[None]]
 """Tells a channel (team id, channel id) what it has not been told yet."""
 
+Notify = Callable[[str], None]
+"""Begins to tell a webhook, or people by e-mail, what is due; does not wait for it."""
+
 POLL = 0.25
 """Seconds between looks at a queue: a notification that arrives during a fetch is missed."""
 
@@ -39,12 +42,14 @@ class Worker:
         services: Services,
         conninfo: str,
         drain: Drain,
+        notify: Notify,
         *,
         concurrency: int = 20,
         drain_seconds: float = 30.0,
     ) -> None:
         self._services = services
         self._drain = drain
+        self._notify = notify
         self._drain_seconds = drain_seconds
         self._concurrency = {jobs.RUNS: concurrency, jobs.CALLS: concurrency, jobs.DELIVERIES: 10}
         self._conninfo = conninfo
@@ -90,6 +95,10 @@ class Worker:
         @app.task(name=jobs.DRAIN, queue=jobs.DELIVERIES)
         async def drain(team_id: str, channel_id: str) -> None:
             await self._empty((team_id, channel_id))
+
+        @app.task(name=jobs.SEND_NOTICES, queue=jobs.DELIVERIES)
+        async def send_notices(target: str) -> None:
+            self._notify(target)
 
         @app.periodic(cron="*/5 * * * *")
         @app.task(name="prune", queue=jobs.DELIVERIES)

@@ -15,7 +15,7 @@ from agent.domain.action import canonical_bytes
 from agent.domain.audit import AuditKind
 from agent.domain.errors import Conflict, NotFound
 from agent.faults import point
-from agent.store import chain, locks, outbox
+from agent.store import chain, locks, notices, outbox
 from agent.store.batch import Batch
 from agent.store.chain import ChainHead, Entry
 from agent.store.database import Database
@@ -76,6 +76,7 @@ def write_request(batch: Batch, request_id: UUID, new: NewRequest, ask_no: int, 
     actor = f"agent:{new.agent}" if new.call_id else new.principal
     chain.append(batch, head, Entry(AuditKind.REQUEST_OPENED, actor, detail))
     outbox.tell(batch, [outbox.card(new.outlet, request_id, new=True)])
+    notices.opened(batch, request_id, new.rule.email)
     if new.call_id and new.has_pending_hook:
         batch.hint(jobs.execute_call(new.call_id))
 

@@ -55,16 +55,17 @@ Problem = tuple[str | None, str]
 """A key of a table (None: the table itself) and what is wrong with it."""
 
 
-def load(text: str, *, filename: str) -> Policy:
+def load(text: str, *, filename: str, no_mail: str | None = None) -> Policy:
     """The policy that this text describes; an empty text asks for everything that is not read-only.
 
-    Raises PolicyError with one line per problem: `checkpoints.toml:12: checkpoint "refund": …`.
+    `no_mail` says why nobody can be sent e-mail, if so; the key `email` is a problem then. Raises PolicyError with
+    one line per problem: `checkpoints.toml:12: checkpoint "refund": …`.
     """
     try:
         tables = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise PolicyError([_syntax_problem(error, filename, text)]) from None
-    reader = _Reader(filename, Lines(text))
+    reader = _Reader(filename, Lines(text), no_mail)
     policy = reader.policy(tables)
     if reader.problems:
         raise PolicyError(line for _, line in sorted(reader.problems))
@@ -90,10 +91,11 @@ def explain(policy: Policy, traits: ToolTraits) -> str:
 class _Reader:
     """Collects a policy and everything that is wrong with it from one file."""
 
-    def __init__(self, filename: str, lines: Lines) -> None:
+    def __init__(self, filename: str, lines: Lines, no_mail: str | None) -> None:
         self.problems: list[tuple[int, str]] = []
         self._filename = filename
         self._lines = lines
+        self._no_mail = no_mail
 
     def policy(self, tables: Mapping[str, Any]) -> Policy:
         for name in tables.keys() - TABLES:
@@ -150,6 +152,8 @@ class _Reader:
                 read["timeout" if key == "timeout_seconds" else key] = known[key](value)
             except ValueError as error:
                 self._problem(line, f'{label}: "{key}" {error}')
+            if key == "email" and value and self._no_mail:
+                self._problem(line, f'{label}: "email" cannot be enforced: {self._no_mail}')
         if "timeout" in table and "timeout_seconds" in table:
             line = self._lines.of(name, index, "timeout_seconds")
             self._problem(line, f'{label}: give "timeout" or "timeout_seconds", not both')

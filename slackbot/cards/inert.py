@@ -142,6 +142,12 @@ def mrkdwn(text: str, limit: int) -> str:
     return escaped(shortened(text, limit))
 
 
+def without_links(text: str, limit: int) -> str:
+    """One inert line for a place that makes links of what looks like an address: e-mail."""
+    text = _DOMAIN_DOT.sub("․", _SCHEME.sub("꞉", _one_line(text)))
+    return shortened(text, limit)
+
+
 def escaped(text: str) -> str:
     """The three characters that mrkdwn reserves, as entities (Slack, "Formatting text for app surfaces")."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

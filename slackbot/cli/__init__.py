@@ -10,7 +10,7 @@ import typer
 
 from agent.domain.errors import PolicyError, SignoffError
 from agent.store import embedded
-from slackbot.cli import audit, database, doctor, pausing, policy, project, service
+from slackbot.cli import audit, database, doctor, pausing, policy, project, service, webhooks
 from slackbot.secrets import clean_now, guard_tracebacks
 from slackbot.settings import SettingsError
 
@@ -33,6 +33,7 @@ for command in (
     cli.command()(command)
 cli.add_typer(database.commands, name="db")
 cli.add_typer(audit.commands, name="audit")
+cli.add_typer(webhooks.commands, name="webhooks")
 
 WRONG = 2
 

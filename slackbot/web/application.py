@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from slackbot.web import approve, bodies, inbox, pending, problems, sign_in
+from slackbot.web import approve, bodies, inbox, pending, problems, sign_in, webhooks
 from slackbot.web.site import Site
 
 MOST_BYTES = 1_048_576
@@ -26,6 +26,7 @@ def application(site: Site, more: Sequence[BaseRoute] = ()) -> FastAPI:
     app.include_router(approve.router)
     app.include_router(sign_in.router)
     app.include_router(inbox.router)
+    app.include_router(webhooks.router)
     app.router.routes.extend(more)
     app.add_middleware(Bounded)
     return app

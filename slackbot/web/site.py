@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fastapi import Request
 from slack_sdk.web.async_client import AsyncWebClient
 
+from agent.domain.addresses import Network
 from agent.runtime.services import Services
 from agent.store.database import Database
 from slackbot.identity import Directory
@@ -29,7 +30,11 @@ class Connected:
 
 @dataclass(frozen=True)
 class Site:
-    """Everything that a route may use. ``public_url`` is our address as people reach it, without a slash behind."""
+    """Everything that a route may use.
+
+    ``public_url`` is our address as people reach it, without a slash behind. ``webhook_networks`` may be reached by
+    webhooks although they are barred otherwise.
+    """
 
     db: Database
     services: Services
@@ -37,6 +42,7 @@ class Site:
     watch: Watch
     public_url: str | None = None
     openid: OpenID | None = None
+    webhook_networks: tuple[Network, ...] = ()
 
     @property
     def slack(self) -> Connected:

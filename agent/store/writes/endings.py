@@ -12,7 +12,7 @@ from agent import jobs
 from agent.domain.audit import AuditKind
 from agent.domain.people import Person
 from agent.domain.request import RequestStatus
-from agent.store import chain, outbox
+from agent.store import chain, notices, outbox
 from agent.store.batch import Batch
 from agent.store.chain import ChainHead, Entry
 from agent.store.ids import new_id
@@ -105,6 +105,7 @@ def end(batch: Batch, endings: Sequence[Ending], earlier: Sequence[tuple[ChainHe
             )
         ],
     )
+    notices.decided(batch, [e.request_id for e in endings])
 
 
 def _move_calls(batch: Batch, endings: Sequence[Ending]) -> None:

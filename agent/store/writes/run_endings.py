@@ -11,7 +11,7 @@ from agent.domain.audit import AuditKind
 from agent.domain.people import Person
 from agent.domain.request import RequestStatus
 from agent.domain.run import RunStatus
-from agent.store import chain, locks, outbox
+from agent.store import chain, locks, notices, outbox
 from agent.store.batch import Batch
 from agent.store.chain import Entry
 from agent.store.outbox import Outlet
@@ -50,6 +50,7 @@ async def end_run(
         head = (await chain.lock_heads(connection, [chain.run_subject(each.id)]))[chain.run_subject(each.id)]
         detail = {"status": status.value, "cause": cause[:200]}
         chain.append(batch, head, Entry(AuditKind.RUN_ENDED, chain.actor(by), detail))
+        notices.finished(batch, each.id)
         if each.outlet:
             tellings = [outbox.run_line(each.outlet, each.id, status.value, cause=cause, **facts)]
             outbox.tell(batch, [*tellings, outbox.run_root(each.outlet, each.id)])

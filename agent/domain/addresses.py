@@ -1,0 +1,83 @@
+"""Which addresses a webhook may have: nobody who may add one shall reach what only this machine may reach.
+
+A cloud machine learns its own credentials at a link-local address; so these are barred, wherever a name leads.
+Addresses of private networks are allowed: that is where many receivers stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from urllib.parse import urlsplit
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+MAX_URL = 2000
+
+# Where clouds answer questions about a machine although the address is not link-local.
+_METADATA = (
+    ip_network("100.100.100.200/32"),
+    ip_network("fd00:ec2::254/128"),
+    ip_network("168.63.129.16/32"),
+)
+
+
+def check_url(url: str, allowed: Sequence[Network] = ()) -> None:
+    """Raises ValueError, with a phrase, for an address that no webhook may have whatever its name resolves to."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        raise ValueError("is not an address") from None
+    if parts.scheme not in ("https", "http") or not host or len(url) > MAX_URL:
+        raise ValueError('must be an address such as "https://example.com/hook"')
+    if not url.isascii() or not url.isprintable() or " " in url:
+        raise ValueError("must be written in printable ASCII, without spaces")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("must not hold a user or a password; what is sent is signed instead")
+    if parts.fragment:
+        raise ValueError('must not have a part behind "#", which is never sent')
+    literal = _literal(host)
+    local = host == "localhost" or (literal is not None and literal.is_loopback)
+    if parts.scheme == "http" and not local and not allowed:
+        raise ValueError("must be https (http is for this very machine, or for networks that are allowed)")
+    if literal is not None:
+        check_address(literal, allowed, encrypted=parts.scheme == "https")
+
+
+def check_address(address: Address, allowed: Sequence[Network] = (), *, encrypted: bool) -> None:
+    """Raises ValueError, with a phrase, when a webhook's name leads to where it must not lead."""
+    plain = _unwrapped(address)
+    if any(plain in network for network in allowed):
+        return
+    if plain.is_loopback:
+        return
+    if plain.is_link_local or plain.is_unspecified or plain.is_multicast or plain.is_reserved:
+        raise ValueError(f"leads to {plain}, which no webhook may reach")
+    if any(plain in network for network in _METADATA):
+        raise ValueError(f"leads to {plain}, which tells secrets of this machine")
+    if not encrypted:
+        raise ValueError(f"leads to {plain}, which is not this machine, and is not https")
+
+
+def networks(text: str) -> tuple[Network, ...]:
+    """Networks as in ``10.0.0.0/8, fd12::/16``. Raises ValueError."""
+    return tuple(ip_network(word) for word in text.replace(",", " ").split())
+
+
+def _literal(host: str) -> Address | None:
+    try:
+        return ip_address(host)
+    except ValueError:
+        return None
+
+
+def _unwrapped(address: Address) -> Address:
+    """An IPv4 address that is written as an IPv6 one (RFC 4291, RFC 6052) is that IPv4 address."""
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            return address.ipv4_mapped
+        if address in ip_network("64:ff9b::/96"):
+            return IPv4Address(int(address) & 0xFFFFFFFF)
+    return address

@@ -1,0 +1,130 @@
+"""`signoff webhooks`: who else is told of requests, decisions and runs, and what could not be told."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+from collections.abc import Awaitable, Callable
+from typing import Annotated, TypeVar
+from uuid import UUID
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from agent import webhooks
+from agent.domain.errors import SignoffError
+from agent.domain.notices import DeadNotice, Event, WebhookLine
+from agent.store.database import Database
+from slackbot.cli.ground import EmbeddedFlag, a_database, current_database_url, read_settings
+from slackbot.secrets import clean_now
+from slackbot.settings import Settings
+
+T = TypeVar("T")
+
+SHOWN = 20
+"""Dead notices in the list; all of them count in its table."""
+
+commands = typer.Typer(
+    no_args_is_help=True, help="Webhooks: add, list, remove, and replay what was given up."
+)
+
+
+@commands.command()
+def add(
+    name: Annotated[str, typer.Argument(help="What to call it.")],
+    url: Annotated[str, typer.Argument(help="Where it is: https://…")],
+    event: Annotated[
+        list[Event] | None, typer.Option(help="What it is told of; can be repeated. Everything by default.")
+    ] = None,
+    use_embedded: EmbeddedFlag = False,
+) -> None:
+    """Tell an address of requests, decisions and runs. Prints the secret that signs it, once."""
+    configured = read_settings()
+    events = event or list(Event)
+
+    async def work(db: Database) -> str:
+        return await webhooks.add(db, name, url, events, by=_operator(), allowed=configured.webhook_networks)
+
+    secret = _do(configured, use_embedded, work)
+    typer.echo(f"{name} is told of {', '.join(sorted(events))} from now on. What is sent is signed with this")
+    typer.echo("secret, which is not shown again:")
+    typer.echo(secret)
+
+
+@commands.command("list")
+def listed(use_embedded: EmbeddedFlag = False) -> None:
+    """List all webhooks, and the latest of what could not be delivered."""
+
+    async def work(db: Database) -> tuple[list[WebhookLine], list[DeadNotice]]:
+        return await webhooks.listed(db), await webhooks.dead(db, SHOWN)
+
+    lines, dead = _do(read_settings(), use_embedded, work)
+    console = Console(soft_wrap=True)
+    if not lines and not dead:
+        console.print("there are no webhooks; `signoff webhooks add NAME URL` adds one")
+        return
+    table = Table("name", "address", "events", "still to be told", "given up", "last told")
+    for line in lines:
+        last = line.last_sent_at.strftime("%Y-%m-%d %H:%M:%SZ") if line.last_sent_at else "never"
+        shown = (
+            line.name,
+            clean_now(line.url),
+            ", ".join(line.events),
+            str(line.pending),
+            str(line.dead),
+            last,
+        )
+        table.add_row(*map(escape, shown))
+    console.print(table)
+    for notice in dead:
+        about = notice.request_id or notice.run_id
+        words = f"{notice.id} {notice.target}: {notice.event} {about}: {notice.error or ''}"
+        console.print(f"[red]given up[/] {escape(clean_now(words))}")
+
+
+@commands.command()
+def remove(
+    name: Annotated[str, typer.Argument(help="Which one.")], use_embedded: EmbeddedFlag = False
+) -> None:
+    """Tell it nothing more, also not what is still to be told."""
+
+    async def work(db: Database) -> None:
+        await webhooks.remove(db, name, by=_operator())
+
+    _do(read_settings(), use_embedded, work)
+    typer.echo(f"{name} is removed")
+
+
+@commands.command()
+def replay(
+    notice: Annotated[UUID | None, typer.Argument(help="Which one, as `list` names it.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Everything that was given up.")] = False,
+    use_embedded: EmbeddedFlag = False,
+) -> None:
+    """Tell again what was given up, as from the beginning."""
+    if (notice is None) != everything:
+        raise SignoffError("name one dead notice (`signoff webhooks list` shows them), or --all")
+
+    async def work(db: Database) -> int:
+        return await webhooks.replay(db, notice)
+
+    typer.echo(f"{_do(read_settings(), use_embedded, work)} will be told again")
+
+
+def _do(configured: Settings, use_embedded: bool, work: Callable[[Database], Awaitable[T]]) -> T:
+    async def connected(url: str) -> T:
+        async with a_database(configured, url) as database:
+            return await work(database)
+
+    with current_database_url(configured, use_embedded) as url:
+        return asyncio.run(connected(url))
+
+
+def _operator() -> str:
+    """How the record names who did it: the user of this machine."""
+    try:
+        return f"operator:{getpass.getuser()}"
+    except (OSError, KeyError):  # a user without a name, as in many containers
+        return "operator"

@@ -1,0 +1,72 @@
+"""Somebody who is told: an HTTP server that answers as it is bidden and keeps what it was sent."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+
+@dataclass
+class Told:
+    """One request that arrived."""
+
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def content(self) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads(self.body)
+        return content
+
+    def is_signed_with(self, secret: str) -> bool:
+        """As a receiver would check it: over the timestamp and exactly the bytes that arrived."""
+        signed = f"{self.headers['Signoff-Timestamp']}.".encode() + self.body
+        expected = "v1=" + hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
+        return hmac.compare_digest(expected, self.headers["Signoff-Signature"])
+
+
+@dataclass
+class Receiver:
+    """`answers` are given one by one, the last one again and again; `hang` keeps everybody waiting."""
+
+    url: str = ""
+    answers: list[tuple[int, dict[str, str]]] = field(default_factory=lambda: [(200, {})])
+    told: list[Told] = field(default_factory=list)
+    hang: asyncio.Event | None = None
+
+    def events(self) -> list[str]:
+        return [each.headers["Signoff-Event"] for each in self.told]
+
+    async def handle(self, request: web.Request) -> web.Response:
+        self.told.append(Told(dict(request.headers), await request.read()))
+        if self.hang is not None:
+            await self.hang.wait()
+        status, headers = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        return web.Response(status=status, headers=headers)
+
+
+@asynccontextmanager
+async def a_receiver() -> AsyncIterator[Receiver]:
+    """One that listens on loopback."""
+    receiver = Receiver()
+    app = web.Application()
+    app.router.add_post("/hook", receiver.handle)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    receiver.url = f"http://127.0.0.1:{runner.addresses[0][1]}/hook"
+    try:
+        yield receiver
+    finally:
+        if receiver.hang is not None:
+            receiver.hang.set()
+        await runner.cleanup()

@@ -1,0 +1,227 @@
+"""E-mail to reviewers, handed in at a real SMTP server on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import email
+import email.policy
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from email.message import EmailMessage
+from typing import Any, cast
+
+import pytest
+from aiosmtpd.smtp import SMTP, AuthResult, LoginPassword
+
+from agent import approvals
+from agent.domain import checkpoints
+from agent.domain.errors import PolicyError
+from agent.domain.notices import MAIL
+from agent.store.database import Database
+from slackbot.mail_server import MailServer, sender_address
+from slackbot.notices import Mailer, Poster, Sender
+from slackbot.web.site import Site
+from slackbot.web.watch import Watch
+from tests.integration.asking import GRACE, ask, ballot, column, reviewer, rows, rule
+from tests.planted import SECRETS
+
+PUBLIC_URL = "https://signoff.example"
+FINANCE, BOSS = "finance@example.com", "boss@example.com"
+
+
+@dataclass
+class Mailbox:
+    """A mail server that keeps what it is handed, and refuses addresses that begin with "no"."""
+
+    port: int = 0
+    mails: list[EmailMessage] = field(default_factory=list)
+    users: list[bytes] = field(default_factory=list)
+
+    async def handle_RCPT(  # noqa: N802 - the library's word
+        self, _server: Any, _session: Any, envelope: Any, address: str, _options: Any
+    ) -> str:
+        if address.startswith("no"):
+            return "550 there is nobody of that name"
+        envelope.rcpt_tos.append(address)
+        return "250 OK"
+
+    async def handle_DATA(self, _server: Any, _session: Any, envelope: Any) -> str:  # noqa: N802
+        self.mails.append(email.message_from_bytes(envelope.content, policy=email.policy.default))
+        return "250 OK"
+
+    def log_in(
+        self, _server: Any, _session: Any, _envelope: Any, _mechanism: str, data: LoginPassword
+    ) -> AuthResult:
+        self.users.append(data.login)
+        return AuthResult(success=data.password == b"p@ss/word")
+
+
+@pytest.fixture
+async def mailbox() -> AsyncIterator[Mailbox]:
+    """The mail server."""
+    box = Mailbox()
+    server = await asyncio.get_running_loop().create_server(
+        lambda: SMTP(box, hostname="mail.test", authenticator=box.log_in, auth_require_tls=False),
+        "127.0.0.1",
+        0,
+    )
+    box.port = server.sockets[0].getsockname()[1]
+    yield box
+    server.close()
+
+
+async def send(db: Database, mailer: Mailer | None, public_url: str | None = PUBLIC_URL) -> None:
+    """Mail what is due."""
+    site = Site(
+        db=db,
+        services=cast("Any", None),
+        slack_or_none=lambda: None,
+        watch=Watch(db),
+        public_url=public_url,
+    )
+    sender = Sender(site, Poster(), mailer)
+    sender.look(MAIL)
+    await asyncio.gather(*list(sender._tasks.values()))
+    await sender.stop(1)
+
+
+def mailer(mailbox: Mailbox, login: str = "") -> Mailer:
+    server = MailServer.read(f"smtp://{login}127.0.0.1:{mailbox.port}")
+    return Mailer(server, sender_address("Signoff <signoff@example.com>"))
+
+
+def texts(mail: EmailMessage) -> tuple[str, str]:
+    plain, html = mail.get_body(("plain",)), mail.get_body(("html",))
+    assert plain is not None
+    assert html is not None
+    return plain.get_content(), html.get_content()
+
+
+async def test_each_address_gets_a_link_that_decides_nothing(database: Database, mailbox: Mailbox) -> None:
+    """One message per address of the checkpoint, with the description, the deadline and one link: to the page."""
+    asked = await ask(database, rule(email=(FINANCE, BOSS), risk="high"))
+    await send(database, mailer(mailbox))
+    assert sorted(str(mail["To"]) for mail in mailbox.mails) == [BOSS, FINANCE]
+    page = f"{PUBLIC_URL}/inbox/requests/{asked.request_id}"
+    for mail in mailbox.mails:
+        assert str(mail["Subject"]) == "Review needed: Refund 1500 for order 0"
+        assert str(mail["From"]) == "Signoff <signoff@example.com>"
+        assert mail["Auto-Submitted"] == "auto-generated"
+        plain, html = texts(mail)
+        assert "Risk: high" in plain
+        assert [word for word in plain.split() if "://" in word] == [page]
+        assert html.count("href=") == 1
+        assert f'href="{page}"' in html
+        assert "<form" not in html
+    assert await column(database, "SELECT state::text FROM notice") == ["sent", "sent"]
+
+
+async def test_what_an_agent_writes_stays_text(database: Database, mailbox: Mailbox) -> None:
+    """A description cannot add a header, a recipient, a link or a tag, and shows no secret."""
+    secret = SECRETS["github-token"]
+    link = "<a href='https://evil.example'>yes</a> www.evil.example"
+    evil = f"Refund\r\nBcc: all@example.com\r\n\r\n{link} \u202e {secret}"
+    await ask(database, rule(email=(FINANCE,)), description=evil, agent="x\r\nBcc: y@example.com")
+    await send(database, mailer(mailbox))
+    [mail] = mailbox.mails
+    assert mail["Bcc"] is None
+    assert sorted({name.lower() for name in mail.keys()}) == sorted(  # noqa: SIM118 - a message's own keys, repeated ones too
+        ["from", "to", "subject", "date", "message-id", "auto-submitted", "mime-version", "content-type"]
+        + (["content-transfer-encoding"] if "content-transfer-encoding" in mail else [])
+    )
+    plain, html = texts(mail)
+    for text in (plain, html, str(mail["Subject"])):
+        assert secret not in text
+        assert "https://evil" not in text
+        assert "evil.example" not in text
+        assert "\u202e" not in text
+    assert "<a href='" not in html
+
+
+async def test_who_decided_meanwhile_is_not_mailed_about(database: Database, mailbox: Mailbox) -> None:
+    """A request that was decided before the mail went out needs nobody any more."""
+    asked = await ask(database, rule(email=(FINANCE,)))
+    await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+    await send(database, mailer(mailbox))
+    assert mailbox.mails == []
+
+
+async def test_a_refused_address_is_given_up_alone(database: Database, mailbox: Mailbox) -> None:
+    """550 for one address: that notice is dead with the server's words, the other one arrives."""
+    await ask(database, rule(email=("nobody@example.com", FINANCE)))
+    await send(database, mailer(mailbox))
+    told = await rows(database, "SELECT recipient, state::text, error FROM notice ORDER BY recipient")
+    assert told[0] == (FINANCE, "sent", None)
+    assert told[1][:2] == ("nobody@example.com", "dead")
+    assert "550 there is nobody" in told[1][2]
+
+
+async def test_a_login_is_used_and_a_wrong_one_is_tried_again(database: Database, mailbox: Mailbox) -> None:
+    """User and password of the address, decoded; while they are wrong the mail waits."""
+    await ask(database, rule(email=(FINANCE,)))
+    await send(database, mailer(mailbox, "signoff:wrong@"))
+    assert mailbox.mails == []
+    [(state, error)] = await rows(database, "SELECT state::text, error FROM notice")
+    assert state == "pending"
+    assert "wrong" not in error
+    async with database.transaction() as connection:
+        await connection.exec_driver_sql("UPDATE notice SET next_at = clock_timestamp()")
+    await send(database, mailer(mailbox, "signoff:p%40ss%2Fword@"))
+    assert len(mailbox.mails) == 1
+    assert mailbox.users[-1] == b"signoff"
+
+
+async def test_without_a_mail_server_it_waits(database: Database) -> None:
+    """Nothing is lost while no mail server is set; why it waits is told."""
+    await ask(database, rule(email=(FINANCE,)))
+    await send(database, None)
+    [(state, error)] = await rows(database, "SELECT state::text, error FROM notice")
+    assert (state, "SIGNOFF_SMTP_URL" in error) == ("pending", True)
+
+
+def test_mail_that_cannot_be_sent_is_a_problem_of_the_policy() -> None:
+    """`email` without a mail server refuses to load, with file and line; with one, or empty, it loads."""
+    text = (
+        '[defaults]\napprovers = ["S0FINANCE"]\n\n[[checkpoint]]\ncheckpoint_id = "a"\naction_pattern = "a"\n'
+    )
+    text += 'email = ["finance@example.com"]\n'
+    with pytest.raises(
+        PolicyError, match=r'checkpoints.toml:7: checkpoint "a": "email" cannot be enforced: set X'
+    ):
+        checkpoints.load(text, filename="checkpoints.toml", no_mail="set X")
+    checkpoints.load(text, filename="checkpoints.toml")
+    checkpoints.load(text.replace('"finance@example.com"', ""), filename="checkpoints.toml", no_mail="set X")
+
+
+@pytest.mark.parametrize(
+    ("url", "server"),
+    [
+        ("smtp://mail.example.com", ("mail.example.com", 587, False, None)),
+        ("smtps://a:b@mail.example.com", ("mail.example.com", 465, False, "a")),
+        ("smtp://a:b@mail.example.com:2525", ("mail.example.com", 2525, True, "a")),
+        ("smtp://a:b@127.0.0.1:25", ("127.0.0.1", 25, None, "a")),
+    ],
+)
+def test_addresses_of_mail_servers(url: str, server: tuple[Any, ...]) -> None:
+    """smtps is encrypted from the start; a password over smtp needs STARTTLS, but to this very machine."""
+    read = MailServer.read(url)
+    start_tls = read.start_tls if not read.encrypted else False
+    expected = (server[0], server[1], server[2] if server[3] else None, server[3])
+    assert (read.host, read.port, start_tls, read.user) == expected
+    assert "password" not in repr(read)
+
+
+@pytest.mark.parametrize(
+    "url", ["mail.example.com", "http://mail.example.com", "smtp://", "smtp://a@b", "smtp://b/x"]
+)
+def test_what_is_no_mail_server(url: str) -> None:
+    """Each is refused before the service starts."""
+    with pytest.raises(ValueError, match=r"must be like|needs both"):
+        MailServer.read(url)
+
+
+@pytest.mark.parametrize("text", ["", "signoff", "a@b\r\nBcc: c@d", "<@>"])
+def test_what_is_no_sender(text: str) -> None:
+    """A sender has an address, and ends no header."""
+    with pytest.raises(ValueError, match="must be like"):
+        sender_address(text)

@@ -1,0 +1,339 @@
+"""Notices out: signed webhooks and e-mail, from the fact to a real receiver."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from time import monotonic
+from typing import Any, cast
+
+import pytest
+from structlog.testing import capture_logs
+
+from agent import approvals, notices, webhooks
+from agent.domain.errors import Conflict, NotFound
+from agent.domain.notices import Event
+from agent.runtime.agents import Agent
+from agent.runtime.tool import tool
+from agent.store.database import Database
+from agent.store.ids import new_id
+from slackbot.notices import Poster, Sender
+from slackbot.web.site import Site
+from slackbot.web.watch import Watch
+from tests.integration.asking import GRACE, ask, ballot, column, reviewer, rows, write
+from tests.integration.service.conftest import House, http_house, until  # noqa: F401
+from tests.integration.web.receiver import Receiver, a_receiver
+from tests.planted import SECRETS
+
+PUBLIC_URL = "https://signoff.example"
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    """Somebody who is told."""
+    async with a_receiver() as listening:
+        yield listening
+
+
+def a_sender(db: Database) -> Sender:
+    """As a worker has one, in a house that has not reached Slack yet."""
+    site = Site(
+        db=db,
+        services=cast("Any", None),
+        slack_or_none=lambda: None,
+        watch=Watch(db),
+        public_url=PUBLIC_URL,
+    )
+    return Sender(site, Poster())
+
+
+@pytest.fixture
+async def sender(database: Database) -> AsyncIterator[Sender]:
+    """The sender of one process."""
+    sending = a_sender(database)
+    yield sending
+    await sending.stop(1)
+
+
+async def due_now(db: Database) -> None:
+    """The pauses are over."""
+    await write(db, "UPDATE notice SET next_at = clock_timestamp() WHERE state = 'pending'")
+
+
+async def send(db: Database, *senders: Sender) -> None:
+    """Every sender looks at everything that is due, and comes to its end."""
+    for target in await column(db, "SELECT DISTINCT webhook_id::text FROM notice WHERE state = 'pending'"):
+        for sender in senders:
+            sender.look(target)
+    for sender in senders:
+        await asyncio.gather(*list(sender._tasks.values()))
+
+
+async def states(db: Database) -> list[tuple[Any, ...]]:
+    return await rows(db, "SELECT event, state::text, attempts FROM notice ORDER BY created_at, event")
+
+
+# --- what is told -----------------------------------------------------------------------------------------
+
+
+async def test_a_webhook_is_told_of_request_decision_and_end(http_house: House, receiver: Receiver) -> None:  # noqa: F811
+    """Through the running service: three signed notices, each within five seconds of its fact."""
+    house = http_house
+
+    @tool
+    def delete_records(table_name: str, count: int) -> str:
+        """Delete records."""
+        return f"Deleted {count} records from {table_name}"
+
+    await house.open(
+        [Agent("data", "You manage data.", [delete_records])], SIGNOFF_PUBLIC_URL=f"{PUBLIC_URL}/"
+    )
+    secret = await webhooks.add(house.db, "ops", receiver.url, by="test")
+    await house.ask("U0ADA", "please delete_records table_name=users count=50")
+    await house.slack.wait_for(lambda: receiver.told, timeout=5)
+    [opened] = receiver.told
+    assert opened.is_signed_with(secret)
+    assert opened.headers["Signoff-Event"] == "request.opened"
+    assert opened.headers["Signoff-Delivery"] == opened.content["id"]
+    request = opened.content["request"]
+    assert request["status"] == "waiting"
+    assert request["action"]["arguments"] == {"table_name": "users", "count": 50}
+    assert request["url"] == f"{PUBLIC_URL}/inbox/requests/{request['id']}"
+    assert opened.content["run"] is None
+    card = await house.card()
+    await house.slack.person("U0GRACE").click(card, "signoff:approve")
+    await house.slack.wait_for(lambda: len(receiver.told) == 3, timeout=5)
+    assert receiver.events() == ["request.opened", "decision.made", "run.finished"]
+    decided, finished = receiver.told[1].content, receiver.told[2].content
+    assert decided["request"]["status"] == "approved"
+    assert decided["request"]["decided_by"]["user_id"] == "U0GRACE"
+    assert finished["run"]["status"] == "completed"
+    assert finished["run"]["id"] == request["run_id"]
+    assert "Deleted 50 records" in finished["run"]["answer"]
+    assert all(each.is_signed_with(secret) for each in receiver.told)
+
+
+async def test_every_kind_of_end_is_a_decision(database: Database) -> None:
+    """Approved, rejected, withdrawn and expired requests each queue one notice, in the transaction of the fact."""
+    await webhooks.add(database, "ops", "https://example.com/", [Event.DECISION_MADE], by="test")
+    asked = [await ask(database) for _ in range(4)]
+    await approvals.vote(database, ballot(asked[0], reviewer(GRACE)))
+    await approvals.vote(database, ballot(asked[1], reviewer(GRACE), "reject"))
+    await approvals.withdraw(database, asked[2].request_id, None, None)
+    await write(
+        database,
+        "UPDATE approval_request SET created_at = now() - interval '2 days',"
+        " expires_at = now() - interval '1 day' WHERE status = 'waiting'",
+    )
+    await approvals.expire_due(database)
+    told = await rows(database, "SELECT event, request_id FROM notice ORDER BY created_at")
+    assert told == [("decision.made", each.request_id) for each in asked]
+    hints = "SELECT count(*) FROM procrastinate_jobs WHERE task_name = 'send_notices'"
+    assert await column(database, hints) == [4]
+
+
+async def test_who_is_not_subscribed_is_not_told(database: Database) -> None:
+    """Without a webhook, with one for other events, and after its removal nothing is queued."""
+    await ask(database)
+    await webhooks.add(database, "runs", "https://example.com/", [Event.RUN_FINISHED], by="test")
+    await webhooks.add(database, "gone", "https://example.com/", by="test")
+    await webhooks.remove(database, "gone", by="test")
+    await ask(database)
+    assert await states(database) == []
+    hints = "SELECT count(*) FROM procrastinate_jobs WHERE task_name = 'send_notices'"
+    assert await column(database, hints) == [0]
+
+
+async def test_no_secret_is_told(database: Database, sender: Sender, receiver: Receiver) -> None:
+    """Planted secrets in a description and in the context reach no receiver."""
+    await webhooks.add(database, "ops", receiver.url, by="test")
+    said = "; ".join(SECRETS.values())
+    await ask(database, description=f"Refund {said}", context={"task": said})
+    await send(database, sender)
+    [told] = receiver.told
+    assert not [kind for kind, secret in SECRETS.items() if secret.encode() in told.body]
+
+
+# --- when it does not arrive ------------------------------------------------------------------------------
+
+
+async def test_a_receiver_that_hangs_delays_nobody(http_house: House, receiver: Receiver) -> None:  # noqa: F811
+    """While one receiver hangs, a decision takes less than a second and another receiver is told of it."""
+    house = http_house
+
+    @tool
+    def delete_records(table_name: str, count: int) -> str:
+        """Delete records."""
+        return "deleted"
+
+    await house.open([Agent("data", "You manage data.", [delete_records])])
+    async with a_receiver() as hanging:
+        hanging.hang = asyncio.Event()
+        await webhooks.add(house.db, "hangs", hanging.url, by="test")
+        await webhooks.add(house.db, "ops", receiver.url, by="test")
+        await house.ask("U0ADA", "please delete_records table_name=users count=50")
+        card = await house.card()
+        await house.slack.wait_for(lambda: hanging.told, timeout=5)
+        began = monotonic()
+        answer = await house.slack.person("U0GRACE").click(card, "signoff:approve")
+        assert answer.error is None
+        assert monotonic() - began < 1
+        await house.slack.wait_for(lambda: "run.finished" in receiver.events(), timeout=5)
+
+
+async def test_a_failure_is_tried_again_under_the_same_id(
+    database: Database, sender: Sender, receiver: Receiver
+) -> None:
+    """500, then 503 with Retry-After: it waits about five seconds, then as long as asked, then arrives, once."""
+    receiver.answers = [(500, {}), (503, {"Retry-After": "900"}), (204, {})]
+    await webhooks.add(database, "ops", receiver.url, by="test")
+    await ask(database)
+    left = "SELECT extract(epoch FROM next_at - clock_timestamp())::float, error FROM notice"
+    await send(database, sender)
+    [(seconds, error)] = await rows(database, left)
+    assert 2 < seconds < 7
+    assert error == "answered 500"
+    await send(database, sender)
+    assert len(receiver.told) == 1
+    await due_now(database)
+    await send(database, sender)
+    [(seconds, _)] = await rows(database, left)
+    assert 890 < seconds <= 900
+    await due_now(database)
+    await send(database, sender)
+    assert await states(database) == [("request.opened", "sent", 3)]
+    assert len({each.headers["Signoff-Delivery"] for each in receiver.told}) == 1
+    await due_now(database)
+    await send(database, sender)
+    assert len(receiver.told) == 3
+
+
+@pytest.mark.parametrize(
+    ("status", "state"), [(410, "dead"), (302, "pending"), (404, "pending"), (429, "pending")]
+)
+async def test_what_an_answer_means(
+    database: Database, sender: Sender, receiver: Receiver, status: int, state: str
+) -> None:
+    """Gone is gone at once; redirects are not followed; everything else may be mended and is tried again."""
+    async with a_receiver() as elsewhere:
+        receiver.answers = [(status, {"Location": elsewhere.url})]
+        await webhooks.add(database, "ops", receiver.url, by="test")
+        await ask(database)
+        await send(database, sender)
+        assert await states(database) == [("request.opened", state, 1)]
+        assert elsewhere.told == []
+
+
+async def test_given_up_after_a_day_and_replayed(
+    database: Database, sender: Sender, receiver: Receiver
+) -> None:
+    """After sixteen attempts a notice is dead, logged and listed with its error; replayed, it arrives."""
+    receiver.answers = [(500, {}), (200, {})]
+    await webhooks.add(database, "ops", receiver.url, by="test")
+    await ask(database)
+    await write(database, "UPDATE notice SET attempts = 15")
+    with capture_logs() as logs:
+        await send(database, sender)
+    assert [line["action"] for line in logs] == ["notice.dead"]
+    [dead] = await webhooks.dead(database)
+    assert (dead.target, dead.event, dead.attempts, dead.error) == (
+        "ops",
+        "request.opened",
+        16,
+        "answered 500",
+    )
+    [line] = await webhooks.listed(database)
+    assert (line.pending, line.dead, line.last_sent_at) == (0, 1, None)
+    assert await webhooks.dead(database, after=dead.id) == []
+    assert await notices.sweep(database) == 0
+    with pytest.raises(NotFound):
+        await webhooks.replay(database, new_id())
+    assert await webhooks.replay(database, dead.id) == 1
+    await send(database, sender)
+    assert await states(database) == [("request.opened", "sent", 1)]
+
+
+def test_the_pauses_make_a_day() -> None:
+    """The first pause is about 5 s, none is longer than six hours, and all of them together take about 24 h."""
+    pauses = [notices.pause(attempt, None, 0.5) for attempt in range(1, notices.ATTEMPTS)]
+    assert pauses[0] == pytest.approx(5)
+    assert max(pauses) == pytest.approx(6 * 3600)
+    assert 22 < sum(pauses) / 3600 < 26
+    assert notices.pause(1, None, 0.0) < notices.pause(1, None, 0.99)
+    assert notices.pause(1, 1e9, 0.5) == 6 * 3600
+
+
+async def test_two_senders_tell_it_once(database: Database, receiver: Receiver) -> None:
+    """Forty notices and two processes that look at the same moment: each notice arrives once."""
+    await webhooks.add(database, "ops", receiver.url, by="test")
+    for _ in range(40):
+        await ask(database)
+    senders = [a_sender(database), a_sender(database)]
+    await send(database, *senders)
+    for each in senders:
+        await each.stop(1)
+    assert len(receiver.told) == 40
+    assert len({told.headers["Signoff-Delivery"] for told in receiver.told}) == 40
+
+
+async def test_what_a_dead_sender_had_taken_is_told(
+    database: Database, sender: Sender, receiver: Receiver
+) -> None:
+    """Taken and not settled, it is nobody's for its lease; then the sweep hints it and it arrives."""
+    await webhooks.add(database, "ops", receiver.url, by="test")
+    await ask(database)
+    [target] = await column(database, "SELECT webhook_id::text FROM notice")
+    [taken] = await notices.take(database, target, 10)
+    assert await notices.take(database, target, 10) == []
+    assert await notices.sweep(database) == 0
+    await due_now(database)
+    assert await notices.sweep(database) == 1
+    await send(database, sender)
+    assert await states(database) == [("request.opened", "sent", 2)]
+    assert not await notices.sent(database, taken)
+
+
+async def test_removing_a_webhook_forgets_what_it_was_to_be_told(database: Database, sender: Sender) -> None:
+    """What still waited is left out, its secret is gone, its name is free, and both acts are on record."""
+    await webhooks.add(database, "ops", "https://example.com/hook?token=1", by="key:admin")
+    await ask(database)
+    await webhooks.remove(database, "ops", by="key:admin")
+    assert await states(database) == [("request.opened", "skipped", 0)]
+    assert await column(database, "SELECT secret FROM webhook") == [""]
+    with pytest.raises(NotFound):
+        await webhooks.remove(database, "ops", by="key:admin")
+    await webhooks.add(database, "ops", "https://example.com/", by="key:admin")
+    with pytest.raises(Conflict):
+        await webhooks.add(database, "ops", "https://example.com/", by="key:admin")
+    told = await rows(
+        database,
+        "SELECT actor, event, detail ->> 'host' FROM audit_event WHERE subject = 'webhook:ops' ORDER BY seq",
+    )
+    assert told == [
+        ("key:admin", "webhook.added", "example.com"),
+        ("key:admin", "webhook.removed", None),
+        ("key:admin", "webhook.added", "example.com"),
+    ]
+
+
+async def test_a_webhook_that_leads_inside_is_not_followed(database: Database, sender: Sender) -> None:
+    """An address that became a link-local one after it was added is not connected to; why is told."""
+    await webhooks.add(database, "ops", "https://example.com/", by="test")
+    await write(database, "UPDATE webhook SET url = 'https://169.254.169.254/latest/meta-data'")
+    await ask(database)
+    await send(database, sender)
+    [error] = await column(database, "SELECT error FROM notice")
+    assert "no webhook may reach" in error
+
+
+async def test_old_news_are_forgotten(database: Database, sender: Sender, receiver: Receiver) -> None:
+    """What was told more than a week ago is dropped; what is still to be told, or was given up, is not."""
+    await webhooks.add(database, "ops", receiver.url, by="test")
+    for _ in range(3):
+        await ask(database)
+    await write(database, "UPDATE notice SET created_at = created_at - interval '8 days'")
+    ids = await column(database, "SELECT id FROM notice ORDER BY created_at")
+    await write(database, "UPDATE notice SET state = 'sent' WHERE id = :id", id=ids[0])
+    await write(database, "UPDATE notice SET state = 'dead' WHERE id = :id", id=ids[1])
+    assert await notices.forget(database) == 1
+    assert sorted(await column(database, "SELECT state::text FROM notice")) == ["dead", "pending"]
