@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.integration.crash.test_schedulers import expire_all
-from tests.integration.service.conftest import House, _house
+from tests.integration.service.conftest import House, a_house
 
 
 @pytest.fixture
 async def house(database_url: str) -> AsyncIterator[House]:
     """Several services may be opened on one database."""
-    async with _house(database_url, "http") as opened:
+    async with a_house(database_url, "http") as opened:
         yield opened
 
 

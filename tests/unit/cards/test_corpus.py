@@ -18,7 +18,7 @@ import pytest
 from agent.domain.action import Action, canonical_bytes
 from agent.domain.people import Person
 from agent.domain.policy import Risk
-from agent.domain.request import Change, HistoryLine, RequestLine, RequestStatus, Verdict, VoteView
+from agent.domain.request import Change, Counted, HistoryLine, RequestLine, RequestStatus, Verdict, VoteView
 from agent.domain.run import RunStatus, RunView
 from slackbot import cards
 
@@ -259,7 +259,7 @@ def judge_lists(random: Random, views: list[Any], referee: Any) -> None:
     referee.judge(cards.history_list(lines, pages=pages))
     referee.judge(cards.run_list(runs, cancellable=ids, pages=pages))
     referee.judge_view(cards.list_modal("Waiting", [cards.request_list(rows, pages=pages)]))
-    home = cards.HomeView(views, rows, runs, lines, len(views), pages, pages, ids)
+    home = cards.HomeView(views, rows, runs, lines, Counted(len(views)), pages, pages, ids)
     referee.judge_view(cards.home(home))
     tools = {text(random): n for n in range(random.randrange(12))}
     referee.judge(cards.digest_card(cards.Digest(text(random), 37, Risk.HIGH, tools, AT, ("S0FINANCE",))))

@@ -11,7 +11,7 @@ import pytest
 
 from agent.domain.people import Person
 from agent.domain.policy import Risk
-from agent.domain.request import HistoryLine, RequestLine, RequestStatus
+from agent.domain.request import Counted, HistoryLine, RequestLine, RequestStatus
 from agent.domain.run import RunStatus, RunView
 from slackbot import cards
 
@@ -73,7 +73,7 @@ def test_home_shows_all_four_parts(samples: Any, referee: Any) -> None:
             [LINE],
             [RUN],
             [DECIDED],
-            12,
+            Counted(12),
             cancellable=frozenset({RUN.id}),
             links={DECIDED.id: LINK},
         )
@@ -125,7 +125,9 @@ def test_home_with_a_thousand_stays_below_its_limits(samples: Any, referee: Any)
     decided = [replace(DECIDED, id=UUID(int=n)) for n in range(1000)]
     runs = [replace(RUN, id=UUID(int=n)) for n in range(1000)]
     view = cards.home(
-        cards.HomeView(waiting, lines, runs, decided, 1000, pages, pages, frozenset(r.id for r in runs))
+        cards.HomeView(
+            waiting, lines, runs, decided, Counted(1000), pages, pages, frozenset(r.id for r in runs)
+        )
     )
     referee.judge_view(view)
     assert [name for name, _ in buttons(referee, view["blocks"])].count("signoff:page") == 2
