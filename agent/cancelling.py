@@ -12,9 +12,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from agent.approvals.rights import DIRECTLY
 from agent.domain.audit import AuditKind
 from agent.domain.errors import NotFound, Refusal, Refused
-from agent.domain.people import CHANNEL, Standing
+from agent.domain.people import CHANNEL, Person, Standing
 from agent.domain.run import RunStatus
-from agent.store import chain, locks
+from agent.store import chain, locks, reads
 from agent.store.batch import Batch
 from agent.store.chain import Entry
 from agent.store.database import Database
@@ -38,24 +38,52 @@ async def cancel(
     return outcome
 
 
+async def cancel_by_program(db: Database, run_id: UUID, principal: str) -> bool:
+    """The same wish of the program that started the run. Raises ``NotFound``, also when another one did."""
+    async with db.transaction() as connection:
+        run = await reads.run_view(connection, run_id)
+        if run is None or run.principal != principal:
+            raise NotFound(f"no run {run_id}")
+        family, asked = await _family(connection, run_id)
+        return await _end(
+            connection, family, asked, None, actor=principal, text=f"by a program ({principal})"
+        )
+
+
 async def _cancel(
     connection: AsyncConnection, run_id: UUID, by: Standing, channels: frozenset[str], path: str
 ) -> bool | Refused:
-    below_first = await locks.family(connection, run_id)
-    family = [run for each in below_first if (run := await runs.lock(connection, each)) is not None]
-    if not family:
-        raise NotFound(f"no run {run_id}")
-    asked = await locks.open_requests(connection, [run.id for run in family])
+    family, asked = await _family(connection, run_id)
     refusal = _objection(family[-1], by, channels, asked)
     if refusal is not None:
         await _refuse_cancel(connection, run_id, by, refusal, path)
         return Refused(refusal)
+    facts = {"team": by.person.team_id, "user": by.person.user_id}
+    return await _end(connection, family, asked, by.person, **facts)
+
+
+async def _family(
+    connection: AsyncConnection, run_id: UUID
+) -> tuple[list[runs.LockedRun], Sequence[Row[Any]]]:
+    """The run, last, and those below it, all locked, with what they ask."""
+    below_first = await locks.family(connection, run_id)
+    family = [run for each in below_first if (run := await runs.lock(connection, each)) is not None]
+    if not family:
+        raise NotFound(f"no run {run_id}")
+    return family, await locks.open_requests(connection, [run.id for run in family])
+
+
+async def _end(
+    connection: AsyncConnection,
+    family: Sequence[runs.LockedRun],
+    asked: Sequence[Row[Any]],
+    by: Person | None,
+    **facts: Any,
+) -> bool:
     working = [run for run in family if not run.over and not (run.done and not asked)]
     batch = Batch()
     for run in working:
-        person = by.person
-        facts = {"team": person.team_id, "user": person.user_id}
-        await run_endings.end_run(connection, batch, run, RunStatus.CANCELLED, "cancelled", person, **facts)
+        await run_endings.end_run(connection, batch, run, RunStatus.CANCELLED, "cancelled", by, **facts)
     await batch.send(connection)
     return bool(working)
 

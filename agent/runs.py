@@ -13,7 +13,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent import jobs
-from agent.cancelling import cancel
+from agent.cancelling import cancel, cancel_by_program
 from agent.domain.action import Action
 from agent.domain.audit import AuditKind
 from agent.domain.errors import CollaborationError, LeaseLost, NotFound
@@ -44,6 +44,7 @@ __all__ = [
     "Started",
     "answer_call",
     "cancel",
+    "cancel_by_program",
     "end",
     "hear",
     "lease",
@@ -103,8 +104,19 @@ async def start(db: Database, new: NewRun) -> Started:
     return Started(run_id, created=True)
 
 
-async def hear(db: Database, run_id: UUID, text: str, author: Person | None, source_key: str | None) -> bool:
-    """A person says something in the run's thread. False: heard before, or the run was cancelled."""
+async def hear(
+    db: Database,
+    run_id: UUID,
+    text: str,
+    author: Person | None,
+    source_key: str | None,
+    *,
+    principal: str | None = None,
+) -> bool:
+    """A person says something in the run's thread, or through a program, which is then ``principal``.
+
+    False: heard before, or the run was cancelled.
+    """
     async with db.transaction() as connection:
         run = await runs.lock(connection, run_id)
         if run is None:
@@ -116,7 +128,12 @@ async def hear(db: Database, run_id: UUID, text: str, author: Person | None, sou
         runs.add_message(batch, run, "user", text, author=author, source_key=source_key)
         runs.take_up(batch, run.id)
         await _record(
-            connection, batch, run.id, AuditKind.RUN_MESSAGE, chain.actor(author), {"seq": run.last_seq + 1}
+            connection,
+            batch,
+            run.id,
+            AuditKind.RUN_MESSAGE,
+            principal or chain.actor(author),
+            {"seq": run.last_seq + 1},
         )
         await batch.send(connection)
     return True

@@ -173,7 +173,7 @@ async def record_refusal(
     db: Database,
     request_id: UUID,
     revision: int,
-    who: Person,
+    who: Person | str,
     refusal: Refusal,
     path: str,
     kind: AuditKind = AuditKind.VOTE_REFUSED,
@@ -182,6 +182,7 @@ async def record_refusal(
     """Record that somebody was turned away before a vote, or what else ``kind`` says, could be made of it.
 
     ``principal`` is the key that carried their word, if one did.
+    ``who`` may be a program that had no word at all, by the name of its principal.
     """
     async with db.transaction() as connection:
         if await locks.request(connection, request_id) is None:
@@ -191,5 +192,6 @@ async def record_refusal(
         batch = Batch()
         detail = {"refusal": refusal.value, "revision": revision, "path": path}
         detail |= {"principal": principal} if principal else {}
-        chain.append(batch, head, Entry(kind, chain.actor(who), detail))
+        actor = who if isinstance(who, str) else chain.actor(who)
+        chain.append(batch, head, Entry(kind, actor, detail))
         await batch.send(connection)

@@ -68,6 +68,7 @@ class NewRun:
     channel_id: str | None
     thread_ts: str | None = None
     start_key: str | None = None
+    session_id: str | None = None
     parent_run_id: UUID | None = None
     parent_call_id: UUID | None = None
 
@@ -153,6 +154,41 @@ class RunView:
     waiting: int = 0  # requests of its calls that people have not decided yet
     progress: str | None = None  # what a function agent last said about how far it is
     erased_at: datetime | None = None  # what was said and done until then is gone
+    principal: str = ""  # what started it: "slack:/agent", "key:ci" …
+    session_id: str | None = None  # the conversation that a program continues with it
+
+    @property
+    def shown(self) -> RunStatus:
+        """Its status as people mean it: `pending_approval` exactly while somebody's word is waited for.
+
+        A run that has answered while a call of its waits in the background waits for people, too; one whose
+        request has just been decided is at work again.
+        """
+        if self.status not in (RunStatus.WORKING, RunStatus.PENDING_APPROVAL, RunStatus.COMPLETED):
+            return self.status
+        if self.waiting:
+            return RunStatus.PENDING_APPROVAL
+        return RunStatus.WORKING if self.status is RunStatus.PENDING_APPROVAL else self.status
+
+
+@dataclass(frozen=True, slots=True)
+class AskedLine:
+    """One question of a run that people have not answered yet."""
+
+    request_id: UUID
+    revision: int
+    description: str
+    approvals: int
+    approvals_required: int
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """A run in a list of runs, with what it waits for (up to so many, oldest first; ``run.waiting`` counts all)."""
+
+    run: RunView
+    asked: tuple[AskedLine, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

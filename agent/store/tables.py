@@ -82,6 +82,9 @@ agent_run = Table(
     Column("task", Text, nullable=False),
     Column("principal", Text, nullable=False),  # which key, command or service started it
     Column("start_key", Text, unique=True),  # makes starting idempotent (Slack trigger, event id …)
+    Column(
+        "session_id", Text
+    ),  # the program's own name for a conversation, which a further message continues
     Column("requester_team_id", Text),
     Column("requester_user_id", Text),
     Column("requester_asserted", Text, nullable=False),  # "slack", "key:<name>", "key:<name> for U…", "none"
@@ -122,6 +125,21 @@ agent_run = Table(
         "team_id",
         "id",
         postgresql_where=text("status IN ('working', 'pending_approval')"),
+    ),
+    Index(
+        "ix_agent_run_over",
+        "team_id",
+        "status",
+        "id",
+        postgresql_where=text("status NOT IN ('working', 'pending_approval')"),
+    ),
+    Index("ix_agent_run_principal", "principal", "id"),
+    Index(
+        "ix_agent_run_session",
+        "principal",
+        "session_id",
+        "id",
+        postgresql_where=text("session_id IS NOT NULL"),
     ),
     Index("ix_agent_run_thread", "team_id", "channel_id", "thread_ts", unique=True),
     Index("ix_agent_run_parent", "parent_run_id"),
@@ -259,6 +277,12 @@ approval_request = Table(
     Index("ix_approval_request_principal", "principal", "created_at", "id"),
     Index("ix_approval_request_requester", "requester_team_id", "requester_user_id", "created_at", "id"),
     # By time and not by id alone: for an order by id the planner would walk the primary key.
+    Index(
+        "ix_approval_request_run_waiting",
+        "team_id",
+        "run_id",
+        postgresql_where=text("status = 'waiting' AND run_id IS NOT NULL"),
+    ),
     Index(
         "ix_approval_request_waiting",
         "team_id",

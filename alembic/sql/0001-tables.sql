@@ -25,6 +25,7 @@ CREATE TABLE agent_run (
     task text NOT NULL,
     principal text NOT NULL,
     start_key text,
+    session_id text,
     requester_team_id text,
     requester_user_id text,
     requester_asserted text NOT NULL,
@@ -61,10 +62,14 @@ CREATE TABLE agent_run (
     CONSTRAINT uq_agent_run_start_key UNIQUE (start_key)
 );
 CREATE INDEX ix_agent_run_leased ON agent_run (lease_until) WHERE lease_until IS NOT NULL;
+CREATE INDEX ix_agent_run_over ON agent_run (team_id, status, id)
+    WHERE status NOT IN ('working', 'pending_approval');
 CREATE INDEX ix_agent_run_parent ON agent_run (parent_run_id);
 CREATE INDEX ix_agent_run_runnable ON agent_run (look_at)
     WHERE inputs > heard AND status IN ('working', 'pending_approval');
 CREATE INDEX ix_agent_run_at_work ON agent_run (team_id, id) WHERE status IN ('working', 'pending_approval');
+CREATE INDEX ix_agent_run_principal ON agent_run (principal, id);
+CREATE INDEX ix_agent_run_session ON agent_run (principal, session_id, id) WHERE session_id IS NOT NULL;
 CREATE INDEX ix_agent_run_team ON agent_run (team_id, id);
 CREATE UNIQUE INDEX ix_agent_run_thread ON agent_run (team_id, channel_id, thread_ts);
 
@@ -188,6 +193,8 @@ CREATE INDEX ix_approval_request_remind ON approval_request (remind_next) WHERE 
 CREATE INDEX ix_approval_request_requester
     ON approval_request (requester_team_id, requester_user_id, created_at, id);
 CREATE INDEX ix_approval_request_run ON approval_request (run_id);
+CREATE INDEX ix_approval_request_run_waiting ON approval_request (team_id, run_id)
+    WHERE status = 'waiting' AND run_id IS NOT NULL;
 CREATE INDEX ix_approval_request_status ON approval_request (team_id, status, decided_at, id)
     WHERE decided_at IS NOT NULL;
 CREATE INDEX ix_approval_request_team ON approval_request (team_id, created_at, id);

@@ -175,6 +175,7 @@ def _run(run: RunView, find: Find) -> RunView:
         task=_text(run.task, find),
         cause=_maybe(run.cause, find),
         answer=_maybe(run.answer, find),
+        progress=_maybe(run.progress, find),
     )
 
 

@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from slackbot.web import approve, bodies, inbox, pending, problems, sign_in, webhooks
+from slackbot.web import agents, agno, approve, bodies, inbox, pending, problems, sign_in, webhooks
 from slackbot.web.site import Site
 
 MOST_BYTES = 1_048_576
@@ -27,6 +27,8 @@ def application(site: Site, more: Sequence[BaseRoute] = ()) -> FastAPI:
     app.include_router(sign_in.router)
     app.include_router(inbox.router)
     app.include_router(webhooks.router)
+    app.include_router(agno.router)
+    app.include_router(agents.router)
     app.router.routes.extend(more)
     app.add_middleware(Bounded)
     return app

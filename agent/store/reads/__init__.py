@@ -1,5 +1,13 @@
 """Rows to values; nothing here changes anything. All functions take an open connection."""
 
+from agent.store.reads.agents import (
+    RunList,
+    is_busy,
+    run_line,
+    run_lines,
+    run_of_session,
+    run_started_with,
+)
 from agent.store.reads.floods import Flood, flood
 from agent.store.reads.lists import (
     audiences,
@@ -49,6 +57,7 @@ __all__ = [
     "Flood",
     "OpenedAs",
     "Rejection",
+    "RunList",
     "StoredPlace",
     "audiences",
     "ballot_paper",
@@ -60,6 +69,7 @@ __all__ = [
     "flood",
     "held_action",
     "history",
+    "is_busy",
     "messages",
     "opened_as",
     "place_for",
@@ -75,6 +85,10 @@ __all__ = [
     "requests_of",
     "requests_page",
     "run_in_thread",
+    "run_line",
+    "run_lines",
+    "run_of_session",
+    "run_started_with",
     "run_view",
     "running",
     "runs_like",

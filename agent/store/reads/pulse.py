@@ -31,7 +31,9 @@ async def tokens(connection: AsyncConnection, subjects: Sequence[str]) -> dict[s
 _TOKENS = text("""
 SELECT subject, seq::text AS token FROM audit_head WHERE subject = ANY(:subjects)
 UNION ALL
-SELECT 'run:' || id, status || '/' || turn || '/' || inputs || '/' || awaiting_calls || '/' || updated_at
+SELECT 'run:' || id, concat_ws('/', status, turn, inputs, heard, awaiting_calls, updated_at, (
+    SELECT string_agg(c.state::text || c.n, ',' ORDER BY c.state)
+    FROM (SELECT state, count(*) AS n FROM tool_call WHERE run_id = agent_run.id GROUP BY state) AS c))
 FROM agent_run WHERE id = ANY(CAST(:runs AS uuid[]))
 """)
 _PULSE = text("""

@@ -43,7 +43,7 @@ class CallAtWork:
 async def run_view(connection: AsyncConnection, run_id: UUID) -> RunView | None:
     """One run, or ``None``."""
     row = (await connection.execute(_RUN, {"id": run_id})).one_or_none()
-    return _run(row) if row is not None else None
+    return run_of(row) if row is not None else None
 
 
 async def recent_runs(
@@ -51,13 +51,13 @@ async def recent_runs(
 ) -> list[RunView]:
     """The latest runs, newest first; of one team, if given."""
     rows = (await connection.execute(_RECENT, {"team": team_id, "limit": limit})).all()
-    return [_run(row) for row in rows]
+    return [run_of(row) for row in rows]
 
 
 async def running(connection: AsyncConnection, team_id: str, limit: int = 20) -> list[RunView]:
     """Runs of a team that are at work or wait for people, newest first."""
     rows = (await connection.execute(_RUNNING, {"team": team_id, "limit": limit})).all()
-    return [_run(row) for row in rows]
+    return [run_of(row) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ async def call_at_work(connection: AsyncConnection, call_id: UUID) -> CallAtWork
     ((row,), (run,), (more,)) = found
     return CallAtWork(
         call=_call(row),
-        run=_run(run),
+        run=run_of(run),
         requester_asserted=more.requester_asserted,
         team_id=more.team_id,
         words=more.words,
@@ -164,7 +164,7 @@ def _bytes(value: Any) -> bytes | None:
     return None if value is None else bytes(value)
 
 
-def _run(row: Row[Any]) -> RunView:
+def run_of(row: Row[Any]) -> RunView:
     return RunView(
         id=row.id,
         agent=row.agent,
@@ -186,6 +186,8 @@ def _run(row: Row[Any]) -> RunView:
         waiting=row.waiting,
         progress=row.progress,
         erased_at=row.erased_at,
+        principal=row.principal,
+        session_id=row.session_id,
     )
 
 
@@ -208,21 +210,20 @@ def _call(row: Row[Any]) -> CallView:
     )
 
 
-_RUN_COLUMNS = """id, agent, agent_version, task, status::text AS status, cause, requester_team_id, requester_user_id,
-       parent_run_id, channel_id, thread_ts, turn, steps, tokens, awaiting_calls, created_at, updated_at, answer,
-       progress,
-       erased_at,
+RUN_COLUMNS = """id, agent, agent_version, principal, session_id, task, status::text AS status, cause,
+       requester_team_id, requester_user_id, parent_run_id, channel_id, thread_ts, turn, steps, tokens,
+       awaiting_calls, created_at, updated_at, answer, progress, erased_at,
        (SELECT count(*) FROM tool_call AS w WHERE w.run_id = agent_run.id AND w.state = 'asked') AS waiting"""
-_RUN = text(f"SELECT {_RUN_COLUMNS} FROM agent_run WHERE id = :id")  # noqa: S608 - a constant
+_RUN = text(f"SELECT {RUN_COLUMNS} FROM agent_run WHERE id = :id")  # noqa: S608 - a constant
 _RUN_OF_CALL = text(
-    f"SELECT {_RUN_COLUMNS} FROM agent_run WHERE id = (SELECT run_id FROM tool_call WHERE id = :call)"  # noqa: S608
+    f"SELECT {RUN_COLUMNS} FROM agent_run WHERE id = (SELECT run_id FROM tool_call WHERE id = :call)"  # noqa: S608
 )
 _RECENT = text(f"""
-SELECT {_RUN_COLUMNS} FROM agent_run WHERE CAST(:team AS text) IS NULL OR team_id = :team
+SELECT {RUN_COLUMNS} FROM agent_run WHERE CAST(:team AS text) IS NULL OR team_id = :team
 ORDER BY id DESC LIMIT :limit
 """)  # noqa: S608 - a constant
 _RUNNING = text(f"""
-SELECT {_RUN_COLUMNS} FROM agent_run WHERE team_id = :team AND status IN ('working', 'pending_approval')
+SELECT {RUN_COLUMNS} FROM agent_run WHERE team_id = :team AND status IN ('working', 'pending_approval')
 ORDER BY id DESC LIMIT :limit
 """)  # noqa: S608 - a constant
 _CANCEL_PAPER = text("""

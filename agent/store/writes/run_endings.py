@@ -26,6 +26,8 @@ async def end_run(
     status: RunStatus,
     cause: str,
     by: Person | None = None,
+    *,
+    actor: str | None = None,
     **facts: Any,
 ) -> list[UUID]:
     """End the run and, for a person's decision, its parents; their open requests are withdrawn.
@@ -49,7 +51,7 @@ async def end_run(
         batch.add(_END_RUN, run=each.id, status=status.value, cause=cause)
         head = (await chain.lock_heads(connection, [chain.run_subject(each.id)]))[chain.run_subject(each.id)]
         detail = {"status": status.value, "cause": cause[:200]}
-        chain.append(batch, head, Entry(AuditKind.RUN_ENDED, chain.actor(by), detail))
+        chain.append(batch, head, Entry(AuditKind.RUN_ENDED, actor or chain.actor(by), detail))
         notices.finished(batch, each.id)
         if each.outlet:
             tellings = [outbox.run_line(each.outlet, each.id, status.value, cause=cause, **facts)]

@@ -108,6 +108,7 @@ async def insert(connection: AsyncConnection, run_id: UUID, new: NewRun) -> bool
             "task": new.task,
             "principal": new.principal,
             "start_key": new.start_key,
+            "session": new.session_id,
             "requester_team": new.requester.team_id if new.requester else None,
             "requester_user": new.requester.user_id if new.requester else None,
             "asserted": new.requester_asserted,
@@ -293,10 +294,10 @@ def stop_cause(kind: AnswerKind, on_reject: str | None) -> Literal["rejected", "
 
 
 _INSERT_RUN = text("""
-INSERT INTO agent_run (id, parent_run_id, parent_call_id, agent, agent_version, task, principal, start_key,
+INSERT INTO agent_run (id, parent_run_id, parent_call_id, agent, agent_version, task, principal, start_key, session_id,
                        requester_team_id, requester_user_id, requester_asserted, team_id, channel_id, thread_ts,
                        inputs)
-VALUES (:id, :parent_run, :parent_call, :agent, :version, :task, :principal, :start_key,
+VALUES (:id, :parent_run, :parent_call, :agent, :version, :task, :principal, :start_key, :session,
         :requester_team, :requester_user, :asserted, :team, :channel, :thread, 1)
 ON CONFLICT (start_key) DO NOTHING
 """)

@@ -1,0 +1,58 @@
+"""On whose behalf a program asks: its key's owner, or whom it may name; and whether that person may ask at all."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from agent.domain.errors import Refusal
+from agent.domain.keys import Principal, Scope
+from agent.domain.people import Person
+from slackbot.listeners.starting import may_not
+from slackbot.web.problems import DOUBTFUL, ProblemRaised, retry_later
+from slackbot.web.site import Site
+
+UserId = Annotated[str, Field(pattern=r"^[UW][A-Z0-9]{2,20}$", description="A person's id in Slack.")]
+_USER_ID = re.compile(r"[UW][A-Z0-9]{2,20}")
+
+
+@dataclass(frozen=True, slots=True)
+class Requester:
+    """Somebody, or nobody in Slack, and how we come to believe it."""
+
+    person: Person | None
+    asserted: Literal["key-owner", "on-behalf", "none"]
+
+
+async def requester_of(site: Site, principal: Principal, named: str | None) -> Requester:
+    """Whose wish this is. Raises ProblemRaised: a person is named who may not be, or who may not start agents."""
+    found = _claimed(site, principal, named)
+    if found.person is not None:
+        standing = await site.slack.directory.identify(found.person)
+        if standing.refusal is not None:
+            raise _turned_away(standing.refusal)
+    return found
+
+
+def looks_like_somebody(named: str) -> bool:
+    """Whether this could be a person's id in Slack."""
+    return _USER_ID.fullmatch(named) is not None
+
+
+def _claimed(site: Site, principal: Principal, named: str | None) -> Requester:
+    owner = principal.owner
+    if named is None or (owner is not None and owner == Person(site.slack.team_id, named)):
+        return Requester(owner, "key-owner") if owner else Requester(None, "none")
+    if not principal.may(Scope.ON_BEHALF):
+        words = f"The key {principal.key} may ask for its owner only; to name somebody it needs the scope on_behalf."
+        raise ProblemRaised(403, "scope-missing", "Scope missing", words)
+    return Requester(Person(site.slack.team_id, named), "on-behalf")
+
+
+def _turned_away(refusal: Refusal) -> ProblemRaised:
+    if refusal in DOUBTFUL:
+        return retry_later(refusal.value.replace("_", "-"), "Nobody can say now", may_not(refusal), 5)
+    return ProblemRaised(403, refusal.value.replace("_", "-"), "Refused", may_not(refusal))

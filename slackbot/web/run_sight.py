@@ -1,0 +1,70 @@
+"""Which runs a program may see, and what of them: without secrets, and never one of another workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from uuid import UUID
+
+from agent.domain.errors import NotFound
+from agent.domain.keys import Principal, Scope
+from agent.domain.people import Person
+from agent.domain.run import RunLine, RunView
+from agent.store import reads
+from slackbot.identity import channels_of, seats_of
+from slackbot.secrets import clean_runs, clean_value
+from slackbot.web.site import Site
+
+NO_SUCH_RUN = "There is no such run, or it is none that this key may see."
+
+
+def sees_all(principal: Principal) -> bool:
+    """Whether every run of the workspace is open to this key."""
+    return principal.may(Scope.READ) or principal.may(Scope.ADMIN)
+
+
+async def run_for(site: Site, principal: Principal, run_id: UUID) -> RunLine:
+    """The run with what it waits for. Raises NotFound, also when this key may not see it."""
+    async with site.db.connection() as connection:
+        paper = await reads.cancel_paper(connection, run_id)
+        line = await reads.run_line(connection, run_id)
+    if paper is None or line is None or paper.team_id != site.slack.team_id:
+        raise NotFound(NO_SUCH_RUN)
+    if sees_all(principal) or line.run.principal == principal.name:
+        return line
+    if (
+        principal.may(Scope.DECIDE)
+        and principal.owner
+        and await _sees(site, principal.owner, line.run, paper)
+    ):
+        return line
+    raise NotFound(NO_SUCH_RUN)
+
+
+async def _sees(site: Site, person: Person, run: RunView, paper: reads.CancelPaper) -> bool:
+    """As in Slack: one's own run, one in a channel where one is, one that one may decide about, or all of them."""
+    directory = site.slack.directory
+    if (await directory.identify(person)).refusal is not None:
+        return False
+    if person == run.requester:
+        return True
+    seats = await seats_of(directory, person, paper.audiences)
+    if seats.roles or seats.channels:
+        return True
+    here = await channels_of(directory, person, [run.channel_id] if run.channel_id else [])
+    return bool(here) or await directory.is_admin(person)
+
+
+async def clean_run_lines(lines: Sequence[RunLine]) -> list[RunLine]:
+    """Copies in which no secret can be read."""
+    runs = await clean_runs([line.run for line in lines])
+    asked = await clean_value([[each.description for each in line.asked] for line in lines])
+    return [
+        RunLine(
+            run,
+            tuple(
+                replace(each, description=words) for each, words in zip(line.asked, described, strict=True)
+            ),
+        )
+        for line, run, described in zip(lines, runs, asked, strict=True)
+    ]

@@ -1,0 +1,64 @@
+"""Setting agents to work for programs: which agent, on whose behalf, in which channel's thread, and only once."""
+
+from __future__ import annotations
+
+import difflib
+
+from agent import runs
+from agent.domain.errors import Conflict
+from agent.domain.keys import Principal
+from agent.domain.run import NewRun
+from agent.runs import Started
+from agent.runtime.agents import Agent
+from agent.store import reads
+from slackbot.web.problems import ProblemRaised
+from slackbot.web.requesters import Requester
+from slackbot.web.site import Site
+
+
+def agent_named(site: Site, name: str) -> Agent:
+    """The agent of this name. Raises ProblemRaised (404), which tells those of a similar one."""
+    agents = site.services.registry
+    if (found := agents.find(name)) is not None:
+        return found
+    known = [each.name for each in agents]
+    near = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
+    hint = f"; did you mean {' or '.join(near)}?" if near else "."
+    words = f'There is no agent "{name[:64]}"{hint}'
+    raise ProblemRaised(404, "no-such-agent", "No such agent", words, near=near, agents=known[:50])
+
+
+async def start(
+    site: Site,
+    principal: Principal,
+    agent: Agent,
+    task: str,
+    requester: Requester,
+    *,
+    start_key: str | None = None,
+    session_id: str | None = None,
+) -> Started:
+    """Start the agent; its thread opens in the service's own channel, so that people see it at work.
+
+    The same start key finds the same run. Raises Conflict when that one was started for something else.
+    """
+    outlet = site.services.outlet(None)
+    new = NewRun(
+        agent=agent.name,
+        agent_version=agent.version,
+        task=task,
+        principal=principal.name,
+        requester=requester.person,
+        requester_asserted=requester.asserted,
+        team_id=outlet.team_id,
+        channel_id=outlet.channel_id,
+        start_key=f"{principal.name}:{start_key}" if start_key else None,
+        session_id=session_id,
+    )
+    started = await runs.start(site.db, new)
+    if not started.created:
+        async with site.db.connection() as connection:
+            run = await reads.run_view(connection, started.run_id)
+        if run is None or (run.agent, run.task, run.requester) != (new.agent, new.task, new.requester):
+            raise Conflict("a run was started with this key before, for another agent, task or requester")
+    return started

@@ -1,0 +1,34 @@
+"""A key's word on what a run waits for. It is its owner's word, and a key that asks has none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from agent import approvals
+from agent.domain.errors import Refusal, Refused
+from agent.domain.keys import Principal, Scope
+from agent.domain.people import Person
+from slackbot.web.problems import ProblemRaised
+from slackbot.web.site import Site
+
+PATH = "api"
+"""The door, as the record names it."""
+
+
+async def who_decides(site: Site, principal: Principal, asked: Sequence[tuple[UUID, int]]) -> Person:
+    """The person whose word this key carries, about these requests in these revisions.
+
+    Raises Refused, recorded with each request, for a key that asks; ProblemRaised (403) for any other without the
+    scope.
+    """
+    if principal.may(Scope.DECIDE) and principal.owner is not None:
+        return principal.owner
+    if principal.may(Scope.REQUEST):
+        for request_id, revision in asked:
+            await approvals.record_refusal(
+                site.db, request_id, revision, principal.name, Refusal.AGENT_PRINCIPAL, PATH
+            )
+        raise Refused(Refusal.AGENT_PRINCIPAL)
+    words = f"The key {principal.key} does not have the scope decide."
+    raise ProblemRaised(403, "scope-missing", "Scope missing", words)

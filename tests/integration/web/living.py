@@ -1,0 +1,94 @@
+"""The whole service with its agents and its API: a sandbox as Slack, a scripted model, programs with keys."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from agent import keys
+from agent.domain.keys import Scope
+from agent.domain.people import Person
+from agent.examples.data_manager import data_manager
+from agent.examples.durable_task import durable_task
+from agent.runtime.agents import Agent
+from slackbot.app import Service
+from tests.integration.service.conftest import House, _house, until
+
+TEAM = "T0SANDBOX"
+ADA, GRACE, LINUS = (Person(TEAM, user) for user in ("U0ADA", "U0GRACE", "U0LINUS"))
+AGENTS = (data_manager, durable_task)
+POLICY = """
+[defaults]
+channel = "C0REVIEW"
+approvers = ["S0FINANCE"]
+
+[[checkpoint]]
+checkpoint_id = "deletions"
+action_pattern = "delete_*"
+description_template = "Delete {args.count} records from {args.table_name}"
+"""
+
+
+@dataclass
+class Living:
+    """A running service, and programs that call it."""
+
+    house: House
+    service: Service
+    stack: AsyncExitStack
+    clients: dict[str, httpx.AsyncClient] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.service.port}"
+
+    async def key(self, name: str, *scopes: Scope, owner: Person | None = None) -> str:
+        """A new key."""
+        return await keys.create(self.house.db, name, scopes, by="test", owner=owner)
+
+    async def program(self, name: str, *scopes: Scope, owner: Person | None = None) -> httpx.AsyncClient:
+        """A client with a key of its own."""
+        secret = await self.key(name, *scopes, owner=owner)
+        client = httpx.AsyncClient(
+            base_url=self.url, headers={"Authorization": f"Bearer {secret}"}, timeout=60, trust_env=False
+        )
+        return await self.stack.enter_async_context(client)
+
+    async def asker(self) -> httpx.AsyncClient:
+        """Ada's program, which asks."""
+        return await self.program("asker", Scope.REQUEST, owner=ADA)
+
+    async def reviewer(self) -> httpx.AsyncClient:
+        """Grace's, which sees everything and decides."""
+        return await self.program("reviewer", Scope.DECIDE, Scope.READ, owner=GRACE)
+
+    async def becomes(
+        self, client: httpx.AsyncClient, agent_id: str, status: str, waiting: int | None = None
+    ) -> dict[str, Any]:
+        """Wait until the agent's status is this one; returns it."""
+
+        async def look() -> dict[str, Any] | None:
+            found: dict[str, Any] = (await client.get(f"/agents/{agent_id}")).json()
+            same = found.get("status") == status and waiting in (None, found.get("waiting"))
+            return found if same else None
+
+        seen = await until(look)
+        assert seen is not None
+        return seen
+
+
+Open = Callable[..., Awaitable[Living]]
+
+
+@asynccontextmanager
+async def living(
+    url: str, agents: Sequence[Agent] = AGENTS, policy: str = POLICY, **changes: str
+) -> AsyncIterator[Living]:
+    """Start it; it is stopped behind."""
+    async with _house(url, "http") as house, AsyncExitStack() as stack:
+        service = await house.open(agents, policy, **changes)
+        yield Living(house, service, stack)
