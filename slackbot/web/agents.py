@@ -19,8 +19,9 @@ from agent.store.reads import RunList
 from slackbot import deciding
 from slackbot.identity import seats_of
 from slackbot.listeners.starting import MAX_TASK
+from slackbot.web.bodies import StrictRoute
 from slackbot.web.callers import Asker, Reader
-from slackbot.web.problems import ProblemRaised
+from slackbot.web.problems import ProblemRaised, documented
 from slackbot.web.requesters import UserId, requester_of
 from slackbot.web.run_sight import NO_SUCH_RUN, clean_run_lines, run_for, sees_all
 from slackbot.web.run_starts import agent_named, start
@@ -28,11 +29,11 @@ from slackbot.web.shapes import After, Limit, Moment, PersonOut, Shape, Strict
 from slackbot.web.site import Site, site_of
 from slackbot.web.verdicts import PATH, who_decides
 
-router = APIRouter(tags=["agents"])
+router = APIRouter(route_class=StrictRoute, tags=["Agents"])
 
 Task = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TASK, pattern=r"\S")]
 Key = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-Reason = Annotated[str, StringConstraints(max_length=3000)]
+Reason = Annotated[str, StringConstraints(max_length=2000)]
 IdempotencyKey = Annotated[
     Key | None, Header(alias="Idempotency-Key", description="The same as `start_key`, as a header.")
 ]
@@ -148,7 +149,15 @@ def question(description: str) -> str:
     return description if description.endswith("?") else f"Should I proceed: {description}?"
 
 
-@router.post("/agents", operation_id="start_agent", status_code=201, responses={200: {"model": AgentStarted}})
+@router.post(
+    "/agents",
+    operation_id="start_agent",
+    status_code=201,
+    responses={
+        200: {"model": AgentStarted, "description": "It was started before"},
+        **documented(401, 403, 404, 409, 413, 422, 429, 503),
+    },
+)
 async def start_agent(
     request: Request, response: Response, body: AgentStart, caller: Asker, key: IdempotencyKey = None
 ) -> AgentStarted:
@@ -193,6 +202,7 @@ def _list_route(which: RunList, words: str) -> None:
         f"/agents/{which}",
         listed,
         methods=["GET"],
+        responses=documented(401, 403, 422, 429, 503),
         operation_id=f"list_{which}_agents",
         summary=f"List {which} agents",
         description=f'{words} Newest first; a `Link` header with `rel="next"` leads to more. '
@@ -208,14 +218,20 @@ _list_route(RunList.FAILED, "Agents that ended with an error.")
 _list_route(RunList.CANCELLED, "Agents that somebody stopped.")
 
 
-@router.get("/agents/{agent_id}", operation_id="get_agent")
+@router.get(
+    "/agents/{agent_id}", operation_id="get_agent", responses=documented(401, 403, 404, 422, 429, 503)
+)
 async def get_agent(request: Request, agent_id: UUID, caller: Reader) -> AgentStatus:
     """How one agent is doing."""
     (line,) = await clean_run_lines([await run_for(site_of(request), caller, agent_id)])
     return AgentStatus.of(line)
 
 
-@router.post("/agents/{agent_id}/respond", operation_id="respond_to_agent")
+@router.post(
+    "/agents/{agent_id}/respond",
+    operation_id="respond_to_agent",
+    responses=documented(401, 403, 404, 409, 413, 422, 429, 503),
+)
 async def respond_to_agent(
     request: Request, agent_id: UUID, body: HumanResponse, caller: Reader
 ) -> Responded:
@@ -237,6 +253,7 @@ async def respond_to_agent(
         verdict,
         path=PATH,
         reason=body.reason,
+        principal=caller.name,
     )
     return Responded(
         request_id=asked.request_id,
@@ -264,7 +281,11 @@ def _chosen(line: RunLine, request_id: UUID | None) -> AskedLine:
     return line.asked[0]
 
 
-@router.delete("/agents/{agent_id}", operation_id="cancel_agent")
+@router.delete(
+    "/agents/{agent_id}",
+    operation_id="cancel_agent",
+    responses=documented(401, 403, 404, 422, 429, 503),
+)
 async def cancel_agent(request: Request, agent_id: UUID, caller: Reader) -> Cancelled:
     """Stop an agent: what has run stays done, what it asked for is withdrawn.
 

@@ -24,16 +24,17 @@ from agent.store import reads
 from slackbot import deciding
 from slackbot.web.agents import IdempotencyKey, Key, Reason, Task
 from slackbot.web.agno_shapes import AgentOut, RunOutput, Tool, run_output, stands
+from slackbot.web.bodies import StrictRoute
 from slackbot.web.callers import Asker, Reader
 from slackbot.web.form_or_json import form_or_json, openapi_body
-from slackbot.web.problems import ProblemRaised
+from slackbot.web.problems import ProblemRaised, documented
 from slackbot.web.requesters import Requester, looks_like_somebody, requester_of
 from slackbot.web.run_sight import NO_SUCH_RUN, run_for
 from slackbot.web.run_starts import agent_named, start
 from slackbot.web.site import Site, site_of
 from slackbot.web.verdicts import PATH, who_decides
 
-router = APIRouter(tags=["agno"])
+router = APIRouter(route_class=StrictRoute, tags=["Runs in Agno's shapes"])
 
 LONGEST = 60.0
 """Seconds that an answer may be waited for."""
@@ -99,13 +100,18 @@ class RunContinue(BaseModel):
     stream: Stream = False
 
 
-@router.get("/agents", operation_id="list_agents")
+@router.get("/agents", operation_id="list_agents", responses=documented(401, 403, 429, 503))
 async def list_agents(request: Request, _: Reader) -> list[AgentOut]:
     """The agents that can be started here."""
     return [AgentOut.of(each) for each in site_of(request).services.registry]
 
 
-@router.post("/agents/{agent_id}/runs", operation_id="create_agent_run", openapi_extra=openapi_body(RunStart))
+@router.post(
+    "/agents/{agent_id}/runs",
+    operation_id="create_agent_run",
+    responses=documented(401, 403, 404, 409, 413, 415, 422, 429, 503),
+    openapi_extra=openapi_body(RunStart),
+)
 async def create_agent_run(
     request: Request,
     agent_id: AgentName,
@@ -167,7 +173,11 @@ async def _latest(site: Site, caller: Principal, agent: str, session_id: str | N
         return await reads.run_of_session(connection, caller.name, session_id, agent)
 
 
-@router.get("/agents/{agent_id}/runs/{run_id}", operation_id="get_agent_run")
+@router.get(
+    "/agents/{agent_id}/runs/{run_id}",
+    operation_id="get_agent_run",
+    responses=documented(401, 403, 404, 422, 429, 503),
+)
 async def get_agent_run(
     request: Request, agent_id: AgentName, run_id: UUID, caller: Reader, wait: Wait = 0.0
 ) -> RunOutput:
@@ -180,6 +190,7 @@ async def get_agent_run(
 @router.post(
     "/agents/{agent_id}/runs/{run_id}/continue",
     operation_id="continue_agent_run",
+    responses=documented(401, 403, 404, 409, 413, 415, 422, 429, 503),
     openapi_extra=openapi_body(RunContinue),
 )
 async def continue_agent_run(
@@ -214,6 +225,7 @@ async def continue_agent_run(
                     Verdict.APPROVE if word.confirmed else Verdict.REJECT,
                     path=PATH,
                     reason=word.confirmation_note,
+                    principal=caller.name,
                 )
             except Refused as refused:
                 if not counted:

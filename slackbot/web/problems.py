@@ -67,6 +67,7 @@ _MEANINGS = {
     404: "There is no such thing, or none that the caller may know of",
     409: "It is settled otherwise already",
     413: "The body is too large",
+    415: "The body is none that can be read here",
     422: "Something in the call is not as it has to be; `errors` says where",
     429: "Too many calls; `Retry-After` says when the next one can come",
     503: "Nobody can say now; nothing is known to have happened",

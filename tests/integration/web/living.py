@@ -16,7 +16,7 @@ from agent.examples.data_manager import data_manager
 from agent.examples.durable_task import durable_task
 from agent.runtime.agents import Agent
 from slackbot.app import Service
-from tests.integration.service.conftest import House, _house, until
+from tests.integration.service.conftest import House, a_house, until
 
 TEAM = "T0SANDBOX"
 ADA, GRACE, LINUS = (Person(TEAM, user) for user in ("U0ADA", "U0GRACE", "U0LINUS"))
@@ -89,6 +89,6 @@ async def living(
     url: str, agents: Sequence[Agent] = AGENTS, policy: str = POLICY, **changes: str
 ) -> AsyncIterator[Living]:
     """Start it; it is stopped behind."""
-    async with _house(url, "http") as house, AsyncExitStack() as stack:
+    async with a_house(url, "http") as house, AsyncExitStack() as stack:
         service = await house.open(agents, policy, **changes)
         yield Living(house, service, stack)
