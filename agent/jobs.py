@@ -27,18 +27,25 @@ EXECUTE_CALL: Final = "execute_call"
 DRAIN: Final = "drain"
 SEND_NOTICES: Final = "send_notices"
 
+PEOPLE_FIRST: Final = 1
+"""The priority of what somebody waits to see; everything else has 0."""
+
 # Only builds and sends the statement, over the caller's own connection; its pool is never opened.
 _DEFERRER = App(connector=PsycopgConnector())
 
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """One job to defer: its name, its queue, the key of what to look at, and optionally not before when."""
+    """One job to defer: its name, its queue, the key of what to look at, optionally not before when.
+
+    Within a queue, those of a higher ``priority`` are taken first.
+    """
 
     task: str
     queue: str
     args: tuple[tuple[str, str], ...]
     not_before: datetime | None = None
+    priority: int = 0
 
 
 def advance_run(run_id: UUID, not_before: datetime | None = None) -> Hint:
@@ -46,9 +53,9 @@ def advance_run(run_id: UUID, not_before: datetime | None = None) -> Hint:
     return Hint(ADVANCE_RUN, RUNS, (("run_id", str(run_id)),), not_before)
 
 
-def execute_call(call_id: UUID) -> Hint:
-    """Do whatever the call's state asks for next."""
-    return Hint(EXECUTE_CALL, CALLS, (("call_id", str(call_id)),))
+def execute_call(call_id: UUID, *, decided: bool = False) -> Hint:
+    """Do whatever the call's state asks for next. ``decided``: by somebody who is looking at the card now."""
+    return Hint(EXECUTE_CALL, CALLS, (("call_id", str(call_id)),), priority=PEOPLE_FIRST if decided else 0)
 
 
 def drain(team_id: str, channel_id: str, not_before: datetime | None = None) -> Hint:
@@ -74,6 +81,7 @@ def _job(hint: Hint) -> Job:
         queue=hint.queue,
         task_name=hint.task,
         task_kwargs=dict(hint.args),
+        priority=hint.priority,
         lock=None,
         queueing_lock=None,
         scheduled_at=hint.not_before,

@@ -1,4 +1,4 @@
-"""`python -m benchmarks [--quick] [--row N]`: measure, print the table, keep the samples."""
+"""`python -m benchmarks [--quick] [--row N] [--waiting N] [--due N]`: measure, print the table, keep the samples."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import signal
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent.store.address import Address
-from benchmarks import polling, report
+from benchmarks import acknowledged, deadlines, polling, report
 from benchmarks.clicks import serving
+from benchmarks.crowded import Crowded
 from benchmarks.ground import Ground, ground
 from benchmarks.report import Line, median, quantile
 from benchmarks.side import Side
@@ -38,10 +39,19 @@ class Size:
     votes: int
     calls: int
     transactions: int
+    waiting: int
+    window: float
+    due: int
+    paced: int
 
 
-FULL = Size(rounds=5, clicks=60, crowd=40, votes=40, calls=60, transactions=40)
-QUICK = Size(rounds=2, clicks=20, crowd=20, votes=20, calls=60, transactions=30)
+FULL = Size(
+    5, 60, crowd=40, votes=40, calls=60, transactions=40, waiting=1_000_000, window=30, due=100_000, paced=250
+)
+QUICK = Size(
+    2, 20, crowd=20, votes=20, calls=60, transactions=30, waiting=50_000, window=10, due=5_000, paced=150
+)
+ROWS = (1, 2, 3, 4, 5, 6, 7)
 
 
 class Bench:
@@ -155,6 +165,23 @@ class Bench:
             _rate(4, "the same against a pipelined bare transaction", ours, pipelined, "", None),
         ]
 
+    async def row_5(self) -> list[Line]:
+        """So many wait that everything which looks at all of them would be seen."""
+        size = self._size
+        crowded = Crowded(
+            self._ground, self._slack, waiting=size.waiting, clicks=size.clicks, window=size.window
+        )
+        return await crowded.lines()
+
+    async def row_6(self) -> list[Line]:
+        """Everything is due at once."""
+        return await deadlines.lines(self._ground, self._slack, due=self._size.due)
+
+    async def row_7(self) -> list[Line]:
+        """Clicks at a steady pace."""
+        size = self._size
+        return await acknowledged.lines(self._ground, self._slack, rounds=size.rounds, clicks=size.paced)
+
     async def _polled(self) -> list[float]:
         url = self._ground.fresh("bench_polling", migrated=False)
         return await polling.latency(Address.read(url, "public").conninfo("bench polling"))
@@ -232,7 +259,8 @@ async def run(size: Size, rows: list[int]) -> None:
     seconds = time.monotonic() - begun
     notes = [
         f"{size.rounds} rounds each, in turns with the peer, {seconds:.0f} s.",
-        f"Load before the start {load:.1f} on {os.cpu_count()} CPUs; fsync {about['fsync']}.",
+        f"Load before the start {load:.1f}, in the end {os.getloadavg()[0]:.1f}; {os.cpu_count()} CPUs.",
+        f"fsync {about['fsync']}.",
         "ratio: how many times better than the peer. DBOS receives a message; we judge, record, execute and tell.",
         f"every sample: {path}",
     ]
@@ -243,9 +271,15 @@ def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer rounds, for a first look")
-    parser.add_argument("--row", type=int, choices=(1, 2, 3, 4), action="append", help="only this row")
+    parser.add_argument(
+        "--row", type=int, choices=ROWS, action="append", help="only this row; may be repeated"
+    )
+    parser.add_argument("--waiting", type=int, metavar="N", help="requests that wait in row 5")
+    parser.add_argument("--due", type=int, metavar="N", help="requests that are due at once in row 6")
     options = parser.parse_args()
-    asyncio.run(run(QUICK if options.quick else FULL, options.row or [1, 2, 3, 4]))
+    size = QUICK if options.quick else FULL
+    size = replace(size, waiting=options.waiting or size.waiting, due=options.due or size.due)
+    asyncio.run(run(size, options.row or list(ROWS)))
 
 
 if __name__ == "__main__":

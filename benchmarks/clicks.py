@@ -1,4 +1,4 @@
-"""Row 1: signed clicks over HTTP to the real service, `signoff serve` in a process of its own.
+"""Rows 1, 5, 6 and 7: signed clicks over HTTP to the real service, `signoff serve` in a process of its own.
 
 The clock starts when the first byte of the click is written here and stops when the tool's function starts over
 there: CLOCK_MONOTONIC is one for all processes of a machine. Slack and the model's provider are the stand-ins
@@ -29,13 +29,49 @@ PATIENCE = 30.0
 """Seconds after which a click that started nothing fails the bench."""
 
 
-class Clicker:
-    """Presses Approve on cards, one connection per click in flight, and hears when tools start."""
+class Sender:
+    """Sends what Slack would send when somebody clicks, to whoever listens at the port."""
 
-    def __init__(self, slack: SlackSandbox, port: int, marks: socket.socket) -> None:
+    def __init__(self, slack: SlackSandbox, port: int) -> None:
         self._slack = slack
         self._port = port
-        self._signing = SignedHttp(f"http://127.0.0.1:{port}/slack/events", slack.signing_secret)
+        self.signing = SignedHttp(f"http://127.0.0.1:{port}/slack/events", slack.signing_secret)
+
+    async def paced(self, requests: Sequence[Row], per_second: float) -> list[float]:
+        """Milliseconds from the moment that each click was due to its acknowledgement, however long others take."""
+        begun = time.monotonic()
+
+        async def one(number: int, row: Row) -> float:
+            due = begun + number / per_second
+            signed = self._signed(Waiting(*row))
+            await asyncio.sleep(due - time.monotonic())
+            status, _ = await self.send(signed)
+            if status != 200:
+                raise RuntimeError(f"a click was answered {status}")
+            return (time.monotonic() - due) * 1e3
+
+        return list(await asyncio.gather(*(one(number, row) for number, row in enumerate(requests))))
+
+    async def send(self, signed: SignedRequest) -> tuple[int, bytes]:
+        """Post it on a connection of its own; returns status and body of the answer."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        writer.write(_wire(signed))
+        async with asyncio.timeout(PATIENCE):
+            answered = await _answer(reader)
+        writer.close()
+        return answered
+
+    def _signed(self, card: Waiting) -> SignedRequest:
+        message = self._slack.workspace.messages.get(CHANNEL, card.ts)
+        return self.signing.interactive(_payload(card, message))
+
+
+class Clicker(Sender):
+    """Presses Approve on cards of the service (process ``pid``), and hears when tools start."""
+
+    def __init__(self, slack: SlackSandbox, port: int, marks: socket.socket, pid: int) -> None:
+        super().__init__(slack, port)
+        self.pid = pid
         self._started: dict[int, asyncio.Future[int]] = {}
         self._marks = marks
         asyncio.get_running_loop().add_reader(marks, self._hear)
@@ -55,16 +91,20 @@ class Clicker:
         await asyncio.gather(*(hand() for _ in range(at_once)))
         return taken
 
+    async def started(self, requests: Sequence[Row]) -> None:
+        """Wait until the tools of all of these have started."""
+        async with asyncio.timeout(10 * PATIENCE):
+            for row in requests:
+                await self._start_of(Waiting(*row).order)
+
     async def _click(
         self, card: Waiting, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> float:
-        message = self._slack.workspace.messages.get(CHANNEL, card.ts)
-        signed = self._signing.interactive(_payload(card, message))
-        wire = _wire(signed)
+        wire = _wire(self._signed(card))
         begun = time.monotonic_ns()
         writer.write(wire)
         async with asyncio.timeout(PATIENCE):
-            status = await _answer(reader)
+            status, _ = await _answer(reader)
             if status != 200:
                 raise RuntimeError(f"the click on order {card.order} was answered {status}")
             started = await self._start_of(card.order)
@@ -116,21 +156,20 @@ def _wire(signed: SignedRequest) -> bytes:
     return f"POST /slack/events HTTP/1.1\r\n{lines}\r\n".encode() + signed.body
 
 
-async def _answer(reader: asyncio.StreamReader) -> int:
-    """The status of the next answer on the connection, whose body is read as well."""
+async def _answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    """Status and body of the next answer on the connection."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
     length = next(
         (line.split(":")[1] for line in head.splitlines() if line.startswith("content-length")), "0"
     )
-    await reader.readexactly(int(length))
-    return int(head.split()[1])
+    return int(head.split()[1]), await reader.readexactly(int(length))
 
 
 @asynccontextmanager
 async def serving(url: str, slack: SlackSandbox, home: Path) -> AsyncIterator[Clicker]:
     """The service, all roles in one process, and somebody to click."""
     (home / "checkpoints.toml").write_text(payments.CHECKPOINTS)
-    port = _free_port()
+    port = free_port()
     with _listening(home / f"marks.{os.getpid()}") as marks:
         async with ScriptedModel() as model:
             environment = {
@@ -145,14 +184,14 @@ async def serving(url: str, slack: SlackSandbox, home: Path) -> AsyncIterator[Cl
                 "SIGNOFF_DRAIN_SECONDS": "3",
                 payments.MARKS: marks.getsockname(),
             }
-            async with _process(environment, home / "service.log"):
+            async with _process(environment, home / "service.log") as process:
                 await _ready(port)
-                yield Clicker(slack, port, marks)
+                yield Clicker(slack, port, marks, process.pid)
                 asyncio.get_running_loop().remove_reader(marks)
 
 
 @asynccontextmanager
-async def _process(environment: dict[str, str], log: Path) -> AsyncIterator[None]:
+async def _process(environment: dict[str, str], log: Path) -> AsyncIterator[asyncio.subprocess.Process]:
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith(("SLACK_", "OPENAI_"))
     }
@@ -165,7 +204,7 @@ async def _process(environment: dict[str, str], log: Path) -> AsyncIterator[None
             env=inherited | environment,
         )
     try:
-        yield
+        yield process
     finally:
         if process.returncode is None:
             process.send_signal(signal.SIGTERM)
@@ -178,19 +217,19 @@ async def _process(environment: dict[str, str], log: Path) -> AsyncIterator[None
 
 async def _ready(port: int) -> None:
     """Wait until the service answers at its door; it does so with 503 until it knows who it is in Slack."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(4 * PATIENCE):
         while True:
             try:
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
             except OSError:
-                await asyncio.sleep(0.1)
+                await asyncio.sleep(0.02)
                 continue
             writer.write(b"POST /slack/events HTTP/1.1\r\nHost: here\r\nContent-Length: 0\r\n\r\n")
-            status = await _answer(reader)
+            status, _ = await _answer(reader)
             writer.close()
             if status == 401:
                 return
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.02)
 
 
 @contextmanager
@@ -205,7 +244,8 @@ def _listening(place: Path) -> Iterator[socket.socket]:
             place.unlink()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody listens on now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

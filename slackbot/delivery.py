@@ -102,7 +102,8 @@ class Drain:
             return await self._put_off(lease, due, later)
         except Never as never:
             log.error("cannot be told", action="delivery.dead", error=never.code, **_names(lease, due))  # noqa: TRY400
-            return await deliveries.dead(self._db, lease, due, never.code), 0.0
+            # Slack counts what it refuses, too: a channel whose messages are gone is not gone through at full speed.
+            return await deliveries.dead(self._db, lease, due, never.code), self._pace
         except LeaseLost:
             return False, 0.0
         except SignoffError:

@@ -49,7 +49,7 @@ async def withdraw(
     return True
 
 
-async def expire_due(db: Database, *, batch_size: int = 500) -> int:
+async def expire_due(db: Database, *, batch_size: int = 100) -> int:
     """End what nobody answered in time, or escalate it where its checkpoint says so (once).
 
     Any number of processes may do so at once, and one that cannot be ended holds up no other. Returns how many

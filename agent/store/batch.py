@@ -6,9 +6,12 @@ write returns. The statements go out in order, the hints last.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import cache
 from typing import Any, LiteralString, cast
+from uuid import UUID
 
 import psycopg
 from psycopg.rows import namedtuple_row
@@ -30,6 +33,14 @@ class Batch:
     def add(self, sql: LiteralString, **parameters: Any) -> None:
         """Append a statement that returns nothing anybody needs."""
         self._statements.append((sql, parameters))
+
+    def add_rows(self, sql: LiteralString, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Append a statement that reads these rows from ``%(rows)s``, with ``json_to_recordset``.
+
+        One text for all of them costs a fraction of what an array for each column costs to put together. Values
+        are those of JSON, and UUIDs, times and bytes; raises TypeError for any other.
+        """
+        self.add(sql, rows=json.dumps(rows, default=_spelled_out))
 
     def hint(self, *hints: Hint) -> None:
         """Defer these jobs with the transaction."""
@@ -57,6 +68,17 @@ async def ask(connection: AsyncConnection, *questions: TextClause, **parameters:
             cursor = raw.cursor(row_factory=namedtuple_row)
             cursors.append(await cursor.execute(_spelled(question), parameters))
     return [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
+
+
+def _spelled_out(value: Any) -> str:
+    """As PostgreSQL reads it from a text."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return f"\\x{value.hex()}"
+    if isinstance(value, UUID):
+        return str(value)
+    raise TypeError(f"no text for a value of type {type(value).__name__}")
 
 
 @cache

@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from psycopg.types.json import Jsonb
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -95,23 +94,18 @@ def append(batch: Batch, head: ChainHead, *entries: Entry) -> ChainHead:
 def append_all(batch: Batch, pairs: Sequence[tuple[ChainHead, Entry]]) -> dict[str, ChainHead]:
     """Link each entry behind its subject's head, in the order given, in two statements for all."""
     heads: dict[str, ChainHead] = {}
-    rows: list[tuple[Any, ...]] = []
+    rows: list[dict[str, Any]] = []
     for first, entry in pairs:
         head = heads.get(first.subject, first)
         seq, detail = head.seq + 1, dict(entry.detail)
         kind = entry.kind.value
         digest = link(head.hash, head.subject, seq, head.at, entry.actor, kind, detail)
-        rows.append((head.subject, seq, head.at, entry.actor, kind, Jsonb(detail), head.hash, digest))
+        event = {"subject": head.subject, "seq": seq, "at": head.at, "actor": entry.actor, "event": kind}
+        rows.append(event | {"detail": detail, "previous": head.hash, "hash": digest})
         heads[head.subject] = ChainHead(head.subject, seq, digest, head.at)
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    names = ("subjects", "seqs", "ats", "actors", "events", "details", "previous", "hashes")
-    batch.add(_INSERT_EVENTS, **dict(zip(names, columns, strict=True)))
-    batch.add(
-        _MOVE_HEADS,
-        subjects=[head.subject for head in heads.values()],
-        seqs=[head.seq for head in heads.values()],
-        hashes=[head.hash for head in heads.values()],
-    )
+    batch.add_rows(_INSERT_EVENTS, rows)
+    moved = [{"subject": head.subject, "seq": head.seq, "hash": head.hash} for head in heads.values()]
+    batch.add_rows(_MOVE_HEADS, moved)
     return heads
 
 
@@ -120,12 +114,12 @@ _FOUND = text(
 )
 _INSERT_EVENTS = """
 INSERT INTO audit_event (subject, seq, at, actor, event, detail, previous, hash)
-SELECT * FROM unnest(%(subjects)s::text[], %(seqs)s::int[], %(ats)s::timestamptz[], %(actors)s::text[],
-                     %(events)s::text[], %(details)s::jsonb[], %(previous)s::bytea[], %(hashes)s::bytea[])
+SELECT * FROM json_to_recordset(%(rows)s) AS e (
+    subject text, seq int, at timestamptz, actor text, event text, detail jsonb, previous bytea, hash bytea)
 """
 # A chain that does not exist yet is born here; of two at once the second one fails on the event's key.
 _MOVE_HEADS = """
 INSERT INTO audit_head (subject, seq, hash)
-SELECT * FROM unnest(%(subjects)s::text[], %(seqs)s::int[], %(hashes)s::bytea[])
+SELECT * FROM json_to_recordset(%(rows)s) AS h (subject text, seq int, hash bytea)
 ON CONFLICT (subject) DO UPDATE SET seq = excluded.seq, hash = excluded.hash
 """

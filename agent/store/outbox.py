@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from psycopg.types.json import Jsonb
-
 from agent import jobs
 from agent.domain.action import canonical_bytes
 from agent.domain.people import Person
@@ -113,26 +111,38 @@ def tell(batch: Batch, tellings: Sequence[Telling]) -> None:
     """Write these down and hint the drains concerned."""
     if not tellings:
         return
-    for telling in tellings:
-        batch.add(
-            _INSERT,
-            id=new_id(),
-            kind=telling.kind,
-            priority=telling.priority,
-            team=telling.outlet.team_id,
-            channel=telling.outlet.channel_id,
-            request=telling.request_id,
-            run=telling.run_id,
-            agent=telling.agent,
-            body=Jsonb(dict(telling.body)),
-            key=telling.coalesce_key,
-        )
+    batch.add_rows(_INSERT, [_row(telling) for telling in _each_once(tellings)])
     batch.hint(*(jobs.drain(t.outlet.team_id, t.outlet.channel_id) for t in tellings))
+
+
+def _row(telling: Telling) -> dict[str, Any]:
+    return {
+        "id": new_id(),
+        "kind": telling.kind,
+        "priority": telling.priority,
+        "team_id": telling.outlet.team_id,
+        "channel_id": telling.outlet.channel_id,
+        "request_id": telling.request_id,
+        "run_id": telling.run_id,
+        "agent": telling.agent,
+        "body": dict(telling.body),
+        "coalesce_key": telling.coalesce_key,
+    }
+
+
+def _each_once(tellings: Sequence[Telling]) -> list[Telling]:
+    """Without a second one of the same key: one statement cannot count up the same row twice."""
+    keyed: dict[str | int, Telling] = {}
+    for number, telling in enumerate(tellings):
+        keyed.setdefault(telling.coalesce_key or number, telling)
+    return list(keyed.values())
 
 
 _INSERT = """
 INSERT INTO delivery (id, kind, priority, team_id, channel_id, request_id, run_id, agent, body, coalesce_key)
-VALUES (%(id)s, %(kind)s, %(priority)s, %(team)s, %(channel)s, %(request)s, %(run)s, %(agent)s, %(body)s, %(key)s)
+SELECT * FROM json_to_recordset(%(rows)s) AS t (
+    id uuid, kind delivery_kind, priority smallint, team_id text, channel_id text, request_id uuid, run_id uuid,
+    agent text, body jsonb, coalesce_key text)
 ON CONFLICT (coalesce_key) WHERE state = 'pending' AND coalesce_key IS NOT NULL
 DO UPDATE SET wanted = delivery.wanted + 1, priority = least(delivery.priority, excluded.priority)
 """

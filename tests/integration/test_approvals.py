@@ -16,7 +16,9 @@ from agent.domain.request import ExecutionStatus, Place, RequestStatus
 from agent.domain.run import Turn
 from agent.executions import Outcome
 from agent.store import reads
+from agent.store.batch import Batch
 from agent.store.database import Database
+from agent.store.writes import endings, sweeps
 from tests.integration.asking import (
     ADA,
     GRACE,
@@ -28,6 +30,7 @@ from tests.integration.asking import (
     reviewer,
     rule,
     start,
+    write,
 )
 
 
@@ -230,3 +233,54 @@ async def test_only_the_requester_asks_again_after_an_expiry(database: Database)
     assert call is not None
     assert call.call.repeats == asked.call_id
     assert not call.call.blocking
+
+
+async def test_a_decision_that_somebody_waits_to_see_goes_first(database: Database) -> None:
+    """The call of an approved request is taken before those of requests that expired earlier."""
+    await ask(database)
+    await write(database, OVERDUE)
+    await approvals.expire_due(database)
+    decided = await ask(database)
+    await approvals.vote(database, ballot(decided, reviewer(GRACE)))
+    assert await _queued(database) == [str(decided.call_id)]
+
+
+async def test_a_flood_of_deadlines_does_not_flood_the_queue(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many endings at once hint no call; sweeps bring them, never more than the limit at a time, until none is left."""
+    monkeypatch.setattr(endings, "MOST_HINTS", 4)
+    run_id, calls = await start(database, calls=5)
+    await asyncio.gather(*(approvals.open(database, question(run_id, call, rule())) for call in calls))
+    await write(database, OVERDUE)
+    await write(database, "UPDATE tool_call SET created_at = created_at - interval '1 minute'")
+    await write(database, "DELETE FROM procrastinate_jobs")
+    assert await approvals.expire_due(database) == 5
+    assert await column(database, CALLS_QUEUED) == [0]
+    brought = []
+    for _ in range(3):
+        for _ in range(2):  # what is queued counts
+            async with database.transaction() as connection:
+                hints = await sweeps.runnable(connection, limit=2)
+                batch = Batch()
+                batch.hint(*hints)
+                await batch.send(connection)
+        brought += await column(database, CALLS_QUEUED)
+        await write(
+            database,
+            "UPDATE tool_call SET state = 'answered', answered_at = clock_timestamp() WHERE id IN"
+            " (SELECT (args ->> 'call_id')::uuid FROM procrastinate_jobs WHERE task_name = 'execute_call')",
+        )
+        await write(database, "DELETE FROM procrastinate_jobs")
+    assert brought == [2, 2, 1]
+
+
+OVERDUE = (
+    "UPDATE approval_request SET expires_at = created_at + interval '1 microsecond' WHERE status = 'waiting'"
+)
+CALLS_QUEUED = "SELECT count(*) FROM procrastinate_jobs WHERE task_name = 'execute_call'"
+
+
+async def _queued(db: Database) -> list[Any]:
+    """The call that a worker would take next."""
+    return await write(db, "SELECT args ->> 'call_id' FROM procrastinate_fetch_job_v2(ARRAY['calls'], NULL)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -484,6 +485,29 @@ async def test_what_slack_will_never_take_is_dead_with_its_reason(office: Office
     await office.tell()
     sql = "SELECT state::text || ' ' || coalesce(error, '') FROM delivery WHERE kind = 'card' ORDER BY id"
     assert await office.column(sql) == ["dead invalid_blocks", "sent "]
+
+
+async def test_what_slack_refuses_takes_its_turn_too(office: Office) -> None:
+    """After a message that is given up the channel rests as after one that was sent: Slack counts both."""
+    await ask(office.db)
+    await ask(office.db)
+    office.slack.faults.error(POST, "invalid_blocks", times=2)
+    began = time.monotonic()
+    await office.drain(pace=0.3).run(TEAM, CHANNEL)
+    assert time.monotonic() - began >= 0.6
+    dead = "SELECT count(*) FROM delivery WHERE kind = 'card' AND state = 'dead'"
+    assert await office.column(dead) == [2]
+
+
+async def test_the_same_card_twice_in_one_transaction_is_one(office: Office) -> None:
+    """Two reasons to draw a card anew, told together, are one pending update."""
+    asked = await ask(office.db)
+    await office.tell_all()
+    async with office.db.transaction() as connection:
+        batch = Batch()
+        outbox.tell(batch, [outbox.card(REVIEWS, asked.request_id)] * 2)
+        await batch.send(connection)
+    assert await office.pending() == 1
 
 
 async def test_a_card_that_cannot_be_drawn_holds_up_no_other(

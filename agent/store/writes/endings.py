@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from agent import jobs
@@ -17,6 +17,10 @@ from agent.store.batch import Batch
 from agent.store.chain import ChainHead, Entry
 from agent.store.ids import new_id
 from agent.store.outbox import Outlet
+
+MOST_HINTS = 50
+"""Endings at once whose calls are hinted. What more end together are left to the sweep, which brings as many as can
+be worked on: a queue of a hundred thousand hints would slow down every look at it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,22 +72,9 @@ def end(batch: Batch, endings: Sequence[Ending], earlier: Sequence[tuple[ChainHe
     """
     if not endings:
         return
-    batch.add(
-        _INSERT_DECISIONS,
-        ids=[e.request_id for e in endings],
-        outcomes=[e.outcome.value for e in endings],
-        revisions=[e.revision for e in endings],
-        digests=[e.digest for e in endings],
-        teams=[e.by.team_id if e.by else None for e in endings],
-        users=[e.by.user_id if e.by else None for e in endings],
-        reasons=[e.reason for e in endings],
-        ats=[e.at for e in endings],
-    )
-    batch.add(
-        _END_REQUESTS,
-        ids=[e.request_id for e in endings],
-        outcomes=[e.outcome.value for e in endings],
-        ats=[e.at for e in endings],
+    batch.add_rows(_INSERT_DECISIONS, [_decision(e) for e in endings])
+    batch.add_rows(
+        _END_REQUESTS, [{"id": e.request_id, "outcome": e.outcome.value, "at": e.at} for e in endings]
     )
     _move_calls(batch, endings)
     chain.append_all(batch, [*earlier, *((e.head, _ending_entry(e)) for e in endings)])
@@ -112,36 +103,42 @@ def _move_calls(batch: Batch, endings: Sequence[Ending]) -> None:
     moved = [e for e in endings if e.call_id is not None]
     if not moved:
         return
-    batch.add(
-        _MOVE_CALLS,
-        ids=[e.call_id for e in moved],
-        states=[_CALL_GOES_ON[e.outcome][0] for e in moved],
-        kinds=[_CALL_GOES_ON[e.outcome][1] for e in moved],
-        answers=[e.reason or "" for e in moved],
-    )
-    batch.add(
-        _TELL_RUNS,
-        ids=[new_id() for _ in moved],
-        requests=[e.request_id for e in moved],
-        bodies=[_told_in_run(e) for e in moved],
-        priority=outbox.LINE,
-    )
-    batch.hint(*(jobs.execute_call(e.call_id) for e in moved if e.call_id))
+    batch.add_rows(_MOVE_CALLS, [_moved_call(e) for e in moved])
+    batch.add_rows(_TELL_RUNS, [_told_in_run(e) for e in moved])
+    if len(moved) <= MOST_HINTS:
+        batch.hint(*(jobs.execute_call(e.call_id, decided=e.by is not None) for e in moved if e.call_id))
 
 
-def _told_in_run(ending: Ending) -> str:
-    """Whoever started a call that went on in the background reads in the run's thread who decided, as JSON."""
+def _decision(ending: Ending) -> dict[str, Any]:
+    return {
+        "request_id": ending.request_id,
+        "outcome": ending.outcome.value,
+        "revision": ending.revision,
+        "digest": ending.digest,
+        "team_id": ending.by.team_id if ending.by else None,
+        "user_id": ending.by.user_id if ending.by else None,
+        "reason": ending.reason,
+        "decided_at": ending.at,
+    }
+
+
+def _moved_call(ending: Ending) -> dict[str, Any]:
+    state, kind = _CALL_GOES_ON[ending.outcome]
+    return {"id": ending.call_id, "state": state, "kind": kind, "answer": ending.reason or ""}
+
+
+def _told_in_run(ending: Ending) -> dict[str, Any]:
+    """Whoever started a call that went on in the background reads in the run's thread who decided."""
     by = ending.by
-    return json.dumps(
-        {
-            "line": "decided",
-            "outcome": ending.outcome.value,
-            "team": by.team_id if by else None,
-            "user": by.user_id if by else None,
-            "reason": ending.reason,
-            "at": ending.at.isoformat(),
-        }
-    )
+    line = {
+        "line": "decided",
+        "outcome": ending.outcome.value,
+        "team": by.team_id if by else None,
+        "user": by.user_id if by else None,
+        "reason": ending.reason,
+        "at": ending.at,
+    }
+    return {"id": new_id(), "request_id": ending.request_id, "priority": outbox.LINE, "body": line}
 
 
 def _ending_entry(ending: Ending) -> Entry:
@@ -156,29 +153,29 @@ def _ending_entry(ending: Ending) -> Entry:
 
 _INSERT_DECISIONS = """
 INSERT INTO decision (request_id, outcome, revision, digest, team_id, user_id, reason, decided_at)
-SELECT * FROM unnest(%(ids)s::uuid[], %(outcomes)s::request_status[], %(revisions)s::int[], %(digests)s::bytea[],
-                     %(teams)s::text[], %(users)s::text[], %(reasons)s::text[], %(ats)s::timestamptz[])
+SELECT * FROM json_to_recordset(%(rows)s) AS e (
+    request_id uuid, outcome request_status, revision int, digest bytea, team_id text, user_id text, reason text,
+    decided_at timestamptz)
 """
 _END_REQUESTS = """
 UPDATE approval_request AS r SET status = e.outcome, decided_at = e.at,
     lapse_at = CASE WHEN e.outcome = 'approved' AND r.call_id IS NULL
                     THEN e.at + make_interval(secs => (r.policy->>'execute_within')::float) END
-FROM unnest(%(ids)s::uuid[], %(outcomes)s::request_status[], %(ats)s::timestamptz[]) AS e (id, outcome, at)
+FROM json_to_recordset(%(rows)s) AS e (id uuid, outcome request_status, at timestamptz)
 WHERE r.id = e.id AND r.status = 'waiting'
 """
 _MOVE_CALLS = """
 UPDATE tool_call AS c SET state = e.state, answer_kind = e.kind,
                           answer = CASE WHEN e.kind IS NULL THEN NULL ELSE e.answer END
-FROM unnest(%(ids)s::uuid[], %(states)s::call_state[], %(kinds)s::answer_kind[], %(answers)s::text[])
-     AS e (id, state, kind, answer)
+FROM json_to_recordset(%(rows)s) AS e (id uuid, state call_state, kind answer_kind, answer text)
 WHERE c.id = e.id AND c.state = 'asked'
 """
 # The drain of the run's channel is hinted by what follows there (the answer), or found by the sweep.
 _TELL_RUNS = """
 INSERT INTO delivery (id, kind, priority, team_id, channel_id, run_id, body)
-SELECT e.id, 'run_line', %(priority)s, a.team_id, a.channel_id, a.id,
+SELECT e.id, 'run_line', e.priority, a.team_id, a.channel_id, a.id,
        e.body || jsonb_build_object('text', v.description)
-FROM unnest(%(ids)s::uuid[], %(requests)s::uuid[], %(bodies)s::jsonb[]) AS e (id, request_id, body)
+FROM json_to_recordset(%(rows)s) AS e (id uuid, request_id uuid, priority smallint, body jsonb)
 JOIN approval_request AS r ON r.id = e.request_id
 JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 JOIN tool_call AS c ON c.id = r.call_id AND NOT c.blocking

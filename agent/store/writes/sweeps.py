@@ -9,18 +9,18 @@ from agent import jobs
 from agent.jobs import Hint
 
 LIMIT = 1000
-"""Hints per sweep and kind; what is left is found by a later one.
+"""Hints that wait per queue before a sweep adds no more; what is left is found by a later one.
 
 Which ones is left to chance: those that nobody here can move (their agent is not served) would otherwise stand in
 the way of the rest for ever.
 """
 
 
-async def runnable(connection: AsyncConnection) -> list[Hint]:
-    """Hints for runs to advance, calls to look at and outlets to drain."""
-    runs = (await connection.execute(_RUNS, {"limit": LIMIT})).scalars()
-    calls = (await connection.execute(_CALLS, {"limit": LIMIT})).scalars()
-    outlets = (await connection.execute(_OUTLETS, {"limit": LIMIT})).all()
+async def runnable(connection: AsyncConnection, limit: int = LIMIT) -> list[Hint]:
+    """Hints for runs to advance, calls to look at and outlets to drain, until ``limit`` wait in each queue."""
+    runs = (await connection.execute(_RUNS, await _room(connection, jobs.RUNS, limit))).scalars()
+    calls = (await connection.execute(_CALLS, await _room(connection, jobs.CALLS, limit))).scalars()
+    outlets = (await connection.execute(_OUTLETS, {"limit": limit})).all()
     return [
         *(jobs.advance_run(run_id) for run_id in runs),
         *(jobs.execute_call(call_id) for call_id in calls),
@@ -28,6 +28,16 @@ async def runnable(connection: AsyncConnection) -> list[Hint]:
     ]
 
 
+async def _room(connection: AsyncConnection, queue: str, limit: int) -> dict[str, int]:
+    waiting = (await connection.execute(_WAITING, {"queue": queue, "limit": limit})).scalar_one()
+    return {"limit": limit - waiting}
+
+
+_WAITING = text("""
+SELECT count(*) FROM (SELECT 1 FROM procrastinate_jobs
+                      WHERE status = 'todo' AND queue_name = :queue
+                        AND (scheduled_at IS NULL OR scheduled_at <= clock_timestamp()) LIMIT :limit) AS w
+""")
 _RUNS = text("""
 SELECT r.id FROM agent_run AS r
 WHERE r.inputs > r.heard AND r.status IN ('working', 'pending_approval')

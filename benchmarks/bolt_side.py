@@ -1,0 +1,46 @@
+"""The floor of row 7: Bolt with one handler that acknowledges and does nothing else, behind the service's own server.
+
+Run as `python -m benchmarks.bolt_side PORT API SECRET`. Bolt is as its documentation starts it: it verifies the
+signature, and it acknowledges before the handler ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+
+from slack_bolt.adapter.starlette.async_handler import AsyncSlackRequestHandler
+from slack_bolt.async_app import AsyncAck, AsyncApp
+from starlette.routing import Route
+
+from benchmarks.side import serve
+from slackbot.cards import ACTION_APPROVE
+from slackbot.edge import PATH
+from slackbot.web import HttpServer
+from slackbot.workspace import new_client
+
+
+async def main(port: str, api_url: str, secret: str) -> None:
+    logging.basicConfig(level=logging.WARNING)
+    bolt = AsyncApp(client=new_client("xoxb-sandbox", api_url), signing_secret=secret)
+
+    @bolt.action(ACTION_APPROVE)
+    async def approve(ack: AsyncAck) -> None:
+        await ack()
+
+    handler = AsyncSlackRequestHandler(bolt)
+    server = HttpServer(
+        [Route(PATH, handler.handle, methods=["POST"])], host="127.0.0.1", port=int(port), drain_seconds=1
+    )
+    await server.start()
+
+    async def listening() -> int | None:
+        return server.port
+
+    await serve({"port": listening})
+    await server.stop()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:4]))

@@ -1,0 +1,138 @@
+"""Very many waiting requests: copies, inside the database, of one that the use cases made.
+
+Every row of it is copied, its runs, cards and record included, so that tables and indexes are as large as they would
+be. Ids are new; who asked, who may decide, the channel and the times differ from copy to copy. The hashes of the record
+are copied too, so the copies' chains do not verify: nothing here asks them to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import psycopg
+
+from benchmarks.waiting import CHANNEL, FINANCE
+from slackbot.sandbox.workspace import Workspace
+
+GROUPS = 12
+"""Different groups of reviewers among the copies; every `MINE`-th copy is for the group of those who click."""
+
+MINE = 20
+CHANNELS = 5
+PEOPLE = 5000
+"""Different people on whose behalf the copies were asked."""
+
+CHUNK = 20_000
+
+_IDS = f"""
+CREATE TEMP TABLE copies AS
+SELECT n, uuidv7() AS request, uuidv7() AS run, uuidv7() AS call,
+       CASE WHEN n %% {MINE} = 0 THEN '{FINANCE}' ELSE 'S0TEAM' || n %% {GROUPS} END AS reviewers,
+       CASE WHEN n %% {MINE} = 0 THEN '{CHANNEL}' ELSE 'C0TEAM' || n %% {CHANNELS} END AS channel,
+       'U0PERSON' || n %% {PEOPLE} AS person,
+       clock_timestamp() - interval '1 ms' * (%(last)s - n) AS born
+FROM generate_series(%(first)s::int, %(last)s::int) AS n
+"""
+
+# What differs from the original, table by table; every other column is copied. `t` is the original's row.
+_RUN = {"id": "c.run", "requester_user_id": "c.person", "thread_ts": "c.n::text", "created_at": "c.born"}
+_REQUEST = {
+    "id": "c.request",
+    "run_id": "c.run",
+    "call_id": "c.call",
+    "client_id": "c.call::text",
+    "requester_user_id": "c.person",
+    "approvers": "jsonb_build_array(c.reviewers)",
+    "channel_id": "c.channel",
+    "created_at": "c.born",
+    "expires_at": "c.born + interval '2 days' * (1 + random())",
+}
+_SUBJECT = {
+    "subject": "CASE WHEN t.subject LIKE 'run:%%' THEN 'run:' || c.run ELSE 'request:' || c.request END"
+}
+_DELIVERY = {
+    "id": "uuidv7()",
+    "channel_id": "CASE WHEN t.request_id IS NULL THEN t.channel_id ELSE c.channel END",
+    "request_id": "CASE WHEN t.request_id IS NULL THEN NULL ELSE c.request END",
+    "run_id": "CASE WHEN t.run_id IS NULL THEN NULL ELSE c.run END",
+    "coalesce_key": "NULL",
+}
+_PLACE = {
+    "nonce": "replace(c.request::text, '-', '')",
+    "request_id": "c.request",
+    "channel_id": "c.channel",
+    "ts": "c.n || '.000100'",
+}
+_TABLES: dict[str, tuple[str, Mapping[str, str]]] = {
+    "agent_run": ("t.id = o.run_id", _RUN),
+    "run_message": ("t.run_id = o.run_id", {"run_id": "c.run", "source_key": "NULL"}),
+    "tool_call": ("t.run_id = o.run_id", {"id": "c.call", "run_id": "c.run"}),
+    "approval_request": ("t.id = o.id", _REQUEST),
+    "request_revision": ("t.request_id = o.id", {"request_id": "c.request"}),
+    "card_place": ("t.request_id = o.id AND t.surface = 'channel'", _PLACE),
+    "delivery": ("t.request_id = o.id OR t.run_id = o.run_id", _DELIVERY),
+    "audit_event": ("t.subject IN ('run:' || o.run_id, 'request:' || o.id)", _SUBJECT),
+    "audit_head": ("t.subject IN ('run:' || o.run_id, 'request:' || o.id)", _SUBJECT),
+}
+
+
+async def multiply(url: str, request_id: str, count: int) -> None:
+    """So many copies of this request, told and waiting for days, in a vacuumed database."""
+    await asyncio.to_thread(_multiply, url, request_id, count)
+
+
+def staff(workspace: Workspace) -> None:
+    """The groups and channels that the copies name."""
+    for group in range(GROUPS):
+        workspace.add_usergroup(f"S0TEAM{group}", f"team-{group}", ["U0LINUS"])
+    for channel in range(CHANNELS):
+        workspace.add_channel(f"C0TEAM{channel}", f"team-{channel}", ["U0LINUS", workspace.bot.user_id])
+
+
+def owner(url: str) -> psycopg.Connection[Any]:
+    """A connection that may do everything in our schema."""
+    plain = url.replace("postgresql+psycopg:", "postgresql:", 1)
+    return psycopg.connect(plain, autocommit=True, options="-c search_path=signoff -c synchronous_commit=off")
+
+
+def _multiply(url: str, request_id: str, count: int) -> None:
+    with owner(url) as connection:
+        # What refers to what is copied with it, so foreign keys and guards need not be asked for every row.
+        connection.execute("SET session_replication_role = replica")
+        statements = list(_statements(connection))
+        for first in range(1, count + 1, CHUNK):
+            with connection.transaction():
+                connection.execute(_IDS, {"first": first, "last": min(count, first + CHUNK - 1)})
+                for statement in statements:
+                    connection.execute(statement, {"request": request_id})
+                connection.execute("DROP TABLE copies")
+        connection.execute("VACUUM ANALYZE")
+        connection.execute("CHECKPOINT")
+
+
+def _statements(connection: psycopg.Connection[Any]) -> Iterator[str]:
+    for table, (belongs, differs) in _TABLES.items():
+        rows = connection.execute(
+            "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped",
+            [table],
+        )
+        columns = [str(name) for (name,) in rows]
+        names = ", ".join(f'"{name}"' for name in columns)
+        values = ", ".join(differs.get(name, f't."{name}"') for name in columns)
+        yield (
+            f"INSERT INTO {table} ({names}) SELECT {values} FROM copies AS c"
+            f" CROSS JOIN (SELECT id, run_id FROM approval_request WHERE id = %(request)s) AS o"
+            f" JOIN {table} AS t ON {belongs} ORDER BY c.n"
+        )
+
+
+def waiting(url: str) -> tuple[int, int]:
+    """How many requests wait, and how many of them are overdue (by the database's clock)."""
+    with owner(url) as connection:
+        row = connection.execute(
+            "SELECT count(*), count(*) FILTER (WHERE expires_at <= clock_timestamp()) FROM approval_request"
+            " WHERE status = 'waiting'"
+        ).fetchone()
+    return (int(row[0]), int(row[1])) if row else (0, 0)
