@@ -12,6 +12,7 @@ import sys
 
 from slack_bolt.adapter.starlette.async_handler import AsyncSlackRequestHandler
 from slack_bolt.async_app import AsyncAck, AsyncApp
+from starlette.applications import Starlette
 from starlette.routing import Route
 
 from benchmarks.side import serve
@@ -31,7 +32,10 @@ async def main(port: str, api_url: str, secret: str) -> None:
 
     handler = AsyncSlackRequestHandler(bolt)
     server = HttpServer(
-        [Route(PATH, handler.handle, methods=["POST"])], host="127.0.0.1", port=int(port), drain_seconds=1
+        Starlette(routes=[Route(PATH, handler.handle, methods=["POST"])]),
+        host="127.0.0.1",
+        port=int(port),
+        drain_seconds=1,
     )
     await server.start()
 
