@@ -157,6 +157,7 @@ class Service:
         """Take nothing new, let what is under way end within the drain time, let go."""
         log.info("stopping", action="service.stopping", worker=self.name)
         self._scheduler.stop()
+        await self._watch.let_go()
         if self._slack and self._slack.sockets:
             await self._slack.sockets.stop()
         if Role.WEB in self.settings.roles:

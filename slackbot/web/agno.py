@@ -268,7 +268,7 @@ async def _settled(site: Site, run_id: UUID, seconds: float) -> RunOutput:
     Whoever waits holds neither a thread nor a connection.
     """
     deadline, seen = time.monotonic() + seconds, None
-    while (left := deadline - time.monotonic()) > 0:
+    while (left := deadline - time.monotonic()) > 0 and not site.watch.closing:
         seen = await site.watch.run(run_id, seen, left)
         async with site.db.connection() as connection:
             if not await reads.is_busy(connection, run_id):

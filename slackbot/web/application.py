@@ -9,7 +9,8 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from slackbot.web import agents, agno, approve, bodies, inbox, pending, problems, sign_in, webhooks
+from slackbot.web import agents, agno, approve, bodies, events, inbox, pending, problems, sign_in, webhooks
+from slackbot.web.feed import Feed
 from slackbot.web.site import Site
 
 MOST_BYTES = 1_048_576
@@ -20,6 +21,7 @@ def application(site: Site, more: Sequence[BaseRoute] = ()) -> FastAPI:
     """Our routes, and `more` (health, Slack's events), which look after themselves."""
     app = FastAPI(title="Signoff", docs_url=None, redoc_url=None)
     app.state.site = site
+    app.state.feed = Feed(site.db, site.watch)
     problems.handle(app)
     app.add_exception_handler(bodies.BodyRefused, bodies.refused)
     app.include_router(pending.router)
@@ -29,6 +31,7 @@ def application(site: Site, more: Sequence[BaseRoute] = ()) -> FastAPI:
     app.include_router(webhooks.router)
     app.include_router(agno.router)
     app.include_router(agents.router)
+    app.include_router(events.router)
     app.router.routes.extend(more)
     app.add_middleware(Bounded)
     return app

@@ -13,11 +13,11 @@ from agent.domain.keys import Principal, Scope
 from slackbot.web.problems import ProblemRaised
 from slackbot.web.site import site_of
 
-_bearer = HTTPBearer(auto_error=False, description="A key made with `signoff keys create`.")
+bearer = HTTPBearer(auto_error=False, description="A key made with `signoff keys create`.")
 
 
 async def caller(
-    request: Request, presented: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+    request: Request, presented: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
 ) -> Principal:
     """Whose call this is. Raises ProblemRaised (401) without a valid key, TooManyCalls."""
     if presented is None:

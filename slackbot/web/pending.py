@@ -138,7 +138,9 @@ async def _decided(site: Site, view: RequestView, seconds: float) -> RequestView
     deadline = time.monotonic() + seconds
     seen = await site.watch.request(view.id, None, min(seconds, _AT_FIRST))
     view = await _again(site, view)
-    while view.status is RequestStatus.WAITING and (left := deadline - time.monotonic()) > 0:
+    while view.status is RequestStatus.WAITING and not site.watch.closing:
+        if (left := deadline - time.monotonic()) <= 0:
+            break
         seen = await site.watch.request(view.id, seen or None, left)
         view = await _again(site, view)
     return view

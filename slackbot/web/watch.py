@@ -37,6 +37,8 @@ class Watch:
         self._tokens: dict[str, str] = {}
         self._looked = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
+        self.closing = False
+        """The service stops: nobody is kept waiting, and whoever waits in a loop leaves it."""
 
     @property
     def waiting(self) -> int:
@@ -54,6 +56,12 @@ class Watch:
     async def anything(self, seen: str | None, seconds: float) -> str:
         """The same for everything that is recorded."""
         return await self._until(ANYTHING, seen, seconds)
+
+    async def let_go(self) -> None:
+        """Let everybody go who waits here, now and from now on."""
+        self.closing = True
+        async with self._looked:
+            self._looked.notify_all()
 
     async def stop(self) -> None:
         """Look no more; those who wait are let go at their time."""
@@ -73,7 +81,7 @@ class Watch:
             async with self._looked:
                 while (token := self._tokens.get(subject)) is None or token == seen:
                     left = deadline - time.monotonic()
-                    if left <= 0:
+                    if left <= 0 or self.closing:
                         break
                     with suppress(TimeoutError):
                         async with asyncio.timeout(left):

@@ -8,6 +8,7 @@ from agent.store.reads.agents import (
     run_of_session,
     run_started_with,
 )
+from agent.store.reads.events import Happened, happened, now
 from agent.store.reads.floods import Flood, flood
 from agent.store.reads.lists import (
     audiences,
@@ -55,6 +56,7 @@ __all__ = [
     "CallAtWork",
     "CancelPaper",
     "Flood",
+    "Happened",
     "OpenedAs",
     "Rejection",
     "RunList",
@@ -67,10 +69,12 @@ __all__ = [
     "count_waiting",
     "count_waiting_for",
     "flood",
+    "happened",
     "held_action",
     "history",
     "is_busy",
     "messages",
+    "now",
     "opened_as",
     "place_for",
     "pulse",

@@ -38,7 +38,7 @@ async def _changes(request: Request) -> AsyncIterator[str]:
     """The first event tells how things are now, so that nothing between page and stream is missed."""
     watch, seen = site_of(request).watch, None
     yield "retry: 2000\n\n"
-    while not await request.is_disconnected():
+    while not (watch.closing or await request.is_disconnected()):
         token = await watch.anything(seen, PATIENCE)
         try:
             await visitor(request)
