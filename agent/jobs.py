@@ -20,6 +20,8 @@ from psycopg_pool import AsyncConnectionPool
 RUNS: Final = "runs"
 CALLS: Final = "calls"
 DELIVERIES: Final = "deliveries"
+CONNECTIONS: Final = 7
+"""What a worker of one queue opens at most: a pool of six, and one that listens for notifications."""
 QUEUES: Final = (RUNS, CALLS, DELIVERIES)
 
 ADVANCE_RUN: Final = "advance_run"
@@ -100,7 +102,7 @@ def application(conninfo: str) -> App:
             pool_factory=_unchecked,
             configure=_in_haste,
             min_size=2,
-            max_size=6,
+            max_size=CONNECTIONS - 1,
         )
     )
 

@@ -35,7 +35,18 @@ from slackbot.permalinks import Permalinks
 from slackbot.scheduler import Scheduler
 from slackbot.settings import Role, Settings
 from slackbot.socket_mode import SocketMode, TokenRejected
-from slackbot.web import Connected, HttpServer, OpenID, Site, Watch, application, health_routes
+from slackbot.web import (
+    Connected,
+    FiguresOfService,
+    HttpServer,
+    OpenID,
+    Part,
+    Site,
+    Watch,
+    application,
+    health_application,
+    health_routes,
+)
 from slackbot.worker import Worker
 from slackbot.workspace import (
     TIMEOUT,
@@ -103,16 +114,30 @@ class Service:
         self._watch = Watch(db)
         site = self._site()
         self._notices = Sender(site, Poster(settings.webhook_networks), _mailer(settings))
+        self._figures = FiguresOfService(db, self._part)
         self._http = HttpServer(
             application(site, self._routes()),
             host=settings.host,
             port=settings.port,
             drain_seconds=settings.drain_seconds,
+            trusted_proxies=settings.trusted_proxies,
         )
+        self._health = HttpServer(
+            health_application(self.check, self._figures.exposition),
+            host=settings.host,
+            port=settings.health_port or 0,
+            drain_seconds=1,
+        )
+        self._draining = False
         self._scheduler = Scheduler(db)
         self._tasks: list[asyncio.Task[Any]] = []
         self._failed: asyncio.Future[None] | None = None
         self._schema = migrations.head()
+
+    @property
+    def health_port(self) -> int | None:
+        """The port of the health routes alone, where SIGNOFF_HEALTH_PORT asks for one."""
+        return self._health.port
 
     @property
     def port(self) -> int | None:
@@ -132,6 +157,8 @@ class Service:
             self._client.session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT))
         await self.db.open()
         await record.policy_loaded(self.db, self.policy.digest, f"worker:{self.name}")
+        if self.settings.health_port is not None:
+            await self._health.start()
         if Role.WEB in self.settings.roles:
             await self._http.start()
         if self._client is not None:
@@ -146,7 +173,14 @@ class Service:
             worker=self.name,
             roles=sorted(self.settings.roles),
             port=self.port,
+            health_port=self.health_port,
+            database_connections=self._connections(),
         )
+
+    def _connections(self) -> int:
+        """How many connections to the database this process opens at most: its pools, and its workers' own."""
+        queues = self._worker.connections if Role.WORKER in self.settings.roles else 0
+        return sum(pool.most for pool in self.db.pools()) + queues
 
     async def run(self) -> None:
         """Wait until cancelled. Raises SignoffError when a part turns out never to work."""
@@ -156,15 +190,23 @@ class Service:
     async def stop(self) -> None:
         """Take nothing new, let what is under way end within the drain time, let go."""
         log.info("stopping", action="service.stopping", worker=self.name)
+        self._draining = True
         self._scheduler.stop()
         await self._watch.let_go()
         if self._slack and self._slack.sockets:
             await self._slack.sockets.stop()
+        working = asyncio.create_task(
+            self._worker.stop() if Role.WORKER in self.settings.roles else _nothing()
+        )
         if Role.WEB in self.settings.roles:
+            # Until whoever balances the load has seen that we are not ready, calls still come in and are served.
+            await asyncio.sleep(self.settings.pre_stop_seconds)
+            if self._slack and self._slack.sockets:
+                await self._slack.sockets.stop()
+            await self._watch.release()
             await self._http.stop()
             await self._watch.stop()
-        if Role.WORKER in self.settings.roles:
-            await self._worker.stop()
+        await working
         await self._notices.stop(self.settings.drain_seconds)
         if self._slack:
             await self._slack.doors.asides.finish()
@@ -175,6 +217,7 @@ class Service:
         await self._model.close()
         if self._client is not None and self._client.session is not None:
             await self._client.session.close()
+        await self._health.stop()
         await self.db.close()
 
     # --- Slack ----------------------------------------------------------------------------------------
@@ -209,7 +252,7 @@ class Service:
             services=self._services,
             homes=Homes(self.db, directory, client, permalinks),
             permalinks=permalinks,
-            public_url=self._public_url,
+            public_url=self.settings.public_url,
         )
         bolt = new_app(
             client, team_id=workspace.team_id, bot_user_id=workspace.bot_user_id, bot_id=workspace.bot_id
@@ -278,15 +321,10 @@ class Service:
             services=self._services,
             slack_or_none=self._connected,
             watch=self._watch,
-            public_url=self._public_url,
+            public_url=self.settings.public_url,
             openid=_openid(self.settings),
             webhook_networks=self.settings.webhook_networks,
         )
-
-    @property
-    def _public_url(self) -> str | None:
-        address = self.settings.public_url
-        return address.rstrip("/") if address else None
 
     def _connected(self) -> Connected | None:
         if self._slack is None or self._client is None:
@@ -295,7 +333,10 @@ class Service:
         return Connected(self._slack.workspace.team_id, doors.directory, self._client, doors.permalinks)
 
     def _routes(self) -> list[BaseRoute]:
-        return [*health_routes(self.check), Route(PATH, self._events, methods=["POST"])]
+        return [
+            *health_routes(self.check, self._figures.exposition),
+            Route(PATH, self._events, methods=["POST"]),
+        ]
 
     async def _events(self, request: Request) -> Response:
         """Slack's requests, once we know who we are; until then Slack is told to come back."""
@@ -314,8 +355,19 @@ class Service:
             "model": self._model_health(),
             "worker": self._worker.alive if Role.WORKER in self.settings.roles else None,
             "scheduler_age": self._scheduler.age if Role.SCHEDULER in self.settings.roles else None,
+            "draining": self._draining,
+            **(await self._figures.told() if database == "ok" else {}),
         }
-        return database == "ok", parts
+        return database == "ok" and not self._draining, parts
+
+    def _part(self) -> Part:
+        roles = self.settings.roles
+        return Part(
+            draining=self._draining,
+            slack=self._slack_health() == "connected",
+            worker=self._worker.alive if Role.WORKER in roles else None,
+            scheduler_age=self._scheduler.age if Role.SCHEDULER in roles else None,
+        )
 
     async def _check_database(self) -> str:
         try:
@@ -336,6 +388,10 @@ class Service:
 
     def _model_health(self) -> str:
         return self._model.last_problem or "ok"
+
+
+async def _nothing() -> None:
+    """What a process does that has no part to stop."""
 
 
 def _client(settings: Settings) -> AsyncWebClient | None:

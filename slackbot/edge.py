@@ -25,6 +25,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from agent.faults import point
+from slackbot.meters import CLICK_TO_ACK
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +68,8 @@ class Edge:
         bolt_request = _bolt_request(request, body)
         if bolt_request is None:
             return _refuse(400, "body")
-        response = to_starlette_response(await self._app.async_dispatch(bolt_request))
+        with CLICK_TO_ACK.labels("http").time():
+            response = to_starlette_response(await self._app.async_dispatch(bolt_request))
         response.background = _ACKNOWLEDGED
         return response
 

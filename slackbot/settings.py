@@ -9,8 +9,10 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from enum import StrEnum
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from dotenv import dotenv_values
 from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator, model_validator
@@ -39,6 +41,7 @@ OURS = "SIGNOFF_"
 ELSEWHERE = frozenset({"SIGNOFF_HOME", "SIGNOFF_FAULT", "SIGNOFF_SHOP_URL"})
 """Names of ours that are read where they are used, before or beside these settings."""
 
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 SLACK_API = "https://slack.com/api/"
 
 
@@ -96,9 +99,12 @@ class Settings(BaseSettings):
     host: str = _named("SIGNOFF_HOST", default="127.0.0.1")
     port: int = _named("SIGNOFF_PORT", default=8080, ge=0, le=65535)
     public_url: str | None = _named("SIGNOFF_PUBLIC_URL", default=None)
+    health_port: int | None = _named("SIGNOFF_HEALTH_PORT", default=None, ge=0, le=65535)
     roles: Annotated[frozenset[Role], NoDecode] = _named("SIGNOFF_ROLES", default=frozenset(Role))
     concurrency: int = _named("SIGNOFF_CONCURRENCY", default=20, ge=1, le=500)
+    trusted_proxies: Annotated[tuple[str, ...], NoDecode] = _named("SIGNOFF_TRUSTED_PROXIES", default=())
     drain_seconds: float = _named("SIGNOFF_DRAIN_SECONDS", default=30.0, ge=0, le=3600)
+    pre_stop_seconds: float = _named("SIGNOFF_PRE_STOP_SECONDS", default=0.0, ge=0, le=600)
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = _named("SIGNOFF_LOG_LEVEL", default="INFO")
     log_format: Literal["text", "json"] = _named("SIGNOFF_LOG_FORMAT", default="text")
 
@@ -151,6 +157,22 @@ class Settings(BaseSettings):
     @classmethod
     def _listed(cls, value: Any) -> Any:
         return tuple(_words(value)) if isinstance(value, str) else value
+
+    @field_validator("trusted_proxies", mode="before")
+    @classmethod
+    def _networks(cls, value: Any) -> Any:
+        named = tuple(_words(value)) if isinstance(value, str) else value
+        for name in named:
+            try:
+                ip_network(name)
+            except ValueError:
+                raise ValueError(f"{name} is no address or network, such as 10.0.0.7 or 10.0.0.0/8") from None
+        return named
+
+    @field_validator("public_url")
+    @classmethod
+    def _public(cls, value: str | None) -> str | None:
+        return None if value is None else _public_address(value)
 
     @field_validator("roles", mode="before")
     @classmethod
@@ -273,6 +295,22 @@ def _in_one_line(problem: Any) -> str:
     name = problem["loc"][0] if problem["loc"] else ""
     words = str(problem["msg"]).removeprefix("Value error, ")
     return f"{name}: {words}" if name else words
+
+
+def _public_address(value: str) -> str:
+    """Where people reach us, without a slash behind. Raises ValueError."""
+    try:
+        parts, _ = urlsplit(value), urlsplit(value).port
+    except ValueError:
+        raise ValueError("is no address; https://signoff.example.com is one") from None
+    host = parts.hostname or ""
+    if not host or parts.username or parts.path.strip("/") or "?" in value or "#" in value:
+        raise ValueError(
+            "must be scheme and host alone, such as https://signoff.example.com: no path, no query"
+        )
+    if parts.scheme != "https" and not (parts.scheme == "http" and host in LOOPBACK):
+        raise ValueError("must begin with https:// (http:// only for this machine itself)")
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 def _words(text: str) -> list[str]:

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import re
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
 from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
@@ -21,6 +22,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from agent.domain.errors import SignoffError
 from agent.faults import point
+from slackbot.meters import CLICK_TO_ACK
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +79,7 @@ class SocketMode:
         self._tasks: list[asyncio.Task[None]] = []
         self._connections: int | None = None
         self._connected = False
+        self._arrivals: dict[str, float] = {}  # by envelope, while it is being handled
 
     @property
     def health(self) -> SocketHealth:
@@ -92,7 +95,10 @@ class SocketMode:
             self._app, self._app_token, self._log, self._web, ping_interval=self._ping_interval
         )
         handler.client.message_listeners.append(self._on_message)
-        handler.client.socket_mode_request_listeners.append(_acknowledged)  # after the handler's own
+        handler.client.socket_mode_request_listeners.insert(
+            0, self._arrived
+        )  # one after the other, in this order
+        handler.client.socket_mode_request_listeners.append(self._acknowledged)
         self._handler = handler
         try:
             handler.client.wss_uri = (await self._web.apps_connections_open(app_token=self._app_token))["url"]
@@ -141,16 +147,21 @@ class SocketMode:
                 extra={"action": "socket_mode_crowded"},
             )
 
+    async def _arrived(self, client: AsyncBaseSocketModeClient, request: SocketModeRequest) -> None:
+        self._arrivals[request.envelope_id] = monotonic()
+
+    async def _acknowledged(self, client: AsyncBaseSocketModeClient, request: SocketModeRequest) -> None:
+        CLICK_TO_ACK.labels("socket").observe(
+            monotonic() - self._arrivals.pop(request.envelope_id, monotonic())
+        )
+        point("after_ack")
+
     def _say_unreachable(self, error: Exception) -> None:
         log.warning(
             "Slack cannot be reached yet (%s); trying again",
             type(error).__name__,
             extra={"action": "socket_mode_unreachable"},
         )
-
-
-async def _acknowledged(client: AsyncBaseSocketModeClient, request: SocketModeRequest) -> None:
-    point("after_ack")
 
 
 def _one_line(record: logging.LogRecord) -> bool:

@@ -64,6 +64,11 @@ class Worker:
         """Whether every queue is being worked on now."""
         return self._alive == set(jobs.QUEUES)
 
+    @property
+    def connections(self) -> int:
+        """How many connections to the database it opens at most, beside those of the service's pools."""
+        return jobs.CONNECTIONS * len(jobs.QUEUES)
+
     async def start(self) -> None:
         """Begin; a database that is away is waited for."""
         for queue in jobs.QUEUES:

@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, Self, cast
 
 import psycopg
 from psycopg.pq import TransactionStatus
 from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import QueuePool
 
 from agent.domain.errors import SignoffError
 from agent.store.address import APP_ROLE, SCHEMA, Address
@@ -36,6 +38,7 @@ __all__ = [
     "DatabaseUnavailable",
     "DatabaseUnusable",
     "OutcomeUnknown",
+    "PoolUse",
     "psycopg_connection",
 ]
 
@@ -48,6 +51,15 @@ _GRACE = 0.1  # for a body that is not waiting for the database and so does not 
 
 # Ended by the server's clock: statement_timeout, idle_in_transaction_session_timeout, transaction_timeout.
 _OUT_OF_TIME = {"57014", "25P03", "25P04"}
+
+
+@dataclass(frozen=True, slots=True)
+class PoolUse:
+    """One of the pools: connections handed out now, and how many it opens at most."""
+
+    name: str
+    in_use: int
+    most: int
 
 
 class Database:
@@ -70,6 +82,7 @@ class Database:
         """
         self.address = Address.read(url, schema, role)
         self._name = application_name
+        self._sizes = {"write": pool_size, "read": pool_size, "decide": decision_pool_size}
         budget = int(DECISION_BUDGET * 1000)
         self._writing = self._engine(pool_size, POOL_WAIT)
         self._reading = self._engine(pool_size, POOL_WAIT, read_only=True)
@@ -89,6 +102,11 @@ class Database:
     def conninfo(self, application_name: str | None = None) -> str:
         """For drivers beside SQLAlchemy (procrastinate's own connections): same database, schema and role."""
         return self.address.conninfo(application_name or self._name)
+
+    def pools(self) -> list[PoolUse]:
+        """How many connections of each pool are in use, and how many there can be."""
+        named = {"write": self._writing, "read": self._reading, "decide": self._deciding}
+        return [PoolUse(name, _in_use(engine), self._sizes[name]) for name, engine in named.items()]
 
     async def open(self) -> None:
         """Proves that the database can be used and makes the first connection of each pool.
@@ -293,6 +311,10 @@ async def psycopg_connection(connection: AsyncConnection) -> psycopg.AsyncConnec
     if not connection.in_transaction():
         raise RuntimeError("the raw connection is only for use inside a transaction")
     return _driver(connection)
+
+
+def _in_use(engine: AsyncEngine) -> int:
+    return cast("QueuePool", engine.pool).checkedout()
 
 
 def _driver(connection: AsyncConnection) -> psycopg.AsyncConnection[Any]:

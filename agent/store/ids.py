@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from datetime import datetime
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
@@ -11,6 +12,11 @@ from uuid_utils.compat import uuid7
 def new_id() -> UUID:
     """A fresh uuid7."""
     return uuid7()
+
+
+def id_at(at: datetime) -> UUID:
+    """The first id that could be made at that time: ids begin with their maker's clock in ms (RFC 9562, 5.7)."""
+    return UUID(int=max(0, int(at.timestamp() * 1000)) << 80)
 
 
 def new_nonce() -> str:

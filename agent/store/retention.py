@@ -13,6 +13,8 @@ from uuid import UUID
 from sqlalchemy import TextClause, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from agent.store.ids import id_at
+
 FIRST = UUID(int=0)
 """Before every id."""
 
@@ -90,8 +92,8 @@ async def _forget(connection: AsyncConnection, query: TextClause, before: dateti
 
 
 def _last_id(before: datetime) -> UUID:
-    """The first id of a minute later: ids begin with the milliseconds of their maker's clock (RFC 9562, 5.7)."""
-    return UUID(int=int((before.timestamp() + 60) * 1000) << 80)
+    """No id of that time is behind it, unless a clock was a minute ahead."""
+    return id_at(before + timedelta(minutes=1))
 
 
 _IS_OWNER = text("""

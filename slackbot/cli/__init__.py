@@ -10,7 +10,21 @@ import typer
 
 from agent.domain.errors import PolicyError, SignoffError
 from agent.store import embedded
-from slackbot.cli import audit, database, doctor, pausing, policy, project, service, webhooks
+from slackbot.cli import (
+    audit,
+    database,
+    doctor,
+    export,
+    keys,
+    pausing,
+    policy,
+    project,
+    requests,
+    retention,
+    runs,
+    service,
+    webhooks,
+)
 from slackbot.secrets import clean_now, guard_tracebacks
 from slackbot.settings import SettingsError
 
@@ -29,11 +43,16 @@ for command in (
     pausing.resume,
     doctor.doctor,
     project.manifest,
+    export.export,
+    retention.retention,
 ):
     cli.command()(command)
 cli.add_typer(database.commands, name="db")
 cli.add_typer(audit.commands, name="audit")
 cli.add_typer(webhooks.commands, name="webhooks")
+cli.add_typer(keys.commands, name="keys")
+cli.add_typer(requests.commands, name="requests")
+cli.add_typer(runs.commands, name="runs")
 
 WRONG = 2
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -15,6 +16,8 @@ from agent.store import embedded, location, migrations
 from agent.store.database import Database
 from slackbot import logs, settings
 from slackbot.settings import Settings, SettingsError
+
+T = TypeVar("T")
 
 EmbeddedFlag = Annotated[
     bool, typer.Option("--embedded", help="Use an embedded PostgreSQL with its data in .signoff/.")
@@ -79,3 +82,14 @@ def a_database(configured: Settings, url: str, pool_size: int = 2) -> Database:
     return Database(
         url, configured.db_schema, configured.db_role, pool_size=pool_size, application_name="signoff command"
     )
+
+
+def on_database(configured: Settings, use_embedded: bool, work: Callable[[Database], Awaitable[T]]) -> T:
+    """Do this with a database whose schema is current. Raises what it raises, and SignoffError when there is none."""
+
+    async def do(url: str) -> T:
+        async with a_database(configured, url) as db:
+            return await work(db)
+
+    with current_database_url(configured, use_embedded) as url:
+        return asyncio.run(do(url))

@@ -11,7 +11,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from slackbot.web import agents, agno, approve, bodies, events, inbox, pending, problems, sign_in, webhooks
 from slackbot.web.feed import Feed
+from slackbot.web import agents, agno, approve, bodies, inbox, pending, problems, sign_in, webhooks
+from slackbot.meters import HTTP_REQUESTS
+from slackbot.web import approve, bodies, inbox, pending, problems, sign_in, webhooks
 from slackbot.web.site import Site
+
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 MOST_BYTES = 1_048_576
 """Bytes of a body; arguments beyond that belong into a store, and their address into the request."""
@@ -34,7 +39,29 @@ def application(site: Site, more: Sequence[BaseRoute] = ()) -> FastAPI:
     app.include_router(events.router)
     app.router.routes.extend(more)
     app.add_middleware(Bounded)
+    app.add_middleware(Counted)
     return app
+
+
+class Counted:
+    """Counts answers by the pattern of their route: an address has ids in it, and there are any number of those."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                method = scope["method"] if scope["method"] in METHODS else "OTHER"
+                route = getattr(scope.get("route"), "path", None) or "none"
+                HTTP_REQUESTS.labels(method, route, str(message["status"])).inc()
+            await send(message)
+
+        await self._app(scope, receive, counted)
 
 
 class Bounded:

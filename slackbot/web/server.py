@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 import structlog
@@ -21,15 +21,29 @@ BACKLOG = 2048
 
 
 class HttpServer:
-    """Serves this application. ``port`` is known after ``start``."""
+    """Serves this application. ``port`` is known after ``start``.
 
-    def __init__(self, app: ASGIApp, *, host: str, port: int, drain_seconds: float) -> None:
+    What `X-Forwarded-For` and `X-Forwarded-Proto` say is believed of the ``trusted_proxies`` (addresses and networks)
+    and of nobody else.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        host: str,
+        port: int,
+        drain_seconds: float,
+        trusted_proxies: Collection[str] = (),
+    ) -> None:
         self._server = _Server(
             uvicorn.Config(
                 app,
                 log_config=None,
                 access_log=False,
                 lifespan="off",
+                proxy_headers=bool(trusted_proxies),
+                forwarded_allow_ips=list(trusted_proxies),
                 timeout_graceful_shutdown=max(1, int(drain_seconds)),
             )
         )

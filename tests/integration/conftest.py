@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from agent.store.address import Address
+from tests.integration.command import signoff  # noqa: F401 - a fixture
 
 
 @pytest.fixture

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import sys
 import urllib.request
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -20,106 +18,12 @@ import structlog
 from agent import record
 from agent.store.address import Address
 from agent.store.database import Database
-from slackbot import cli, logs, settings
+from slackbot import logs, settings
 from slackbot.sandbox import SlackSandbox
-from tests.integration.crash.process import Ended, Serve
+from tests.integration.command import APP_TOKEN, BOT_TOKEN, CHECKPOINTS, PASSWORD, SECRETS, SIGNING, Command
+from tests.integration.crash.process import Serve
 
 Postgres = Any
-
-BOT_TOKEN = "xoxb-7465737420626f74"
-APP_TOKEN = "xapp-746573742061707"
-SIGNING = "5349474e494e47"
-PASSWORD = "pa55word-of-the-database"
-SECRETS = (BOT_TOKEN, APP_TOKEN, SIGNING, PASSWORD)
-
-CHECKPOINTS = """
-[defaults]
-approvers = ["S0FINANCE"]
-timeout = "1h"
-"""
-AGENTS = '''
-from signoff import Agent, tool
-
-@tool
-def delete_records(count: int) -> str:
-    """Delete records."""
-    return "deleted"
-
-@tool(read_only=True)
-def list_tables() -> str:
-    """List tables."""
-    return "users"
-
-agent = Agent("data", "You manage data.", [delete_records, list_tables])
-'''
-
-
-@dataclass
-class Command:
-    """`signoff` in this process, in a folder of its own with everything that `serve` needs."""
-
-    folder: Path
-    environment: dict[str, str]
-    capture: pytest.CaptureFixture[str]
-    monkeypatch: pytest.MonkeyPatch
-
-    def __call__(self, *arguments: str, **changes: str | None) -> Ended:
-        """Run it; a setting of `None` is not set."""
-        with self.monkeypatch.context() as patched:
-            for name, value in (self.environment | changes).items():
-                if value is not None:
-                    patched.setenv(name, value)
-            patched.chdir(self.folder)
-            patched.setattr(sys, "argv", ["/usr/bin/signoff", *arguments])
-            patched.setattr(sys, "path", list(sys.path))
-            patched.setenv("COLUMNS", "200")
-            self.capture.readouterr()
-            try:
-                cli.main()
-                status = 0
-            except SystemExit as end:
-                status = int(end.code or 0)
-        said = self.capture.readouterr()
-        return Ended(status, said.out + said.err)
-
-    def is_wrong(self, *arguments: str, **changes: str | None) -> list[str]:
-        """Run what has to fail; returns the lines that say why."""
-        ended = self(*arguments, **changes)
-        assert ended.status == 2, ended.said
-        lines = ended.said.splitlines()
-        assert lines
-        assert all(line.startswith("signoff: ") for line in lines), ended.said
-        assert not any(secret in ended.said for secret in SECRETS)
-        return lines
-
-
-@pytest.fixture
-def signoff(
-    tmp_path: Path, database_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Command]:
-    """The command, with settings that are all right."""
-    (tmp_path / "checkpoints.toml").write_text(CHECKPOINTS)
-    (tmp_path / "the_agents.py").write_text(AGENTS)
-    environment = {
-        "DATABASE_URL": database_url,
-        "SLACK_BOT_TOKEN": BOT_TOKEN,
-        "SLACK_APP_TOKEN": APP_TOKEN,
-        "SLACK_API_URL": "http://127.0.0.1:9/api/",
-        "SIGNOFF_CHANNEL": "C0REVIEW",
-        "SIGNOFF_AGENTS": "the_agents",
-        "SIGNOFF_PORT": "0",
-    }
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    known = set(sys.modules)
-    yield Command(tmp_path, environment, capsys, monkeypatch)
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
-    for name in set(sys.modules) - known:
-        if name in ("the_agents", "my_agents", "broken"):
-            del sys.modules[name]
-
 
 # --- settings ---------------------------------------------------------------------------------------------
 

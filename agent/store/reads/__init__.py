@@ -9,6 +9,7 @@ from agent.store.reads.agents import (
     run_started_with,
 )
 from agent.store.reads.events import Happened, happened, now
+from agent.store.reads.figures import Figures, figures
 from agent.store.reads.floods import Flood, flood
 from agent.store.reads.lists import (
     audiences,
@@ -50,11 +51,23 @@ from agent.store.reads.runs import (
     values_of,
 )
 from agent.store.reads.schema import schema_version
+from agent.store.reads.search import (
+    CastVote,
+    events_between,
+    request_ids_like,
+    requests_between,
+    requests_found,
+    run_ids_like,
+    runs_found,
+    votes_between,
+)
 
 __all__ = [
     "BallotPaper",
     "CallAtWork",
     "CancelPaper",
+    "CastVote",
+    "Figures",
     "Flood",
     "Happened",
     "OpenedAs",
@@ -68,6 +81,8 @@ __all__ = [
     "cancel_paper",
     "count_waiting",
     "count_waiting_for",
+    "events_between",
+    "figures",
     "flood",
     "happened",
     "held_action",
@@ -81,13 +96,17 @@ __all__ = [
     "recent_runs",
     "recently_decided",
     "rejection",
+    "request_ids_like",
     "request_in_thread",
     "request_view",
     "request_views",
+    "requests_between",
+    "requests_found",
     "requests_like",
     "requests_named",
     "requests_of",
     "requests_page",
+    "run_ids_like",
     "run_in_thread",
     "run_line",
     "run_lines",
@@ -95,10 +114,12 @@ __all__ = [
     "run_started_with",
     "run_view",
     "running",
+    "runs_found",
     "runs_like",
     "schema_version",
     "tokens",
     "values_of",
+    "votes_between",
     "waiting_for",
     "waiting_requests",
 ]

@@ -12,6 +12,7 @@ from agent import jobs
 from agent.domain.audit import AuditKind
 from agent.domain.people import Person
 from agent.domain.request import RequestStatus
+from agent.meters import DECISIONS
 from agent.store import chain, notices, outbox
 from agent.store.batch import Batch
 from agent.store.chain import ChainHead, Entry
@@ -76,6 +77,8 @@ def end(batch: Batch, endings: Sequence[Ending], earlier: Sequence[tuple[ChainHe
     batch.add_rows(
         _END_REQUESTS, [{"id": e.request_id, "outcome": e.outcome.value, "at": e.at} for e in endings]
     )
+    for each in endings:
+        DECISIONS.labels(each.outcome.value).inc()
     _move_calls(batch, endings)
     chain.append_all(batch, [*earlier, *((e.head, _ending_entry(e)) for e in endings)])
     outbox.tell(

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from agent.domain.people import Person
 from agent.domain.request import ExecutionStatus
+from agent.meters import EXECUTIONS
 from agent.store.batch import Batch
 
 
@@ -40,6 +41,7 @@ def begin(
 def finish(batch: Batch, execution_id: UUID, status: ExecutionStatus, outcome: str) -> None:
     """Write the outcome of an open attempt: the result, or what went wrong."""
     succeeded = status is ExecutionStatus.SUCCEEDED
+    EXECUTIONS.labels(status.value).inc()
     batch.add(
         _FINISH,
         id=execution_id,

@@ -1,0 +1,230 @@
+"""`signoff export`: the history as a stream of records, in as much memory as one page of them takes."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Annotated, Any, TextIO
+
+import typer
+from rich.console import Console
+
+from agent.domain.errors import SignoffError
+from agent.store import reads
+from agent.store.database import Database
+from slackbot.cli import terminal
+from slackbot.cli.ground import EmbeddedFlag, on_database, read_settings
+from slackbot.cli.requests import review
+from slackbot.secrets import clean_text, clean_value, clean_view
+from slackbot.settings import Settings
+
+PAGE = 200
+"""Records that are read at once."""
+
+
+class Format(StrEnum):
+    """CSV for spreadsheets, JSON lines for programs."""
+
+    CSV = "csv"
+    JSONL = "jsonl"
+
+
+Record = Mapping[str, Any]
+
+COLUMNS = (
+    *(
+        "kind",
+        "id",
+        "request_id",
+        "at",
+        "status",
+        "agent",
+        "action_description",
+        "tool",
+        "tool_version",
+        "arguments",
+    ),
+    *("digest", "revision", "edited", "facts", "checkpoint_id", "risk", "requester", "requester_asserted"),
+    *("approvals", "approvals_required", "expires_at", "decided_at", "decided_by", "lapsed", "execution"),
+    *(
+        "person",
+        "verdict",
+        "reason",
+        "path",
+        "superseded",
+        "subject",
+        "seq",
+        "actor",
+        "event",
+        "detail",
+        "hash",
+    ),
+    *("run_id", "erased_at"),
+)
+"""Of the CSV: those of requests, of votes and of events, each empty where a record has none."""
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")  # what spreadsheets calculate (OWASP)
+
+
+def export(
+    since: Annotated[str, typer.Option(help="From when on: a date, a time, or how long ago (30d).")],
+    until: Annotated[
+        str | None, typer.Option(help="Until when, that moment not included; now without.")
+    ] = None,
+    form: Annotated[Format, typer.Option("--format", help="How it is written.")] = Format.JSONL,
+    output: Annotated[
+        Path | None, typer.Option(help="A file, written whole or not at all; standard output without.")
+    ] = None,
+    audit: Annotated[bool, typer.Option("--audit", help="The events of the record, too.")] = False,
+    use_embedded: EmbeddedFlag = False,
+) -> None:
+    """Write every request that was opened or decided in that time, and every vote cast; secrets are masked."""
+    begin, end = terminal.moment(since), terminal.moment(until) if until else datetime.now(UTC)
+    if begin >= end:
+        raise typer.BadParameter("must be before --until", param_hint="--since")
+    configured = read_settings()
+
+    async def write(db: Database) -> int:
+        with _target(output) as out:
+            write_one = _writer(form, out)
+            count = 0
+            with Console(stderr=True).status("exporting") as status:
+                async for record in records(db, configured, begin, end, audit=audit):
+                    write_one(record)
+                    count += 1
+                    if count % PAGE == 0:
+                        status.update(f"exporting: {count:,} records")
+        return count
+
+    try:
+        count = on_database(configured, use_embedded, write)
+    except BrokenPipeError:  # whoever read has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
+    typer.echo(f"{count:,} records", err=True)
+
+
+async def records(
+    db: Database, configured: Settings, since: datetime, until: datetime, *, audit: bool
+) -> AsyncIterator[Record]:
+    """Requests, then votes, then events, each in the order in which they came to be."""
+    after = None
+    while True:
+        async with db.connection() as connection:
+            ids = await reads.requests_between(connection, since, until, after, PAGE)
+            views = await reads.request_views(connection, ids)
+        for view in await asyncio.gather(*(clean_view(view) for view in views)):
+            yield {"kind": "request", **review(configured, view)}
+        if not ids:
+            break
+        after = ids[-1]
+    async for record in _votes(db, since, until):
+        yield record
+    if audit:
+        async for record in _events(db, since, until):
+            yield record
+
+
+async def _votes(db: Database, since: datetime, until: datetime) -> AsyncIterator[Record]:
+    after = None
+    while True:
+        async with db.connection() as connection:
+            votes = await reads.votes_between(connection, since, until, after, PAGE)
+        for vote in votes:
+            yield {
+                "kind": "vote",
+                "id": str(vote.id),
+                "request_id": str(vote.request_id),
+                "at": terminal.rfc3339(vote.at),
+                "revision": vote.revision,
+                "digest": vote.digest.hex(),
+                "person": {"team_id": vote.person.team_id, "user_id": vote.person.user_id},
+                "verdict": vote.verdict.value,
+                "reason": await clean_text(vote.reason) if vote.reason else None,
+                "path": vote.path,
+                "superseded": vote.superseded,
+            }
+        if not votes:
+            return
+        after = votes[-1].id
+
+
+async def _events(db: Database, since: datetime, until: datetime) -> AsyncIterator[Record]:
+    after = None
+    while True:
+        async with db.connection() as connection:
+            events = await reads.events_between(connection, since, until, after, PAGE)
+        for event in events:
+            yield {
+                "kind": "event",
+                "at": terminal.rfc3339(event.at),
+                "subject": event.subject,
+                "seq": event.seq,
+                "actor": event.actor,
+                "event": event.event,
+                "detail": await clean_value(dict(event.detail)),
+                "previous": event.previous.hex(),
+                "hash": event.hash.hex(),
+            }
+        if not events:
+            return
+        after = events[-1]
+
+
+# --- writing ----------------------------------------------------------------------------------------------
+
+
+def _writer(form: Format, out: TextIO) -> Any:
+    if form is Format.JSONL:
+        return lambda record: out.write(f"{terminal.as_json(record)}\n")
+    sheet = csv.writer(out)
+    sheet.writerow(COLUMNS)
+    return lambda record: sheet.writerow(row(record))
+
+
+def row(record: Record) -> list[str]:
+    """A record's cells. What a spreadsheet would calculate is text: it gets an apostrophe in front."""
+    action = record.get("action") or {}
+    flat = {**record, **{name: action.get(name) for name in ("tool", "tool_version", "arguments")}}
+    flat["at"] = record.get("at") or record.get("timestamp")
+    return [_cell(flat.get(name)) for name in COLUMNS]
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool | int | float):
+        return json.dumps(value)
+    if isinstance(value, Mapping) and value.keys() == {"team_id", "user_id"}:
+        return f"{value['team_id']}/{value['user_id']}"
+    told = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return f"'{told}" if told.lstrip(" \n\u00a0").startswith(_FORMULA) else told
+
+
+@contextmanager
+def _target(path: Path | None) -> Iterator[TextIO]:
+    """Standard output, or a file for its owner's eyes alone that is there only when it is whole."""
+    if path is None:
+        yield sys.stdout
+        sys.stdout.flush()
+        return
+    try:
+        with NamedTemporaryFile("w", encoding="utf-8", newline="", dir=path.parent, delete=False) as draft:
+            try:
+                yield draft  # type: ignore[misc]
+                draft.close()
+                Path(draft.name).replace(path)
+            except BaseException:
+                Path(draft.name).unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        raise SignoffError(f"--output: cannot write {path}: {error.strerror}") from None

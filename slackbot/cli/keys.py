@@ -1,0 +1,180 @@
+"""`signoff keys`: keys for programs that call the HTTP API."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+import typer
+
+from agent import keys
+from agent.domain.errors import SignoffError
+from agent.domain.keys import KeyLine, Scope
+from agent.domain.people import Person
+from slackbot.cli import terminal
+from slackbot.cli.ground import EmbeddedFlag, on_database, read_settings
+from slackbot.settings import Settings
+
+commands = typer.Typer(no_args_is_help=True, help="Keys for programs that call the HTTP API.")
+
+Name = Annotated[str, typer.Argument(help="What the key is called, in lists and in the record.")]
+
+_USER = re.compile(r"(?:(T[A-Z0-9]{2,})/)?([UW][A-Z0-9]{2,})\Z")
+ONCE = "This is the only time that the key is shown: what is kept is a hash. Put it where only its program reads it."
+
+
+@commands.command()
+def create(
+    name: Name,
+    scope: Annotated[
+        list[Scope], typer.Option(help="What it may do; repeat for several. Who requests can never decide.")
+    ],
+    owner: Annotated[
+        str | None,
+        typer.Option(help="The person behind it, as a Slack user id (U…, or T…/U…): requester, or voter."),
+    ] = None,
+    team: Annotated[
+        str | None, typer.Option(help="The owner's workspace (T…); Slack is asked where it is left out.")
+    ] = None,
+    agent: Annotated[str | None, typer.Option(help="The agent's name that its requests bear.")] = None,
+    expires: Annotated[
+        str | None, typer.Option(help="How long it is valid: 90d, 24h; for ever without.")
+    ] = None,
+    per_minute: Annotated[int, typer.Option(help="How many calls a minute it may make.", min=1)] = 600,
+    use_embedded: EmbeddedFlag = False,
+) -> None:
+    """Make a key and print it, once."""
+    until = datetime.now(UTC) + terminal.duration(expires) if expires else None
+    configured = read_settings()
+    person = _owner(configured, owner, team)
+    secret = on_database(
+        configured,
+        use_embedded,
+        lambda db: keys.create(
+            db,
+            name,
+            scope,
+            by=terminal.actor(),
+            owner=person,
+            agent=agent,
+            expires_at=until,
+            per_minute=per_minute,
+        ),
+    )
+    _show_once(secret)
+
+
+@commands.command("list")
+def list_keys(
+    use_json: Annotated[bool, typer.Option("--json", help="A JSON array instead of a table.")] = False,
+    use_embedded: EmbeddedFlag = False,
+) -> None:
+    """List all keys; of each only its beginning is known."""
+    found = on_database(read_settings(), use_embedded, keys.listed)
+    if use_json:
+        typer.echo(terminal.as_json([_as_json(key) for key in found], indent=2))
+        return
+    terminal.table(
+        ["name", "begins with", "scopes", "owner", "agent", "a minute", "made", "state"],
+        [
+            [
+                terminal.line(key.name, 64),
+                f"{key.prefix}…",
+                " ".join(sorted(key.scopes)),
+                terminal.who(key.owner),
+                terminal.line(key.agent or "", 64),
+                str(key.per_minute),
+                terminal.when(key.created_at),
+                _state(key),
+            ]
+            for key in found
+        ],
+        nothing="there are no keys; `signoff keys create` makes one",
+    )
+
+
+@commands.command()
+def revoke(name: Name, use_embedded: EmbeddedFlag = False) -> None:
+    """End a key at once, and for good."""
+    on_database(read_settings(), use_embedded, lambda db: keys.revoke(db, name, by=terminal.actor()))
+    typer.echo(f"the key {terminal.line(name, 64)} is revoked")
+
+
+@commands.command()
+def rotate(
+    name: Name,
+    keep_old: Annotated[
+        str | None,
+        typer.Option(help="How long the old secret goes on working, such as 24h; not at all without."),
+    ] = None,
+    use_embedded: EmbeddedFlag = False,
+) -> None:
+    """Give a key a new secret and print it, once; name, scopes and owner stay."""
+    keep = terminal.duration(keep_old) if keep_old else timedelta()
+    secret = on_database(
+        read_settings(),
+        use_embedded,
+        lambda db: keys.rotate(db, name, by=terminal.actor(), keep_old=keep),
+    )
+    _show_once(secret)
+
+
+# --- parts ------------------------------------------------------------------------------------------------
+
+
+def _show_once(secret: str) -> None:
+    """The key alone on standard output, for a pipe; the warning beside it."""
+    typer.echo(secret)
+    typer.echo(ONCE, err=True)
+
+
+def _owner(configured: Settings, owner: str | None, team: str | None) -> Person | None:
+    """The owner as a person of a team. Raises SignoffError."""
+    if owner is None:
+        if team is not None:
+            raise typer.BadParameter("says nothing without --owner", param_hint="--team")
+        return None
+    match = _USER.match(owner)
+    if match is None:
+        raise typer.BadParameter("must be a Slack user id: U… (or T…/U…)", param_hint="--owner")
+    named = match[1] or team
+    if team is not None and named != team:
+        raise typer.BadParameter("is another workspace than that of --owner", param_hint="--team")
+    return Person(named or asyncio.run(_our_team(configured)), match[2])
+
+
+async def _our_team(configured: Settings) -> str:
+    from slackbot.workspace import ask_who_we_are, new_client  # noqa: PLC0415 - only this needs Slack's client
+
+    if configured.slack_bot_token is None:
+        raise SignoffError(
+            "whose user is that? Give --team T…, or set SLACK_BOT_TOKEN so that Slack can be asked"
+        )
+    client = new_client(configured.slack_bot_token.get_secret_value(), configured.slack_api_url)
+    return (await ask_who_we_are(client)).team_id
+
+
+def _state(key: KeyLine) -> str:
+    if key.revoked_at is not None:
+        return f"revoked {terminal.when(key.revoked_at)}"
+    if key.expires_at is None:
+        return "valid"
+    over = key.expires_at <= datetime.now(UTC)
+    return f"{'expired' if over else 'valid until'} {terminal.when(key.expires_at)}"
+
+
+def _as_json(key: KeyLine) -> dict[str, Any]:
+    return {
+        "id": str(key.id),
+        "name": key.name,
+        "prefix": key.prefix,
+        "scopes": sorted(key.scopes),
+        "owner": {"team_id": key.owner.team_id, "user_id": key.owner.user_id} if key.owner else None,
+        "agent": key.agent,
+        "per_minute": key.per_minute,
+        "created_at": terminal.rfc3339(key.created_at),
+        "expires_at": terminal.rfc3339(key.expires_at),
+        "revoked_at": terminal.rfc3339(key.revoked_at),
+    }

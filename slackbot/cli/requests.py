@@ -1,0 +1,184 @@
+"""`signoff requests`: look at requests, and take one back. Nobody decides here: a command line knows nobody's name."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, NoReturn
+from uuid import UUID
+
+import typer
+
+from agent import approvals
+from agent.domain.errors import SignoffError
+from agent.domain.request import RequestStatus, RequestView
+from agent.store import reads
+from agent.store.database import Database
+from slackbot.cli import terminal
+from slackbot.cli.ground import EmbeddedFlag, on_database, read_settings
+from slackbot.secrets import clean_text, clean_view
+from slackbot.settings import Settings
+
+commands = typer.Typer(
+    invoke_without_command=True,
+    help="Look at requests, or withdraw one. Deciding is for people whom Slack knows: on a card or on the page.",
+)
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="JSON instead of a table, in the API's shape.")]
+RequestId = Annotated[str, typer.Argument(help="The request's id, or the beginning of it.")]
+Status = Annotated[RequestStatus | None, typer.Option(help="Only those that stand so.")]
+AgentName = Annotated[str | None, typer.Option(help="Only those of this agent.")]
+Since = Annotated[
+    str | None, typer.Option(help="Only those made since: a date, a time, or how long ago (7d).")
+]
+Limit = Annotated[int, typer.Option(help="How many, the latest first.", min=1, max=1000)]
+
+NOT_HERE = (
+    "nobody decides on the command line: it does not know who you are. "
+    "Decide on the card in Slack, on the page, or through the API with a key that has an owner."
+)
+
+
+@commands.callback()
+def requests(context: typer.Context) -> None:
+    """Look at requests, or withdraw one. Deciding is for people whom Slack knows: on a card or on the page."""
+    if context.invoked_subcommand is None:
+        list_requests()
+
+
+@commands.command("list")
+def list_requests(
+    status: Status = None,
+    agent: AgentName = None,
+    since: Since = None,
+    limit: Limit = 20,
+    use_json: JsonFlag = False,
+    use_embedded: EmbeddedFlag = False,
+) -> None:
+    """List requests, the latest first; with --json one object a line."""
+    configured = read_settings()
+    from_then = terminal.moment(since) if since else None
+
+    async def look(db: Database) -> list[RequestView]:
+        async with db.connection() as connection:
+            ids = await reads.requests_found(
+                connection, status=status, agent=agent, since=from_then, limit=limit
+            )
+            found = await reads.request_views(connection, ids)
+        return await asyncio.gather(*(clean_view(view) for view in found))
+
+    views = on_database(configured, use_embedded, look)
+    if use_json:
+        for view in views:
+            typer.echo(terminal.as_json(review(configured, view)))
+        return
+    columns = ["id", "made", "status", "agent", "risk", "what", "votes", "decided by"]
+    terminal.table(columns, map(_row, views), nothing="there are no such requests")
+
+
+@commands.command()
+def show(request_id: RequestId, use_json: JsonFlag = False, use_embedded: EmbeddedFlag = False) -> None:
+    """Show all of one request."""
+    from slackbot.cards import details_text  # noqa: PLC0415 - Block Kit's models take a moment that only this owes
+
+    configured = read_settings()
+    view = on_database(configured, use_embedded, lambda db: _one(db, request_id))
+    if use_json:
+        typer.echo(terminal.as_json(review(configured, view), indent=2))
+        return
+    decision, execution = view.decision, view.execution
+    terminal.facts(
+        [
+            ("request", str(view.id)),
+            ("agent", terminal.line(f"{view.agent} {view.agent_version}", 200)),
+            ("requester", terminal.who(view.requester)),
+            ("checkpoint", terminal.line(f"{view.checkpoint_id} ({view.risk.value})", 200)),
+            ("reviewers", terminal.line(" ".join(view.approvers), 500)),
+            ("made", terminal.when(view.created_at)),
+            ("expires", terminal.when(view.expires_at)),
+            ("status", _status(view)),
+            ("decided", f"{terminal.when(decision.at)} {terminal.who(decision.person)}" if decision else ""),
+            ("execution", execution.status.value if execution else ""),
+            ("digest", view.digest.hex()),
+            ("erased", terminal.when(view.erased_at)),
+        ]
+    )
+    typer.echo(f"\n{details_text(view)}")
+
+
+@commands.command()
+def withdraw(
+    request_id: RequestId,
+    reason: Annotated[str | None, typer.Option(help="Why, for the agent and the record.")] = None,
+    use_embedded: EmbeddedFlag = False,
+) -> None:
+    """Take a waiting request back: nobody can decide it any more, and nothing is executed."""
+
+    async def take_back(db: Database) -> tuple[UUID, bool]:
+        found = await _id(db, request_id)
+        told = f"{reason} ({terminal.actor()})" if reason else f"withdrawn by {terminal.actor()}"
+        return found, await approvals.withdraw(db, found, None, told)
+
+    found, withdrawn = on_database(read_settings(), use_embedded, take_back)
+    if not withdrawn:
+        raise SignoffError(f"request {found} has an outcome already; there is nothing to withdraw")
+    typer.echo(f"request {found} is withdrawn")
+
+
+@commands.command(hidden=True, context_settings={"ignore_unknown_options": True})
+def approve(rest: Annotated[list[str] | None, typer.Argument()] = None) -> NoReturn:
+    """Not possible here."""
+    raise SignoffError(NOT_HERE)
+
+
+@commands.command(hidden=True, context_settings={"ignore_unknown_options": True})
+def reject(rest: Annotated[list[str] | None, typer.Argument()] = None) -> NoReturn:
+    """Not possible here."""
+    raise SignoffError(NOT_HERE)
+
+
+def review(configured: Settings, view: RequestView) -> dict[str, object]:
+    """A request in the API's shape."""
+    from slackbot.web.shapes import ReviewOut, page_url  # noqa: PLC0415 - FastAPI takes a moment that only this owes
+
+    address = configured.public_url
+    return ReviewOut.of(view, url=page_url(address, view.id)).model_dump(mode="json")
+
+
+# --- parts ------------------------------------------------------------------------------------------------
+
+
+async def _one(db: Database, request_id: str) -> RequestView:
+    found = await _id(db, request_id)
+    async with db.connection() as connection:
+        view = await reads.request_view(connection, found)
+    if view is None:
+        raise SignoffError(f"there is no request {found}")
+    return await clean_view(view)
+
+
+async def _id(db: Database, prefix: str) -> UUID:
+    async with db.connection() as connection:
+        found = await reads.request_ids_like(connection, prefix)
+    if len(found) != 1:
+        told = await clean_text(terminal.line(prefix, 60))
+        why = "several requests begin" if found else "no request begins"
+        raise SignoffError(f"{why} with {told}")
+    return found[0]
+
+
+def _row(view: RequestView) -> list[str]:
+    approvals_given = sum(vote.verdict.value == "approve" for vote in view.votes)
+    return [
+        str(view.id),
+        terminal.when(view.created_at),
+        _status(view),
+        terminal.line(view.agent, 40),
+        view.risk.value,
+        terminal.line(view.description, 80),
+        f"{approvals_given}/{view.approvals_required}",
+        terminal.who(view.decision.person) if view.decision else "",
+    ]
+
+
+def _status(view: RequestView) -> str:
+    return f"{view.status.value}, lapsed" if view.lapsed_at is not None else view.status.value

@@ -1,0 +1,75 @@
+"""`signoff retention`: erase what ended long ago."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from agent import retention as erasing
+from agent.domain.errors import SignoffError
+from agent.retention import Erased
+from agent.store.database import Database
+from slackbot.cli import terminal
+from slackbot.cli.ground import EmbeddedFlag, check_schema, database_url, read_settings
+from slackbot.settings import Settings
+
+
+def retention(
+    after: Annotated[str, typer.Option(help="How long ago it must have ended: 90d.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would be erased, and stop.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask: for a timer.")] = False,
+    use_embedded: EmbeddedFlag = False,
+) -> None:
+    """Erase arguments, facts, contexts, transcripts and results of what ended longer ago than that.
+
+    Votes, decisions, digests and the record stay, and `signoff audit verify` still holds. What waits, is under way or
+    is in doubt is never touched. Nothing brings back what was erased. It needs the rights of the schema's owner:
+    SIGNOFF_OWNER_URL, or DATABASE_URL where they are the same.
+    """
+    ago = terminal.duration(after)
+    configured = read_settings()
+    with database_url(configured, use_embedded) as url:
+        check_schema(configured, url)
+        apart = None if use_embedded else configured.owner_url
+        owner = apart.get_secret_value() if apart else url
+        asyncio.run(_retain(configured, owner, ago, dry_run=dry_run, yes=yes))
+
+
+async def _retain(configured: Settings, url: str, ago: timedelta, *, dry_run: bool, yes: bool) -> None:
+    name = "signoff retention"
+    async with Database(url, configured.db_schema, role=None, pool_size=2, application_name=name) as db:
+        before = await erasing.moment(db, ago)
+        due = await erasing.due(db, before)
+        typer.echo(f"ended before {terminal.when(before)} UTC: {_told(due)}")
+        if dry_run:
+            return
+        if due.total and not yes:
+            if not sys.stdin.isatty():
+                raise SignoffError("nothing was erased: confirm with --yes, or look first with --dry-run")
+            typer.confirm("Erase this? Nothing brings it back.", abort=True)
+        erased = Erased()
+        with _progress() as progress:
+            task = progress.add_task("erasing", total=due.total)
+            async for batch in erasing.erase(db, before, by=terminal.actor()):
+                erased += batch
+                progress.update(task, advance=batch.total)
+        typer.echo(f"erased: {_told(erased)}")
+
+
+def _progress() -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+def _told(count: Erased) -> str:
+    return (
+        f"{count.runs:,} runs, {count.requests:,} requests, {count.deliveries:,} messages told, "
+        f"{count.notices:,} notices"
+    )

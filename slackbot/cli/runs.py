@@ -1,0 +1,211 @@
+"""`signoff runs`: look at agents at work, and at what they have done."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Annotated, Any
+from uuid import UUID
+
+import typer
+
+from agent.domain.errors import SignoffError
+from agent.domain.run import CallView, Message, RunStatus, RunView
+from agent.store import reads
+from agent.store.database import Database
+from slackbot.cli import terminal
+from slackbot.cli.ground import EmbeddedFlag, on_database, read_settings
+from slackbot.cli.requests import AgentName, JsonFlag, Limit, Since
+from slackbot.secrets import Hidden, clean_run, clean_runs, clean_text, clean_value, hidden_values
+
+commands = typer.Typer(invoke_without_command=True, help="Look at runs of agents.")
+
+RunId = Annotated[str, typer.Argument(help="The run's id, or the beginning of it.")]
+
+
+@commands.callback()
+def runs(context: typer.Context) -> None:
+    """Look at runs of agents."""
+    if context.invoked_subcommand is None:
+        list_runs()
+
+
+@commands.command("list")
+def list_runs(
+    status: Annotated[RunStatus | None, typer.Option(help="Only those that stand so.")] = None,
+    agent: AgentName = None,
+    since: Since = None,
+    limit: Limit = 20,
+    use_json: JsonFlag = False,
+    use_embedded: EmbeddedFlag = False,
+) -> None:
+    """List runs, the latest first; with --json one object a line."""
+    from_then = terminal.moment(since) if since else None
+
+    async def look(db: Database) -> list[RunView]:
+        async with db.connection() as connection:
+            ids = await reads.runs_found(connection, status=status, agent=agent, since=from_then, limit=limit)
+            found = [await reads.run_view(connection, run_id) for run_id in ids]
+        return await clean_runs([view for view in found if view is not None])
+
+    views = on_database(read_settings(), use_embedded, look)
+    if use_json:
+        for view in views:
+            typer.echo(terminal.as_json(run_out(view)))
+        return
+    columns = ["id", "made", "status", "agent", "task", "turns", "waiting", "why"]
+    terminal.table(columns, map(_row, views), nothing="there are no such runs")
+
+
+@commands.command()
+def show(run_id: RunId, use_json: JsonFlag = False, use_embedded: EmbeddedFlag = False) -> None:
+    """Show one run with its transcript and its calls."""
+    seen = on_database(read_settings(), use_embedded, lambda db: _one(db, run_id))
+    if use_json:
+        typer.echo(terminal.as_json(_as_json(seen), indent=2))
+        return
+    run = seen.run
+    terminal.facts(
+        [
+            ("run", str(run.id)),
+            ("agent", terminal.line(f"{run.agent} {run.agent_version}", 200)),
+            ("requester", terminal.who(run.requester)),
+            ("status", run.status.value),
+            ("why", terminal.line(run.cause or "", 500)),
+            ("made", terminal.when(run.created_at)),
+            ("changed", terminal.when(run.updated_at)),
+            ("tokens", f"{run.tokens:,}"),
+            ("erased", terminal.when(run.erased_at)),
+        ]
+    )
+    typer.echo("")
+    for said in seen.messages:
+        typer.echo(f"{terminal.when(said.at)} {said.role}: {terminal.line(said.text or '', 4000)}")
+        for call in seen.calls:
+            if said.role == "assistant" and call.turn == said.turn:
+                typer.echo(f"    {_call(call)}")
+
+
+# --- parts ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call as it may be shown."""
+
+    view: CallView
+    turn: int
+    arguments: Any
+    answer: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    run: RunView
+    messages: tuple[Message, ...]
+    calls: tuple[_Call, ...]
+
+
+async def _one(db: Database, prefix: str) -> _Seen:
+    """The run whose id begins so, without secrets. Raises SignoffError."""
+    async with db.connection() as connection:
+        found = await reads.run_ids_like(connection, prefix)
+        if len(found) != 1:
+            told = await clean_text(terminal.line(prefix, 60))
+            raise SignoffError(f"{'several runs begin' if found else 'no run begins'} with {told}")
+        run = await reads.run_view(connection, found[0])
+        messages = await reads.messages(connection, found[0])
+        calls = await reads.calls(connection, found[0])
+    if run is None:
+        raise SignoffError(f"there is no run {found[0]}")
+    hidden = hidden_values(_parsed(call.raw_arguments) for call in calls)
+    return _Seen(
+        await clean_run(run, hidden),
+        tuple([await _message(message, hidden) for message in messages]),
+        tuple([await _clean_call(call, hidden) for call in calls]),
+    )
+
+
+async def _message(message: Message, hidden: Hidden) -> Message:
+    said = await clean_text(message.text or "", hidden)
+    return Message(message.seq, message.role, message.turn, said, message.author, message.at)
+
+
+async def _clean_call(call: CallView, hidden: Hidden) -> _Call:
+    answer = await clean_text(call.answer.text, hidden) if call.answer else None
+    return _Call(call, call.turn, await clean_value(_parsed(call.raw_arguments), hidden), answer)
+
+
+def _parsed(arguments: str) -> Any:
+    try:
+        return json.loads(arguments)
+    except (ValueError, RecursionError):
+        return arguments
+
+
+def _call(call: _Call) -> str:
+    view = call.view
+    asked = f" (request {view.request_id})" if view.request_id else ""
+    answer = f" -> {terminal.line(call.answer, 500)}" if call.answer else ""
+    arguments = terminal.line(json.dumps(call.arguments, ensure_ascii=False), 500)
+    return f"{terminal.line(view.tool, 100)}{arguments}: {view.state.value}{asked}{answer}"
+
+
+def _row(view: RunView) -> list[str]:
+    return [
+        str(view.id),
+        terminal.when(view.created_at),
+        view.status.value,
+        terminal.line(view.agent, 40),
+        terminal.line(view.task, 80),
+        str(view.turn),
+        str(view.waiting),
+        terminal.line(view.cause or "", 60),
+    ]
+
+
+def run_out(view: RunView) -> dict[str, Any]:
+    """A run for programs."""
+    requester = view.requester
+    return {
+        "id": str(view.id),
+        "status": view.status.value,
+        "cause": view.cause,
+        "agent": view.agent,
+        "agent_version": view.agent_version,
+        "task": view.task,
+        "answer": view.answer,
+        "requester": {"team_id": requester.team_id, "user_id": requester.user_id} if requester else None,
+        "parent_run_id": _text(view.parent_run_id),
+        "turn": view.turn,
+        "tokens": view.tokens,
+        "waiting": view.waiting,
+        "timestamp": terminal.rfc3339(view.created_at),
+        "updated_at": terminal.rfc3339(view.updated_at),
+        "erased_at": terminal.rfc3339(view.erased_at),
+    }
+
+
+def _as_json(seen: _Seen) -> dict[str, Any]:
+    return run_out(seen.run) | {
+        "messages": [
+            {"seq": m.seq, "turn": m.turn, "role": m.role, "text": m.text, "at": terminal.rfc3339(m.at)}
+            for m in seen.messages
+        ],
+        "calls": [
+            {
+                "id": str(call.view.id),
+                "turn": call.turn,
+                "tool": call.view.tool,
+                "arguments": call.arguments,
+                "state": call.view.state.value,
+                "answer": call.answer,
+                "request": _text(call.view.request_id),
+            }
+            for call in seen.calls
+        ],
+    }
+
+
+def _text(value: UUID | None) -> str | None:
+    return str(value) if value else None

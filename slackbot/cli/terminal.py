@@ -1,0 +1,86 @@
+"""What commands print: texts of agents and people that can do nothing to a terminal, and tables of them."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from agent.domain.people import Person
+from slackbot.cards import inert
+
+_DURATION = re.compile(r"(?:(\d{1,5})d)?(?:(\d{1,6})h)?(?:(\d{1,7})m)?(?:(\d{1,8})s)?\Z", re.ASCII)
+
+
+def actor() -> str:
+    """Who uses this command, as the record names it: the login of the operating system."""
+    return f"cli:{getpass.getuser()}"
+
+
+def line(text: str, limit: int = 2000) -> str:
+    """One line that moves no cursor and colours nothing: control characters are shown as signs."""
+    return inert.line(text, limit)
+
+
+def when(at: datetime | None) -> str:
+    """A time as people read it, in UTC."""
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M") if at else ""
+
+
+def rfc3339(at: datetime | None) -> str | None:
+    """A time as programs read it."""
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z") if at else None
+
+
+def who(person: Person | None) -> str:
+    return line(str(person), 60) if person else ""
+
+
+def duration(text: str) -> timedelta:
+    """A length of time such as `90d`, `24h` or `1h30m`. Raises typer.BadParameter."""
+    match = _DURATION.match(text) if text else None
+    if match is None or not any(match.groups()):
+        raise typer.BadParameter('must be a time such as "90d", "24h" or "1h30m"')
+    days, hours, minutes, seconds = (int(each or 0) for each in match.groups())
+    return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+
+
+def moment(text: str) -> datetime:
+    """A time: a date, RFC 3339, or how long ago (`7d`); without a zone it is UTC. Raises typer.BadParameter."""
+    if _DURATION.match(text):
+        return datetime.now(UTC) - duration(text)
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter("must be a date, a time (RFC 3339), or how long ago, such as 7d") from None
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, nothing: str) -> None:
+    """Rows of inert texts; what looks like markup is text."""
+    drawn = Table(*columns, title_justify="left")
+    for row in rows:
+        drawn.add_row(*(Text(cell) for cell in row))
+    Console().print(drawn if drawn.row_count else nothing)
+
+
+def facts(pairs: Iterable[tuple[str, str]]) -> None:
+    """Names and values, one pair a line; what is empty stays out."""
+    drawn = Table.grid(padding=(0, 2))
+    for name, value in pairs:
+        if value:
+            drawn.add_row(Text(name, style="bold"), Text(value))
+    Console(soft_wrap=True).print(drawn)
+
+
+def as_json(value: Any, *, indent: int | None = None) -> str:
+    """JSON without a character that a terminal acts on: all but printable ASCII is escaped."""
+    return json.dumps(value, indent=indent).replace("\x7f", "\\u007f")

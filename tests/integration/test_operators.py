@@ -1,0 +1,353 @@
+"""Commands for operators: keys, requests, runs, export, retention."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from agent import approvals, keys
+from agent.domain.keys import Principal
+from agent.store import reads
+from agent.store.database import Database
+from slackbot.cli import export
+from slackbot.sandbox import SlackSandbox
+from tests.integration.asking import GRACE, Asked, ask, ballot, reviewer
+from tests.integration.command import Command
+
+HOSTILE = "\x1b[2J\x1b]0;owned\x07=cmd|'/c calc'!A1 \u202eAKIA" + "IOSFODNN7EXAMPLE"
+
+
+def on(url: str, work: Callable[[Database], Awaitable[Any]]) -> Any:
+    """Do something with the database between two commands."""
+
+    async def do() -> Any:
+        async with Database(url) as db:
+            return await work(db)
+
+    return asyncio.run(do())
+
+
+def asked(url: str, **changes: Any) -> Asked:
+    return on(url, lambda db: ask(db, **changes))
+
+
+def secret_of(said: str) -> str:
+    found = re.search(r"^signoff_[A-Za-z0-9_-]{43}$", said, re.MULTILINE)
+    assert found, said
+    return found[0]
+
+
+def recognised(url: str, secret: str) -> Principal | None:
+    return on(url, lambda db: keys.recognise(db, secret))
+
+
+# --- keys -------------------------------------------------------------------------------------------------
+
+
+def test_a_key_is_shown_once_and_works(signoff: Command, database_url: str) -> None:
+    """`keys create` prints a key that is recognised with its scopes, owner and agent; the list shows its beginning."""
+    arguments = ["--scope", "request", "--scope", "read", "--owner", "T0TEAM/U0ADA", "--agent", "shop"]
+    made = signoff("keys", "create", "shop", *arguments, "--expires", "90d", "--per-minute", "5")
+    assert made.status == 0, made.said
+    assert "only time" in made.said
+    secret = secret_of(made.said)
+    principal = recognised(database_url, secret)
+    assert principal is not None
+    assert (sorted(principal.scopes), str(principal.owner), principal.agent) == (
+        ["read", "request"],
+        "T0TEAM/U0ADA",
+        "shop",
+    )
+    [line] = json.loads(signoff("keys", "list", "--json").said)
+    assert (line["name"], line["per_minute"], line["revoked_at"]) == ("shop", 5, None)
+    assert line["expires_at"]
+    listed = signoff("keys", "list").said
+    assert "valid until" in listed
+    assert secret not in listed
+    assert secret[:12] in listed
+
+
+def test_a_rotated_key_keeps_its_old_secret_only_as_long_as_told(
+    signoff: Command, database_url: str, owner: psycopg.Connection
+) -> None:
+    """`rotate --keep-old` leaves both secrets valid; without it the old one ends at once; `revoke` ends all."""
+    first = secret_of(signoff("keys", "create", "ci", "--scope", "read").said)
+    second = secret_of(signoff("keys", "rotate", "ci", "--keep-old", "24h").said)
+    assert recognised(database_url, first)
+    assert recognised(database_url, second)
+    third = secret_of(signoff("keys", "rotate", "ci").said)
+    assert recognised(database_url, second) is None
+    assert recognised(database_url, third)
+    assert signoff("keys", "revoke", "ci").status == 0
+    assert recognised(database_url, third) is None
+    assert "revoked" in signoff("keys", "list").said
+    events = "SELECT event FROM audit_event WHERE subject = 'key:ci' AND actor LIKE 'cli:%' ORDER BY seq"
+    found = [event for (event,) in owner.execute(events)]
+    assert found == ["key.created", "key.rotated", "key.rotated", "key.revoked"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ("create", "a", "--scope", "request", "--scope", "decide", "--owner", "T0TEAM/U0ADA"),
+            "never decide",
+        ),
+        (("create", "a", "--scope", "decide"), "needs an owner"),
+        (("create", "a b", "--scope", "read"), "a key's name"),
+        (("create", "a", "--scope", "everything"), "everything"),
+        (("create", "a", "--scope", "read", "--expires", "soon"), "90d"),
+        (("create", "a", "--scope", "read", "--owner", "ada"), "U…"),
+        (("create", "a", "--scope", "read", "--team", "T0TEAM"), "--owner"),
+        (("revoke", "nobody"), "no key named nobody"),
+        (("rotate", "nobody"), "no key named nobody"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_key_that_cannot_be_is_refused_with_the_reason(
+    signoff: Command, arguments: tuple[str, ...], words: str
+) -> None:
+    """Exit code 2 and a line that says what is wrong; no key is made."""
+    ended = signoff("keys", *arguments)
+    assert ended.status == 2
+    assert words in " ".join(ended.said.split())
+    assert "there are no keys" in signoff("keys", "list").said
+
+
+def test_the_owners_workspace_is_asked_of_slack(signoff: Command, database_url: str) -> None:
+    """`--owner U…` alone is a user of the bot's own workspace; without a token the line names --team."""
+    given = ("keys", "create", "votes", "--scope", "decide", "--owner", "U0GRACE")
+    [line] = signoff.is_wrong(*given, SLACK_BOT_TOKEN=None)
+    assert "--team" in line
+
+    async def with_slack() -> None:
+        async with SlackSandbox(rate_limits=False, echo=False) as slack:
+            changes = {"SLACK_BOT_TOKEN": slack.bot_token, "SLACK_API_URL": slack.api_url}
+            ended = await asyncio.to_thread(lambda: signoff(*given, **changes))
+            assert ended.status == 0, ended.said
+            principal = await asyncio.to_thread(recognised, database_url, secret_of(ended.said))
+            assert principal is not None
+            assert str(principal.owner) == "T0SANDBOX/U0GRACE"
+
+    asyncio.run(with_slack())
+
+
+# --- requests and runs ------------------------------------------------------------------------------------
+
+
+def test_requests_are_listed_filtered_and_shown(signoff: Command, database_url: str) -> None:
+    """The table and the JSON lines have what fits the filters; `show` takes the beginning of an id."""
+    first, second = asked(database_url), asked(database_url, agent="other")
+    on(database_url, lambda db: approvals.vote(db, ballot(first, reviewer(GRACE))))
+    lines = [json.loads(each) for each in signoff("requests", "list", "--json").said.splitlines()]
+    assert [line["id"] for line in lines] == [str(second.request_id), str(first.request_id)]
+    for filters, expected in [
+        (("--status", "approved"), [first]),
+        (("--agent", "other"), [second]),
+        (("--limit", "1"), [second]),
+        (("--since", "1h"), [second, first]),
+        (("--since", "2199-01-01"), []),
+    ]:
+        said = signoff("requests", "list", "--json", *filters).said
+        ids = [json.loads(each)["id"] for each in said.splitlines()]
+        assert ids == [str(each.request_id) for each in expected], filters
+    table = signoff("requests").said
+    assert str(first.request_id) in table
+    assert "approved" in table
+    shown = json.loads(signoff("requests", "show", str(first.request_id), "--json").said)
+    assert shown["decided_by"] == {"team_id": GRACE.team_id, "user_id": GRACE.user_id}
+    assert shown["action"]["arguments"] == {"order_id": 0}
+    told = signoff("requests", "show", str(first.request_id).replace("-", "")).said
+    assert shown["digest"] in told
+    assert "order_id" in told
+    assert "several requests begin" in signoff.is_wrong("requests", "show", "0")[0]
+    assert "no request begins" in signoff.is_wrong("requests", "show", "ffff")[0]
+
+
+def test_hostile_text_does_nothing_to_a_terminal_and_secrets_are_masked(
+    signoff: Command, database_url: str
+) -> None:
+    """No control character, no turned line and no credential of an agent reaches the output of any command."""
+    request = asked(database_url, description=HOSTILE, agent="a\x1b[31m", rationale=HOSTILE)
+    for arguments in [
+        ("requests", "list"),
+        ("requests", "list", "--json"),
+        ("requests", "show", str(request.request_id)),
+        ("requests", "show", str(request.request_id), "--json"),
+        ("runs", "list"),
+        ("runs", "show", str(request.run_id)),
+        ("runs", "show", str(request.run_id), "--json"),
+        ("export", "--since", "1d", "--audit"),
+    ]:
+        ended = signoff(*arguments)
+        assert ended.status == 0, ended.said
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", ended.said), arguments
+        assert HOSTILE[-16:] not in ended.said, arguments
+
+
+def test_a_request_is_withdrawn_and_never_decided_here(signoff: Command, database_url: str) -> None:
+    """`withdraw` takes a waiting request back, once; `approve` and `reject` say why they do not exist."""
+    request = asked(database_url)
+    for verdict in ("approve", "reject"):
+        [line] = signoff.is_wrong("requests", verdict, str(request.request_id))
+        assert "nobody decides on the command line" in line
+    ended = signoff("requests", "withdraw", str(request.request_id), "--reason", "not needed")
+    assert ended.status == 0, ended.said
+    shown = json.loads(signoff("requests", "show", str(request.request_id), "--json").said)
+    assert shown["status"] == "cancelled"
+    assert "not needed" in shown["reason"]
+    [line] = signoff.is_wrong("requests", "withdraw", str(request.request_id))
+    assert "has an outcome already" in line
+
+
+def test_runs_are_listed_and_shown_with_their_transcript(signoff: Command, database_url: str) -> None:
+    """The list has one line a run; `show` has what was said, the calls and their requests."""
+    request = asked(database_url)
+    [line] = [json.loads(each) for each in signoff("runs", "list", "--json").said.splitlines()]
+    assert (line["id"], line["agent"], line["waiting"]) == (str(request.run_id), "refunds", 1)
+    assert "refund order 7" in signoff("runs", "list", "--status", "pending_approval").said
+    assert "there are no such runs" in signoff("runs", "list", "--status", "failed").said
+    shown = json.loads(signoff("runs", "show", str(request.run_id), "--json").said)
+    assert [message["role"] for message in shown["messages"]] == ["user", "assistant"]
+    assert shown["calls"][0]["request"] == str(request.request_id)
+    told = signoff("runs", "show", str(request.run_id)).said
+    assert "Ada asks for it." in told
+    assert "process_refund" in told
+
+
+# --- export -----------------------------------------------------------------------------------------------
+
+
+def test_export_has_every_request_vote_and_event_of_the_time(signoff: Command, database_url: str) -> None:
+    """JSON lines with digests and, with --audit, the events and their hashes; another time has none of them."""
+    request = asked(database_url)
+    on(database_url, lambda db: approvals.vote(db, ballot(request, reviewer(GRACE), reason="fine")))
+    ended = signoff("export", "--since", "1d", "--audit", "--output", "all.jsonl")
+    assert ended.status == 0, ended.said
+    path = signoff.folder / "all.jsonl"
+    assert path.stat().st_mode & 0o077 == 0
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    kinds = [record["kind"] for record in records]
+    assert f"{len(records):,} records" in ended.said
+    assert kinds[:2] == ["request", "vote"]
+    assert set(kinds[2:]) == {"event"}
+    assert records[0]["digest"] == records[1]["digest"]
+    assert (records[1]["reason"], records[1]["path"]) == ("fine", "slack_button")
+    hashes = [
+        record["hash"] for record in records if record.get("subject") == f"request:{request.request_id}"
+    ]
+    assert len(hashes) == len(set(hashes)) >= 3
+    assert signoff("export", "--since", "2001-01-01", "--until", "2002-01-01").said == "0 records\n"
+
+
+def test_export_pages_through_everything_once(
+    signoff: Command, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With pages of one record nothing is left out and nothing comes twice."""
+    monkeypatch.setattr(export, "PAGE", 1)
+    ids = {str(asked(database_url).request_id) for _ in range(3)}
+    said = signoff("export", "--since", "1d", "--audit").said
+    records = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    requests = [record["id"] for record in records if record["kind"] == "request"]
+    assert sorted(requests) == sorted(ids)
+    events = [(record["subject"], record["seq"]) for record in records if record["kind"] == "event"]
+    assert len(events) == len(set(events))
+    assert len(events) == on(database_url, _count_events)
+
+
+async def _count_events(db: Database) -> int:
+    async with db.connection() as connection:
+        return int((await connection.exec_driver_sql("SELECT count(*) FROM audit_event")).scalar_one())
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", " =", "＝"])
+def test_a_spreadsheet_calculates_nothing_of_an_export(
+    signoff: Command, database_url: str, start: str
+) -> None:
+    """A cell that would be a formula begins with an apostrophe; the table has its columns for all kinds."""
+    asked(database_url, description=f"{start}HYPERLINK(1)")
+    ended = signoff("export", "--since", "1d", "--format", "csv", "--output", "all.csv")
+    assert ended.status == 0, ended.said
+    rows = list(csv.DictReader(io.StringIO((signoff.folder / "all.csv").read_text(), newline="")))
+    assert rows[0]["action_description"].startswith("'")
+    assert json.loads(rows[0]["arguments"]) == {"order_id": 0}
+    assert tuple(rows[0]) == export.COLUMNS
+
+
+def test_an_export_that_fails_leaves_no_file(signoff: Command) -> None:
+    """A folder that is not there is one line, a wrong time says what is right, and no half file stays behind."""
+    [line] = signoff.is_wrong("export", "--since", "1d", "--output", "nowhere/all.csv")
+    assert "cannot write" in line
+    ended = signoff("export", "--since", "yesterday")
+    assert ended.status == 2
+    assert "7d" in ended.said
+    assert signoff("export", "--since", "1d", "--until", "2d").status == 2
+    assert not list(Path(signoff.folder).glob("tmp*"))
+
+
+# --- retention --------------------------------------------------------------------------------------------
+
+
+def test_retention_counts_asks_and_erases(
+    signoff: Command, database_url: str, owner: psycopg.Connection
+) -> None:
+    """A dry run counts and changes nothing; without a terminal it wants --yes; the chain holds after."""
+    request = asked(database_url)
+    assert signoff("requests", "withdraw", str(request.request_id)).status == 0
+    owner.execute("""
+            UPDATE approval_request SET created_at = created_at - interval '1 hour',
+                expires_at = expires_at - interval '1 hour', decided_at = decided_at - interval '1 hour';
+            UPDATE tool_call SET state = 'answered', answered_at = now() - interval '1 hour';
+            UPDATE agent_run SET status = 'completed', heard = inputs, awaiting_calls = 0,
+                updated_at = now() - interval '1 hour'""")
+    dry = signoff("retention", "--after", "1s", "--dry-run")
+    assert (dry.status, "1 runs, 1 requests" in dry.said) == (0, True), dry.said
+    lines = signoff("retention", "--after", "1s").said.splitlines()
+    assert "confirm with --yes" in lines[-1]
+    shown = json.loads(signoff("requests", "show", str(request.request_id), "--json").said)
+    assert shown["erased_at"] is None
+    done = signoff("retention", "--after", "1s", "--yes")
+    assert (done.status, "erased: 1 runs, 1 requests" in done.said) == (0, True), done.said
+    shown = json.loads(signoff("requests", "show", str(request.request_id), "--json").said)
+    assert shown["erased_at"]
+    assert shown["action_description"].startswith("erased on ")
+    assert signoff("audit", "verify").status == 0
+    assert "erased on" in signoff("runs", "show", str(request.run_id)).said
+    assert signoff("export", "--since", "365d").status == 0
+
+
+def test_retention_needs_the_owner(signoff: Command, postgres: Any, database_url: str) -> None:
+    """A login that is only a member of the service's role is refused in one line that names SIGNOFF_OWNER_URL."""
+    postgres.admin.execute("CREATE ROLE only_app LOGIN IN ROLE signoff_app")
+    try:
+        url = re.sub(r"//[^@]*@", "//only_app@", database_url)
+        assert url != database_url
+        [line] = signoff.is_wrong("retention", "--after", "90d", "--yes", DATABASE_URL=url)
+        assert "SIGNOFF_OWNER_URL" in line
+        ended = signoff(
+            "retention", "--after", "90d", "--yes", DATABASE_URL=url, SIGNOFF_OWNER_URL=database_url
+        )
+        assert ended.status == 0, ended.said
+    finally:
+        postgres.admin.execute("DROP ROLE only_app")
+
+
+async def test_the_finding_of_ids_walks_an_index(database: Database) -> None:
+    """Lists for operators read the primary key backwards, and no table from end to end."""
+    await ask(database)
+    async with database.connection() as connection:
+        assert len(await reads.requests_found(connection, limit=5)) == 1
+        await connection.exec_driver_sql("SET enable_seqscan = off")
+        plan = await connection.exec_driver_sql(
+            "EXPLAIN SELECT id FROM approval_request ORDER BY id DESC LIMIT 20"
+        )
+        assert "Index" in str(plan.scalars().all())
