@@ -120,7 +120,7 @@ class Service:
             host=settings.host,
             port=settings.port,
             drain_seconds=settings.drain_seconds,
-            trusted_proxies=settings.trusted_proxies,
+            trusted_proxies=[str(network) for network in settings.trusted_proxies],
         )
         self._health = HttpServer(
             health_application(self.check, self._figures.exposition),

@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from enum import StrEnum
-from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -102,7 +101,7 @@ class Settings(BaseSettings):
     health_port: int | None = _named("SIGNOFF_HEALTH_PORT", default=None, ge=0, le=65535)
     roles: Annotated[frozenset[Role], NoDecode] = _named("SIGNOFF_ROLES", default=frozenset(Role))
     concurrency: int = _named("SIGNOFF_CONCURRENCY", default=20, ge=1, le=500)
-    trusted_proxies: Annotated[tuple[str, ...], NoDecode] = _named("SIGNOFF_TRUSTED_PROXIES", default=())
+    trusted_proxies: Annotated[tuple[Network, ...], NoDecode] = _named("SIGNOFF_TRUSTED_PROXIES", default=())
     drain_seconds: float = _named("SIGNOFF_DRAIN_SECONDS", default=30.0, ge=0, le=3600)
     pre_stop_seconds: float = _named("SIGNOFF_PRE_STOP_SECONDS", default=0.0, ge=0, le=600)
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = _named("SIGNOFF_LOG_LEVEL", default="INFO")
@@ -143,7 +142,7 @@ class Settings(BaseSettings):
     def _mail_sender(cls, value: str | None) -> str | None:
         return None if value is None else sender_address(value)
 
-    @field_validator("webhook_networks", mode="before")
+    @field_validator("webhook_networks", "trusted_proxies", mode="before")
     @classmethod
     def _networks(cls, value: Any) -> Any:
         return networks(value) if isinstance(value, str) else value
@@ -157,17 +156,6 @@ class Settings(BaseSettings):
     @classmethod
     def _listed(cls, value: Any) -> Any:
         return tuple(_words(value)) if isinstance(value, str) else value
-
-    @field_validator("trusted_proxies", mode="before")
-    @classmethod
-    def _networks(cls, value: Any) -> Any:
-        named = tuple(_words(value)) if isinstance(value, str) else value
-        for name in named:
-            try:
-                ip_network(name)
-            except ValueError:
-                raise ValueError(f"{name} is no address or network, such as 10.0.0.7 or 10.0.0.0/8") from None
-        return named
 
     @field_validator("public_url")
     @classmethod

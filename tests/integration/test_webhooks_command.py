@@ -7,7 +7,7 @@ import asyncio
 from agent.store.address import Address
 from agent.store.database import Database
 from tests.integration.asking import ask, write
-from tests.integration.test_cli import Command, signoff  # noqa: F401
+from tests.integration.command import Command
 
 URL = "https://example.com/hook"
 
@@ -24,7 +24,7 @@ def dead_notice(url: str) -> str:
     return asyncio.run(work())
 
 
-def test_from_adding_to_removing(signoff: Command) -> None:  # noqa: F811
+def test_from_adding_to_removing(signoff: Command) -> None:
     """The secret is printed once; the list shows what was given up, by id and error; replay takes it from there."""
     url = signoff.environment["DATABASE_URL"]
     assert Address.read(url)
@@ -45,7 +45,7 @@ def test_from_adding_to_removing(signoff: Command) -> None:  # noqa: F811
     assert "ops is removed" in signoff("webhooks", "remove", "ops").said
 
 
-def test_what_cannot_be_done_is_said_in_one_line(signoff: Command) -> None:  # noqa: F811
+def test_what_cannot_be_done_is_said_in_one_line(signoff: Command) -> None:
     """A bad address, a taken name, an unknown name and a replay of nothing: one line each, exit code 2."""
     assert (
         "a webhook's address must be https"
@@ -59,7 +59,7 @@ def test_what_cannot_be_done_is_said_in_one_line(signoff: Command) -> None:  # n
     assert "SIGNOFF_WEBHOOK_NETWORKS" in wrong[0]
 
 
-def test_check_names_the_line_of_mail_that_cannot_be_sent(signoff: Command) -> None:  # noqa: F811
+def test_check_names_the_line_of_mail_that_cannot_be_sent(signoff: Command) -> None:
     """`email` in the checkpoints file without a mail server: file, line, and what to set; with one it is fine."""
     text = '[defaults]\napprovers = ["S0FINANCE"]\nemail = ["finance@example.com"]\n'
     (signoff.folder / "checkpoints.toml").write_text(text)

@@ -1,0 +1,177 @@
+"""`/metrics` and what `/readyz` counts: truthful, bounded, and cheap whatever lies in the tables."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from agent.store import reads
+from agent.store.database import Database
+from slackbot import settings
+from slackbot.settings import SettingsError
+from slackbot.web.figures import FiguresOfService, Part
+from tests.integration.asking import ask, write
+from tests.integration.web.conftest import Street
+
+PART = Part(draining=False, slack=True, worker=True, scheduler_age=1.0)
+
+
+def samples(exposition: str) -> dict[str, float]:
+    """Each sample of the text format, by name and labels."""
+    found = re.findall(r"^(signoff_\S+?(?:\{[^}]*\})?) (\S+)$", exposition, re.MULTILINE)
+    return {name: float(value) for name, value in found}
+
+
+async def test_a_scrape_tells_what_waits_and_what_was_decided(site: Street) -> None:
+    """Requests waiting and decided, cards to be told, HTTP answers by route: all in one scrape."""
+    program, grace = await site.program(), await site.reviewer()
+    before = samples((await program.get("/metrics")).text)
+    for number in range(2):
+        assert (await program.ask(f"r-{number}")).status_code == 201
+    assert (await grace.decide("r-0")).status_code == 200
+    site.service._figures._read_at = float("-inf")
+    now = samples((await program.get("/metrics")).text)
+    assert now["signoff_requests_waiting"] == 1
+    decided = 'signoff_decisions_total{outcome="approved"}'
+    assert now[decided] - before.get(decided, 0) == 1
+    assert now["signoff_worker_alive"] == 1
+    assert now["signoff_scheduler_age_seconds"] < 60
+    assert now["signoff_database_up"] == 1
+    assert now['signoff_database_connections{pool="read",state="most"}'] >= 1
+    assert now['signoff_runs{status="working"}'] == 0
+    assert 'signoff_queue_depth{queue="calls"}' in now
+    route = 'signoff_http_requests_total{method="POST",route="/pending",status="201"}'
+    assert now[route] - before.get(route, 0) == 2
+
+
+async def test_labels_are_ours_whatever_is_called(site: Street) -> None:
+    """Addresses and methods that anybody may invent do not become labels."""
+    program = await site.program()
+    for path in ("/no/such/place", "/pending/abc", "/pending/def"):
+        await program.get(path)
+    await program.request("BREW", "/pending")
+    exposition = (await program.get("/metrics")).text
+    assert "such" not in exposition
+    assert "BREW" not in exposition
+    assert "/pending/abc" not in exposition
+    assert 'route="none"' in exposition
+
+
+async def test_readyz_counts_what_people_are_not_told(site: Street) -> None:
+    """Cards that Slack does not have yet, overdue requests and dead notices stand in the body."""
+    program = await site.program()
+    body = (await program.get("/readyz")).json()
+    assert body["ready"] is True
+    assert body["draining"] is False
+    assert {"undelivered_cards", "oldest_undelivered_seconds", "overdue_requests", "dead_notices"} <= set(
+        body
+    )
+
+
+async def test_figures_are_read_once_in_five_seconds(database: Database) -> None:
+    """A hundred scrapes are one look; without a database the scrape still answers, and leaves its figures out."""
+    looks = 0
+
+    class Watched:
+        def pools(self) -> Any:
+            return database.pools()
+
+        def connection(self) -> Any:
+            nonlocal looks
+            looks += 1
+            return database.connection()
+
+    figures = FiguresOfService(Watched(), lambda: PART)  # type: ignore[arg-type]
+    for _ in range(100):
+        await figures.exposition()
+    assert looks == 1
+    away = Database("postgresql://nobody@127.0.0.1:9/nothing")
+    exposition = (await FiguresOfService(away, lambda: PART).exposition()).decode()
+    await away.close()
+    assert samples(exposition)["signoff_database_up"] == 0
+    assert "signoff_requests_waiting" not in samples(exposition)
+
+
+async def test_many_rows_are_not_counted_one_by_one(database: Database) -> None:
+    """Every statement is bounded: no table is read from end to end, and an age is found through an index."""
+    await ask(database)
+    await write(database, "UPDATE approval_request SET created_at = created_at - interval '1 hour'")
+    async with database.connection() as connection:
+        found = await reads.figures(connection)
+        assert (found.waiting, found.overdue) == (1, 0)
+        assert 3500 < found.oldest_waiting < 3700
+        assert found.undelivered_cards == 1
+        assert found.undelivered_lines >= 1
+        assert found.runs == {"pending_approval": 1}
+        await connection.execute(text("SET enable_seqscan = off"))
+        for statement in (reads.figures.__globals__[name] for name in ("_WAITS", "_TELLS", "_WORKS")):
+            plan = await connection.execute(text(f"EXPLAIN {statement.text}"), {"most": 10})
+            lines = "\n".join(str(line) for line in plan.scalars())
+            for table in ("approval_request", "delivery", "notice", "agent_run", "procrastinate_jobs"):
+                assert f"Seq Scan on {table}" not in lines, lines
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("SIGNOFF_PUBLIC_URL", "http://signoff.example.com", "https://"),
+        ("SIGNOFF_PUBLIC_URL", "https://signoff.example.com/path", "no path"),
+        ("SIGNOFF_PUBLIC_URL", "https://signoff.example.com?x=1", "no path"),
+        ("SIGNOFF_PUBLIC_URL", "https://u:p@signoff.example.com", "no path"),
+        ("SIGNOFF_PUBLIC_URL", "https://signoff.example.com:port", "no address"),
+        ("SIGNOFF_PUBLIC_URL", "signoff.example.com", "SIGNOFF_PUBLIC_URL"),
+        ("SIGNOFF_TRUSTED_PROXIES", "everybody", "SIGNOFF_TRUSTED_PROXIES"),
+    ],
+)
+def test_addresses_that_cannot_be_right_are_refused(name: str, value: str, words: str, tmp_path: Any) -> None:
+    """A public address is https, or this machine; it has no path, query or user. A proxy is an address or a network."""
+    with pytest.raises(SettingsError) as caught:
+        settings.read({name: value}, tmp_path)
+    assert words in str(caught.value)
+    assert name in str(caught.value)
+
+
+def test_addresses_that_are_right_are_taken(tmp_path: Any) -> None:
+    """The slash behind an address is left out; this machine may be reached without TLS."""
+    for given, taken in [
+        ("https://signoff.example.com/", "https://signoff.example.com"),
+        ("https://signoff.example.com:8443", "https://signoff.example.com:8443"),
+        ("http://localhost:8080", "http://localhost:8080"),
+        ("http://[::1]:8080", "http://[::1]:8080"),
+    ]:
+        assert settings.read({"SIGNOFF_PUBLIC_URL": given}, tmp_path).public_url == taken
+    proxies = settings.read({"SIGNOFF_TRUSTED_PROXIES": "10.0.0.0/8, 192.0.2.7"}, tmp_path).trusted_proxies
+    assert [str(network) for network in proxies] == ["10.0.0.0/8", "192.0.2.7/32"]
+
+
+@pytest.mark.parametrize(
+    ("trusted", "scheme"), [("127.0.0.1/32", "https"), ("", "http"), ("10.0.0.0/8", "http")]
+)
+async def test_only_a_trusted_proxy_is_believed(trusted: str, scheme: str) -> None:
+    """`X-Forwarded-Proto` changes what a call is taken for when it comes from a proxy that was named, else not."""
+    import httpx  # noqa: PLC0415
+    from starlette.applications import Starlette  # noqa: PLC0415
+    from starlette.requests import Request  # noqa: PLC0415
+    from starlette.responses import PlainTextResponse, Response  # noqa: PLC0415
+    from starlette.routing import Route  # noqa: PLC0415
+
+    from slackbot.web import HttpServer  # noqa: PLC0415
+
+    async def tell(request: Request) -> Response:
+        host = request.client.host if request.client else ""
+        return PlainTextResponse(f"{request.url.scheme} {host}")
+
+    proxies = [trusted] if trusted else []
+    app = Starlette(routes=[Route("/", tell)])
+    server = HttpServer(app, host="127.0.0.1", port=0, drain_seconds=1, trusted_proxies=proxies)
+    await server.start()
+    try:
+        headers = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "203.0.113.9"}
+        async with httpx.AsyncClient() as client:
+            answer = await client.get(f"http://127.0.0.1:{server.port}/", headers=headers)
+    finally:
+        await server.stop()
+    assert answer.text == ("https 203.0.113.9" if scheme == "https" else "http 127.0.0.1")
