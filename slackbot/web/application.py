@@ -13,7 +13,7 @@ from slackbot.web import agents, agno, approve, bodies, events, inbox, pending, 
 from slackbot.web.feed import Feed
 from slackbot.web import agents, agno, approve, bodies, inbox, pending, problems, sign_in, webhooks
 from slackbot.meters import HTTP_REQUESTS
-from slackbot.web import approve, bodies, inbox, pending, problems, sign_in, webhooks
+from slackbot.web import agents, agno, approve, bodies, inbox, pending, problems, sign_in, webhooks
 from slackbot.web.site import Site
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
