@@ -9,11 +9,9 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from slackbot.meters import HTTP_REQUESTS
 from slackbot.web import agents, agno, approve, bodies, events, inbox, pending, problems, sign_in, webhooks
 from slackbot.web.feed import Feed
-from slackbot.web import agents, agno, approve, bodies, inbox, pending, problems, sign_in, webhooks
-from slackbot.meters import HTTP_REQUESTS
-from slackbot.web import agents, agno, approve, bodies, inbox, pending, problems, sign_in, webhooks
 from slackbot.web.site import Site
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
