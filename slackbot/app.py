@@ -192,9 +192,6 @@ class Service:
         log.info("stopping", action="service.stopping", worker=self.name)
         self._draining = True
         self._scheduler.stop()
-        await self._watch.let_go()
-        if self._slack and self._slack.sockets:
-            await self._slack.sockets.stop()
         working = asyncio.create_task(
             self._worker.stop() if Role.WORKER in self.settings.roles else _nothing()
         )
@@ -203,7 +200,7 @@ class Service:
             await asyncio.sleep(self.settings.pre_stop_seconds)
             if self._slack and self._slack.sockets:
                 await self._slack.sockets.stop()
-            await self._watch.release()
+            await self._watch.let_go()
             await self._http.stop()
             await self._watch.stop()
         await working

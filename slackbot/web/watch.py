@@ -15,7 +15,6 @@ import structlog
 
 from agent.store import reads
 from agent.store.database import Database
-from slackbot.web.problems import retry_later
 
 log = structlog.get_logger(__name__)
 
@@ -40,7 +39,6 @@ class Watch:
         self._task: asyncio.Task[None] | None = None
         self.closing = False
         """The service stops: nobody is kept waiting, and whoever waits in a loop leaves it."""
-        self._released = False
 
     @property
     def waiting(self) -> int:
@@ -63,25 +61,17 @@ class Watch:
         """Let everybody go who waits here, now and from now on."""
         self.closing = True
         async with self._looked:
-    async def release(self) -> None:
-        """Let everybody go who waits, and take in nobody: each is answered at once that this process is stopping."""
-        async with self._looked:
-            self._released = True
             self._looked.notify_all()
 
     async def stop(self) -> None:
-        """Release, and look no more."""
-        await self.release()
+        """Look no more; those who wait are let go at their time."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
 
     async def _until(self, subject: str, seen: str | None, seconds: float) -> str:
-        """A token that stems from a look which began after the call did: what was there before is not missed.
-
-        Raises ProblemRaised (503, come back in a second) once this process is stopping.
-        """
+        """A token that stems from a look which began after the call did: what was there before is not missed."""
         deadline = time.monotonic() + seconds
         self._wanted[subject] += 1
         if self._wanted[subject] == 1:
@@ -90,10 +80,6 @@ class Watch:
             self._rouse()
             async with self._looked:
                 while (token := self._tokens.get(subject)) is None or token == seen:
-                    if self._released:
-                        raise retry_later(
-                            "stopping", "Stopping", "This process is stopping; please ask again.", 1
-                        )
                     left = deadline - time.monotonic()
                     if left <= 0 or self.closing:
                         break

@@ -40,9 +40,7 @@ async def _changes(request: Request) -> AsyncIterator[str]:
     yield "retry: 2000\n\n"
     while not (watch.closing or await request.is_disconnected()):
         token = await watch.anything(seen, PATIENCE)
-    while not await request.is_disconnected():
         try:
-            token = await watch.anything(seen, PATIENCE)
             await visitor(request)
         except (SignoffError, ProblemRaised):
             return
