@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -47,6 +48,7 @@ from slackbot.web import (
     health_application,
     health_routes,
 )
+from slackbot.web.sign_in import link_for
 from slackbot.worker import Worker
 from slackbot.workspace import (
     TIMEOUT,
@@ -249,7 +251,7 @@ class Service:
             services=self._services,
             homes=Homes(self.db, directory, client, permalinks),
             permalinks=permalinks,
-            public_url=self.settings.public_url,
+            invitation=partial(link_for, settings.public_url) if settings.public_url else None,
         )
         bolt = new_app(
             client, team_id=workspace.team_id, bot_user_id=workspace.bot_user_id, bot_id=workspace.bot_id

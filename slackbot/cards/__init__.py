@@ -3,7 +3,7 @@
 from slackbot.cards.agent_form import AgentForm, Asked, agent_modal, read_agent_modal
 from slackbot.cards.details import PAGE_OF_DETAILS, details_modal, details_pages, details_text
 from slackbot.cards.digest import PAGE_OF_WAITING, Digest, digest_card
-from slackbot.cards.edit import edit_errors, edit_modal, read_edit
+from slackbot.cards.edit import argument_fields, edit_errors, edit_fields, edit_modal, read_edit
 from slackbot.cards.home import PAGE_OF_HOME, HomeView, home
 from slackbot.cards.lines import run_line, run_root, thread_line
 from slackbot.cards.lists import (
@@ -18,7 +18,7 @@ from slackbot.cards.lists import (
     usage,
 )
 from slackbot.cards.modals import list_modal, notice_modal, skeleton_modal
-from slackbot.cards.request import request_card
+from slackbot.cards.request import request_card, unreadable
 from slackbot.cards.together import together
 from slackbot.cards.values import (
     ACTION_AGENT,
@@ -97,15 +97,18 @@ __all__ = [
     "agent_list",
     "agent_modal",
     "approve_modal",
+    "argument_fields",
     "button_value",
     "details_modal",
     "details_pages",
     "details_text",
     "digest_card",
     "edit_errors",
+    "edit_fields",
     "edit_modal",
     "history_list",
     "home",
+    "json_text",
     "list_modal",
     "notice_modal",
     "page_value",
@@ -127,5 +130,6 @@ __all__ = [
     "skeleton_modal",
     "thread_line",
     "together",
+    "unreadable",
     "usage",
 ]

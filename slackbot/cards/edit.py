@@ -28,8 +28,7 @@ def edit_modal(view: RequestView, schema: Mapping[str, Any], carry: str) -> Json
 
     `view` shows arguments as people may see them, so secrets are masked already.
     """
-    masked = view.action.hidden if isinstance(view.action, MaskedAction) else ()
-    rows = form.inputs(_fields(view.action.arguments, schema, (*view.redact, *masked)))
+    rows = form.inputs(edit_fields(view, schema))
     editable = any(row["type"] == "input" for row in rows)
     told = blocks.rich_text(
         blocks.section(blocks.text(inert.line(title(view), 600), bold=True)),
@@ -46,6 +45,17 @@ def edit_modal(view: RequestView, schema: Mapping[str, Any], carry: str) -> Json
         callback=CALLBACK_EDIT,
         carry=carry,
     )
+
+
+def edit_fields(view: RequestView, schema: Mapping[str, Any]) -> list[form.Field]:
+    """The same inputs for a form that is no modal. `view` shows arguments as people may see them."""
+    masked = view.action.hidden if isinstance(view.action, MaskedAction) else ()
+    return _fields(view.action.arguments, schema, (*view.redact, *masked))
+
+
+def argument_fields(original: Action, schema: Mapping[str, Any]) -> list[form.Field]:
+    """The fields that `read_edit` reads, by the true values."""
+    return _fields(original.arguments, schema, ())
 
 
 def read_edit(

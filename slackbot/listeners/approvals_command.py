@@ -14,7 +14,6 @@ from slackbot.listeners.doors import Doors
 from slackbot.listeners.history_query import Unclear, read_query
 from slackbot.listeners.typed import Typed, check_belongs
 from slackbot.secrets import clean_view
-from slackbot.web.sign_in import link_for
 
 NO_SUCH_REQUEST = "No request that you may see has an id that begins like this."
 AMBIGUOUS = "Several ids begin like this; please give more of it."
@@ -73,12 +72,12 @@ async def _show(doors: Doors, said: Typed) -> Card:
 
 async def _inbox(doors: Doors, said: Typed) -> Card:
     await check_belongs(doors, said.person)
-    if doors.public_url is None:
+    if doors.invitation is None:
         app_id, team_id = said.body.get("api_app_id"), doors.directory.own_team_id
         home = f" <slack://app?team={team_id}&id={app_id}&tab=home|Open it>." if app_id else ""
         return Card(NO_ADDRESS + home, [])
     secret = await sessions.invite(doors.db, said.person)
-    return Card(INBOX.format(link=link_for(doors.public_url, secret)), [])
+    return Card(INBOX.format(link=doors.invitation(secret)), [])
 
 
 async def _help(_: Doors, __: Typed) -> Card:

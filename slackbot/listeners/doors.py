@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,7 +59,10 @@ class Asides:
 
 @dataclass(frozen=True)
 class Doors:
-    """Everything that a listener may use. `budget` is in seconds, from a payload to its answer."""
+    """Everything that a listener may use. `budget` is in seconds, from a payload to its answer.
+
+    `invitation` makes the address of a personal link from its secret; `None`: nobody could follow one.
+    """
 
     db: Database
     directory: Directory
@@ -68,7 +71,7 @@ class Doors:
     homes: Homes
     permalinks: Permalinks
     budget: float = BUDGET
-    public_url: str | None = None
+    invitation: Callable[[str], str] | None = None
     asides: Asides = field(default_factory=Asides)
 
     @property

@@ -61,6 +61,7 @@ from agent.store.reads.search import (
     runs_found,
     votes_between,
 )
+from agent.store.reads.timeline import timeline
 
 __all__ = [
     "BallotPaper",
@@ -117,6 +118,7 @@ __all__ = [
     "runs_found",
     "runs_like",
     "schema_version",
+    "timeline",
     "tokens",
     "values_of",
     "votes_between",

@@ -5,8 +5,8 @@ Rendered here and complete without a script; with one, parts of it are fetched a
 
 from fastapi import APIRouter
 
-from slackbot.web.inbox import assets, lists, live, nowhere
+from slackbot.web.inbox import assets, lists, live, nowhere, requests, runs
 
 router = APIRouter()
-for _room in (assets, live, lists, nowhere):
+for _room in (assets, live, lists, requests, runs, nowhere):
     router.include_router(_room.router)

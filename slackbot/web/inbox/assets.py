@@ -17,8 +17,8 @@ from starlette.responses import Response
 
 PREFIX = "/inbox/static"
 
-_OURS = ("inbox.css", "inbox.js")
-_KINDS = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
+_OURS = ("icon.svg", "inbox.css", "inbox.js")
+_KINDS = {".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".js": "text/javascript; charset=utf-8"}
 _FOR_GOOD = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff"}
 
 

@@ -45,8 +45,8 @@ class Wanted:
 
     def fits(self, line: RequestLine) -> bool:
         """What the database is not asked about."""
-        folded = f"{line.description} {line.agent} {line.id}".casefold()
-        return all(word in folded for word in self.words.casefold().split())
+        folded = f"{line.description} {line.agent}".casefold()
+        return all(word in folded or str(line.id).startswith(word) for word in self.words.casefold().split())
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from time import monotonic
+from urllib.parse import quote
 
 import httpx
+import pytest
+from sqlalchemy import text
 
+from agent.domain.action import Action
 from agent.store.outbox import Outlet
 from slackbot.web.inbox import assets
 from tests.integration import asking
-from tests.integration.service.conftest import http_house  # noqa: F401
-from tests.integration.web.visiting import LINUS, TEAM, Porch, porch  # noqa: F401
+from tests.integration.service.conftest import House, http_house, until  # noqa: F401
+from tests.integration.web.visiting import GRACE, LINUS, TEAM, Porch, open_porch, porch  # noqa: F401
 
 
 def section(page: str, name: str) -> str:
@@ -57,7 +63,7 @@ async def test_assets_are_kept_by_browsers_and_htmx_comes_from_its_package(porch
     reader = await porch.visitor("U0GRACE")
     await reader.open("/inbox")
     found = re.findall(r'(?:src|href)="(/inbox/static/[^"]+)"', reader.page)
-    assert len(found) == 3
+    assert len(found) == 4
     assert not re.search(r'(?:src|href)="(?:https?:)?//', reader.page)
     stranger: httpx.AsyncClient = porch.stranger().browser
     for path in found:
@@ -67,3 +73,313 @@ async def test_assets_are_kept_by_browsers_and_htmx_comes_from_its_package(porch
     assert any("htmx" in path for path in found)
     assert (await stranger.get(found[0].replace(".", ".0", 1))).status_code == 404
     assert "htmx" in assets.assets()["htmx-2.min.js"].content.decode()[:200]
+
+
+async def voted(porch: Porch) -> list[str]:  # noqa: F811
+    return await porch.house.column("SELECT path FROM vote")
+
+
+async def status(porch: Porch, request_id: str) -> str:  # noqa: F811
+    (found,) = await porch.house.column(
+        "SELECT status::text FROM approval_request WHERE id = CAST(:id AS uuid)", id=request_id
+    )
+    return str(found)
+
+
+async def test_approve_on_the_page(porch: Porch) -> None:  # noqa: F811
+    """A reviewer's form decides, by the path `page`, and the page tells the outcome and the timeline."""
+    asked = await porch.asked(7)
+    reader = await porch.visitor("U0GRACE")
+    await reader.open(f"/inbox/requests/{asked}")
+    for words in ("Refund 1500 for order 7", "price 1,500.00", "order_id 7", "refund order 7", "Ada asks"):
+        assert words in reader.words, words
+    answer = await reader.send(f"/inbox/requests/{asked}/approve", {"revision": "1"})
+    assert (answer.status_code, answer.headers["location"]) == (303, f"/inbox/requests/{asked}")
+    assert await status(porch, asked) == "approved"
+    assert await voted(porch) == ["page"]
+    await reader.open(f"/inbox/requests/{asked}")
+    assert "Approved by @grace" in reader.words
+    assert "@grace approved on this page" in reader.words
+    assert "/approve" not in reader.page
+
+
+async def test_reject_with_a_reason_that_policy_wants(porch: Porch) -> None:  # noqa: F811
+    """Without the reason that a checkpoint demands nothing is recorded; a choice and own words make one."""
+    terms = asking.rule(reason_required=("reject",), reject_reasons=("Wrong amount",))
+    asked = await porch.asked(7, terms)
+    reader, path = await porch.visitor("U0GRACE"), f"/inbox/requests/{asked}"
+    await reader.open(path)
+    assert "Wrong amount" in reader.words
+    assert (await reader.send(f"{path}/reject", {"revision": "1", "choice": "Forged"})).status_code == 422
+    assert await voted(porch) == []
+    form = {"revision": "1", "choice": "Wrong amount", "own": "It was 80.\r\nNot 1500."}
+    assert (await reader.send(f"{path}/reject", form)).status_code == 303
+    assert await porch.house.column("SELECT reason FROM decision") == ["Wrong amount: It was 80.\nNot 1500."]
+
+
+async def test_high_risk_takes_a_second_deliberate_act(porch: Porch) -> None:  # noqa: F811
+    """For high risk and above Approve alone is not taken, whatever the browser checked; typed words are kept."""
+    asked = await porch.asked(7, asking.rule(risk="critical"))
+    reader, path = await porch.visitor("U0GRACE"), f"/inbox/requests/{asked}"
+    await reader.open(path)
+    answer = await reader.send(f"{path}/approve", {"revision": "1", "comment": "seen <b>it</b>"})
+    assert answer.status_code == 422
+    assert "critical-risk action" in reader.words
+    assert "seen &lt;b&gt;it&lt;/b&gt;" in reader.page
+    assert await voted(porch) == []
+    assert (await reader.send(f"{path}/approve", {"revision": "1", "sure": "yes"})).status_code == 303
+    assert await status(porch, asked) == "approved"
+
+
+async def test_who_may_not_decide_is_told_why_and_recorded(porch: Porch) -> None:  # noqa: F811
+    """Requester and stranger to the request see why there is no form, and a form sent all the same is refused."""
+    asked = await porch.asked(7, asking.rule(approvers=("U0LINUS",)))
+    for user, words in (
+        ("U0ADA", "You asked for this action yourself"),
+        ("U0GRACE", "not among the reviewers"),
+    ):
+        reader, path = await porch.visitor(user), f"/inbox/requests/{asked}"
+        await reader.open(path)
+        assert words in reader.words
+        assert "/approve" not in reader.page
+        await reader.open("/inbox")
+        answer = await reader.send(f"{path}/approve", {"revision": "1"})
+        assert answer.status_code == 409
+        assert words in reader.words
+    assert await voted(porch) == []
+    refused = await porch.house.column(
+        "SELECT detail ->> 'path' FROM audit_event WHERE event = 'vote.refused' AND subject = :subject",
+        subject=f"request:{asked}",
+    )
+    assert refused == ["page", "page"]
+
+
+async def test_a_late_or_stale_answer_keeps_what_was_typed(porch: Porch) -> None:  # noqa: F811
+    """After somebody else has decided, or another revision came, the sentence says so and the words are still there."""
+    asked = await porch.asked(7)
+    grace, linus = await porch.visitor("U0GRACE"), await porch.visitor("U0LINUS")
+    path = f"/inbox/requests/{asked}"
+    await grace.open(path)
+    await linus.open(path)
+    assert (await grace.send(f"{path}/reject", {"revision": "7", "own": "old"})).status_code == 409
+    assert "has changed since" in grace.words
+    assert (await linus.send(f"{path}/approve", {"revision": "1"})).status_code == 303
+    answer = await grace.send(f"{path}/reject", {"revision": "1", "own": "my long explanation"})
+    assert answer.status_code == 409
+    assert "already approved" in grace.words
+    assert "my long explanation" in grace.words
+
+
+@pytest.mark.parametrize("verb", ["", "/now", "/approve", "/reject", "/edit", "/withdraw"])
+async def test_what_may_not_be_seen_does_not_exist(porch: Porch, verb: str) -> None:  # noqa: F811
+    """A request of a channel that the visitor is not in is answered like an id that nobody ever gave out."""
+    workspace = porch.house.slack.workspace
+    workspace.add_channel("C0SECRET", "secret", ["U0LINUS", workspace.bot.user_id])
+    outlet = Outlet(TEAM, "C0SECRET")
+    asked = await porch.asked(9, asking.rule(approvers=("U0LINUS",)), outlet=outlet, requester=LINUS)
+    reader = await porch.visitor("U0GRACE")
+    await reader.open("/inbox")
+    pages = []
+    for request_id in (asked, "01900000-0000-7000-8000-000000000000"):
+        path = f"/inbox/requests/{request_id}{verb}"
+        answer = await (reader.send(path, {"revision": "1"}) if verb in _POSTS else reader.open(path))
+        assert answer.status_code == 404
+        pages.append(answer.text)
+        await reader.open("/inbox")
+    assert pages[0] == pages[1]
+    assert await status(porch, asked) == "waiting"
+
+
+_POSTS = ("/approve", "/reject", "/edit", "/withdraw")
+
+
+async def test_only_the_requester_withdraws(porch: Porch) -> None:  # noqa: F811
+    """The requester takes their question back; a reviewer's forged form does not."""
+    asked = await porch.asked(7)
+    path = f"/inbox/requests/{asked}"
+    grace, ada = await porch.visitor("U0GRACE"), await porch.visitor("U0ADA")
+    await grace.open(path)
+    assert (await grace.send(f"{path}/withdraw")).status_code == 404
+    assert await status(porch, asked) == "waiting"
+    await ada.open(path)
+    assert (await ada.send(f"{path}/withdraw", {"why": "ordered twice"})).status_code == 303
+    assert await status(porch, asked) == "cancelled"
+    await ada.open(path)
+    assert "ordered twice" in ada.words
+    assert "Withdrawn" in ada.words
+
+
+EDITS = """
+[defaults]
+channel = "C0REVIEW"
+approvers = ["S0FINANCE"]
+
+[[checkpoint]]
+checkpoint_id = "deletions"
+action_pattern = "delete_*"
+description_template = "Delete {args.count} records from {args.table_name}"
+allow_edit = true
+editor_may_approve = true
+"""
+
+
+async def test_edit_then_approve_runs_what_was_edited(http_house: House) -> None:  # noqa: F811
+    """The form has the fields of Slack's; what is mistyped comes back marked, what is saved is what runs."""
+    opened = await open_porch(http_house, policy=EDITS, SIGNOFF_ROLES="web,worker,scheduler")
+    await http_house.ask("U0ADA", "please delete_records table_name=users count=50")
+    (asked,) = await until(lambda: http_house.column("SELECT id::text FROM approval_request"))
+    reader, path = await opened.visitor("U0GRACE"), f"/inbox/requests/{asked}"
+    await reader.open(path)
+    fields = re.findall(r'name="there" value="([^"]+)"', reader.page)
+    assert len(fields) == 3
+    typed = dict(zip(fields, ("users", "many", ""), strict=True))
+    assert (await reader.send(f"{path}/edit", {"revision": "1", "there": fields, **typed})).status_code == 422
+    assert "not a number" in reader.words
+    assert 'value="many"' in reader.page
+    typed[fields[1]] = "5"
+    answer = await reader.send(f"{path}/edit", {"revision": "1", "there": fields, **typed})
+    assert answer.status_code == 303, reader.words
+    await reader.open(path)
+    assert "Delete 5 records from users" in reader.words
+    assert "Revision 2, edited by @grace" in reader.words
+    assert "50 → 5" in reader.words
+    assert (await reader.send(f"{path}/approve", {"revision": "2"})).status_code == 303
+    await http_house.shows("SELECT status::text FROM agent_run", "completed")
+    (answer_of,) = await http_house.column("SELECT answer FROM tool_call")
+    assert "Deleted 5 records" in answer_of
+    await reader.open(path)
+    assert "Done" in reader.words
+    (run_id,) = await http_house.column("SELECT id::text FROM agent_run")
+    await reader.open("/inbox/runs")
+    assert run_id in reader.page
+    await reader.open(f"/inbox/runs/{run_id}")
+    for words in ("please delete_records", "delete_records", "Deleted 5 records", "its request"):
+        assert words in reader.words, words
+
+
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)> \u202eevil \u200b{{7*7}} javascript:alert(1)"
+TOKEN = "xoxb-" + "1234567890-1234567890-" + "abcdefghijklmnopqrstuvwx"
+
+
+async def test_text_of_others_is_inert_and_secrets_are_masked(porch: Porch) -> None:  # noqa: F811
+    """No text of an agent, a person or a program becomes part of the page's code, hides, or shows a token."""
+    asked = await porch.asked(
+        7,
+        description=f"Refund {HOSTILE} {TOKEN}",
+        action=Action(
+            "process_refund", "1", {HOSTILE: HOSTILE, "token": TOKEN, "deep": [{HOSTILE: [TOKEN]}]}
+        ),
+        facts={"customer": HOSTILE, "note": TOKEN},
+        rationale=f"{HOSTILE} {TOKEN}",
+        context={
+            "task": HOSTILE,
+            "transcript": [HOSTILE, {"role": HOSTILE, "text": TOKEN}, 7],
+            "earlier_calls": [{"tool": HOSTILE, "answer": TOKEN, "arguments": {"x": TOKEN}}, "odd"],
+            "else": {HOSTILE: TOKEN},
+        },
+        agent="refunds",
+    )
+    reader = await porch.visitor("U0GRACE")
+    for path in ("/inbox", f"/inbox/requests/{asked}", "/inbox/history?status=waiting", "/inbox/runs"):
+        await reader.open(path)
+        assert "<script>alert" not in reader.page
+        assert "<img" not in reader.page
+        assert "\u202e" not in reader.page
+        assert "\u200b" not in reader.page
+        assert TOKEN not in reader.page
+        assert "{{7*7}}" in reader.page or "Refund" not in reader.page
+    await reader.open(
+        f"/inbox/history?q={quote(HOSTILE)}&agent={quote(HOSTILE)}&person=U0ADA&since=never&status=odd"
+    )
+    assert "<script>alert" not in reader.page
+    assert "There is no status" in reader.words
+
+
+async def test_history_is_filtered_and_turned(porch: Porch) -> None:  # noqa: F811
+    """Status, agent, person, day and words narrow the history; Next leads to the older page and Back returns."""
+    reader = await porch.visitor("U0GRACE")
+    for order in range(28):
+        asked = await porch.asked(order)
+        await reader.open(f"/inbox/requests/{asked}")
+        verb = "approve" if order % 2 else "reject"
+        assert (await reader.send(f"/inbox/requests/{asked}/{verb}", {"revision": "1"})).status_code == 303
+    await reader.open("/inbox/history")
+    first = re.findall(r"for order (\d+)</a>", reader.page)
+    assert first == [str(order) for order in range(27, 2, -1)]
+    forward = re.search(r'rel="next" href="([^"]+)"', reader.page)
+    assert forward
+    await reader.open(forward[1].replace("&amp;", "&"))
+    assert re.findall(r"for order (\d+)</a>", reader.page) == ["2", "1", "0"]
+    back = re.search(r'rel="prev" href="([^"]+)"', reader.page)
+    assert back
+    await reader.open(back[1].replace("&amp;", "&"))
+    assert re.findall(r"for order (\d+)</a>", reader.page) == first
+    for query, expected in (
+        ("status=approved&q=order+27", ["27"]),
+        ("status=rejected&q=order+27", []),
+        ("agent=refunds&q=order+26", ["26"]),
+        ("agent=others", []),
+        ("person=U0LINUS", []),
+        ("since=2999-01-01", []),
+    ):
+        await reader.open(f"/inbox/history?{query}")
+        assert re.findall(r"for order (\d+)</a>", reader.page) == expected, query
+    (asked,) = await porch.house.column("SELECT max(id::text) FROM approval_request")
+    assert (await reader.open(f"/inbox/history?q={asked}")).headers["location"] == f"/inbox/requests/{asked}"
+
+
+async def test_an_open_page_hears_of_a_change_and_of_nothing_else(porch: Porch) -> None:  # noqa: F811
+    """The stream tells that something changed, without a word of what; it ends with the session."""
+    reader = await porch.visitor("U0GRACE")
+    heard: list[str] = []
+    async with asyncio.timeout(20), reader.browser.stream("GET", "/inbox/events") as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        lines = stream.aiter_lines()
+        while "event: changed" not in heard:  # how things are now
+            heard.append(await anext(lines))
+        heard.clear()
+        asked = await porch.asked(7)
+        while "event: changed" not in heard:
+            heard.append(await anext(lines))
+        assert asked not in str(heard)
+        other = await porch.visitor("U0LINUS")
+        other.browser.cookies = reader.browser.cookies
+        await other.open("/inbox")
+        assert (await other.send("/sign-out")).status_code == 303
+        await porch.asked(8)
+        async for _ in lines:
+            pass
+    assert (await porch.stranger().open("/inbox/events")).status_code == 303
+
+
+async def test_a_thousand_waiting_requests_are_one_quick_page(porch: Porch) -> None:  # noqa: F811
+    """With a thousand requests waiting the inbox shows a page of them, well within the patience of a person."""
+    asked = await porch.asked(7)
+    async with porch.house.db.transaction() as connection:
+        await connection.execute(text(_MANY), {"id": asked})
+    reader = await porch.visitor("U0GRACE")
+    await reader.open("/inbox")
+    assert len(re.findall(r'class="row waiting"', section(reader.page, "for-you"))) == 25
+    assert "25+" in reader.words
+    began = monotonic()
+    await reader.open("/inbox")
+    assert monotonic() - began < 1.0
+    forward = re.search(r'rel="next" href="([^"]+)"', reader.page)
+    assert forward
+    await reader.open(forward[1])
+    assert len(re.findall(r'class="row waiting"', section(reader.page, "for-you"))) == 25
+
+
+_MANY = """
+WITH many AS (
+    INSERT INTO approval_request
+    SELECT (jsonb_populate_record(r, jsonb_build_object(
+        'id', gen_random_uuid(), 'client_id', 'many-' || n, 'source', 'api', 'call_id', NULL,
+        'run_id', NULL))).*
+    FROM approval_request AS r, generate_series(1, 1000) AS n WHERE r.id = CAST(:id AS uuid)
+    RETURNING id
+)
+INSERT INTO request_revision
+SELECT (jsonb_populate_record(v, jsonb_build_object('request_id', many.id))).*
+FROM request_revision AS v, many WHERE v.request_id = CAST(:id AS uuid)
+"""

@@ -24,7 +24,7 @@ from tests.integration import asking
 from tests.integration.service.conftest import POLICY, House, http_house  # noqa: F401
 
 TEAM = "T0SANDBOX"
-PUBLIC = "http://signoff.example"
+PUBLIC = "http://localhost:8080"
 ADA, GRACE, LINUS, MALLORY = (Person(TEAM, user) for user in ("U0ADA", "U0GRACE", "U0LINUS", "U0MALLORY"))
 _LINK = re.compile(rf"{re.escape(PUBLIC)}(/sign-in/link/[^|>]+)")
 _TOKEN = re.compile(r'name="token" value="([0-9a-f]{64})"')

@@ -1,0 +1,74 @@
+"""From a reviewer's changed arguments to a new revision, whichever door they came through."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agent import approvals
+from agent.approvals import Edit, Edited
+from agent.domain.errors import NotFound
+from agent.domain.people import Person, Standing
+from agent.domain.request import Place, RequestStatus, RequestView
+from agent.runtime import judging
+from agent.runtime.agents import Registry
+from agent.runtime.judging import Revised
+from agent.runtime.services import Services
+from slackbot.identity import Directory
+
+
+def schema_for(agents: Registry, view: RequestView) -> Mapping[str, Any]:
+    """The JSON schema of the tool's arguments. Raises NotFound when this process does not serve the tool."""
+    agent = agents.find(view.agent)
+    tool = agent.tool(view.action.tool) if agent else None
+    if tool is None:
+        raise NotFound(f"the tool {view.action.tool} is not served here")
+    schema: Mapping[str, Any] = tool.offered["function"]["parameters"]
+    return schema
+
+
+async def save(
+    services: Services,
+    directory: Directory,
+    person: Person,
+    view: RequestView,
+    revision: int,
+    arguments: Mapping[str, Any],
+    *,
+    path: str,
+    place: Place | None = None,
+) -> Edited:
+    """Have the arguments judged and recorded as a new revision.
+
+    ``path`` names the door for the record; ``place`` is where a card's button was pressed, ``None`` at doors
+    without cards. Raises Refused (recorded), MalformedArguments for a value that the tool does not take, and NotFound.
+    """
+    editor = await directory.standing(person, view.approvers, view.channel_id)
+    # The tool's look-up is not run for somebody who may not edit: the use case refuses and records them.
+    revised = (
+        await judging.revise(services, view, arguments) if _may_try(view, revision, editor) else _same(view)
+    )
+    return await approvals.edit(
+        services.db,
+        Edit(
+            request_id=view.id,
+            revision=revision,
+            editor=editor,
+            action=revised.action,
+            facts=revised.facts,
+            rule=revised.rule,
+            description=revised.description,
+            path=path,
+            place=place,
+        ),
+    )
+
+
+def _may_try(view: RequestView, revision: int, editor: Standing) -> bool:
+    waits = view.status is RequestStatus.WAITING and revision == view.revision
+    own = view.prevent_self_review and editor.person == view.requester
+    return waits and view.allow_edit and not own and editor.refusal is None and bool(editor.roles)
+
+
+def _same(view: RequestView) -> Revised:
+    return Revised(view.action, view.facts, None, view.description)

@@ -1,0 +1,44 @@
+"""The edit form of a page, read as Slack's modal is: the same fields, the same rules for what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.datastructures import FormData
+
+from agent.domain.action import Action
+from slackbot.cards import argument_fields
+from slackbot.cards.form import FIELD_INPUT
+from slackbot.cards.schema import Kind
+
+PREFIX = "signoff:edit:"
+
+
+def entered(form: FormData) -> list[str]:
+    """The ids of the inputs that the form had: an unticked box sends nothing, so each says that it was there."""
+    return [each for each in form.getlist("there") if isinstance(each, str) and each.startswith(PREFIX)]
+
+
+def states(form: FormData, schema: Mapping[str, Any], original: Action) -> dict[str, Any]:
+    """The inputs' values in the shape of `view.state.values` (Slack, "View submissions")."""
+    there = set(entered(form))
+    found = {}
+    for each in argument_fields(original, schema):
+        if each.block_id in there and not each.fixed:
+            given = form.get(each.block_id)
+            found[each.block_id] = {FIELD_INPUT: _state(each.property.kind, given)}
+    return found
+
+
+def _state(kind: Kind, given: Any) -> dict[str, Any]:
+    typed = given if isinstance(given, str) else ""
+    match kind:
+        case Kind.SWITCH:
+            return {"selected_options": [{"value": "yes"}] if typed == "yes" else []}
+        case Kind.CHOICE:
+            return {"selected_option": {"value": typed} if typed else None}
+        case Kind.DATE:
+            return {"selected_date": typed or None}
+        case _:
+            return {"value": typed}

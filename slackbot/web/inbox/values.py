@@ -1,0 +1,104 @@
+"""Objects as people read them on a page: one value a line, nested ones below each other, before and after as a diff.
+
+Nothing is cut here: a page has room. What hides in a text is made visible; escaping is the templates' business.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from agent.domain.request import Change
+from slackbot.cards import inert, json_text, scalars
+
+DEEPEST = 8
+MOST_NODES = 2_000
+"""Values of one object that are laid out; all of them stand in its exact form."""
+MAX_DIFFED = 20_000
+_PAIRS = (("before", "after"), ("old", "new"))
+_MISSING = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value: its name and its words, or what lies in it, or what it was and is."""
+
+    name: str
+    words: str = ""
+    at: datetime | None = None
+    children: tuple[Node, ...] = ()
+    was: str | None = None
+    diff: tuple[tuple[str, str], ...] = ()  # (`-`, `+` or ` `, a line)
+
+
+def tree(values: Mapping[str, Any]) -> tuple[tuple[Node, ...], int]:
+    """The values, and how many lie beyond what is laid out."""
+    room = [MOST_NODES]
+    nodes = tuple(_members(values, 0, room))
+    return nodes, max(0, -room[0])
+
+
+def changed(changes: Iterable[Change]) -> list[Node]:
+    """What an edit changed."""
+    return [_change(each.path.removeprefix("$."), each.before, each.after) for each in changes]
+
+
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Node]:
+    """What differs between two look-ups of facts."""
+    names = dict.fromkeys([*before, *after])
+    return [
+        _change(name, before.get(name, _MISSING), after.get(name, _MISSING))
+        for name in names
+        if json_text.compact(before.get(name)) != json_text.compact(after.get(name))
+        or (name in before) != (name in after)
+    ]
+
+
+def _members(values: Mapping[str, Any], depth: int, room: list[int]) -> Iterator[Node]:
+    pair = next((each for each in _PAIRS if each[0] in values and each[1] in values), ())
+    currency = scalars.currency_in(values)
+    for name, value in values.items():
+        if name not in pair:
+            room[0] -= 1
+            if room[0] >= 0:
+                yield _node(str(name), value, depth, currency, room)
+    if pair:
+        yield _change(f"{pair[0]} → {pair[1]}", values[pair[0]], values[pair[1]])
+
+
+def _node(name: str, value: Any, depth: int, currency: str | None, room: list[int]) -> Node:
+    shown = inert.visible(name)
+    if isinstance(value, Mapping) and value and depth < DEEPEST:
+        return Node(shown, children=tuple(_members(value, depth + 1, room)))
+    if isinstance(value, list | tuple) and value and depth < DEEPEST and not scalars.is_short_list(value):
+        items = {str(number): item for number, item in enumerate(value, 1)}
+        count = f"{len(value):,} items" if len(value) > 1 else "1 item"
+        return Node(shown, count, children=tuple(_items(items, depth + 1, currency, room)))
+    return Node(shown, inert.visible(scalars.words(name, value, currency)), scalars.moment_in(value))
+
+
+def _items(items: Mapping[str, Any], depth: int, currency: str | None, room: list[int]) -> Iterator[Node]:
+    for number, item in items.items():
+        room[0] -= 1
+        if room[0] >= 0:
+            yield _node(number, item, depth, currency, room)
+
+
+def _change(name: str, before: Any, after: Any) -> Node:
+    shown = inert.visible(name)
+    if isinstance(before, str) and isinstance(after, str) and _reads_as_diff(before, after):
+        lines = difflib.unified_diff(before.split("\n"), after.split("\n"), lineterm="", n=1)
+        return Node(shown, diff=tuple((line[:1], inert.visible(line[1:])) for line in list(lines)[2:]))
+    return Node(shown, _side(name, after), was=_side(name, before))
+
+
+def _reads_as_diff(before: str, after: str) -> bool:
+    """Texts of several lines; finding the differences of very long ones would take too long."""
+    return "\n" in before + after and len(before) + len(after) <= MAX_DIFFED
+
+
+def _side(name: str, value: Any) -> str:
+    return "not there" if value is _MISSING else inert.visible(scalars.words(name, value))
