@@ -46,7 +46,11 @@ _CAUSES = {
 
 
 class _Suspended(BaseException):
-    """Leaves the function where it cannot go on now; no `except Exception` of its author holds it up."""
+    """Leaves the function where it cannot go on now; no `except Exception` of its author holds it up.
+
+    Other constructs can (`except:`, a task group, `gather` with `return_exceptions`), so the journal keeps in mind
+    that the function was left: from then on it does nothing more, and what it returns or raises does not count.
+    """
 
 
 @dataclass
@@ -63,6 +67,7 @@ class Replay:
     proposed: ProposedCall | None = None
     broken: Undeterministic | None = None
     status: str | None = field(default=None)
+    left: bool = False
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> Any:
         """A step's result, from the record; or leave the function until there is one."""
@@ -84,24 +89,28 @@ class Replay:
 
     async def tell(self, status: str) -> None:
         """Told only where the function has not been before; what it said on the way there is old news."""
-        if self.position == len(self.recorded) and self.proposed is None:
+        if self.position == len(self.recorded) and not self.left:
             self.status = wording.storable(status)[:500]
 
     def _next(self, tool: str, arguments: Mapping[str, Any]) -> CallView:
-        if self.proposed is not None or self.broken is not None:
-            raise _Suspended  # another task of the function, after it was left
+        if self.left:
+            raise _Suspended  # whatever of the function goes on after it was left
         wanted = _plain(tool, arguments)
         if self.position < len(self.recorded):
             call = self.recorded[self.position]
             self._compare(call, tool, wanted)
             self.position += 1
             if call.answer is None:
-                raise _Suspended
+                raise self._leave()
             return self._latest(call)
         if self.position >= self.agent.max_steps:
             raise StepFailed(f"more than {self.agent.max_steps} steps (max_steps)")
         self.proposed = ProposedCall(f"step_{self.position + 1}", tool, wording.escaped(wanted))
-        raise _Suspended
+        raise self._leave()
+
+    def _leave(self) -> _Suspended:
+        self.left = True
+        return _Suspended()
 
     def _compare(self, call: CallView, tool: str, wanted: str) -> None:
         try:
@@ -114,7 +123,7 @@ class Replay:
             f"step {self.position + 1} was {call.tool} {call.raw_arguments} and is {tool} {wanted} now: "
             "what lies between the steps must come out the same every time; nothing was executed"
         )
-        raise _Suspended
+        raise self._leave()
 
     def _latest(self, call: CallView) -> CallView:
         """An expired question that was asked again counts by its later answer, if nothing was done since."""
@@ -143,18 +152,25 @@ async def advance_function(services: Services, leased: Leased, agent: FunctionAg
     """Run the function as far as it goes now, and write down what that led to. Raises LeaseLost."""
     replay = await _replay(services, leased, agent)
     token = journal.set(replay)
+    answer: Any = None
+    raised: BaseException | None = None
     try:
         answer = await _run(agent, leased.run.task)
-    except _Suspended:
-        await _left(replay)
-    except CollaborationError as no:
-        await _ended(replay, RunStatus.DENIED, no.cause, f"{type(no).__name__}: {no}")
-    except Exception as error:  # whatever the author's function may raise
-        await _ended(replay, RunStatus.FAILED, wording.error(error), wording.error(error))
-    else:
-        await _returned(replay, answer)
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # whatever the author may raise, groups with a suspension in them too
+        if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+            raise
+        raised = error
     finally:
         journal.reset(token)
+    await _came_out(replay, answer, raised)
+
+
+def _is_cancelled() -> bool:
+    """Whether this look is to end, and not only something that the function waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def _run(agent: FunctionAgent, task: str) -> Any:
@@ -178,6 +194,18 @@ async def _replay(services: Services, leased: Leased, agent: FunctionAgent) -> R
         repeats={call.repeats: call for call in leased.calls if call.repeats is not None},
         asked={view.id: view for view in views},
     )
+
+
+async def _came_out(replay: Replay, answer: Any, raised: BaseException | None) -> None:
+    """The end of one look. A function that was left is not done, however it came out of that."""
+    if replay.left:
+        await _left(replay)
+    elif isinstance(raised, CollaborationError):
+        await _ended(replay, RunStatus.DENIED, raised.cause, f"{type(raised).__name__}: {raised}")
+    elif raised is not None:
+        await _ended(replay, RunStatus.FAILED, wording.error(raised), wording.error(raised))
+    else:
+        await _returned(replay, answer)
 
 
 async def _left(replay: Replay) -> None:
@@ -220,7 +248,7 @@ async def _publish(replay: Replay) -> None:
 
 def _answer(call: CallView) -> tuple[AnswerKind, str]:
     if call.answer is None:
-        raise _Suspended
+        raise AssertionError("a call without an answer leaves the function")
     return call.answer.kind, call.answer.text
 
 

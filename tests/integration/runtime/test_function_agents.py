@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
 import pytest
 
-from agent import approvals
+from agent import approvals, runs
 from agent.domain.policy import Defaults, Policy
 from agent.domain.request import Verdict
 from agent.domain.run import RunStatus
@@ -184,6 +185,57 @@ async def test_a_step_that_raised_raises_again(stage):
     run = await s.run(await s.go("careful", "x"))
     assert (run.status, done) == (RunStatus.COMPLETED, ["luck", "instead"])
     assert run.answer == "fail: RuntimeError: no luck today"
+
+
+async def _bare() -> None:
+    try:
+        await ask("May I?")
+    except:  # noqa: E722 - what this is about
+        await asyncio.sleep(0)
+
+
+async def _grouped() -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(ask("May I?"))
+
+
+async def _gathered() -> None:
+    await asyncio.gather(ask("May I?"), return_exceptions=True)
+
+
+@pytest.mark.parametrize("wait", [_bare, _grouped, _gathered])
+async def test_a_question_cannot_be_passed_over(stage, wait):
+    """Whatever the function catches while it has to wait, it does nothing more until people have answered."""
+
+    @function_agent(tools=[work])
+    async def hasty(task: str) -> str:
+        await wait()
+        await step(work, what="not asked about")
+        return "all done"
+
+    s = await stage(hasty)
+    run_id = await s.go("hasty", "x")
+    assert (await s.run(run_id)).status is RunStatus.PENDING_APPROVAL
+    await runs.hear(s.db, run_id, "hurry", None, "m1")
+    await s.play()
+    assert ((await s.run(run_id)).status, done) == (RunStatus.PENDING_APPROVAL, [])
+
+    await s.approve(await asked(s, run_id))
+    run = await s.run(run_id)
+    assert (run.status, run.answer, done) == (RunStatus.COMPLETED, "all done", ["not asked about"])
+
+
+async def test_a_function_that_forgets_its_question_is_not_done(stage):
+    """A function that catches everything and answers all the same has not answered: its question still waits."""
+
+    @function_agent(tools=[work])
+    async def forgetful(task: str) -> str:
+        await _bare()
+        return "deleted"
+
+    s = await stage(forgetful)
+    run = await s.run(await s.go("forgetful", "x"))
+    assert (run.status, run.answer) == (RunStatus.PENDING_APPROVAL, None)
 
 
 async def test_what_the_function_raises_ends_the_run(stage):
