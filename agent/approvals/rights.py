@@ -31,7 +31,7 @@ def objection(
         return Refused(Refusal.NO_REVIEWERS)
     if not who.roles & set(request.approvers):
         return Refused(Refusal.NOT_A_REVIEWER)
-    if request.prevent_self_review and who.person == requester(request):
+    if request.prevent_self_review and who.person in (requester(request), key_owner(state)):
         return Refused(Refusal.SELF_REVIEW)
     if (ended := _ended(request, state)) is not None:
         return ended
@@ -45,6 +45,11 @@ def requester(request: Row[Any]) -> Person | None:
     if request.requester_user_id is None:
         return None
     return Person(request.requester_team_id, request.requester_user_id)
+
+
+def key_owner(state: Row[Any]) -> Person | None:
+    """Whose program asked. It may name somebody else as the requester; its owner asked all the same."""
+    return Person(state.asker_team, state.asker_user) if state.asker_user is not None else None
 
 
 def editor(revision: Row[Any]) -> Person | None:

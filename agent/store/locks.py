@@ -56,8 +56,8 @@ async def ballot(
 ) -> tuple[Row[Any], Row[Any]] | None:
     """`request`, and what a vote on it depends on, as it stands after the lock.
 
-    That is: the present revision's digest and editor, the live votes, the decision, the audit head, the place named by
-    the nonce, and the time.
+    That is: the present revision's digest and editor, the owner of the key that asked, the live votes, the decision,
+    the audit head, the place named by the nonce, and the time.
     """
     found, state = await ask(connection, _REQUEST, _BALLOT_STATE, id=request_id, subject=subject, nonce=nonce)
     return (found[0], state[0]) if found else None
@@ -204,6 +204,7 @@ _BALLOT_STATE = text("""
 SELECT clock_timestamp() AS now, h.seq, h.hash, v.digest, v.editor_team_id, v.editor_user_id,
        p.nonce, p.surface::text AS surface, p.channel_id AS place_channel, p.ts AS place_ts,
        p.team_id AS place_team, p.user_id AS place_user,
+       k.owner_team_id AS asker_team, k.owner_user_id AS asker_user,
        (SELECT team_id || '/' || user_id FROM decision WHERE request_id = :id) AS decided_by,
        (SELECT coalesce(json_agg(json_build_array(team_id, user_id, verdict, id, revision)), '[]'::json)
         FROM vote WHERE request_id = :id AND superseded_by IS NULL) AS votes
@@ -211,6 +212,9 @@ FROM audit_head AS h
 JOIN approval_request AS r ON r.id = :id
 JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 LEFT JOIN card_place AS p ON p.nonce = CAST(:nonce AS text) AND p.request_id = :id
+LEFT JOIN agent_run AS a ON a.id = r.run_id
+LEFT JOIN api_key AS k ON k.name = CASE WHEN coalesce(a.principal, r.principal) LIKE 'key:%'
+                                        THEN substr(coalesce(a.principal, r.principal), 5) END
 WHERE h.subject = :subject FOR NO KEY UPDATE OF h
 """)
 _REVISION = text("""
