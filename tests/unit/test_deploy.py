@@ -1,0 +1,223 @@
+"""What the service is shipped with: the image, the compose file, the manifests, and the page for operators."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client import REGISTRY
+
+import agent.meters
+import slackbot.meters
+from slackbot import settings
+from slackbot.settings import SECRETS, Settings
+from slackbot.web import FiguresOfService, Part
+
+ROOT = Path(__file__).resolve().parents[2]
+KUBERNETES = ROOT / "deploy" / "kubernetes"
+NAMES = {
+    str(field.validation_alias.choices[0])  # type: ignore[union-attr]
+    for field in Settings.model_fields.values()
+    if field.validation_alias is not None
+} | {f"{name}_FILE" for name in SECRETS}
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+
+
+def documents() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every object of every manifest, with its file."""
+    for path in sorted(KUBERNETES.glob("*.yaml")):
+        for found in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+            yield path.name, found
+
+
+def of_kind(*kinds: str) -> list[tuple[str, dict[str, Any]]]:
+    return [(name, each) for name, each in documents() if each["kind"] in kinds]
+
+
+def pod_of(manifest: dict[str, Any]) -> dict[str, Any]:
+    spec = manifest["spec"]
+    template = spec["jobTemplate"]["spec"]["template"] if manifest["kind"] == "CronJob" else spec["template"]
+    pod: dict[str, Any] = template["spec"]
+    return pod
+
+
+WORKLOADS = of_kind("Deployment", "Job", "CronJob")
+
+
+@pytest.mark.parametrize(("name", "manifest"), WORKLOADS, ids=[name for name, _ in WORKLOADS])
+def test_every_pod_is_confined(name: str, manifest: dict[str, Any]) -> None:
+    """Not root, no rights to gain, nothing writable but /tmp, no token of the cluster, and bounded memory."""
+    pod = pod_of(manifest)
+    assert pod["automountServiceAccountToken"] is False, name
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["runAsUser"] >= 10000
+    assert pod["securityContext"]["seccompProfile"]["type"] == "RuntimeDefault"
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    for container in pod["containers"]:
+        context = container["securityContext"]
+        assert context["allowPrivilegeEscalation"] is False
+        assert context["readOnlyRootFilesystem"] is True
+        assert context["capabilities"] == {"drop": ["ALL"]}
+        assert "memory" in container["resources"]["limits"]
+        assert {"cpu", "memory"} <= set(container["resources"]["requests"])
+        writable = [mount for mount in container["volumeMounts"] if not mount.get("readOnly")]
+        assert [(mount["mountPath"], "emptyDir" in volumes[mount["name"]]) for mount in writable] == [
+            ("/tmp", True)
+        ]
+
+
+@pytest.mark.parametrize(("name", "manifest"), WORKLOADS, ids=[name for name, _ in WORKLOADS])
+def test_every_setting_in_a_manifest_exists_and_secrets_come_by_reference(
+    name: str, manifest: dict[str, Any]
+) -> None:
+    """A name that no setting has would be ignored in silence; a secret's value does not stand in a manifest."""
+    owners = {"signoff-migrate", "signoff-retention"}
+    for container in pod_of(manifest)["containers"]:
+        for variable in container["env"]:
+            assert variable["name"] in NAMES, (name, variable["name"])
+            assert ("value" in variable) == (variable["name"] not in SECRETS)
+        given = {variable["name"] for variable in container["env"]}
+        assert ("SIGNOFF_OWNER_URL" in given) == (manifest["metadata"]["name"] in owners)
+    for _, plain in of_kind("ConfigMap"):
+        assert set(plain["data"]) <= NAMES - set(SECRETS)
+
+
+def test_the_settings_of_the_manifests_are_right(tmp_path: Path) -> None:
+    """The values in the config map are read without a complaint."""
+    [(_, plain)] = of_kind("ConfigMap")
+    read = settings.read(plain["data"], tmp_path)
+    assert read.public_url == "https://signoff.example.com"
+    assert read.pre_stop_seconds + read.drain_seconds < 100
+
+
+def test_each_role_has_a_deployment_with_probes_and_a_budget() -> None:
+    """web, worker and scheduler are apart, two of each, and a drained node never takes the last one."""
+    deployments = {each["metadata"]["name"]: each for _, each in of_kind("Deployment")}
+    budgets = {each["metadata"]["name"]: each for _, each in of_kind("PodDisruptionBudget")}
+    assert set(deployments) == set(budgets) == {"signoff-web", "signoff-worker", "signoff-scheduler"}
+    for name, manifest in deployments.items():
+        labels = manifest["spec"]["template"]["metadata"]["labels"]
+        assert manifest["spec"]["selector"]["matchLabels"] == labels
+        assert budgets[name]["spec"]["selector"]["matchLabels"] == labels
+        assert manifest["spec"]["replicas"] > budgets[name]["spec"]["minAvailable"]
+        [container] = pod_of(manifest)["containers"]
+        assert container["args"] == ["serve", "--roles", name.removeprefix("signoff-")]
+        ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+        health = {variable["name"]: variable.get("value") for variable in container["env"]}
+        assert str(ports["health"]) == health["SIGNOFF_HEALTH_PORT"]
+        paths = {kind: container[f"{kind}Probe"]["httpGet"]["path"] for kind in ("liveness", "readiness")}
+        assert paths == {"liveness": "/healthz", "readiness": "/readyz"}
+    [(_, service)] = of_kind("Service")
+    web = deployments["signoff-web"]["spec"]["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"] == web
+
+
+def test_the_kustomization_lists_everything_but_the_secrets() -> None:
+    """What is not listed would never be applied; the pattern for the secrets must not be."""
+    listed = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text(encoding="utf-8"))
+    there = {path.name for path in KUBERNETES.glob("*.yaml")} - {"kustomization.yaml", "secrets.example.yaml"}
+    assert set(listed["resources"]) == there
+    for _, example in of_kind("Secret"):
+        assert set(example["stringData"]) <= set(SECRETS)
+        assert not any(value.startswith(("xoxb-", "sk-")) for value in example["stringData"].values())
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+def test_kustomize_builds_the_manifests() -> None:
+    """kubectl makes of them what a cluster gets: the policy's name has its digest, the image its registry."""
+    built = subprocess.run(
+        ["kubectl", "kustomize", str(KUBERNETES)], capture_output=True, text=True, timeout=60, check=True
+    )
+    objects = list(yaml.safe_load_all(built.stdout))
+    policy = [each["metadata"]["name"] for each in objects if each["kind"] == "ConfigMap"]
+    assert any(re.fullmatch(r"signoff-policy-[a-z0-9]{10}", name) for name in policy)
+    for each in objects:
+        if each["kind"] == "Deployment":
+            [container] = pod_of(each)["containers"]
+            assert container["image"].startswith("registry.example.com/signoff:")
+            assert pod_of(each)["volumes"][1]["configMap"]["name"] in policy
+
+
+def test_the_compose_file_migrates_before_it_serves() -> None:
+    """PostgreSQL is healthy, then the migration ends well, then the service starts; ports are of this machine alone."""
+    services = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["services"]
+    assert services["migrate"]["command"] == ["db", "upgrade"]
+    assert services["migrate"]["depends_on"]["database"]["condition"] == "service_healthy"
+    needs = services["signoff"]["depends_on"]["migrate"]["condition"]
+    assert needs == "service_completed_successfully"
+    assert all(port.startswith("127.0.0.1:") for port in services["signoff"]["ports"])
+    for name in ("migrate", "signoff"):
+        assert set(services[name]["environment"]) <= NAMES
+        assert services[name]["read_only"] is True
+        assert services[name]["cap_drop"] == ["ALL"]
+    assert all("change" not in str(each.get("environment")) for each in services.values())
+
+
+def test_the_image_runs_as_nobody_of_importance() -> None:
+    """The last stage installs nothing, runs as a number that is not 0, and looks after its own health."""
+    *_, last = (ROOT / "Dockerfile").read_text(encoding="utf-8").split("\nFROM ")
+    assert last.startswith("python:3.12-slim\n")
+    assert not re.search(r"apt-get|pip install|gcc|build-essential", last)
+    user = re.search(r"^USER (\d+):", last, re.MULTILINE)
+    assert user
+    assert int(user[1]) >= 10000
+    [check] = re.findall(r"HEALTHCHECK [^\n]*\\\n\s+CMD (\[.*\])", last)
+    assert "/healthz" in json.loads(check)[2]
+    compile(json.loads(check)[2], "HEALTHCHECK", "exec")
+    named = set(re.findall(r"\b(SIGNOFF_[A-Z_]+)=", last))
+    assert named <= NAMES
+    assert json.loads(re.findall(r"^ENTRYPOINT (.*)$", last, re.MULTILINE)[0]) == ["signoff"]
+
+
+def test_the_builder_gets_everything_that_the_wheel_is_made_of() -> None:
+    """Every path that the Dockerfile copies exists and is not kept from the builder."""
+    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    let_in = {line[1:] for line in ignored if line.startswith("!")}
+    copied = re.findall(r"^COPY (?!--from)(.*) \S+$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    names = {name for line in copied for name in line.split()}
+    assert names == let_in
+    assert all((ROOT / name).exists() for name in names)
+
+
+def test_every_setting_is_documented_for_operators() -> None:
+    """No setting can be found only in the code."""
+    missing = [name for name in NAMES if not name.endswith("_FILE") and f"`{name}`" not in OPERATIONS]
+    assert missing == []
+
+
+async def test_every_metric_is_documented_with_what_to_do() -> None:
+    """Each name that a scrape can have stands in the table of alerts, and the table names no other."""
+
+    class NoDatabase:
+        def pools(self) -> list[Any]:
+            return []
+
+    figures = FiguresOfService(NoDatabase(), lambda: Part(False, True, True, 1.0))  # type: ignore[arg-type]
+    from agent.store.reads import Figures  # noqa: PLC0415
+
+    known = Figures(0, 0, 0.0, 0, 0, 0.0, 0, 0, 0.0, 0, {}, {})
+    told = {family.name for family in figures._families(known)}
+    assert agent.meters.DECISIONS
+    assert slackbot.meters.CLICK_TO_ACK
+    told |= {family.name for family in REGISTRY.collect() if family.name.startswith("signoff_")}
+    named = {name.removesuffix("_total") for name in re.findall(r"`(signoff_[a-z_]+)", OPERATIONS)}
+    named -= {"signoff_app", "signoff_login", "signoff_owner"}
+    assert named == told
+
+
+def test_every_finding_of_the_doctor_is_in_the_runbook() -> None:
+    """Whatever `signoff doctor` may report has a row that says what it means."""
+    source = (ROOT / "slackbot" / "doctor.py").read_text(encoding="utf-8")
+    parts = set(re.findall(r'Finding\(\s*"([^"]+)"', source)) | set(
+        re.findall(r'part = f"([a-z ]+) \{', source)
+    )
+    assert {"database", "channel", "user group"} <= parts
+    runbook = OPERATIONS.split("## Runbook")[1]
+    assert [part for part in parts if f"\n| {part} |" not in runbook] == []
