@@ -115,8 +115,8 @@ def withdraw(
 
     async def take_back(db: Database) -> tuple[UUID, bool]:
         found = await _id(db, request_id)
-        told = f"{reason} ({terminal.actor()})" if reason else f"withdrawn by {terminal.actor()}"
-        return found, await approvals.withdraw(db, found, None, told)
+        told = reason or "withdrawn by an operator"
+        return found, await approvals.withdraw(db, found, None, told, principal=terminal.actor())
 
     found, withdrawn = on_database(read_settings(), use_embedded, take_back)
     if not withdrawn:

@@ -194,7 +194,9 @@ def test_hostile_text_does_nothing_to_a_terminal_and_secrets_are_masked(
         assert HOSTILE[-16:] not in ended.said, arguments
 
 
-def test_a_request_is_withdrawn_and_never_decided_here(signoff: Command, database_url: str) -> None:
+def test_a_request_is_withdrawn_and_never_decided_here(
+    signoff: Command, database_url: str, owner: psycopg.Connection
+) -> None:
     """`withdraw` takes a waiting request back, once; `approve` and `reject` say why they do not exist."""
     request = asked(database_url)
     for verdict in ("approve", "reject"):
@@ -205,6 +207,9 @@ def test_a_request_is_withdrawn_and_never_decided_here(signoff: Command, databas
     shown = json.loads(signoff("requests", "show", str(request.request_id), "--json").said)
     assert shown["status"] == "cancelled"
     assert "not needed" in shown["reason"]
+    told = owner.execute("SELECT actor, detail FROM audit_event WHERE event = 'request.withdrawn'").fetchone()
+    assert told is not None
+    assert "cli:" in str(told)
     [line] = signoff.is_wrong("requests", "withdraw", str(request.request_id))
     assert "has an outcome already" in line
 
