@@ -10,10 +10,11 @@ from typing import Any
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from agent.domain.errors import Refused
+from slackbot.beginning import may_not
 from slackbot.cards import Card, refusal_text, usage
 from slackbot.listeners import agent_command, approvals_command
 from slackbot.listeners.doors import Doors
-from slackbot.listeners.starting import may_not, nearest
+from slackbot.listeners.starting import nearest
 from slackbot.listeners.typed import Typed
 
 log = logging.getLogger(__name__)

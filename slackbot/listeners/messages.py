@@ -18,10 +18,11 @@ from agent import runs
 from agent.domain.errors import Refusal
 from agent.domain.people import Person
 from agent.store import reads
+from slackbot.beginning import may_not
 from slackbot.cards import Card, usage
 from slackbot.identity import LookupFailed, RateLimited
 from slackbot.listeners.doors import Doors
-from slackbot.listeners.starting import may_not, split, start, unescaped
+from slackbot.listeners.starting import split, start, unescaped
 
 NOT_HERE = (
     "I listen in an agent's own thread only. Start agents in the channel itself, and decide requests with the "

@@ -6,37 +6,19 @@ import difflib
 from collections.abc import Iterable
 
 from agent import runs
-from agent.domain.errors import Refusal, sentence
 from agent.domain.people import Person
 from agent.runs import NewRun
 from agent.runtime.agents import Agent
 from agent.runtime.wording import storable
 from agent.store import reads
+from slackbot.beginning import MAX_TASK, may_not
 from slackbot.cards import Card, run_started, usage
 from slackbot.identity import LookupFailed
 from slackbot.listeners.doors import Doors
 
-MAX_TASK = 8000
-"""Characters. A message has at most 40,000; a task longer than this is a document, not a task."""
-
 CHANNEL_UNKNOWN = (
     "Slack did not tell us about this channel, so nothing was started. Please try again in a moment."
 )
-_MAY_NOT = {
-    Refusal.GUEST: "Guests of this workspace cannot start agents or talk to them.",
-    Refusal.EXTERNAL: "You belong to another workspace; only members of this one can start agents or talk to them.",
-    Refusal.STRANGER: "Slack does not know you as a member of this workspace, so you cannot start agents.",
-    Refusal.LOOKUP_FAILED: "Slack did not tell us who you are, so nothing was started. Please try again in a moment.",
-    Refusal.RATE_LIMITED_LOOKUP: (
-        "Slack asked us to slow down before we could check who you are, so nothing was started. "
-        "Please try again in a minute."
-    ),
-}
-
-
-def may_not(refusal: Refusal) -> str:
-    """What somebody is told who may not start agents or talk to them."""
-    return _MAY_NOT.get(refusal) or sentence(refusal).replace("review requests", "start agents")
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

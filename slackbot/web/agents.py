@@ -17,8 +17,8 @@ from agent.domain.run import AskedLine, RunLine, RunStatus
 from agent.store import reads
 from agent.store.reads import RunList
 from slackbot import deciding
+from slackbot.beginning import MAX_TASK
 from slackbot.identity import seats_of
-from slackbot.listeners.starting import MAX_TASK
 from slackbot.web.bodies import StrictRoute
 from slackbot.web.callers import Asker, Reader
 from slackbot.web.problems import ProblemRaised, documented

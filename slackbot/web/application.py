@@ -10,11 +10,26 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from slackbot.meters import HTTP_REQUESTS
-from slackbot.web import agents, agno, approve, bodies, events, inbox, pending, problems, sign_in, webhooks
+from slackbot.web import (
+    agents,
+    agno,
+    approve,
+    bodies,
+    events,
+    inbox,
+    openapi,
+    pending,
+    problems,
+    sign_in,
+    webhooks,
+)
 from slackbot.web.feed import Feed
 from slackbot.web.site import Site
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+API_VERSION = "1"
+"""Of what programs are promised, which stays while the service's own version goes on."""
 
 MOST_BYTES = 1_048_576
 """Bytes of a body; arguments beyond that belong into a store, and their address into the request."""
@@ -22,7 +37,14 @@ MOST_BYTES = 1_048_576
 
 def application(site: Site, more: Sequence[BaseRoute] = ()) -> FastAPI:
     """Our routes, and `more` (health, Slack's events), which look after themselves."""
-    app = FastAPI(title="Signoff", docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="Signoff",
+        version=API_VERSION,
+        docs_url=None,
+        redoc_url=None,
+        generate_unique_id_function=openapi.operation_id,
+    )
+    openapi.describe(app)
     app.state.site = site
     app.state.feed = Feed(site.db, site.watch)
     problems.handle(app)
@@ -35,6 +57,7 @@ def application(site: Site, more: Sequence[BaseRoute] = ()) -> FastAPI:
     app.include_router(agno.router)
     app.include_router(agents.router)
     app.include_router(events.router)
+    app.include_router(openapi.router)
     app.router.routes.extend(more)
     app.add_middleware(Bounded)
     app.add_middleware(Counted)

@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Request
 from fastapi.exceptions import RequestValidationError
@@ -37,7 +37,7 @@ event: request.opened
 data: {"request_id": "01980000-0000-7000-8000-000000000000", "status": "waiting", "at": "2026-11-21T09:30:00.5Z", "kind": "request.opened"}
 
 """  # noqa: E501 - as it is sent
-_STREAM = {
+_STREAM: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Events, until either side ends it",
         "content": {"text/event-stream": {"schema": {"type": "string"}, "example": _EXAMPLE}},
@@ -107,11 +107,11 @@ async def _lines(feed: Feed, since: Since | None, db: Database, secret: str) -> 
                 yield line(event)
         checked = time.monotonic()
         while True:
-            event, ended = await _next(listener, max(0.0, checked + HEARTBEAT - time.monotonic()))
+            news, ended = await _next(listener, max(0.0, checked + HEARTBEAT - time.monotonic()))
             if ended:
                 return
-            if event is not None and event_id(event) not in told:
-                yield line(event)
+            if news is not None and event_id(news) not in told:
+                yield line(news)
             if time.monotonic() - checked >= HEARTBEAT:
                 if not await _still_valid(db, secret):
                     return

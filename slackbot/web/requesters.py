@@ -11,7 +11,7 @@ from pydantic import Field
 from agent.domain.errors import Refusal
 from agent.domain.keys import Principal, Scope
 from agent.domain.people import Person
-from slackbot.listeners.starting import may_not
+from slackbot.beginning import may_not
 from slackbot.web.problems import DOUBTFUL, ProblemRaised, retry_later
 from slackbot.web.site import Site
 

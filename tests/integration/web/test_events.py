@@ -15,6 +15,7 @@ import pytest
 from agent import keys
 from agent.domain.keys import Scope
 from slackbot.web import events
+from slackbot.web.feed import Listener
 from tests.integration.service.conftest import until
 from tests.integration.web.living import Living, living
 
@@ -155,7 +156,7 @@ async def test_who_may_not_listen_is_told_why(
 
 async def test_a_listener_that_is_too_slow_is_let_go() -> None:
     """What lies ready for one listener is bounded: beyond that its stream ends, and it comes back with its last id."""
-    listener = events.Listener()
+    listener = Listener()
     event = object()
     told = [listener.tell(event) for _ in range(1_001)]  # type: ignore[arg-type]
     assert told == [True] * 1_000 + [False]
