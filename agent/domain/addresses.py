@@ -53,7 +53,13 @@ def check_address(address: Address, allowed: Sequence[Network] = (), *, encrypte
         return
     if plain.is_loopback:
         return
-    if plain.is_link_local or plain.is_unspecified or plain.is_multicast or plain.is_reserved:
+    if (
+        plain.is_link_local
+        or plain.is_unspecified
+        or plain.is_multicast
+        or plain.is_reserved
+        or _tunnels(plain)
+    ):
         raise ValueError(f"leads to {plain}, which no webhook may reach")
     if any(plain in network for network in _METADATA):
         raise ValueError(f"leads to {plain}, which tells secrets of this machine")
@@ -71,6 +77,11 @@ def _literal(host: str) -> Address | None:
         return ip_address(host)
     except ValueError:
         return None
+
+
+def _tunnels(address: Address) -> bool:
+    """6to4 and Teredo (RFC 3056, RFC 4380) lead to an IPv4 address that nobody has looked at; both are long gone."""
+    return isinstance(address, IPv6Address) and (address.sixtofour or address.teredo) is not None
 
 
 def _unwrapped(address: Address) -> Address:

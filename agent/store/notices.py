@@ -193,20 +193,22 @@ _DUE = text("""
 SELECT DISTINCT coalesce(webhook_id::text, :mail) FROM notice
 WHERE state = 'pending' AND next_at <= (SELECT clock_timestamp())
 """)
+# A notice whose fact was committed while its webhook was being removed is found here, and left out.
 _TAKE = text("""
 WITH mine AS (
-    SELECT n.id FROM notice AS n
+    SELECT n.id, w.removed_at IS NOT NULL AS removed FROM notice AS n LEFT JOIN webhook AS w ON w.id = n.webhook_id
     WHERE n.state = 'pending' AND n.next_at <= (SELECT clock_timestamp())
       AND CASE WHEN :mail THEN n.kind = 'email' ELSE n.webhook_id = CAST(:webhook AS uuid) END
-    ORDER BY n.next_at LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
+    ORDER BY n.next_at LIMIT :limit FOR NO KEY UPDATE OF n SKIP LOCKED
 ), taken AS (
     UPDATE notice AS n SET attempts = n.attempts + 1,
-                           next_at = clock_timestamp() + make_interval(secs => :lease)
+                           next_at = clock_timestamp() + make_interval(secs => :lease),
+                           state = CASE WHEN mine.removed THEN 'skipped' ELSE n.state END
     FROM mine WHERE n.id = mine.id
-    RETURNING n.id, n.webhook_id, n.recipient, n.event, n.request_id, n.run_id, n.attempts, n.created_at
+    RETURNING n.id, n.webhook_id, n.recipient, n.event, n.request_id, n.run_id, n.attempts, n.created_at, mine.removed
 )
 SELECT taken.*, w.name, w.url, w.secret FROM taken LEFT JOIN webhook AS w ON w.id = taken.webhook_id
-ORDER BY taken.created_at
+WHERE NOT taken.removed ORDER BY taken.created_at
 """)
 _SETTLE = text("""
 UPDATE notice SET state = CAST(:state AS delivery_state), error = :error,

@@ -35,7 +35,14 @@ class Poster:
     def __init__(self, allowed: Sequence[Network] = ()) -> None:
         self._allowed = allowed
         # A proxy from the environment would look the name up again, and could lead elsewhere than what was checked.
-        self._client = httpx2.AsyncClient(timeout=TIMEOUT, follow_redirects=False, trust_env=False)
+        # No connection is kept: one is known by its address alone, so another name that leads there would be posted to
+        # whoever had shown a certificate for the first.
+        self._client = httpx2.AsyncClient(
+            timeout=TIMEOUT,
+            follow_redirects=False,
+            trust_env=False,
+            limits=httpx2.Limits(max_keepalive_connections=0),
+        )
 
     async def close(self) -> None:
         """Close the connections."""

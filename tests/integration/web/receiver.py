@@ -20,6 +20,7 @@ class Told:
 
     headers: dict[str, str]
     body: bytes
+    peer: tuple[str, int] = ("", 0)
 
     @property
     def content(self) -> dict[str, Any]:
@@ -46,7 +47,8 @@ class Receiver:
         return [each.headers["Signoff-Event"] for each in self.told]
 
     async def handle(self, request: web.Request) -> web.Response:
-        self.told.append(Told(dict(request.headers), await request.read()))
+        peer = request.transport.get_extra_info("peername") if request.transport else ("", 0)
+        self.told.append(Told(dict(request.headers), await request.read(), tuple(peer[:2])))
         if self.hang is not None:
             await self.hang.wait()
         status, headers = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]

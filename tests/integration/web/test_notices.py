@@ -316,6 +316,32 @@ async def test_removing_a_webhook_forgets_what_it_was_to_be_told(database: Datab
     ]
 
 
+async def test_a_fact_that_met_the_removal_is_not_told(
+    database: Database, sender: Sender, receiver: Receiver
+) -> None:
+    """A notice that was committed while its webhook was being removed is left out, too; replaying cannot send it."""
+    await webhooks.add(database, "ops", receiver.url, by="test")
+    await ask(database)
+    await webhooks.remove(database, "ops", by="test")
+    for state in ("pending", "dead"):
+        await write(database, "UPDATE notice SET state = CAST(:state AS delivery_state)", state=state)
+        await webhooks.replay(database)
+        await send(database, sender)
+        assert await column(database, "SELECT state::text FROM notice") == ["skipped"]
+    assert receiver.told == []
+
+
+async def test_each_post_has_a_connection_of_its_own(
+    database: Database, sender: Sender, receiver: Receiver
+) -> None:
+    """No name is posted to over a connection on which another one had shown its certificate."""
+    await webhooks.add(database, "ops", receiver.url, by="test")
+    for _ in range(3):
+        await ask(database)
+        await send(database, sender)
+    assert len({told.peer for told in receiver.told}) == 3
+
+
 async def test_a_webhook_that_leads_inside_is_not_followed(database: Database, sender: Sender) -> None:
     """An address that became a link-local one after it was added is not connected to; why is told."""
     await webhooks.add(database, "ops", "https://example.com/", by="test")

@@ -43,6 +43,8 @@ def test_addresses_that_are_taken(url: str) -> None:
         ("https://[fe80::1]/", "no webhook may reach"),
         ("https://[::ffff:169.254.169.254]/", "no webhook may reach"),
         ("https://[64:ff9b::a9fe:a9fe]/", "no webhook may reach"),
+        ("https://[2002:a9fe:a9fe::1]/", "no webhook may reach"),
+        ("https://[2001:0:1::a9fe:a9fe]/", "no webhook may reach"),
         ("https://0.0.0.0/", "no webhook may reach"),
         ("https://224.0.0.1/", "no webhook may reach"),
         ("https://[fd00:ec2::254]/", "secrets of this machine"),
