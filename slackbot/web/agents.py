@@ -27,7 +27,7 @@ from slackbot.web.run_sight import NO_SUCH_RUN, clean_run_lines, run_for, sees_a
 from slackbot.web.run_starts import agent_named, start
 from slackbot.web.shapes import After, Limit, Moment, PersonOut, Shape, Strict
 from slackbot.web.site import Site, site_of
-from slackbot.web.verdicts import PATH, who_decides
+from slackbot.web.verdicts import PATH, looked_at, who_decides
 
 router = APIRouter(route_class=StrictRoute, tags=["Agents"])
 
@@ -120,11 +120,16 @@ class AgentStarted(AgentStatus):
 
 
 class HumanResponse(Strict):
-    """A person's word. `request_id` says on which request, where the agent waits for several."""
+    """A person's word. `request_id` says on which request, where the agent waits for several.
+
+    `revision` is the one that was looked at; to approve a request that was edited it has to be named. A program that
+    names both is refused when it is another question by now that the agent waits for.
+    """
 
     response: Annotated[Literal["approve", "deny"], Field(examples=["approve"])]
     reason: Annotated[Reason | None, Field(examples=["checked with Ada"])] = None
     request_id: Annotated[UUID | None, Field(examples=[None])] = None
+    revision: Annotated[int | None, Field(ge=1, le=2**31 - 1, examples=[None])] = None
 
 
 class Responded(Shape):
@@ -249,7 +254,7 @@ async def respond_to_agent(
         site.slack.directory,
         person,
         asked.request_id,
-        asked.revision,
+        looked_at(body.revision, verdict, asked.revision),
         verdict,
         path=PATH,
         reason=body.reason,

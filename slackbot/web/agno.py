@@ -32,7 +32,7 @@ from slackbot.web.requesters import Requester, looks_like_somebody, requester_of
 from slackbot.web.run_sight import NO_SUCH_RUN, run_for
 from slackbot.web.run_starts import agent_named, start
 from slackbot.web.site import Site, site_of
-from slackbot.web.verdicts import PATH, who_decides
+from slackbot.web.verdicts import PATH, looked_at, who_decides
 
 router = APIRouter(route_class=StrictRoute, tags=["Runs in Agno's shapes"])
 
@@ -75,7 +75,10 @@ class RunStart(BaseModel):
 
 
 class Confirmation(BaseModel):
-    """A word on one tool call. Other members of a tool may come along; arguments must be those that were asked."""
+    """A word on one tool call. Other members of a tool may come along; arguments must be those that were asked.
+
+    To confirm a call that was edited its `revision` or its arguments have to come along.
+    """
 
     model_config = ConfigDict(extra="ignore")
 
@@ -215,14 +218,17 @@ async def continue_agent_run(
         person = await who_decides(site, caller, asked)
         counted: list[str] = []
         for word, (request_id, revision) in zip(said, asked, strict=True):
+            verdict = Verdict.APPROVE if word.confirmed else Verdict.REJECT
+            # Who sends the arguments along, which were compared, has looked at them.
+            named = word.revision if word.tool_args is None else revision
             try:
                 await deciding.cast(
                     site.db,
                     site.slack.directory,
                     person,
                     request_id,
-                    revision,
-                    Verdict.APPROVE if word.confirmed else Verdict.REJECT,
+                    looked_at(named, verdict, revision),
+                    verdict,
                     path=PATH,
                     reason=word.confirmation_note,
                     principal=caller.name,

@@ -19,6 +19,7 @@ from slackbot.web.finding import RequestId
 from slackbot.web.problems import ProblemRaised, documented
 from slackbot.web.shapes import PersonOut, ReviewOut, Strict, review, rfc3339
 from slackbot.web.site import Site, site_of
+from slackbot.web.verdicts import looked_at
 
 router = APIRouter(route_class=StrictRoute, tags=["Decisions"])
 
@@ -39,7 +40,8 @@ _VERDICTS = {Word.APPROVED: Verdict.APPROVE, Word.REJECTED: Verdict.REJECT}
 class DecideIn(Strict):
     """The word of the key's owner.
 
-    `revision` is the one that was looked at: if a reviewer has changed the request since, nothing is recorded.
+    `revision` is the one that was looked at: if a reviewer has changed the request since, that is 409. To approve a
+    request that was edited it has to be named; to reject it has not.
     """
 
     model_config = ConfigDict(
@@ -62,14 +64,15 @@ async def decide(request: Request, request_id: RequestId, principal: Decider, bo
     view = await finding.found(site, principal, request_id)
     if principal.owner is None:
         raise finding.missing()
+    verdict = _VERDICTS[body.decision]
     try:
         await deciding.cast(
             site.db,
             site.slack.directory,
             principal.owner,
             view.id,
-            body.revision or view.revision,
-            _VERDICTS[body.decision],
+            looked_at(body.revision, verdict, view.revision),
+            verdict,
             path=PATH,
             reason=body.reason or None,
             principal=principal.name,

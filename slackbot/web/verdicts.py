@@ -9,6 +9,7 @@ from agent import approvals
 from agent.domain.errors import Refusal, Refused
 from agent.domain.keys import Principal, Scope
 from agent.domain.people import Person
+from agent.domain.request import Verdict
 from slackbot.web.problems import ProblemRaised
 from slackbot.web.site import Site
 
@@ -32,3 +33,14 @@ async def who_decides(site: Site, principal: Principal, asked: Sequence[tuple[UU
         raise Refused(Refusal.AGENT_PRINCIPAL)
     words = f"The key {principal.key} does not have the scope decide."
     raise ProblemRaised(403, "scope-missing", "Scope missing", words)
+
+
+def looked_at(named: int | None, verdict: Verdict, present: int) -> int:
+    """The revision that a word is on.
+
+    Who approves without naming one has looked at the first: after an edit that word is stale, and nobody approves
+    what they may not have seen. A no is a no to every revision.
+    """
+    if named is not None:
+        return named
+    return 1 if verdict is Verdict.APPROVE else present
