@@ -48,6 +48,8 @@ SLACK_BOT_TOKEN=
 SLACK_APP_TOKEN=
 # or HTTP at /slack/events:
 # SLACK_SIGNING_SECRET=
+# Where people reach the page and the API, for links:
+# SIGNOFF_PUBLIC_URL=https://signoff.example.com
 SIGNOFF_CHANNEL=#reviews
 SIGNOFF_AGENTS=my_agents
 SIGNOFF_CHECKPOINTS=checkpoints.toml

@@ -46,7 +46,8 @@ def list_runs(
         async with db.connection() as connection:
             ids = await reads.runs_found(connection, status=status, agent=agent, since=from_then, limit=limit)
             found = [await reads.run_view(connection, run_id) for run_id in ids]
-        return await clean_runs([view for view in found if view is not None])
+            values = await reads.values_of(connection, ids)
+        return await clean_runs([view for view in found if view is not None], values=values)
 
     views = on_database(read_settings(), use_embedded, look)
     if use_json:

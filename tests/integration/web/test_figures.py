@@ -5,15 +5,22 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import httpx
 import pytest
 from sqlalchemy import text
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
 
 from agent.store import reads
 from agent.store.database import Database
 from slackbot import settings
 from slackbot.settings import SettingsError
+from slackbot.web import HttpServer
 from slackbot.web.figures import FiguresOfService, Part
 from tests.integration.asking import ask, write
+from tests.integration.service.conftest import a_house, until
 from tests.integration.web.conftest import Street
 
 PART = Part(draining=False, slack=True, worker=True, scheduler_age=1.0)
@@ -114,6 +121,25 @@ async def test_many_rows_are_not_counted_one_by_one(database: Database) -> None:
                 assert f"Seq Scan on {table}" not in lines, lines
 
 
+async def test_a_worker_has_its_health_on_a_port_of_its_own(database_url: str) -> None:
+    """A process without the role web serves `/healthz`, `/readyz` and `/metrics` there, and nothing else."""
+    paths = ("/healthz", "/readyz", "/metrics", "/pending", "/inbox")
+    async with a_house(database_url, "http") as house:
+        service = await house.open([], SIGNOFF_ROLES="worker", SIGNOFF_HEALTH_PORT="0")
+        assert service.port is None
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{service.health_port}") as client:
+
+            async def alive() -> bool:
+                return bool((await client.get("/readyz")).json()["worker"])
+
+            await until(alive)
+            answers = [await client.get(path) for path in paths]
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 404, 404]
+    now = samples(answers[2].text)
+    assert now["signoff_worker_alive"] == 1
+    assert "signoff_scheduler_age_seconds" not in now
+
+
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
@@ -152,13 +178,6 @@ def test_addresses_that_are_right_are_taken(tmp_path: Any) -> None:
 )
 async def test_only_a_trusted_proxy_is_believed(trusted: str, scheme: str) -> None:
     """`X-Forwarded-Proto` changes what a call is taken for when it comes from a proxy that was named, else not."""
-    import httpx  # noqa: PLC0415
-    from starlette.applications import Starlette  # noqa: PLC0415
-    from starlette.requests import Request  # noqa: PLC0415
-    from starlette.responses import PlainTextResponse, Response  # noqa: PLC0415
-    from starlette.routing import Route  # noqa: PLC0415
-
-    from slackbot.web import HttpServer  # noqa: PLC0415
 
     async def tell(request: Request) -> Response:
         host = request.client.host if request.client else ""
