@@ -16,7 +16,7 @@ from agent.store.database import Database
 from slackbot.cli import terminal
 from slackbot.cli.ground import EmbeddedFlag, on_database, read_settings
 from slackbot.cli.requests import AgentName, JsonFlag, Limit, Since
-from slackbot.secrets import Hidden, clean_run, clean_runs, clean_text, clean_value, hidden_values
+from slackbot.secrets import Hidden, clean_run, clean_runs, clean_text, clean_value, hidden_in_run
 
 commands = typer.Typer(invoke_without_command=True, help="Look at runs of agents.")
 
@@ -117,9 +117,10 @@ async def _one(db: Database, prefix: str) -> _Seen:
         run = await reads.run_view(connection, found[0])
         messages = await reads.messages(connection, found[0])
         calls = await reads.calls(connection, found[0])
+        values = (await reads.values_of(connection, found)).get(found[0])
     if run is None:
         raise SignoffError(f"there is no run {found[0]}")
-    hidden = hidden_values(_parsed(call.raw_arguments) for call in calls)
+    hidden = hidden_in_run(values) if values is not None else ()
     return _Seen(
         await clean_run(run, hidden),
         tuple([await _message(message, hidden) for message in messages]),

@@ -15,6 +15,7 @@ from slackbot.secrets.views import (
     clean_value,
     clean_view,
     hidden_in,
+    hidden_in_run,
     hidden_values,
 )
 
@@ -34,5 +35,6 @@ __all__ = [
     "clean_view",
     "guard_tracebacks",
     "hidden_in",
+    "hidden_in_run",
     "hidden_values",
 ]

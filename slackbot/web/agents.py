@@ -194,7 +194,7 @@ async def _listed(
     if len(lines) == limit:
         following = request.url.include_query_params(limit=limit, cursor=lines[-1].run.id.hex)
         response.headers["Link"] = f'<{following.path}?{following.query}>; rel="next"'
-    return [AgentStatus.of(line) for line in await clean_run_lines(lines)]
+    return [AgentStatus.of(line) for line in await clean_run_lines(site, lines)]
 
 
 def _list_route(which: RunList, words: str) -> None:
@@ -228,7 +228,8 @@ _list_route(RunList.CANCELLED, "Agents that somebody stopped.")
 )
 async def get_agent(request: Request, agent_id: UUID, caller: Reader) -> AgentStatus:
     """How one agent is doing."""
-    (line,) = await clean_run_lines([await run_for(site_of(request), caller, agent_id)])
+    site = site_of(request)
+    (line,) = await clean_run_lines(site, [await run_for(site, caller, agent_id)])
     return AgentStatus.of(line)
 
 
@@ -245,7 +246,7 @@ async def respond_to_agent(
     409 when nothing waits, and when several requests wait and the body names none: the answer then lists them.
     """
     site = site_of(request)
-    (line,) = await clean_run_lines([await run_for(site, caller, agent_id)])
+    (line,) = await clean_run_lines(site, [await run_for(site, caller, agent_id)])
     asked = _chosen(line, body.request_id)
     person = await who_decides(site, caller, [(asked.request_id, asked.revision)])
     verdict = Verdict.APPROVE if body.response == "approve" else Verdict.REJECT
@@ -320,4 +321,4 @@ async def _line(site: Site, run_id: UUID) -> RunLine:
         line = await reads.run_line(connection, run_id)
     if line is None:
         raise NotFound(NO_SUCH_RUN)
-    return (await clean_run_lines([line]))[0]
+    return (await clean_run_lines(site, [line]))[0]

@@ -180,5 +180,7 @@ async def _http(_: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    log.error("a call failed", action="http.failed", path=request.url.path, exc_info=error)
+    # The route, not the address: that may hold the secret of a sign-in link.
+    route = getattr(request.scope.get("route"), "path", None)
+    log.error("a call failed", action="http.failed", route=route, exc_info=error)
     return problem(500, "failed", "Failed", "Something went wrong here; it has been logged.")

@@ -55,9 +55,11 @@ async def _sees(site: Site, person: Person, run: RunView, paper: reads.CancelPap
     return bool(here) or await directory.is_admin(person)
 
 
-async def clean_run_lines(lines: Sequence[RunLine]) -> list[RunLine]:
-    """Copies in which no secret can be read."""
-    runs = await clean_runs([line.run for line in lines])
+async def clean_run_lines(site: Site, lines: Sequence[RunLine]) -> list[RunLine]:
+    """Copies in which no secret can be read, nor what the checkpoints of a run's calls hide."""
+    async with site.db.connection() as connection:
+        values = await reads.values_of(connection, [line.run.id for line in lines])
+    runs = await clean_runs([line.run for line in lines], values=values)
     asked = await clean_value([[each.description for each in line.asked] for line in lines])
     return [
         RunLine(

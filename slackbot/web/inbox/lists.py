@@ -15,6 +15,7 @@ from agent.domain.request import HistoryLine, RequestLine, RequestStatus
 from agent.store import reads
 from slackbot.cards import Names
 from slackbot.cursor import Cursor
+from slackbot.identity import objection_to_see
 from slackbot.web.inbox import shelves
 from slackbot.web.inbox.pages import PageRoute, moved, page
 from slackbot.web.inbox.shelves import Shelf, Wanted
@@ -55,7 +56,7 @@ async def history(
 ) -> Response:
     """What was decided (or waits, by filter), newest first, a page at a time."""
     site = site_of(request)
-    if _ID.match(q.strip()) and (found := await _by_id(site, q.strip())):
+    if _ID.match(q.strip()) and (found := await _by_id(site, who, q.strip())):
         return moved(f"/inbox/requests/{found}")
     wanted, unclear = _wanted(q, status, agent, person, since)
     shelf = await shelves.search(site, who.person, wanted, Cursor.read(at))
@@ -87,11 +88,14 @@ async def _waiting(site: Site, who: Visitor, at: str) -> dict[str, Any]:
     }
 
 
-async def _by_id(site: Site, text: str) -> str | None:
-    """The one request whose id begins so; its own page says whether it may be seen."""
+async def _by_id(site: Site, who: Visitor, text: str) -> str | None:
+    """The one request whose id begins so, if the visitor may see it; of others they do not learn that there are any."""
     async with site.db.connection() as connection:
         found = await reads.requests_like(connection, team_id=site.slack.team_id, id_prefix=text)
-    return str(found[0]) if len(found) == 1 else None
+        view = await reads.request_view(connection, found[0]) if len(found) == 1 else None
+    if view is None or await objection_to_see(site.slack.directory, who.person, view) is not None:
+        return None
+    return str(view.id)
 
 
 def _wanted(q: str, status: str, agent: str, person: str, since: str) -> tuple[Wanted, str]:

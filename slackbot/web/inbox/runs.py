@@ -10,12 +10,11 @@ from uuid import UUID
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from agent.domain.action import parse_json
-from agent.domain.errors import MalformedArguments, NotFound
+from agent.domain.errors import NotFound
 from agent.domain.run import CallView, Message, RunView
 from agent.store import reads
 from slackbot.identity import visible_runs
-from slackbot.secrets import clean_run, clean_runs, clean_value, hidden_values
+from slackbot.secrets import clean_run, clean_runs, clean_value, hidden_in_run
 from slackbot.web.inbox.pages import PageRoute, page
 from slackbot.web.site import Site, site_of
 from slackbot.web.visitors import Signed, Visitor
@@ -46,7 +45,8 @@ async def runs(request: Request, who: Signed) -> Response:
     site = site_of(request)
     async with site.db.connection() as connection:
         found = await reads.recent_runs(connection, team_id=site.slack.team_id, limit=MOST_RUNS)
-    seen = await clean_runs(await visible_runs(site.slack.directory, who.person, found))
+        values = await reads.values_of(connection, [each.id for each in found])
+    seen = await clean_runs(await visible_runs(site.slack.directory, who.person, found), values=values)
     return page("runs.html", here="runs", visitor=who, runs=seen, **await _named(site, who, seen))
 
 
@@ -75,7 +75,8 @@ async def _opened(site: Site, who: Visitor, run_id: str) -> dict[str, Any]:
     async with site.db.connection() as connection:
         messages = await reads.messages(connection, wanted)
         calls = await reads.calls(connection, wanted)
-    hidden = hidden_values(_arguments(call) for call in calls)
+        values = (await reads.values_of(connection, [wanted])).get(wanted)
+    hidden = hidden_in_run(values) if values is not None else ()
     entries = _entries(messages, calls)
     shown: list[Any] = await clean_value([[e.text, e.answer] for e in entries[-MOST_ENTRIES:]], hidden)
     clean = [
@@ -113,13 +114,6 @@ def _call(call: CallView) -> Entry:
     return Entry(
         "call", call.raw_arguments, call.tool, state.replace("_", " "), answer, request_id=call.request_id
     )
-
-
-def _arguments(call: CallView) -> Any:
-    try:
-        return parse_json(call.raw_arguments)
-    except MalformedArguments:
-        return None
 
 
 async def _named(

@@ -11,7 +11,9 @@ import httpx
 import pytest
 from sqlalchemy import text
 
+from agent import keys
 from agent.domain.action import Action
+from agent.domain.keys import Scope
 from agent.store.outbox import Outlet
 from slackbot.web.inbox import assets
 from tests.integration import asking
@@ -56,6 +58,41 @@ async def test_a_list_shows_what_its_reader_may_see(porch: Porch) -> None:  # no
         assert "order 9" not in grace.page
         await linus.open(path)
         assert "order 9" in linus.page
+
+
+async def test_looking_for_an_id_does_not_tell_that_there_is_one(porch: Porch) -> None:  # noqa: F811
+    """The beginning of an id leads to its request only for those who may see it."""
+    workspace = porch.house.slack.workspace
+    workspace.add_channel("C0SECRET", "secret", ["U0LINUS", workspace.bot.user_id])
+    hidden = await porch.asked(
+        9, asking.rule(approvers=("U0LINUS",)), outlet=Outlet(TEAM, "C0SECRET"), requester=LINUS
+    )
+    grace, linus = await porch.visitor("U0GRACE"), await porch.visitor("U0LINUS")
+    found = await linus.open(f"/inbox/history?q={hidden[:13]}")
+    assert found.headers["location"] == f"/inbox/requests/{hidden}"
+    assert (await grace.open(f"/inbox/history?q={hidden[:13]}")).status_code == 200
+    assert hidden not in grace.page
+
+
+async def test_a_run_hides_what_its_checkpoints_hide(porch: Porch) -> None:  # noqa: F811
+    """What `redact` hides is read neither on the run's page nor in the lists of runs, nor over HTTP."""
+    await porch.asked(48151623, asking.rule(redact=("order_id",)), description="Refund it")
+    (run_id,) = await asking.write(
+        porch.house.db,
+        "UPDATE agent_run SET task = 'refund 48151623', progress = 'is 48151623 right?' RETURNING id::text",
+    )
+    reader = await porch.visitor("U0GRACE")
+    for path in ("/inbox/runs", f"/inbox/runs/{run_id}", f"/inbox/runs/{run_id}/now"):
+        assert (await reader.open(path)).status_code == 200
+        assert "refund" in reader.page
+        assert "48151623" not in reader.page
+    secret = await keys.create(porch.house.db, "watcher", [Scope.READ], by="test")
+    program = porch.stranger().browser
+    for path in ("/agents/waiting", f"/agents/{run_id}"):
+        answer = await program.get(path, headers={"Authorization": f"Bearer {secret}"})
+        assert answer.status_code == 200
+        assert "refund" in answer.text
+        assert "48151623" not in answer.text
 
 
 async def test_assets_are_kept_by_browsers_and_htmx_comes_from_its_package(porch: Porch) -> None:  # noqa: F811
