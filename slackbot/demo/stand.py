@@ -24,7 +24,7 @@ from slackbot.sandbox.model import MODEL_NAME, ScriptedModel
 T = TypeVar("T")
 Tell = Callable[[str], None]
 
-TOUR_AGENTS = "agent.examples.refunds"
+TOUR_AGENTS = "agent.examples.refunds, agent.examples.data_manager"
 DATABASE = "signoff_demo"
 FIRST_START_SECONDS = 120.0  # the first one also compiles every module
 PORTS_TRIED = 20

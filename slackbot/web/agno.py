@@ -12,7 +12,16 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query, Request
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Json, StringConstraints
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Json,
+    StrictBool,
+    StrictInt,
+    StringConstraints,
+)
 
 from agent import runs
 from agent.domain.errors import NotFound, Refusal, Refused
@@ -83,10 +92,10 @@ class Confirmation(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     tool_call_id: UUID
-    confirmed: bool | None = None
+    confirmed: StrictBool | None = None
     confirmation_note: Reason | None = None
     tool_args: dict[str, Any] | None = None
-    revision: int | None = None
+    revision: StrictInt | None = None
 
 
 class RunContinue(BaseModel):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 from uuid import UUID
 
 from fastapi import Query
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, PlainSerializer
+from pydantic import AfterValidator, BeforeValidator, AwareDatetime, BaseModel, ConfigDict, PlainSerializer
 
 from agent.domain.people import Person
 from agent.domain.policy import Risk
@@ -44,8 +44,18 @@ def rfc3339(at: datetime) -> str:
     return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
+def _written(value: object) -> object:
+    """Nothing but a time with its offset: pydantic would take a bare number for seconds since 1970."""
+    if not isinstance(value, datetime) and not (isinstance(value, str) and "T" in value.upper()):
+        raise ValueError("is no time as RFC 3339 has it, 2026-11-21T09:30:00Z say")
+    return value
+
+
 Moment = Annotated[
-    AwareDatetime, AfterValidator(_in_utc), PlainSerializer(rfc3339, return_type=str, when_used="json")
+    AwareDatetime,
+    BeforeValidator(_written),
+    AfterValidator(_in_utc),
+    PlainSerializer(rfc3339, return_type=str, when_used="json"),
 ]
 """A point in time on the wire: read with any offset, written in UTC."""
 

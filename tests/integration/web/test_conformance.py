@@ -1,0 +1,104 @@
+"""The whole API against its own description: whatever is sent, no answer is a failure of ours or one not described."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from agent import keys
+from agent.domain.keys import Scope
+from agent.domain.people import Person
+from tests.integration.web.living import ADA, GRACE, Living, living
+
+CHECKS = (
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_schema_conformance",
+    "response_headers_conformance",
+    "negative_data_rejection",
+)
+COMMAND = Path(sys.executable).with_name("schemathesis")
+
+pytestmark = pytest.mark.skipif(
+    not COMMAND.exists() and shutil.which("schemathesis") is None, reason="schemathesis is not installed"
+)
+
+
+@pytest.fixture
+async def service(database_url: str) -> AsyncIterator[Living]:
+    """The service with its example agents."""
+    async with living(database_url) as opened:
+        yield opened
+
+
+async def _conform(
+    service: Living, name: str, scopes: Sequence[Scope], owner: Person, folder: Path, *how: str
+) -> None:
+    """Everything that a key with these scopes may call, and all that it may not."""
+    secret = await keys.create(service.house.db, name, scopes, by="test", owner=owner, per_minute=1_000_000)
+    process = await asyncio.create_subprocess_exec(
+        str(COMMAND) if COMMAND.exists() else "schemathesis",
+        "run",
+        f"{service.url}/openapi.json",
+        "--header",
+        f"Authorization: Bearer {secret}",
+        "--checks",
+        ",".join(CHECKS),
+        "--exclude-path",
+        "/events",  # a stream without an end
+        "--warnings",
+        "off",
+        "--no-shrink",
+        "--generation-database",
+        "none",
+        "--continue-on-failure",
+        "--request-timeout",
+        "90",
+        *how,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        cwd=folder,
+    )
+    said, _ = await process.communicate()
+    assert process.returncode == 0, said.decode()
+
+
+WHO = [
+    pytest.param("asker", (Scope.REQUEST, Scope.ON_BEHALF), ADA, id="asker"),
+    pytest.param("operator", (Scope.DECIDE, Scope.READ, Scope.ADMIN), GRACE, id="operator"),
+]
+
+
+@pytest.mark.parametrize(("name", "scopes", "owner"), WHO)
+async def test_the_api_does_what_it_says(
+    service: Living, tmp_path: Path, name: str, scopes: tuple[Scope, ...], owner: Person
+) -> None:
+    """A few calls of each operation, sound ones and broken ones, from a fixed seed."""
+    await _conform(
+        service,
+        name,
+        scopes,
+        owner,
+        tmp_path,
+        "--phases",
+        "examples,fuzzing",
+        "--max-examples",
+        "6",
+        "--seed",
+        "1",
+    )
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize(("name", "scopes", "owner"), WHO)
+async def test_the_api_does_what_it_says_at_length(
+    service: Living, tmp_path: Path, name: str, scopes: tuple[Scope, ...], owner: Person
+) -> None:
+    """All phases, boundary values and chains of calls included, hundreds of calls of each operation."""
+    await _conform(service, name, scopes, owner, tmp_path, "--max-examples", "150")
