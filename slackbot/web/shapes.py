@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 from uuid import UUID
 
 from fastapi import Query
-from pydantic import AfterValidator, BeforeValidator, AwareDatetime, BaseModel, ConfigDict, PlainSerializer
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 
 from agent.domain.people import Person
 from agent.domain.policy import Risk

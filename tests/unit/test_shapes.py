@@ -24,7 +24,15 @@ def test_times_are_written_in_utc() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", ["2026-11-21T11:20:33", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", ""]
+    "given",
+    [
+        "2026-11-21T11:20:33",
+        "0001-01-01T00:00:00+14:00",
+        "9999-12-31T23:59:59-14:00",
+        "",
+        "0.5",
+        "2026-11-21",
+    ],
 )
 def test_times_that_name_no_moment_are_refused(given: str) -> None:
     """A time without an offset, or outside of the calendar, is an error of the caller."""
