@@ -7,7 +7,6 @@ from typing import Any
 
 from agent import approvals
 from agent.approvals import Edit, Edited
-from agent.domain.errors import NotFound
 from agent.domain.people import Person, Standing
 from agent.domain.request import Place, RequestStatus, RequestView
 from agent.runtime import judging
@@ -19,12 +18,7 @@ from slackbot.identity import Directory
 
 def schema_for(agents: Registry, view: RequestView) -> Mapping[str, Any]:
     """The JSON schema of the tool's arguments. Raises NotFound when this process does not serve the tool."""
-    agent = agents.find(view.agent)
-    tool = agent.tool(view.action.tool) if agent else None
-    if tool is None:
-        raise NotFound(f"the tool {view.action.tool} is not served here")
-    schema: Mapping[str, Any] = tool.offered["function"]["parameters"]
-    return schema
+    return judging.schema_of(agents, view)
 
 
 async def save(

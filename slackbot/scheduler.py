@@ -13,7 +13,7 @@ from time import monotonic
 import structlog
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
-from agent import approvals, executions, notices, runs
+from agent import approvals, executions, keys, notices, outside, replies, runs
 from agent.store.database import Database
 
 log = structlog.get_logger(__name__)
@@ -24,6 +24,10 @@ EVERY: dict[str, tuple[Sweep, float]] = {
     "expire": (approvals.expire_due, 1.0),
     "remind": (approvals.remind_due, 5.0),
     "rescue": (executions.rescue, 2.0),
+    "rescue_outside": (outside.rescue, 2.0),
+    "lapse": (outside.lapse_due, 2.0),
+    "replies": (replies.forget_old, 60.0),
+    "key_uses": (keys.forget_uses, 60.0),
     "hint": (runs.sweep, 2.0),
     "notices": (notices.sweep, 2.0),
     "forget_notices": (notices.forget, 3600.0),

@@ -14,7 +14,7 @@ from agent.domain.changes import between, told
 from agent.domain.errors import Conflict, NotFound, Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.run import Answer, AnswerKind
-from agent.store import chain, locks, outbox
+from agent.store import chain, claims, locks, outbox
 from agent.store.batch import Batch
 from agent.store.chain import Entry
 from agent.store.database import Database
@@ -43,10 +43,8 @@ async def settle(
     or not in doubt) and ``Refused`` (recorded before).
     """
     async with db.transaction() as connection:
-        run_id = await locks.run_of_execution(connection, execution_id)
-        run = await runs.lock(connection, run_id) if run_id else None
-        doubt = await locks.execution(connection, execution_id)
-        if run is None or doubt is None:
+        run, doubt = await _found(connection, execution_id)
+        if doubt is None:
             raise NotFound(f"no execution {execution_id}")
         if doubt.call_state != "in_doubt" or doubt.status != "in_doubt" or doubt.settled:
             raise Conflict("this execution is not in doubt any more")
@@ -58,6 +56,16 @@ async def settle(
             await _record(connection, doubt, settler, refused, detail)
     if refused is not None:
         raise Refused(refused)
+
+
+async def _found(
+    connection: AsyncConnection, execution_id: UUID
+) -> tuple[runs.LockedRun | None, Row[Any] | None]:
+    """The attempt, locked, behind its run; one that was claimed outside has none."""
+    run_id = await locks.run_of_execution(connection, execution_id)
+    if run_id is None:
+        return None, await claims.attempt(connection, execution_id)
+    return await runs.lock(connection, run_id), await locks.execution(connection, execution_id)
 
 
 def _objection(
@@ -79,7 +87,7 @@ def _objection(
 
 async def _settle(
     connection: AsyncConnection,
-    run: runs.LockedRun,
+    run: runs.LockedRun | None,
     doubt: Row[Any],
     settler: Standing,
     verdict: Word,
@@ -114,7 +122,7 @@ def _entry(kind: AuditKind, settler: Standing, detail: dict[str, str]) -> Entry:
 
 
 def _tellings(
-    run: runs.LockedRun, doubt: Row[Any], settler: Standing, verdict: Word, note: str | None
+    run: runs.LockedRun | None, doubt: Row[Any], settler: Standing, verdict: Word, note: str | None
 ) -> list[Telling]:
     """The card and its thread hear of it; without a request, the run's thread, which told of the doubt."""
     by = settler.person
@@ -122,13 +130,19 @@ def _tellings(
         outlet = Outlet(doubt.team_id, doubt.channel_id)
         line = outbox.request_line(outlet, doubt.request_id, "settled", by, text=verdict, reason=note)
         return [outbox.card(outlet, doubt.request_id), line]
-    if run.outlet is None:
+    if run is None or run.outlet is None:
         return []
     facts = {"team": by.team_id, "user": by.user_id, "text": verdict, "reason": note, "tool": doubt.tool}
     return [outbox.run_line(run.outlet, run.id, "settled", **facts)]
 
 
-def _go_on(batch: Batch, run: runs.LockedRun, doubt: Row[Any], verdict: Word, note: str | None) -> None:
+def _go_on(
+    batch: Batch, run: runs.LockedRun | None, doubt: Row[Any], verdict: Word, note: str | None
+) -> None:
+    if run is None:
+        if verdict == "retry":
+            claims.claimable_again(batch, doubt.request_id)
+        return
     if verdict == "retry":
         calls.make_ready_again(batch, doubt.call_id)
         return

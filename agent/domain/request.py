@@ -17,6 +17,12 @@ from agent.domain.action import Action
 from agent.domain.people import Person, Standing
 from agent.domain.policy import Risk
 
+API = "api"
+"""`source` of a request that a program opened."""
+
+EXTERNAL = "external"
+"""The action of a program's request that names none, and the version of every action that is done outside."""
+
 
 class RequestStatus(StrEnum):
     """Where a request stands. Expired is not rejected, and callers are told which."""

@@ -16,10 +16,10 @@ from pydantic_core import to_jsonable_python
 from agent.domain.action import Action, canonical_bytes, parse_arguments, plain_json
 from agent.domain.errors import MalformedArguments, NotFound, Refusal, Refused
 from agent.domain.people import Person
-from agent.domain.policy import Judgement, Rule
-from agent.domain.request import RequestView
+from agent.domain.policy import Judgement, Rule, ToolTraits
+from agent.domain.request import API, EXTERNAL, RequestView
 from agent.runtime import invoke, transcript, wording
-from agent.runtime.agents import Agent
+from agent.runtime.agents import Agent, Registry
 from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool
 from agent.store import reads
@@ -110,10 +110,9 @@ async def revise(
     Raises MalformedArguments, with the path, for arguments that the tool does not take, ``NotFound`` when this
     process does not serve the tool, and ``Refused`` when facts cannot be looked up or policy denies the action.
     """
-    agent = services.registry.find(view.agent)
-    tool = agent.tool(view.action.tool) if agent else None
-    if tool is None:
-        raise NotFound(f"the tool {view.action.tool} is not served here")
+    if view.source == API:
+        return _revise_outside(services, view, arguments)
+    tool = _tool(services.registry, view)
     action = Action(tool.name, tool.version, tool.signature.complete(plain_json(arguments)))
     try:
         facts = await look_up(tool, action, within=within)
@@ -125,6 +124,48 @@ async def revise(
     if judgement.verdict == "deny":
         raise Refused(Refusal.EDIT_DENIED)
     return Revised(action, facts.values, judgement.rule, judgement.description)
+
+
+def schema_of(registry: Registry, view: RequestView) -> Mapping[str, Any]:
+    """The JSON schema of the arguments that a reviewer may change.
+
+    Nobody has told us the schema of an action that is done outside: what is there keeps its type. Raises
+    ``NotFound`` when this process does not serve the tool.
+    """
+    if view.source != API:
+        schema: Mapping[str, Any] = _tool(registry, view).offered["function"]["parameters"]
+        return schema
+    found = {name: _TYPES.get(type(value), {}) for name, value in view.action.arguments.items()}
+    return {"type": "object", "properties": found, "required": list(found)}
+
+
+_TYPES: dict[type, dict[str, str]] = {
+    str: {"type": "string"},
+    bool: {"type": "boolean"},
+    int: {"type": "number"},
+    float: {"type": "number"},
+}
+
+
+def _tool(registry: Registry, view: RequestView) -> Tool:
+    agent = registry.find(view.agent)
+    tool = agent.tool(view.action.tool) if agent else None
+    if tool is None:
+        raise NotFound(f"the tool {view.action.tool} is not served here")
+    return tool
+
+
+def _revise_outside(services: Services, view: RequestView, arguments: Mapping[str, Any]) -> Revised:
+    """The same for an action that is done outside: policy judges what it is told. Raises as ``revise`` does."""
+    if view.action.tool == EXTERNAL:
+        raise Refused(Refusal.EDIT_NOT_ALLOWED)
+    action = Action(view.action.tool, view.action.tool_version, plain_json(arguments))
+    traits = ToolTraits(action.tool, action.tool_version)
+    requester = view.requester.user_id if view.requester else None
+    judgement = services.policy.judge(traits, action, None, view.agent, requester)
+    if judgement.verdict == "deny":
+        raise Refused(Refusal.EDIT_DENIED)
+    return Revised(action, None, judgement.rule, judgement.description)
 
 
 async def question(

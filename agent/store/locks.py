@@ -349,5 +349,5 @@ WHERE c.id = :call
 """)
 _LOST = text("""
 SELECT id FROM execution WHERE status = 'claimed' AND lease_until <= (SELECT clock_timestamp())
-  AND id <> ALL(CAST(:but AS uuid[])) ORDER BY lease_until LIMIT :limit
+  AND call_id IS NOT NULL AND id <> ALL(CAST(:but AS uuid[])) ORDER BY lease_until LIMIT :limit
 """)

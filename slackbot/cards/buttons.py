@@ -69,7 +69,7 @@ def _decide(view: RequestView, names: Names, approvable: bool) -> list[Json]:
 
 
 def _ask_again(view: RequestView) -> list[Json]:
-    if view.status is not RequestStatus.EXPIRED or view.requester is None:
+    if view.status is not RequestStatus.EXPIRED or view.requester is None or view.run_id is None:
         return []
     if view.asked_again is not None or view.erased_at is not None:
         return []

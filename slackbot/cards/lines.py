@@ -29,6 +29,7 @@ _REQUEST_LINES = {
     "voted": ("✅ One approval", "Comment:"),
     "approved": ("✅ Approved", "Comment:"),
     "rejected": ("❌ Rejected", "Comment:"),
+    "lapsed": ("⌛ Approval lapsed: nobody claimed it in time, so it will not be run", "Note:"),
     "expired": ("⌛ Expired: nobody decided in time, which is not a rejection; nothing was run", "Note:"),
     "withdrawn": ("🚫 Withdrawn; nothing was run", "Note:"),
     "running": ("▶ Running", "Note:"),

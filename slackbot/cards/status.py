@@ -20,6 +20,8 @@ def words(view: RequestView) -> str:
     if view.status is RequestStatus.APPROVED:
         if view.voided:
             return "Approval void"
+        if view.lapsed_at is not None:
+            return "Approval lapsed"
         return _EXECUTION_WORDS[view.execution.status] if view.execution else "Approved"
     return _WORDS[view.status]
 
@@ -125,11 +127,25 @@ def _approved(view: RequestView) -> Iterator[Json]:
         yield blocks.section(title, blocks.text(why), *by)
         return
     yield blocks.section(blocks.text("✅ Approved", bold=True), *by)
-    if view.execution is None:
-        ended = "Its run ended before it began, so nothing was run."
-        yield blocks.section(blocks.text(ended if view.stopped else "Not started yet."))
-    else:
+    if view.execution is not None:
         yield from _execution(view.execution)
+    elif view.stopped:
+        yield blocks.section(blocks.text("Its run ended before it began, so nothing was run."))
+    elif view.lapsed_at is None and view.lapse_at is None:
+        yield blocks.section(blocks.text("Not started yet."))
+    yield from _outside(view)
+
+
+def _outside(view: RequestView) -> Iterator[Json]:
+    """Until when the program that asked may begin, or that it has not come."""
+    if view.lapse_at is not None:
+        until = blocks.moment(view.lapse_at)
+        told = blocks.text("Not started yet: the program that asked may begin until ")
+        yield blocks.section(told, until)
+    if view.lapsed_at is not None:
+        title = blocks.text("⌛ Lapsed", bold=True)
+        why = ": the program that asked did not begin in time. It will not be run. "
+        yield blocks.section(title, blocks.text(why), blocks.moment(view.lapsed_at))
 
 
 def _execution(execution: ExecutionView) -> Iterator[Json]:

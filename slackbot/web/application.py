@@ -16,6 +16,7 @@ from slackbot.web import (
     approve,
     bodies,
     events,
+    executors,
     inbox,
     openapi,
     pending,
@@ -58,6 +59,7 @@ def application(site: Site, more: Sequence[BaseRoute] = ()) -> FastAPI:
     app.include_router(agents.router)
     app.include_router(events.router)
     app.include_router(openapi.router)
+    app.include_router(executors.router)
     app.router.routes.extend(more)
     app.add_middleware(Bounded)
     app.add_middleware(Counted)

@@ -16,6 +16,7 @@ from slackbot.web import finding
 from slackbot.web.bodies import StrictRoute
 from slackbot.web.callers import Decider
 from slackbot.web.finding import RequestId
+from slackbot.web.idempotency import IDEMPOTENT
 from slackbot.web.problems import ProblemRaised, documented
 from slackbot.web.shapes import PersonOut, ReviewOut, Strict, review, rfc3339
 from slackbot.web.site import Site, site_of
@@ -57,11 +58,15 @@ class DecideIn(Strict):
     revision: int | None = Field(default=None, ge=1, le=2**31 - 1)
 
 
-@router.post("/approve/{request_id}", responses=documented(400, 401, 403, 404, 409, 413, 422, 429, 503))
+@router.post(
+    "/approve/{request_id}",
+    dependencies=[IDEMPOTENT],
+    responses=documented(400, 401, 403, 404, 409, 413, 422, 429, 503),
+)
 async def decide(request: Request, request_id: RequestId, principal: Decider, body: DecideIn) -> ReviewOut:
     """Approve or reject. While more approvals are needed, the request goes on `waiting`."""
     site = site_of(request)
-    view = await finding.found(site, principal, request_id)
+    view = await finding.named(site, principal, request_id)
     if principal.owner is None:
         raise finding.missing()
     verdict = _VERDICTS[body.decision]

@@ -16,10 +16,11 @@ from agent.domain.errors import Conflict, SignoffError
 from agent.domain.keys import Principal, Scope
 from agent.domain.people import Person
 from agent.domain.policy import Judgement, Rule, ToolTraits
+from agent.domain.request import API, EXTERNAL
 from agent.store import reads
 from slackbot.secrets import clean_value
 from slackbot.web.problems import ProblemRaised, retry_later
-from slackbot.web.shapes import API, EXTERNAL, ActionOut, Moment, Shape, Strict
+from slackbot.web.shapes import ActionOut, Moment, Shape, Strict
 from slackbot.web.site import Site
 
 RequestName = Annotated[

@@ -13,6 +13,7 @@ from fastapi.routing import APIRoute
 
 from agent.domain.action import parse_json
 from agent.domain.errors import MalformedArguments
+from slackbot.web.idempotency import once
 from slackbot.web.problems import problem
 
 
@@ -37,13 +38,13 @@ class StrictRequest(Request):
 
 
 class StrictRoute(APIRoute):
-    """A route whose body is read so."""
+    """A route whose body is read so, and whose POST is made once for each `Idempotency-Key`."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
 
         async def strictly(request: Request) -> Response:
-            return await handle(StrictRequest(request.scope, request.receive))
+            return await once(StrictRequest(request.scope, request.receive), handle)
 
         return strictly
 

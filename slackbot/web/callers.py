@@ -20,12 +20,21 @@ async def caller(
     request: Request, presented: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
 ) -> Principal:
     """Whose call this is. Raises ProblemRaised (401) without a valid key, TooManyCalls."""
+    known: Principal | None = getattr(request.state, "principal", None)
+    if known is not None:
+        return known
     if presented is None:
         raise _unauthorised("This needs a key: send `Authorization: Bearer signoff_…`.", None)
     principal = await keys.recognise(site_of(request).db, presented.credentials)
     if principal is None:
         raise _unauthorised("This key is not valid: mistyped, revoked or expired.", "invalid_token")
+    request.state.principal = principal
     return principal
+
+
+async def recognised(request: Request) -> Principal:
+    """The same before any route is asked; the route then has it from here. Raises as `caller` does."""
+    return await caller(request, await _bearer(request))
 
 
 def needs(*scopes: Scope) -> Callable[..., Awaitable[Principal]]:

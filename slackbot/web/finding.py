@@ -27,7 +27,14 @@ RequestId = Annotated[
 
 
 async def found(site: Site, principal: Principal, name: str) -> RequestView:
-    """The request, if this caller may know of it. Raises ProblemRaised (404; 409: several have that name), Refused.
+    """The request, if this caller may know of it. Raises as `named` does, and Refused."""
+    view = await named(site, principal, name)
+    await _may_see(site, principal, view)
+    return view
+
+
+async def named(site: Site, principal: Principal, name: str) -> RequestView:
+    """The request, for whoever judges the caller next. Raises ProblemRaised (404; 409: several have that name).
 
     Our own ids come first: nobody can put a request in the place of another by naming it like that.
     """
@@ -37,14 +44,13 @@ async def found(site: Site, principal: Principal, name: str) -> RequestView:
         if view is None and (own := await reads.opened_as(connection, principal.name, name)) is not None:
             view = await reads.request_view(connection, own.request_id)
         if view is None and not principal.may(Scope.REQUEST):
-            named = await reads.requests_named(connection, team_id, name)
-            if len(named) > 1:
+            same = await reads.requests_named(connection, team_id, name)
+            if len(same) > 1:
                 words = "Several programs have a request of this name; use the `id` of the one that is meant."
                 raise ProblemRaised(409, "ambiguous", "Ambiguous", words)
-            view = await reads.request_view(connection, named[0]) if named else None
+            view = await reads.request_view(connection, same[0]) if same else None
     if view is None or view.team_id != team_id:
         raise missing()
-    await _may_see(site, principal, view)
     return view
 
 

@@ -17,6 +17,7 @@ from slackbot.web.asking import AgentName, AskIn, NotRequiredOut, ask
 from slackbot.web.bodies import StrictRoute
 from slackbot.web.callers import Asker, Reader
 from slackbot.web.finding import RequestId
+from slackbot.web.idempotency import IDEMPOTENT
 from slackbot.web.problems import ProblemRaised, documented
 from slackbot.web.shapes import After, Limit, Moment, Page, ReviewOut, page, review, reviews
 from slackbot.web.site import Site, site_of
@@ -33,6 +34,7 @@ _AT_FIRST = 5.0
 @router.post(
     "/pending",
     status_code=201,
+    dependencies=[IDEMPOTENT],
     response_model=ReviewOut | NotRequiredOut,
     responses={
         200: {

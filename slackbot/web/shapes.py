@@ -16,7 +16,15 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, 
 
 from agent.domain.people import Person
 from agent.domain.policy import Risk
-from agent.domain.request import ExecutionStatus, ExecutionView, RequestStatus, RequestView, Verdict
+from agent.domain.request import (
+    API,
+    EXTERNAL,
+    ExecutionStatus,
+    ExecutionView,
+    RequestStatus,
+    RequestView,
+    Verdict,
+)
 from slackbot.cards import json_text
 from slackbot.secrets import clean_view
 
@@ -24,12 +32,6 @@ if TYPE_CHECKING:
     from slackbot.web.site import Site
 
 T = TypeVar("T")
-
-API = "api"
-"""`source` of a request that a program opened."""
-
-EXTERNAL = "external"
-"""The action of a program's request that names none, and the version of every action that is done outside."""
 
 
 def _in_utc(at: datetime) -> datetime:

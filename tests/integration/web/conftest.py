@@ -45,6 +45,16 @@ risk = "high"
 reason_required = ["reject"]
 
 [[checkpoint]]
+checkpoint_id = "posts"
+action_pattern = "post_*"
+approvers = ["channel"]
+
+[[checkpoint]]
+checkpoint_id = "nobody"
+action_pattern = "nobody_*"
+approvers = ["S0EMPTY"]
+
+[[checkpoint]]
 checkpoint_id = "reads"
 action_pattern = "read_*"
 when = "has(args.secret)"

@@ -1,0 +1,191 @@
+"""`/approve`: the word of a key's owner, judged like a click."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from agent.domain.people import Person
+from tests.integration.asking import column
+from tests.integration.web.conftest import ADA, GRACE, LINUS, TEAM, Street, shown
+
+
+async def test_approved_by_key_shows_on_the_card(site: Street) -> None:
+    """200 with the review; the card says who approved; the record names the person, the door and the key."""
+    told = (await (await site.program()).ask()).json()
+    answer = await (await site.reviewer()).decide("r-1", reason="fine")
+    assert answer.status_code == 200, answer.text
+    decided = answer.json()
+    assert (decided["status"], decided["reason"]) == ("approved", "fine")
+    assert decided["decided_by"] == {"team_id": TEAM, "user_id": GRACE.user_id}
+    card = await site.house.card()
+    await site.house.slack.wait_for(lambda: "Approved" in shown(site.house.now(card)), timeout=10)
+    [vote] = [
+        detail for _, event, detail in await site.events(f"request:{told['id']}") if event == "vote.cast"
+    ]
+    assert (vote["path"], vote["principal"]) == ("api", "key:grace")
+    assert await column(site.db, "SELECT path FROM vote") == ["api"]
+
+
+async def test_what_is_decided_stays(site: Street) -> None:
+    """A second person's word is 409 with who and when; the same word of the same person changes nothing."""
+    await (await site.program()).ask()
+    grace, linus = await site.reviewer(), await site.reviewer(LINUS, "linus")
+    assert (await grace.decide("r-1", "rejected", reason="no")).json()["status"] == "rejected"
+    late = await linus.decide("r-1")
+    problem = late.json()
+    assert (late.status_code, problem["type"]) == (409, "urn:signoff:already-decided")
+    assert problem["outcome"] == "rejected"
+    assert problem["decided_by"] == {"team_id": TEAM, "user_id": GRACE.user_id}
+    assert problem["decided_at"].endswith("Z")
+    assert (await grace.decide("r-1", "rejected")).status_code == 200
+    assert await column(site.db, "SELECT count(*) FROM vote") == [1]
+
+
+async def test_short_of_quorum_it_goes_on_waiting(site: Street) -> None:
+    """Where two have to approve, the first is answered 200 and `waiting`, the second `approved`."""
+    await (await site.program()).ask(action="transfer_money", arguments={"amount": 5})
+    first = await (await site.reviewer()).decide("r-1")
+    assert (first.status_code, first.json()["status"], first.json()["approvals"]) == (200, "waiting", 1)
+    second = await (await site.reviewer(LINUS, "linus")).decide("r-1")
+    assert (second.json()["status"], second.json()["approvals"]) == ("approved", 2)
+
+
+async def test_a_reason_may_be_needed(site: Street) -> None:
+    """Where the checkpoint wants a reason, a rejection without one is 422 and recorded as refused."""
+    await (await site.program()).ask(action="transfer_money", arguments={"amount": 5})
+    grace = await site.reviewer()
+    for words in ({}, {"reason": "  "}):
+        answer = await grace.decide("r-1", "rejected", **words)
+        assert (answer.status_code, answer.json()["type"]) == (422, "urn:signoff:reason-required")
+    assert (await grace.decide("r-1", "rejected", reason="too much")).json()["status"] == "rejected"
+
+
+async def test_unknown_expired_and_stale(site: Street) -> None:
+    """No such request is 404; one out of time 409; another revision than the one looked at 409."""
+    grace = await site.reviewer()
+    for name in ("none", "01936f5e-0000-7000-8000-000000000000"):
+        assert (await grace.decide(name)).status_code == 404
+    await (await site.program()).ask()
+    stale = await grace.decide("r-1", revision=2)
+    assert (stale.status_code, stale.json()["type"]) == (409, "urn:signoff:stale-revision")
+    await site.house.make_overdue()
+    expired = await grace.decide("r-1")
+    assert (expired.status_code, expired.json()["type"]) == (409, "urn:signoff:expired")
+
+
+async def test_who_asks_never_decides(site: Street) -> None:
+    """A key that requests is 403 at /approve, also with admin beside it; nothing changes and nothing is voted."""
+    program = await site.program(scopes=["request", "on_behalf", "read", "admin"])
+    await program.ask()
+    answer = await program.decide("r-1")
+    assert (answer.status_code, answer.json()["type"]) == (403, "urn:signoff:scope-missing")
+    assert 'scope="decide"' in answer.headers["WWW-Authenticate"]
+    assert await column(site.db, "SELECT count(*) FROM vote") == [0]
+
+
+@dataclass(frozen=True)
+class Who:
+    """The owner of a deciding key; `refusal` is what they must meet."""
+
+    user: str
+    refusal: str | None
+    status: int
+    team: str = TEAM
+    action: str = "post_note"
+    trouble: str = ""
+
+
+PEOPLE = {
+    "a reviewer": Who("U0GRACE", None, 200, action="delete_records"),
+    "a member of the channel": Who("U0LINUS", None, 200),
+    "the requester": Who("U0ADA", "self_review", 403),
+    "our bot": Who("U0BOT", "our_bot", 403),
+    "another bot": Who("U0ROBOT", "bot", 403),
+    "a guest": Who("U0MALLORY", "guest", 403),
+    "an outsider": Who("U0EVE", "external", 403, team="T0ELSEWHERE"),
+    "an outsider who claims our team": Who("U0EVE", "external", 403),
+    "a stranger": Who("U0STRANGE", "stranger", 403),
+    "somebody deactivated": Who("U0GONE", "deactivated", 403),
+    "nobody": Who("U0NOBODY", "unknown_person", 403),
+    "a member who is no reviewer": Who("U0OUT", "not_a_reviewer", 403, action="delete_records"),
+    "an empty list of reviewers": Who("U0GRACE", "no_reviewers", 403, action="nobody_knows"),
+    "somebody of whom Slack does not tell": Who("U0LINUS", "lookup_failed", 503, trouble="error"),
+    "somebody while Slack is limited": Who("U0LINUS", "rate_limited_lookup", 503, trouble="limit"),
+}
+
+
+async def test_every_owner_is_judged_like_a_click(site: Street) -> None:
+    """Each owner meets their own refusal for both verdicts, recorded with the key; 0 votes; who may decide does."""
+    workplace(site)
+    program = await site.program()
+    for number, (name, who) in enumerate(PEOPLE.items()):
+        key = f"key-{number}"
+        decider = await site.reviewer(Person(who.team, who.user), key)
+        for decision in ("approved", "rejected"):
+            told = (await program.ask(f"r-{number}-{decision}", action=who.action)).json()
+            in_trouble(site, who)
+            answer = await decider.decide(told["id"], decision)
+            site.house.slack.faults.clear()
+            assert answer.status_code == who.status, (name, answer.text)
+            seen = (await program.get(f"/pending/{told['id']}")).json()
+            assert seen["status"] == (decision if who.refusal is None else "waiting"), name
+            refused = [
+                (detail["refusal"], detail["path"], detail["principal"])
+                for _, event, detail in await site.events(f"request:{told['id']}")
+                if event == "vote.refused"
+            ]
+            assert refused == ([] if who.refusal is None else [(who.refusal, "api", f"key:{key}")]), name
+            votes = await column(site.db, "SELECT count(*) FROM vote WHERE request_id = :id", id=told["id"])
+            assert votes == [int(who.refusal is None)], name
+
+
+def workplace(site: Street) -> None:
+    """More people than usual, all but one of them in the review channel."""
+    workspace = site.house.slack.workspace
+    (
+        workspace.add_member("U0ROBOT", "robot", is_bot=True)
+        .add_member("U0GONE", "gone", deleted=True)
+        .add_member("U0STRANGE", "strange", is_stranger=True)
+        .add_member("U0OUT", "out")
+        .add_usergroup("S0EMPTY", "empty", [])
+    )
+    workspace.channels["C0REVIEW"].members.update({"U0ROBOT", "U0GONE", "U0STRANGE", "U0EVE"})
+
+
+def in_trouble(site: Street, who: Who) -> None:
+    """What Slack does when it is asked about this person."""
+    connected = site.service._connected()
+    assert connected is not None
+    connected.directory.forget_person(who.user)
+    if who.trouble == "error":
+        site.house.slack.faults.error("users.info", "internal_error", times=None)
+    elif who.trouble == "limit":
+        site.house.slack.faults.ratelimited("users.info", retry_after=60, times=None)
+
+
+async def test_ten_keys_at_once_make_one_decision(site: Street) -> None:
+    """Of votes by key at the same moment one decides, the others are 409 and told who did."""
+    await (await site.program()).ask(action="post_note")
+    people = [GRACE, LINUS]
+    keys = [await site.reviewer(person, f"k-{number}") for number, person in enumerate(people * 3)]
+    answers = await asyncio.gather(
+        *(key.decide("r-1", ("approved", "rejected")[number % 2]) for number, key in enumerate(keys))
+    )
+    statuses = {each.status_code for each in answers}
+    assert statuses <= {200, 409}
+    assert await column(site.db, "SELECT count(*) FROM decision") == [1]
+    outcome = (await (await site.program()).get("/pending/r-1")).json()["status"]
+    for each in answers:
+        told: dict[str, Any] = each.json()
+        assert told.get("status") == outcome if each.status_code == 200 else told["outcome"] == outcome
+
+
+async def test_what_is_no_decision_is_refused(site: Street) -> None:
+    """A word that is none, or one on somebody else's behalf, is 422, and the request goes on waiting."""
+    await (await site.program()).ask()
+    grace = await site.reviewer()
+    for body in ({}, {"decision": "maybe"}, {"decision": "approved", "as": ADA.user_id}, {"decision": None}):
+        assert (await grace.post("/approve/r-1", json=body)).status_code == 422
+    assert (await grace.get("/pending/r-1")).json()["status"] == "waiting"

@@ -1,0 +1,227 @@
+"""Executors outside: what was approved is claimed once, done elsewhere, and reported."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+
+from agent import pausing
+from tests.integration.asking import column
+from tests.integration.web.conftest import GRACE, Program, Street, shown, until
+
+
+async def approved(site: Street, program: Program, request_id: str = "r-1", **changes: Any) -> dict[str, Any]:
+    """A request that Grace has approved."""
+    opened = await program.ask(request_id, **changes)
+    assert opened.status_code == 201, opened.text
+    answer = await (await site.reviewer()).decide(opened.json()["id"])
+    assert answer.json()["status"] == "approved", answer.text
+    told: dict[str, Any] = answer.json()
+    return told
+
+
+async def claim(program: Program, request_id: str = "r-1", **body: Any) -> httpx.Response:
+    return await program.post(f"/pending/{request_id}/claim", json=body)
+
+
+async def report(program: Program, token: str, request_id: str = "r-1", **body: Any) -> httpx.Response:
+    given = {"token": token, "status": "succeeded"} | body
+    return await program.post(f"/pending/{request_id}/result", json=given)
+
+
+def kind(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["type"].removeprefix("urn:signoff:")
+
+
+async def test_claimed_done_and_told(site: Street) -> None:
+    """The claim hands out the arguments, the card shows it running and done; every step names the key in the record."""
+    program = await site.program()
+    told = await approved(site, program)
+    got = await claim(program, digest=told["digest"])
+    assert got.status_code == 200, got.text
+    right = got.json()
+    assert right["action"]["arguments"] == {"table_name": "customers", "count": 5}
+    assert (right["revision"], right["edited"], right["attempt"]) == (1, False, 1)
+    assert right["idempotency_key"] == told["id"]
+    card = await site.house.card()
+    await site.house.slack.wait_for(lambda: "Running" in shown(site.house.now(card)), timeout=10)
+    for _ in range(2):
+        done = await report(program, right["token"], result={"deleted": 5}, seconds=1.2)
+        assert done.status_code == 200, done.text
+        execution = done.json()["execution"]
+        assert (execution["status"], execution["result"]) == ("succeeded", '{"deleted":5}')
+    await site.house.slack.wait_for(lambda: "Done" in shown(site.house.now(card)), timeout=10)
+    await site.house.says("in 1.2 s", "C0REVIEW")
+    events = [(actor, event) for actor, event, _ in await site.events(f"request:{told['id']}")]
+    assert events == [
+        ("key:crm", "request.opened"),
+        (f"slack:{GRACE}", "vote.cast"),
+        (f"slack:{GRACE}", "request.decided"),
+        ("key:crm", "execution.claimed"),
+        ("key:crm", "execution.succeeded"),
+    ]
+
+
+async def test_one_of_many_claims_counts(site: Street) -> None:
+    """Ten claims at once: one gets the right, nine are told that it is taken."""
+    program = await site.program()
+    await approved(site, program)
+    answers = await asyncio.gather(*(claim(program) for _ in range(10)))
+    assert sorted(each.status_code for each in answers) == [200] + [409] * 9
+    assert {kind(each)[1] for each in answers if each.status_code == 409} == {"claimed"}
+    assert await column(site.db, "SELECT count(*) FROM execution") == [1]
+
+
+async def test_what_is_not_approved_cannot_be_claimed(site: Street) -> None:
+    """Waiting, rejected and withdrawn requests are 409; those of other keys 404; another digest 409."""
+    program, other = await site.program(), await site.program("erp")
+    await program.ask()
+    assert kind(await claim(program)) == (409, "not-approved")
+    await (await site.reviewer()).decide("r-1", "rejected")
+    assert kind(await claim(program)) == (409, "not-approved")
+    await program.ask("r-2")
+    await program.delete("/pending/r-2")
+    assert kind(await claim(program, "r-2")) == (409, "not-approved")
+    told = await approved(site, program, "r-3")
+    assert kind(await claim(other, told["id"])) == (404, "not-found")
+    assert kind(await claim(program, "r-3", digest="0" * 64)) == (409, "other-digest")
+    assert (await claim(program, "r-3", digest="zz")).status_code == 422
+    reader = await site.program("reader", ["read"])
+    assert kind(await claim(reader, "r-3")) == (403, "scope-missing")
+    assert await column(site.db, "SELECT count(*) FROM execution") == [0]
+    assert (await program.post("/pending/r-3/claim")).status_code == 200
+
+
+async def test_a_vote_and_a_claim_at_once(site: Street) -> None:
+    """A claim that races with the deciding vote gets the right after it or is told to come later; never twice."""
+    program, reviewer = await site.program(), await site.reviewer()
+    for number in range(10):
+        name = f"r-{number}"
+        await program.ask(name)
+        voted, *claims = await asyncio.gather(
+            reviewer.decide(name), *(claim(program, name) for _ in range(3))
+        )
+        assert voted.status_code == 200
+        won = [each for each in claims if each.status_code == 200]
+        assert len(won) <= 1
+        last = await claim(program, name)
+        assert kind(last)[1] == "claimed" if won else last.status_code == 200
+
+
+async def test_results_need_their_token_and_are_final(site: Street) -> None:
+    """A wrong token is 403, another result 409; what was reported first stands."""
+    program = await site.program()
+    await approved(site, program)
+    token = (await claim(program)).json()["token"]
+    assert kind(await report(program, "guess")) == (403, "wrong-token")
+    failed = await report(program, token, status="failed", error="no such table")
+    assert failed.json()["execution"]["error"] == "no such table"
+    assert kind(await report(program, token, result="5")) == (409, "reported")
+    assert kind(await report(program, token, status="failed", error="another")) == (409, "reported")
+    assert (await report(program, token, status="failed")).status_code == 422
+    assert (await report(program, token, status="succeeded", error="?")).status_code == 422
+    card = await site.house.card()
+    await site.house.slack.wait_for(lambda: "no such table" in shown(site.house.now(card)), timeout=10)
+    assert kind(await claim(program)) == (409, "claimed")
+
+
+async def test_an_approval_lapses(site: Street) -> None:
+    """Not claimed in time: refused at once by the clock, then the sweep records it, and card and thread say so."""
+    program = await site.program()
+    told = await approved(site, program)
+    assert told["lapse_at"] is not None
+    await site.write("UPDATE approval_request SET lapse_at = clock_timestamp() - interval '1 hour'")
+    assert kind(await claim(program)) == (409, "lapsed")
+
+    async def lapsed() -> bool:
+        return bool((await program.get("/pending/r-1")).json()["lapsed"])
+
+    await until(lapsed)
+    assert kind(await claim(program)) == (409, "lapsed")
+    assert [event for _, event, _ in await site.events(f"request:{told['id']}")][-1] == "approval.lapsed"
+    card = await site.house.card()
+    await site.house.slack.wait_for(lambda: "Lapsed" in shown(site.house.now(card)), timeout=10)
+    await site.house.says("Approval lapsed", "C0REVIEW")
+    assert (await program.get("/pending/r-1")).json()["status"] == "approved"
+
+
+async def test_silence_is_doubt_and_people_settle_it(site: Street) -> None:
+    """A claim without a result becomes in doubt; Retry on the card makes it claimable again, Mark as done ends it."""
+    program = await site.program()
+    await approved(site, program)
+    first = (await claim(program, lease_seconds=60)).json()
+    await fall_silent(site, program)
+    assert kind(await claim(program)) == (409, "claimed")
+    late = await report(program, first["token"], result="too late")
+    assert kind(late) == (409, "late")
+    assert await column(site.db, "SELECT late_result FROM execution") == ["succeeded: too late"]
+    await press(site, "signoff:retry", first["execution_id"])
+    second = await until(lambda: claimed(program))
+    assert second["attempt"] == 2
+    assert second["idempotency_key"] == first["idempotency_key"]
+    await fall_silent(site, program)
+    await press(site, "signoff:done", second["execution_id"])
+
+    async def settled() -> bool:
+        return (await program.get("/pending/r-1")).json()["execution"]["settled_as"] == "done"
+
+    await until(settled)
+    assert kind(await claim(program)) == (409, "claimed")
+
+
+async def fall_silent(site: Street, program: Program) -> None:
+    """The lease of the open claim is over, and the sweep has seen it."""
+    await site.write(
+        "UPDATE execution SET lease_until = clock_timestamp() - interval '1 s' WHERE status = 'claimed'"
+    )
+
+    async def in_doubt() -> bool:
+        return (await program.get("/pending/r-1")).json()["execution"]["status"] == "in_doubt"
+
+    await until(in_doubt)
+
+
+async def press(site: Street, button: str, execution_id: str) -> None:
+    """Grace presses this button of the card, as soon as it stands there for this attempt."""
+    card = await site.house.card()
+    await site.house.slack.wait_for(lambda: execution_id in shown(site.house.now(card)), timeout=10)
+    await site.house.slack.person(GRACE.user_id).click(site.house.now(card), button)
+
+
+async def claimed(program: Program) -> Any:
+    answer = await claim(program)
+    return answer.json() if answer.status_code == 200 else None
+
+
+async def test_an_edit_in_slack_is_what_is_claimed(site: Street) -> None:
+    """A reviewer changes the count on the card: the old digest is refused, and the claim has the new arguments."""
+    program = await site.program()
+    first = (await program.ask()).json()
+    card = await site.house.card()
+    grace = site.house.slack.person(GRACE.user_id)
+    await grace.click(card, "signoff:edit")
+    await grace.submit(site.house.slack.views(GRACE.user_id)[-1], {"signoff:edit:0/signoff:field": "3"})
+    now = await until(lambda: revision(program, 2))
+    assert now["digest"] != first["digest"]
+    assert now["edited"]
+    await (await site.reviewer()).decide("r-1", revision=2)
+    assert kind(await claim(program, digest=first["digest"])) == (409, "other-digest")
+    got = (await claim(program)).json()
+    assert (got["action"]["arguments"]["count"], got["edited"], got["revision"]) == (3, True, 2)
+
+
+async def revision(program: Program, number: int) -> Any:
+    told = (await program.get("/pending/r-1")).json()
+    return told if told["revision"] == number else None
+
+
+async def test_a_paused_agent_begins_nothing(site: Street) -> None:
+    """While its agent is paused an approval cannot be claimed; resumed, it can."""
+    program = await site.program()
+    await approved(site, program)
+    await pausing.pause(site.db, "crm", by=GRACE)
+    assert kind(await claim(program)) == (409, "paused")
+    await pausing.resume(site.db, "crm", by=GRACE)
+    assert (await claim(program)).status_code == 200
