@@ -34,7 +34,7 @@ async def caller(
 
 async def recognised(request: Request) -> Principal:
     """The same before any route is asked; the route then has it from here. Raises as `caller` does."""
-    return await caller(request, await _bearer(request))
+    return await caller(request, await bearer(request))
 
 
 def needs(*scopes: Scope) -> Callable[..., Awaitable[Principal]]:
