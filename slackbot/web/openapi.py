@@ -25,7 +25,6 @@ as `application/problem+json` (RFC 9457), times in UTC (RFC 3339). No GET change
 TAGS = {
     "Requests": "Ask for a review, wait for it, take it back.",
     "Decisions": "A person's word, through a key of theirs.",
-    "Executors": "Do what was approved, once, and say how it went.",
     "Agents": "An inbox of agents at work: start, see who waits, answer.",
     "Runs in Agno's shapes": "The same for clients of Agno's AgentOS: runs pause, tools are confirmed, runs go on.",
     "Executors": "Do what was approved elsewhere, once, and say how it went.",
