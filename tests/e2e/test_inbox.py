@@ -1,0 +1,255 @@
+"""The inbox page in a real browser, before a running service: every door that a person without Slack has."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+# Without the extra `e2e`, this import skips the file, as it skips that one.
+from tests.e2e.test_page import browser  # noqa: F401
+from tests.integration.service.conftest import House, http_house  # noqa: F401
+from tests.integration.web.visiting import Porch, data_agent, open_porch
+
+from axe_playwright_python.async_playwright import Axe  # isort: skip
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, expect  # isort: skip
+
+pytestmark = pytest.mark.e2e
+
+PATIENCE_MS = 15_000
+PICTURES = os.environ.get("SIGNOFF_PICTURES")
+"""A folder for the pictures of the documentation: `SIGNOFF_PICTURES=docs/images make e2e` takes them anew."""
+
+POLICY = """
+[defaults]
+channel = "C0REVIEW"
+approvers = ["S0FINANCE"]
+
+[[checkpoint]]
+checkpoint_id = "deletions"
+action_pattern = "delete_*"
+description_template = "Delete {args.count} records from {args.table_name}"
+reject_reasons = ["Wrong table", "Not now"]
+reason_required = ["reject"]
+risk = "high"
+on_reject = "stop"
+allow_edit = true
+editor_may_approve = true
+"""
+
+
+@dataclass
+class Desk:
+    """A browser in which somebody is signed in, and the service behind it."""
+
+    porch: Porch
+    context: BrowserContext
+    page: Page
+    complaints: list[str]
+
+    @property
+    def house(self) -> House:
+        return self.porch.house
+
+    @property
+    def base(self) -> str:
+        return f"http://127.0.0.1:{self.porch.service.port}"
+
+    async def sign_in(self, user: str = "U0GRACE") -> None:
+        await self.page.goto(self.base + await self.porch.link(user))
+        await self.page.get_by_role("button", name="Sign in").click()
+        await expect(self.page.get_by_role("heading", name="Waiting for you")).to_be_visible()
+
+    async def ask(self, table: str, count: int) -> None:
+        await self.house.ask("U0ADA", f"please delete_records table_name={table} count={count}")
+
+    async def open(self, words: str) -> None:
+        link = self.page.locator(".row .open", has_text=words)
+        await expect(link).to_be_visible(timeout=PATIENCE_MS)
+        await link.click()
+        await expect(self.page.locator("#what")).to_contain_text(words)
+
+    async def approve(self) -> None:
+        await self.page.get_by_label("Yes, I have read it").check()
+        await self.page.get_by_role("button", name="Approve", exact=True).click()
+
+    async def says(self, words: str, within_ms: int = PATIENCE_MS) -> None:
+        await expect(self.page.locator("#state")).to_contain_text(words, timeout=within_ms)
+
+    async def picture(self, name: str) -> None:
+        if PICTURES:
+            await self.page.screenshot(path=Path(PICTURES) / f"{name}.png", animations="disabled")
+
+
+def _matters(said: ConsoleMessage) -> bool:
+    """An error of the page; an answer that is no 200 is reported by the browser itself, and expected where it comes."""
+    return said.type == "error" and "the server responded with a status of" not in said.text
+
+
+async def _desk(browser: Browser, house: House, **options: Any) -> AsyncIterator[Desk]:  # noqa: F811
+    porch = await open_porch(house, [data_agent()], POLICY, SIGNOFF_ROLES="web,worker,scheduler")
+    context = await browser.new_context(viewport={"width": 1180, "height": 820}, **options)
+    context.set_default_timeout(PATIENCE_MS)
+    page, complaints = await context.new_page(), []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda said: complaints.append(said.text) if _matters(said) else None)
+    yield Desk(porch, context, page, complaints)
+    await context.close()
+    for visitor in porch.visitors:
+        await visitor.aclose()
+
+
+@pytest_asyncio.fixture
+async def desk(browser: Browser, http_house: House) -> AsyncIterator[Desk]:  # noqa: F811
+    """A browser with all comforts; anything that it complains about, a blocked script or style say, fails the test."""
+    async for made in _desk(browser, http_house):
+        yield made
+        assert made.complaints == []
+
+
+@pytest_asyncio.fixture
+async def plain_desk(browser: Browser, http_house: House) -> AsyncIterator[Desk]:  # noqa: F811
+    """A browser without JavaScript."""
+    async for made in _desk(browser, http_house, java_script_enabled=False):
+        yield made
+
+
+async def test_approve_resumes_the_agent(desk: Desk) -> None:
+    """A waiting request comes up on the open page with its description; approving it runs the tool within seconds."""
+    await desk.sign_in()
+    await desk.ask("users", 50)
+    await desk.open("Delete 50 records from users")
+    await desk.page.get_by_role("button", name="Approve", exact=True).click()
+    await expect(desk.page.get_by_label("Yes, I have read it")).to_be_focused()  # the browser insists
+    await desk.approve()
+    await desk.says("Approved by @grace")
+    await desk.says("Done", 5_000)
+    await desk.house.shows("SELECT status::text FROM agent_run", "completed")
+
+
+async def test_reject_ends_the_run_with_the_reason(desk: Desk) -> None:
+    """A rejection with a chosen reason and own words ends the run as denied, and the page shows the words."""
+    await desk.sign_in()
+    await desk.ask("orders", 7)
+    await desk.open("Delete 7 records from orders")
+    await desk.page.get_by_role("button", name="Reject", exact=True).click()
+    await expect(desk.page.get_by_role("alert")).to_contain_text("reason")
+    await desk.page.get_by_label("Wrong table").check()
+    await desk.page.get_by_label("In your own words").fill("It is the archive that is meant.")
+    await desk.page.get_by_role("button", name="Reject", exact=True).click()
+    await desk.says("Wrong table: It is the archive that is meant.")
+    await desk.house.shows("SELECT status::text FROM agent_run", "denied")
+
+
+async def test_edit_then_approve(desk: Desk) -> None:
+    """What a reviewer changes is shown as a change, has to be approved anew, and is what runs."""
+    await desk.sign_in()
+    await desk.ask("users", 50)
+    await desk.open("Delete 50 records from users")
+    await desk.page.get_by_text("Edit, then decide").click()
+    await desk.page.get_by_label("count").fill("5")
+    await desk.page.get_by_role("button", name="Save the changes").click()
+    await expect(desk.page.locator("#what")).to_contain_text("Delete 5 records from users")
+    await expect(desk.page.locator("#content ins")).to_have_text("5")
+    await desk.approve()
+    await desk.says("Done")
+    (answer,) = await desk.house.column("SELECT answer FROM tool_call")
+    assert "Deleted 5 records" in answer
+
+
+async def test_keyboard_alone(desk: Desk) -> None:
+    """With the keyboard alone one finds a request, opens it, and approves it; "?" tells the keys."""
+    await desk.sign_in()
+    await desk.ask("users", 1)
+    await expect(desk.page.locator(".row .open")).to_have_count(1, timeout=PATIENCE_MS)
+    press = desk.page.keyboard.press
+    await press("?")
+    await expect(desk.page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+    await press("Escape")
+    await press("j")
+    await expect(desk.page.locator(".row .open")).to_be_focused()
+    await press("Enter")
+    await expect(desk.page.locator("#what")).to_contain_text("Delete 1 records")
+    await press("r")
+    await expect(desk.page.get_by_label("Wrong table")).to_be_focused()
+    await press("a")
+    await expect(desk.page.get_by_label("Yes, I have read it")).to_be_focused()
+    await press("Space")
+    await press("Tab")
+    await press("Enter")
+    await desk.says("Approved by @grace")
+    await press("u")
+    await expect(desk.page.get_by_text("Nothing waits for you.").first).to_be_visible()
+
+
+async def test_a_decision_in_slack_is_seen_on_open_pages(desk: Desk) -> None:
+    """Inbox and request are open while somebody decides in Slack: both tell it, and the form goes, without a reload."""
+    await desk.sign_in()
+    await desk.ask("users", 50)
+    await desk.open("Delete 50 records from users")
+    inbox = await desk.context.new_page()
+    await inbox.goto(f"{desk.base}/inbox")
+    await expect(inbox.locator("#for-you .count")).to_have_text("1")
+    card = await desk.house.card()
+    assert (await desk.house.slack.person("U0LINUS").click(card, "signoff:approve")).error is None
+    await expect(inbox.get_by_text("Nothing waits for you.").first).to_be_visible(timeout=5_000)
+    await expect(inbox.locator("#news")).to_have_text("Nothing waits for you.")
+    await expect(inbox.get_by_text("by @linus")).to_be_visible()
+    await desk.page.bring_to_front()
+    await desk.says("Approved by @linus", 5_000)
+    await expect(desk.page.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
+
+
+async def test_without_a_script_everything_still_works(plain_desk: Desk) -> None:
+    """Plain links and forms carry the whole way from the sign-in to a decision."""
+    await plain_desk.ask("users", 50)
+    await plain_desk.house.card()
+    await plain_desk.sign_in()
+    await plain_desk.open("Delete 50 records from users")
+    await plain_desk.approve()
+    await plain_desk.says("Approved by @grace")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1180, 360])
+async def test_every_page_is_accessible_and_fits(desk: Desk, scheme: Any, width: int) -> None:
+    """No page has a serious finding of axe-core, in light and dark, and none is wider than a phone."""
+    await desk.page.emulate_media(color_scheme=scheme)
+    await desk.page.set_viewport_size({"width": width, "height": 820})
+    link = await desk.porch.link("U0GRACE")
+    await desk.page.goto(desk.base + link)
+    await look(desk)
+    await desk.page.get_by_role("button", name="Sign in").click()
+    await desk.ask("users", 50)
+    await desk.ask("orders_archive", 48_211)
+    await desk.open("Delete 50 records from users")
+    await desk.page.get_by_label("Not now").check()
+    await desk.page.get_by_label("In your own words").fill("After the audit.")
+    await desk.page.get_by_role("button", name="Reject", exact=True).click()
+    await desk.says("Rejected by @grace")
+    await look(desk)
+    await desk.page.goto(f"{desk.base}/inbox")
+    await expect(desk.page.locator(".row .open")).to_have_count(2, timeout=PATIENCE_MS)
+    await look(desk)
+    await desk.open("Delete 48211 records")
+    await desk.page.get_by_text("Edit, then decide").click()
+    await look(desk)
+    for path in ("/inbox/history", "/inbox/runs", "/inbox/nothing"):
+        await desk.page.goto(desk.base + path)
+        await look(desk)
+        if path == "/inbox/runs":
+            await desk.page.locator(".row .open").first.click()
+            await look(desk)
+
+
+async def look(desk: Desk) -> None:
+    """axe-core's findings on the page as it is now, and its width."""
+    found = await Axe().run(desk.page)
+    serious = [each for each in found.response["violations"] if each["impact"] in ("serious", "critical")]
+    assert serious == [], [(each["id"], [node["html"] for node in each["nodes"]]) for each in serious]
+    assert await desk.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), desk.page.url
