@@ -13,6 +13,7 @@ from .deliveries import RETRY_DELAYS, Deliveries
 from .delivery_report import ACK_SECONDS, Delivered
 from .faults import Faults
 from .interactions import Interactions
+from .openid import OpenIdProvider
 from .person import Person
 from .rate_limits import RateLimits
 from .response_urls import ResponseUrls
@@ -82,6 +83,7 @@ class SlackSandbox:
             rate_limits=self.rate_limits,
             finish=self._with_addresses,
         )
+        self.openid = OpenIdProvider(self.workspace, "sandbox-client", "sandbox-client-secret")
         self.stage = Stage(
             self.workspace,
             self.sockets,
@@ -108,6 +110,7 @@ class SlackSandbox:
     async def start(self) -> None:
         """Listen. Raises OSError when the port is taken."""
         app = web.Application(client_max_size=64 * 1024 * 1024)
+        self.openid.add_routes(app)
         app.router.add_route("*", "/api/{method}", self.web_api.handle)
         app.router.add_get("/link/", self.sockets.handle)
         for kind in ("actions", "commands", "app"):
@@ -119,7 +122,7 @@ class SlackSandbox:
         site = web.TCPSite(self._runner, self.host, self.port)
         await site.start()
         self.port = self._runner.addresses[0][1]
-        self.response_urls.base = self.uploads.base = self.url
+        self.response_urls.base = self.uploads.base = self.openid.issuer = self.url
         self.workspace.on_event = self._tell
 
     async def stop(self) -> None:

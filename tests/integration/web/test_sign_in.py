@@ -5,12 +5,23 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from joserfc.jwk import RSAKey
 from sqlalchemy import text
 
+from slackbot import settings
+from slackbot.settings import SettingsError
 from slackbot.web.inbox.pages import inside
 from tests.integration.asking import rows
 from tests.integration.service.conftest import House, http_house, until  # noqa: F401
-from tests.integration.web.visiting import ADA, GRACE, Porch, open_porch, porch  # noqa: F401
+from tests.integration.web.visiting import (  # noqa: F401
+    ADA,
+    GRACE,
+    PUBLIC,
+    Porch,
+    Visitor,
+    open_porch,
+    porch,
+)
 
 
 async def test_a_personal_link_signs_in_once(porch: Porch) -> None:  # noqa: F811
@@ -189,3 +200,75 @@ async def test_a_fragment_takes_the_page_to_the_sign_in(porch: Porch) -> None:  
     assert answer.status_code == 401
     assert answer.headers["hx-redirect"].startswith("/sign-in")
     assert ADA.user_id not in answer.text
+
+
+async def with_slack(house: House, user: str = "U0GRACE") -> tuple[Porch, Visitor, str]:
+    """Somebody who has been at Slack's page and is on the way back, and the path that leads back."""
+    opened = await open_porch(
+        house,
+        SLACK_CLIENT_ID=house.slack.openid.client_id,
+        SLACK_CLIENT_SECRET=house.slack.openid.client_secret,
+    )
+    house.slack.openid.user = user
+    visitor = opened.stranger()
+    await visitor.open("/sign-in?next=/inbox/history")
+    assert "Sign in with Slack" in visitor.words
+    there = (await visitor.open("/sign-in/slack?next=/inbox/history")).headers["location"]
+    assert there.startswith(f"{house.slack.url}/openid/connect/authorize?")
+    back = (await opened.stranger().open(there)).headers["location"]
+    assert back.startswith(f"{PUBLIC}/sign-in/slack/return?")
+    return opened, visitor, back.removeprefix(PUBLIC)
+
+
+async def test_sign_in_with_slack(http_house: House) -> None:  # noqa: F811
+    """Slack vouches for a member, who comes to the page that they wanted; the way back works once."""
+    opened, visitor, back = await with_slack(http_house)
+    assert (await visitor.open(back)).headers["location"] == "/inbox/history"
+    assert (await visitor.open("/inbox")).status_code == 200
+    assert "@grace" in visitor.words
+    assert await rows(http_house.db, "SELECT via, user_id FROM web_session") == [("openid", "U0GRACE")]
+    assert (await visitor.open(back)).status_code == 403
+    assert (await opened.stranger().open(back)).status_code == 403
+
+
+LIES: dict[str, dict[str, object]] = {
+    "another issuer": {"iss": "https://evil.example"},
+    "another app": {"aud": "somebody-else"},
+    "another trip": {"nonce": "stale"},
+    "long ago": {"exp": 1_000_000_000},
+    "nobody": {"https://slack.com/user_id": ""},
+    "another workspace": {"https://slack.com/team_id": "T0ELSEWHERE"},
+    "a guest": {"https://slack.com/user_id": "U0MALLORY"},
+    "who has left": {"https://slack.com/user_id": "U0GONE"},
+    "a forged signature": {},
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+async def test_what_slack_has_not_said_signs_nobody_in(http_house: House, lie: str) -> None:  # noqa: F811
+    """A token with another issuer, audience, nonce, time, person or signature opens no session."""
+    _, visitor, back = await with_slack(http_house)
+    http_house.slack.openid.claims = LIES[lie]
+    if lie == "a forged signature":
+        http_house.slack.openid.signing = RSAKey.generate_key(2048, {"kid": "sandbox"})
+    assert (await visitor.open(back)).status_code == 403
+    assert await http_house.column("SELECT hash FROM web_session") == []
+
+
+async def test_the_way_back_belongs_to_the_browser_that_left(http_house: House) -> None:  # noqa: F811
+    """Somebody else's way back, or one without the browser's own `state`, signs nobody in."""
+    opened, visitor, back = await with_slack(http_house)
+    assert (await opened.stranger().open(back)).status_code == 403
+    assert (await visitor.open(back.replace("state=", "state=x"))).status_code == 403
+    assert (await visitor.open("/sign-in/slack/return")).status_code == 403
+    assert await http_house.column("SELECT hash FROM web_session") == []
+
+
+async def test_sign_in_with_slack_needs_both_settings(porch: Porch) -> None:  # noqa: F811
+    """One of the two settings alone refuses to start, and without them the page offers only the link."""
+    with pytest.raises(SettingsError, match="SLACK_CLIENT_ID and SLACK_CLIENT_SECRET"):
+        settings.read({"SLACK_CLIENT_ID": "1.2"})
+    visitor = porch.stranger()
+    await visitor.open("/sign-in")
+    assert "Sign in with Slack" not in visitor.words
+    assert (await visitor.open("/sign-in/slack")).status_code == 404
