@@ -128,6 +128,8 @@ class CallView:
     request_id: UUID | None
     repeats: UUID | None  # the expired or voided call that this one asks again
     edited: tuple[Change, ...] = ()  # what a reviewer changed before approving
+    created_at: datetime | None = None
+    answered_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

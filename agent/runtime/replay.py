@@ -126,11 +126,11 @@ class Replay:
         raise self._leave()
 
     def _latest(self, call: CallView) -> CallView:
-        """An expired question that was asked again counts by its later answer, if nothing was done since."""
-        again = self.repeats.get(call.id)
-        if again is None or again.answer is None or self.position < len(self.recorded):
-            return call
-        return again
+        """An expired question counts by the answer that it had, asked again perhaps, when the function went on."""
+        following = self.recorded[self.position] if self.position < len(self.recorded) else None
+        while (again := self.repeats.get(call.id)) is not None and _is_answered(again, following):
+            call = again
+        return call
 
     def _decision(self, call: CallView) -> Decision:
         kind, words = _answer(call)
@@ -244,6 +244,15 @@ async def _ended(replay: Replay, status: RunStatus, cause: str, words: str) -> N
 async def _publish(replay: Replay) -> None:
     if replay.status is not None and replay.status != replay.leased.run.progress:
         await runs.publish(replay.services.db, replay.leased.lease, replay.status)
+
+
+def _is_answered(call: CallView, following: CallView | None) -> bool:
+    """Whether the call has its answer, and had it before ``following`` was proposed."""
+    if call.answer is None or following is None:
+        return call.answer is not None
+    if call.answered_at is None or following.created_at is None:
+        return False
+    return call.answered_at < following.created_at
 
 
 def _answer(call: CallView) -> tuple[AnswerKind, str]:

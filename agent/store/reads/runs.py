@@ -207,6 +207,8 @@ def _call(row: Row[Any]) -> CallView:
         request_id=row.request_id,
         repeats=row.repeats,
         edited=between(row.proposed_action, row.edited_action),
+        created_at=row.created_at,
+        answered_at=row.answered_at,
     )
 
 
@@ -262,7 +264,7 @@ FROM run_message WHERE run_id = :id ORDER BY seq
 _CALL_COLUMNS = """
 SELECT c.id, c.run_id, c.turn, c.index AS position, c.model_call_id, c.tool, c.raw_arguments,
        c.state::text AS state, c.blocking, c.answer_kind::text AS answer_kind, c.answer, c.repeats, r.id AS request_id,
-       v.action AS edited_action,
+       c.created_at, c.answered_at, v.action AS edited_action,
        CASE WHEN v.action IS NOT NULL THEN (
            SELECT b.action FROM approval_request AS o JOIN request_revision AS b ON b.request_id = o.id AND b.n = 1
            WHERE o.call_id = c.id AND o.ask_no = 1) END AS proposed_action

@@ -8,12 +8,14 @@ from datetime import timedelta
 import pytest
 
 from agent import approvals, runs
+from agent.domain.people import Standing
 from agent.domain.policy import Defaults, Policy
 from agent.domain.request import Verdict
 from agent.domain.run import RunStatus
 from agent.examples.durable_task import durable_task
 from agent.runtime.functions import FunctionAgent
 from signoff import Agent, StepFailed, ask, function_agent, set_status, step, tool
+from tests.integration.runtime.conftest import ASKER
 
 done: list[str] = []
 
@@ -95,6 +97,34 @@ async def test_nobody_answers(stage):
     await s.play()
     run = await s.run(run_id)
     assert (run.status, run.cause) == (RunStatus.DENIED, "expired")
+
+
+async def test_an_expired_question_that_is_asked_again_goes_on_to_the_end(stage):
+    """Approved after all, the function goes on from its question and does what is left, each step once."""
+
+    @function_agent(tools=[work])
+    async def three(task: str) -> str:
+        (await ask("May I?")).require()
+        await step(work, what="one")
+        await step(work, what="two")
+        return "all done"
+
+    s = await stage(three)
+    run_id = await s.go("three", "x")
+    for _ in range(2):
+        await s.sql(
+            "UPDATE approval_request SET created_at = now() - interval '2 h',"
+            " expires_at = now() - interval '1 h' WHERE status = 'waiting'"
+        )
+        await approvals.expire_due(s.db)
+        await s.play()
+        assert (await s.run(run_id)).status is RunStatus.DENIED
+        expired = (await s.calls(run_id))[-1]
+        await approvals.ask_again(s.db, expired.request_id, Standing(ASKER), path="test")
+        await s.play()
+    await s.approve((await s.calls(run_id))[-1])
+    run = await s.run(run_id)
+    assert (run.status, run.answer, done) == (RunStatus.COMPLETED, "all done", ["one", "two"])
 
 
 async def test_the_seed_from_start_to_end(stage):
