@@ -76,7 +76,12 @@ def moved(to: str) -> RedirectResponse:
 
 def inside(address: str | None, otherwise: str = "/inbox") -> str:
     """An address of our own pages, as somebody claims it; anything else leads to ``otherwise``."""
-    if not address or len(address) > 500 or not (address.isascii() and address.isprintable()) or "\\" in address:
+    if (
+        not address
+        or len(address) > 500
+        or not (address.isascii() and address.isprintable())
+        or "\\" in address
+    ):
         return otherwise
     parts = urlsplit(address)
     ours = parts.path == "/inbox" or parts.path.startswith("/inbox/")
