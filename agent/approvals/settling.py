@@ -8,7 +8,7 @@ from uuid import UUID
 from sqlalchemy import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.approvals.rights import DIRECTLY, requester
+from agent.approvals.rights import DIRECTLY, key_owner, requester
 from agent.domain.audit import AuditKind
 from agent.domain.changes import between, told
 from agent.domain.errors import Conflict, NotFound, Refusal, Refused
@@ -82,6 +82,7 @@ def _objection(
         return None if own or administrator else Refusal.NOT_YOURS_TO_SETTLE
     if not settler.roles & set(doubt.approvers):
         return Refusal.NOT_A_REVIEWER
+    own = own or settler.person == key_owner(doubt)
     return Refusal.SELF_REVIEW if doubt.prevent_self_review and own else None
 
 

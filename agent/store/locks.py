@@ -311,8 +311,10 @@ SELECT e.id, e.status::text AS status, e.attempt, e.lease_epoch, e.idempotent, e
         WHERE o.call_id = c.id AND o.ask_no = 1) AS proposed_action,
        coalesce(r.requester_team_id, a.requester_team_id) AS requester_team_id,
        coalesce(r.requester_user_id, a.requester_user_id) AS requester_user_id,
+       k.owner_team_id AS asker_team, k.owner_user_id AS asker_user,
        EXISTS (SELECT 1 FROM settlement WHERE execution_id = e.id) AS settled
 FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id JOIN agent_run AS a ON a.id = c.run_id
+LEFT JOIN api_key AS k ON k.name = CASE WHEN a.principal LIKE 'key:%' THEN substr(a.principal, 5) END
 LEFT JOIN approval_request AS r ON r.id = e.request_id
 LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 WHERE e.id = :id FOR NO KEY UPDATE OF c, e
