@@ -102,10 +102,10 @@ SELECT pg_has_role(current_user, relowner, 'USAGE') FROM pg_class WHERE oid = 'r
 _MOMENT = text("SELECT clock_timestamp() - make_interval(secs => :seconds)")
 # What stands in the place of every text that was erased; a guard of the schema expects these very words.
 _NOTE = text("SELECT 'erased on ' || to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD')")
-# An attempt under way or in doubt, or one that ended lately.
+# An attempt under way or in doubt, or one that ended, or that a person settled, lately.
 _OPEN_ATTEMPT = """
 EXISTS (SELECT FROM execution AS e LEFT JOIN settlement AS s ON s.execution_id = e.id
-        WHERE {of} AND (e.status = 'claimed' OR e.finished_at >= :before
+        WHERE {of} AND (e.status = 'claimed' OR e.finished_at >= :before OR s.created_at >= :before
                         OR (e.status = 'in_doubt' AND s.execution_id IS NULL)))
 """
 _DUE_RUN = f"""
