@@ -39,7 +39,7 @@ async def _run(*command: str, **environment: str) -> tuple[int | None, str, str]
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
-@pytest.mark.parametrize("word", ["rejected"])
+@pytest.mark.parametrize("word", ["approved", "rejected"])
 async def test_the_node_script_asks_waits_does_and_reports(service: Living, word: str) -> None:
     """Approved: it claims, does it and reports, which is on record; rejected: it says by whom and why, and fails."""
     key, grace = await service.key("node", Scope.REQUEST, owner=ADA), await service.reviewer()
