@@ -10,6 +10,7 @@ def delete_records(table_name: str, count: int) -> str:
 cleaner = Agent("cleaner", "You keep the tables tidy.", tools=[delete_records])
 """
 
+from agent.client import AlreadyClaimed, ApiError, ApprovalClient, AsyncApprovalClient, Unreachable
 from agent.domain.errors import CollaborationError, MalformedArguments, SignoffError
 from agent.domain.people import Person
 from agent.domain.policy import Risk
@@ -27,6 +28,10 @@ from agent.runtime.tool import NotDone, Tool, ToolContext, tool
 
 __all__ = [
     "Agent",
+    "AlreadyClaimed",
+    "ApiError",
+    "ApprovalClient",
+    "AsyncApprovalClient",
     "CollaborationError",
     "Decision",
     "FunctionAgent",
@@ -40,6 +45,7 @@ __all__ = [
     "StepFailed",
     "Tool",
     "ToolContext",
+    "Unreachable",
     "ask",
     "function_agent",
     "load_agents",

@@ -48,7 +48,7 @@ class CollaborationError(SignoffError):
 
     def __init__(
         self,
-        cause: Literal["rejected", "expired"],
+        cause: Literal["rejected", "expired", "withdrawn"],
         *,
         request_id: str,
         reason: str | None = None,

@@ -1,0 +1,16 @@
+"""For agents that live elsewhere: ask people over HTTP, wait for their word, act on it once, say how it went."""
+
+from agent.client.clients import ApprovalClient, AsyncApprovalClient
+from agent.client.errors import AlreadyClaimed, ApiError, Unreachable
+from agent.client.values import Claim, Decision, Review
+
+__all__ = [
+    "AlreadyClaimed",
+    "ApiError",
+    "ApprovalClient",
+    "AsyncApprovalClient",
+    "Claim",
+    "Decision",
+    "Review",
+    "Unreachable",
+]

@@ -1,0 +1,236 @@
+"""The two clients: the same operations, driven by a thread that blocks or by an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+import httpx2
+
+from agent.client import operations
+from agent.client.guard import Guard, Words
+from agent.client.operations import TIMEOUT
+from agent.client.steps import Answer, Call, Pause, Steps, Unreached
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+_CONNECT = 5.0
+
+
+def _options(url: str, key: str) -> dict[str, Any]:
+    """What both kinds of HTTP client are made with. Raises ValueError."""
+    if not url.startswith(("https://", "http://")):
+        raise ValueError(f"the address of Signoff begins with https:// or http://, not {url!r}")
+    if not key or not key.isascii() or not key.isprintable():
+        raise ValueError("the key is empty or no key; `signoff keys create` makes one")
+    headers = {"Authorization": f"Bearer {key}", "User-Agent": "signoff-client"}
+    return {"base_url": url.rstrip("/"), "headers": headers, "follow_redirects": False}
+
+
+def _request(call: Call) -> dict[str, Any]:
+    body = {} if call.json is None else {"json": call.json}
+    timeout = httpx2.Timeout(call.seconds, connect=min(_CONNECT, call.seconds))
+    return {"params": dict(call.query), "headers": dict(call.headers), "timeout": timeout, **body}
+
+
+def _answer(response: httpx2.Response) -> Answer:
+    try:
+        content = response.json() if response.content else None
+    except ValueError:
+        content = None
+    return Answer(
+        response.status_code, {name.lower(): value for name, value in response.headers.items()}, content
+    )
+
+
+def _unreached(error: httpx2.HTTPError) -> Unreached:
+    return Unreached(str(error) or type(error).__name__)
+
+
+def _blocking(operation: Callable[P, Steps[T]]) -> Callable[Concatenate[ApprovalClient, P], T]:
+    @wraps(operation)
+    def method(self: ApprovalClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.do(operation(*args, **kwargs))
+
+    return method
+
+
+def _awaited(
+    operation: Callable[P, Steps[T]],
+) -> Callable[Concatenate[AsyncApprovalClient, P], Coroutine[Any, Any, T]]:
+    @wraps(operation)
+    async def method(self: AsyncApprovalClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.do(operation(*args, **kwargs))
+
+    return method
+
+
+class ApprovalClient:
+    """Asks people through a Signoff service at `url`, with a key of the scope `request`. For code without a loop.
+
+    Can be used by several threads, and as a context manager. Raises ValueError for what is no address or no key.
+    """
+
+    def __init__(self, url: str, key: str) -> None:
+        self._http = httpx2.Client(**_options(url, key))
+
+    ask = _blocking(operations.ask)
+    claim = _blocking(operations.claim)
+    report = _blocking(operations.report)
+    withdraw = _blocking(operations.withdraw)
+    get = _blocking(operations.get)
+    pending = _blocking(operations.pending)
+
+    def requires_approval(
+        self,
+        action: str | None = None,
+        *,
+        timeout_seconds: float = TIMEOUT,
+        key: Words = None,
+        description: Words = None,
+        context: Any = None,
+        requester: str | None = None,
+        lease_seconds: float | None = None,
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]:
+        """A decorator: each call waits for people and then runs with the arguments that they decided.
+
+        `action` is the function's name unless given. `key`, `description` and `context` may be functions of its
+        arguments. See `ask` for what is raised.
+        """
+
+        def decorate(function: Callable[P, R]) -> Callable[P, R]:
+            if inspect.iscoroutinefunction(function):
+                raise TypeError(f"{function.__name__} is async: use AsyncApprovalClient")
+            name = action or function.__name__
+            guard = Guard(
+                function, name, timeout_seconds, key, description, context, requester, lease_seconds
+            )
+
+            @wraps(function)
+            def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+                result: R = self.do(guard.call(args, kwargs))
+                return result
+
+            return guarded
+
+        return decorate
+
+    def do(self, steps: Steps[T]) -> T:
+        """Carry these steps out."""
+        try:
+            step = next(steps)
+            while True:
+                if isinstance(step, Pause):
+                    time.sleep(step.seconds)
+                    step = steps.send(None)
+                    continue
+                try:
+                    came = self._call(step) if isinstance(step, Call) else step.function()
+                except BaseException as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(came)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _call(self, call: Call) -> Answer:
+        try:
+            return _answer(self._http.request(call.method, call.path, **_request(call)))
+        except httpx2.HTTPError as error:
+            raise _unreached(error) from error
+
+
+class AsyncApprovalClient:
+    """The same for code that runs in an event loop: every operation is awaited."""
+
+    def __init__(self, url: str, key: str) -> None:
+        self._http = httpx2.AsyncClient(**_options(url, key))
+
+    ask = _awaited(operations.ask)
+    claim = _awaited(operations.claim)
+    report = _awaited(operations.report)
+    withdraw = _awaited(operations.withdraw)
+    get = _awaited(operations.get)
+    pending = _awaited(operations.pending)
+
+    def requires_approval(
+        self,
+        action: str | None = None,
+        *,
+        timeout_seconds: float = TIMEOUT,
+        key: Words = None,
+        description: Words = None,
+        context: Any = None,
+        requester: str | None = None,
+        lease_seconds: float | None = None,
+    ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Coroutine[Any, Any, R]]]:
+        """A decorator for async functions, as `ApprovalClient.requires_approval`."""
+
+        def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R]]:
+            if not inspect.iscoroutinefunction(function):
+                raise TypeError(f"{function.__name__} is not async: use ApprovalClient")
+            name = action or function.__name__
+            guard = Guard(
+                function, name, timeout_seconds, key, description, context, requester, lease_seconds
+            )
+
+            @wraps(function)
+            async def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+                result: R = await self.do(guard.call(args, kwargs))
+                return result
+
+            return guarded
+
+        return decorate
+
+    async def do(self, steps: Steps[T]) -> T:
+        """Carry these steps out."""
+        try:
+            step = next(steps)
+            while True:
+                if isinstance(step, Pause):
+                    await asyncio.sleep(step.seconds)
+                    step = steps.send(None)
+                    continue
+                try:
+                    came = await (self._call(step) if isinstance(step, Call) else step.function())
+                except BaseException as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(came)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _call(self, call: Call) -> Answer:
+        try:
+            return _answer(await self._http.request(call.method, call.path, **_request(call)))
+        except httpx2.HTTPError as error:
+            raise _unreached(error) from error

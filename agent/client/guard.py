@@ -1,0 +1,102 @@
+"""A function that waits for people: asked before, claimed, called with what was decided, reported after."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agent.client import operations
+from agent.client.steps import Run, Steps
+from agent.client.values import Claim
+from agent.domain.action import canonical_bytes
+from agent.domain.errors import MalformedArguments, SignoffError
+
+log = logging.getLogger("signoff.client")
+
+Words = str | Callable[..., str] | None
+"""A text, or what makes one of the function's arguments."""
+
+
+@dataclass(frozen=True)
+class Guard:
+    """How one function is asked about. `action` is its name in the checkpoints."""
+
+    function: Callable[..., Any]
+    action: str
+    timeout_seconds: float
+    key: Words = None
+    description: Words = None
+    context: Any = None
+    requester: str | None = None
+    lease_seconds: float | None = None
+
+    def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Steps[Any]:
+        """The steps of one call; their result is the function's.
+
+        Raises what `ask` and `claim` raise, and what the function raises (reported before). An end that is no
+        error of the function (a cancellation, say) is not reported: people are asked what happened.
+        """
+        bound = inspect.signature(self.function).bind(*args, **kwargs)
+        bound.apply_defaults()
+        arguments = self._arguments(bound)
+        decision = yield from operations.ask(
+            self.action,
+            arguments,
+            description=_words(self.description, arguments),
+            context=self.context(**arguments) if callable(self.context) else self.context,
+            timeout_seconds=self.timeout_seconds,
+            key=_words(self.key, arguments),
+            requester=self.requester,
+        )
+        if decision.status == "not_required":
+            return (yield Run(lambda: self.function(*bound.args, **bound.kwargs)))
+        claimed = yield from operations.claim(decision, lease_seconds=self.lease_seconds)
+        for name, value in claimed.arguments.items():
+            if name not in arguments or canonical_bytes(arguments[name]) != canonical_bytes(value):
+                bound.arguments[name] = value
+        for name in arguments.keys() - claimed.arguments.keys():
+            del bound.arguments[name]
+        return (yield from self._run(claimed, bound))
+
+    def _run(self, claimed: Claim, bound: inspect.BoundArguments) -> Steps[Any]:
+        began = time.monotonic()
+        try:
+            result = yield Run(lambda: self.function(*bound.args, **bound.kwargs))
+        except Exception as error:
+            yield from _told(claimed, began, error=error)
+            raise
+        yield from _told(claimed, began, result=result)
+        return result
+
+    def _arguments(self, bound: inspect.BoundArguments) -> dict[str, Any]:
+        """What people are asked about: every argument by its name, but the object that a method belongs to.
+
+        Raises MalformedArguments for what is no JSON.
+        """
+        named = dict(bound.arguments)
+        first = next(iter(named), None)
+        if first in ("self", "cls"):
+            del named[first]
+        try:
+            canonical_bytes(named)
+        except MalformedArguments as error:
+            raise MalformedArguments(
+                error.path, f"{error.problem}, so nobody can be asked about it"
+            ) from None
+        return named
+
+
+def _told(claimed: Claim, began: float, *, result: Any = None, error: Exception | None = None) -> Steps[None]:
+    """Report, and never let a report that fails hide what the function did."""
+    try:
+        yield from operations.report(claimed, result, error=error, seconds=time.monotonic() - began)
+    except SignoffError as failed:
+        log.error("could not report how it went: %s (request %s)", failed, claimed.id)  # noqa: TRY400 - no fault of ours
+
+
+def _words(given: Words, arguments: Mapping[str, Any]) -> str | None:
+    return given(**arguments) if callable(given) else given

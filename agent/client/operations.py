@@ -1,0 +1,282 @@
+"""What a program can do, each written once, as steps."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any, Literal
+from uuid import uuid4
+
+from agent.client.errors import AlreadyClaimed, ApiError, Unreachable
+from agent.client.patience import PASSING, patiently
+from agent.client.steps import Call, Steps
+from agent.client.values import Claim, Decision, Review, Status
+from agent.domain.action import Action, canonical_bytes
+from agent.domain.errors import CollaborationError, Conflict, MalformedArguments, SignoffError
+from agent.domain.policy import describe
+
+log = logging.getLogger("signoff.client")
+
+TIMEOUT = 30.0
+"""Seconds that `ask` waits for people unless it is told otherwise."""
+
+PATIENCE = 30.0
+"""Seconds for a call that waits for nobody: so long may the service be away."""
+
+LONGEST_WAIT = 50.0
+"""Seconds for one call that waits; proxies often cut what is silent for a minute."""
+
+VERSION = "external"
+"""The version of every action that is asked about from outside."""
+
+MAX_RESULT = 20_000
+MAX_ERROR = 4_000
+
+
+def ask(
+    action: str | None,
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    description: str | None = None,
+    context: Any = None,
+    timeout_seconds: float = TIMEOUT,
+    key: str | None = None,
+    requester: str | None = None,
+    agent: str | None = None,
+    rationale: str | None = None,
+) -> Steps[Decision]:
+    """Ask people whether this may be done, and wait for their decision.
+
+    ``action`` is the tool's name, which the checkpoints judge; without one, somebody is always asked about
+    ``description``. ``context`` is what a reviewer should know (any JSON). ``key`` names the question: a process that
+    was started again and asks the same under the same key gets the request that is there already, decided or not.
+
+    After ``timeout_seconds`` without a decision raises TimeoutError, and takes the request back unless it has a key.
+    Raises CollaborationError (logged before) when people rejected it, when its time ran out, or when it was
+    withdrawn; ApiError, Conflict (the key was used for other content), MalformedArguments and Unreachable.
+    """
+    deadline = time.monotonic() + timeout_seconds
+    body = _question(action, arguments or {}, description, context, key)
+    optional = {"requester": requester, "agent": agent, "rationale": rationale}
+    body |= {name: value for name, value in optional.items() if value is not None}
+    told = yield from patiently(Call("POST", "/pending", body), max(deadline, time.monotonic() + 1))
+    if told["status"] == "not_required":
+        return Decision("not_required", str(action), dict(arguments or {}), told["request_id"])
+    review = Review.of(told)
+    if review.status == "waiting":
+        log.info("paused: waiting for people to decide about %s (request %s)", review.description, review.id)
+        review = yield from _decided(review, deadline)
+    if review.status == "waiting":
+        review = yield from _given_up(review, timeout_seconds, keep=key is not None)
+    return _concluded(review, arguments or {})
+
+
+def claim(
+    decision: Decision | Review | str, *, lease_seconds: float | None = None, patience: float = PATIENCE
+) -> Steps[Claim]:
+    """Take what was approved, to do it now: once, and only before the approval lapses.
+
+    ``lease_seconds`` is how long it may take; without a result by then people are asked what happened. Raises
+    AlreadyClaimed, ApiError (409: not approved, lapsed, paused …) and Unreachable.
+    """
+    name, digest = _named(decision)
+    body: dict[str, Any] = {"digest": digest} if digest else {}
+    if lease_seconds is not None:
+        body["lease_seconds"] = lease_seconds
+    call = Call("POST", f"/pending/{name}/claim", body, headers={"Idempotency-Key": str(uuid4())})
+    told = yield from patiently(call, time.monotonic() + patience)
+    action = Action(told["action"]["tool"], told["action"]["tool_version"], told["action"]["arguments"])
+    if action.digest.hex() != told["digest"] or (digest and told["digest"] != digest):
+        raise SignoffError(f"what came back is not what was approved (request {name}); nothing was done")
+    return Claim(
+        id=told["id"],
+        request_id=told["request_id"],
+        action=action.tool,
+        arguments=action.arguments,
+        digest=told["digest"],
+        revision=told["revision"],
+        edited=told["edited"],
+        attempt=told["attempt"],
+        execution_id=told["execution_id"],
+        idempotency_key=told["idempotency_key"],
+        token=told["token"],
+    )
+
+
+def report(
+    claimed: Claim,
+    result: Any = None,
+    *,
+    error: str | BaseException | None = None,
+    seconds: float | None = None,
+    patience: float = PATIENCE,
+) -> Steps[Review]:
+    """Say how it went: its result, or the error that ended it. The card shows it; the same report twice is one.
+
+    A result that is no JSON is reported as its text. Raises ApiError and Unreachable.
+    """
+    body: dict[str, Any] = {"token": claimed.token}
+    if error is None:
+        body |= {"status": "succeeded", "result": _reportable(result)}
+    else:
+        words = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+        body |= {"status": "failed", "error": _text(words)[:MAX_ERROR] or "failed"}
+    if seconds is not None:
+        body["seconds"] = seconds
+    told = yield from patiently(
+        Call("POST", f"/pending/{claimed.id}/result", body), time.monotonic() + patience
+    )
+    return Review.of(told)
+
+
+def withdraw(request_id: str, *, patience: float = PATIENCE) -> Steps[Review]:
+    """Take the question back. Raises Conflict when it was decided already, ApiError and Unreachable."""
+    told = yield from patiently(Call("DELETE", f"/pending/{request_id}"), time.monotonic() + patience)
+    return Review.of(told)
+
+
+def get(request_id: str, *, wait: float = 0.0, patience: float = PATIENCE) -> Steps[Review]:
+    """A request as it stands now; with ``wait``, as soon as it is decided, or after so many seconds.
+
+    Raises ApiError and Unreachable.
+    """
+    deadline = time.monotonic() + wait + patience
+    until = time.monotonic() + wait
+    review = Review.of((yield from patiently(Call("GET", f"/pending/{request_id}"), deadline)))
+    if review.status == "waiting" and wait > 0:
+        review = yield from _decided(review, until)
+    return review
+
+
+def pending(
+    *,
+    status: Status | None = "waiting",
+    agent: str | None = None,
+    limit: int = 200,
+    patience: float = PATIENCE,
+) -> Steps[list[Review]]:
+    """Requests, newest first, up to ``limit``: with the scope `read` those of the team, else those of this key.
+
+    Raises ApiError and Unreachable.
+    """
+    found: list[Review] = []
+    query = {name: value for name, value in (("status", status), ("agent", agent)) if value is not None}
+    while len(found) < limit:
+        size = {"limit": str(min(200, limit - len(found)))}
+        page = yield from patiently(
+            Call("GET", "/pending", query={**query, **size}), time.monotonic() + patience
+        )
+        found += [Review.of(item) for item in page["items"]]
+        if page["next"] is None:
+            break
+        query["cursor"] = page["next"]
+    return found
+
+
+# --- parts ------------------------------------------------------------------------------------------------
+
+
+def _question(
+    action: str | None, arguments: Mapping[str, Any], description: str | None, context: Any, key: str | None
+) -> dict[str, Any]:
+    """The body of `POST /pending`. Raises MalformedArguments, before anything is sent."""
+    if action is None and (description is None or arguments):
+        raise ValueError(
+            "without an action, say in `description` what is to be decided, and give no arguments"
+        )
+    body: dict[str, Any] = {"request_id": key or str(uuid4())}
+    if action is not None:
+        asked = Action(action, VERSION, arguments)
+        body |= {"action": action, "arguments": json.loads(canonical_bytes(dict(arguments)))}
+        description = description or describe(asked)
+    body["action_description"] = description
+    if context is not None:
+        body["agent_context"] = json.loads(canonical_bytes(context))
+    return body
+
+
+def _decided(review: Review, deadline: float) -> Steps[Review]:
+    """The request once it is decided, or as it stands at the deadline. A service that is away is waited for."""
+    while review.status == "waiting" and (left := deadline - time.monotonic()) > 0:
+        wait = min(left, LONGEST_WAIT)
+        call = Call("GET", f"/pending/{review.id}", query={"wait": f"{wait:.3f}"}, seconds=wait + 10.0)
+        try:
+            review = Review.of((yield from patiently(call, deadline)))
+        except Unreachable:
+            break
+        except ApiError as error:
+            if error.status not in PASSING:
+                raise
+            break
+    return review
+
+
+def _given_up(review: Review, seconds: float, *, keep: bool) -> Steps[Review]:
+    """Nobody decided in time: take it back and raise TimeoutError, unless somebody decides at this very moment."""
+    if keep:
+        words = f"it goes on waiting under its key {review.request_id}"
+        raise TimeoutError(f"nobody has decided within {seconds:g} s; {words} (request {review.id})")
+    try:
+        yield from withdraw(review.id, patience=5.0)
+        words = "the request was withdrawn"
+    except Conflict:
+        return (yield from get(review.id, patience=5.0))
+    except (ApiError, Unreachable) as error:
+        words = f"the request could not be withdrawn: {error}"
+    raise TimeoutError(f"nobody has decided within {seconds:g} s; {words} (request {review.id})")
+
+
+def _concluded(review: Review, arguments: Mapping[str, Any]) -> Decision:
+    """An approval as a decision; everything else as an error, logged and raised: silence is no consent."""
+    if review.status == "approved" and not review.lapsed:
+        return Decision(
+            status="approved",
+            action=review.action,
+            arguments=dict(review.arguments if review.edited else arguments),
+            request_id=review.request_id,
+            revision=review.revision,
+            edited=review.edited,
+            reviewer=review.reviewer,
+            reason=review.reason,
+            id=review.id,
+            digest=review.digest,
+        )
+    reason, cause = review.reason, _CAUSES[review.status]
+    if review.status == "approved":
+        reason = "it was approved, but not begun in time, so the approval has lapsed"
+    error = CollaborationError(cause, request_id=review.id, reason=reason, reviewer=review.reviewer)
+    log.error("CollaborationError: %s", error)
+    raise error
+
+
+_CAUSES: dict[str, Literal["rejected", "expired", "withdrawn"]] = {
+    "rejected": "rejected",
+    "expired": "expired",
+    "approved": "expired",
+    "cancelled": "withdrawn",
+}
+
+
+def _named(decision: Decision | Review | str) -> tuple[str, str | None]:
+    if isinstance(decision, str):
+        return decision, None
+    return decision.id or decision.request_id, decision.digest
+
+
+def _reportable(result: Any) -> Any:
+    """The result as the card can show it: JSON as it is unless it is too long, anything else as its text."""
+    try:
+        encoded = canonical_bytes(result)
+    except MalformedArguments:
+        return _text(str(result))[:MAX_RESULT]
+    return json.loads(encoded) if len(encoded) <= MAX_RESULT else encoded.decode()[:MAX_RESULT]
+
+
+def _text(words: str) -> str:
+    """Words that JSON can carry and a database can keep."""
+    return words.encode("utf-8", "replace").decode().replace("\x00", "␀")
+
+
+__all__ = ["AlreadyClaimed", "ask", "claim", "get", "pending", "report", "withdraw"]

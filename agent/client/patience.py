@@ -1,0 +1,79 @@
+"""One call until it is answered: through restarts, overload and lost connections, as long as there is time."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from agent.client.errors import AlreadyClaimed, ApiError, Unreachable
+from agent.client.steps import Answer, Call, Pause, Steps, Unreached
+from agent.domain.errors import Conflict
+from agent.domain.retrying import retry_after
+
+log = logging.getLogger("signoff.client")
+
+FIRST_PAUSE = 0.2
+LONGEST_PAUSE = 5.0
+"""Seconds between attempts where the service does not say itself how long to wait."""
+
+PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
+"""Answers after which the same call may succeed."""
+
+
+def patiently(call: Call, deadline: float) -> Steps[Any]:
+    """The content of the answer. Every call that goes this way can be repeated without harm.
+
+    Raises ApiError (refused, or still failing at the deadline), Conflict, and Unreachable.
+    """
+    attempt = 0
+    while True:
+        attempt += 1
+        left = max(0.5, deadline - time.monotonic())
+        asked: float | None = None
+        try:
+            answer: Answer = yield replace(call, seconds=min(call.seconds, left + 1.0))
+        except Unreached as error:
+            failure: Exception = Unreachable(f"the service does not answer: {error}")
+        else:
+            if 200 <= answer.status < 300:
+                return _content(answer)
+            failure = refusal(answer)
+            if answer.status not in PASSING:
+                raise failure
+            asked = retry_after(answer.headers.get("retry-after"), datetime.now(UTC))
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise failure
+        if attempt == 1:
+            log.warning("%s; trying again for %.0f s", failure, left)
+        yield Pause(min(left, max(asked or 0.0, _pause(attempt))))
+
+
+def _pause(attempt: int) -> float:
+    longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(attempt - 1, 10))
+    return longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads attempts, no secret
+
+
+def _content(answer: Answer) -> Any:
+    if answer.content is None and answer.status != 204:
+        raise ApiError(answer.status, "no-json", "the answer is not JSON: is this the address of Signoff?")
+    return answer.content
+
+
+def refusal(answer: Answer) -> ApiError | Conflict:
+    """A refusal as an error, in the service's own words where it has said any."""
+    problem = answer.content if isinstance(answer.content, dict) else {}
+    if "type" not in problem or "detail" not in problem:
+        words = f"answered {answer.status} without problem details: is this the address of Signoff?"
+        return ApiError(answer.status, "no-problem", words)
+    kind = str(problem["type"]).removeprefix("urn:signoff:")
+    words = f"{problem['detail']} ({answer.status} {kind})"
+    if kind == "claimed":
+        return AlreadyClaimed(answer.status, kind, words, problem)
+    if kind == "conflict":
+        return Conflict(words)
+    return ApiError(answer.status, kind, words, problem)
