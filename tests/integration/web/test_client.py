@@ -1,0 +1,435 @@
+"""The Python client against the running service, over real HTTP: in threads and in event loops alike."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import logging
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from time import monotonic
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from agent import approvals, keys
+from agent.approvals import Edit
+from agent.client import AlreadyClaimed, ApiError, ApprovalClient, AsyncApprovalClient, Unreachable
+from agent.domain.action import Action
+from agent.domain.errors import CollaborationError, Conflict, MalformedArguments
+from agent.domain.keys import Scope
+from agent.domain.people import Standing
+from tests.integration.asking import ADA, GRACE, column, write
+from tests.integration.web.conftest import Program, Street, until
+from tests.integration.web.line import a_line
+
+ARGUMENTS = {"table_name": "users", "count": 50}
+
+
+class Caller:
+    """A client of either kind: what blocks does so in a thread of its own."""
+
+    def __init__(self, kind: str, url: str, key: str) -> None:
+        self.kind = kind
+        self.client: Any = (ApprovalClient if kind == "sync" else AsyncApprovalClient)(url, key)
+
+    def __getattr__(self, name: str) -> Any:
+        return self._do(getattr(self.client, name))
+
+    def guard(self, function: Callable[..., Any], **options: Any) -> Any:
+        """The function, waiting for people; a client for loops gets an async one."""
+        guarded = function
+        if self.kind == "async":
+
+            async def guarded(*args: Any, **kwargs: Any) -> Any:
+                return function(*args, **kwargs)
+
+            guarded.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+            guarded.__name__ = function.__name__
+        return self._do(self.client.requires_approval(**options)(guarded))
+
+    def _do(self, operation: Callable[..., Any]) -> Any:
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            if self.kind == "async":
+                return await operation(*args, **kwargs)
+            return await asyncio.to_thread(operation, *args, **kwargs)
+
+        return call
+
+    async def close(self) -> None:
+        await self._do(self.client.close)()
+
+
+@pytest.fixture(params=["sync", "async"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+async def key(site: Street) -> str:
+    """A key that may ask, of Ada's."""
+    return await keys.create(site.db, "agent", [Scope.REQUEST], by="test", owner=ADA)
+
+
+@pytest.fixture
+async def caller(site: Street, kind: str, key: str) -> AsyncIterator[Caller]:
+    """A client of either kind."""
+    calling = Caller(kind, site.url, key)
+    yield calling
+    await calling.close()
+
+
+@pytest.fixture
+async def grace(site: Street) -> Program:
+    """A reviewer, by key."""
+    return await site.reviewer()
+
+
+async def waiting(site: Street, number: int = 1) -> str:
+    """The id of the request that waits, as soon as so many have been asked about."""
+
+    async def look() -> list[Any]:
+        ids = await column(site.db, "SELECT id::text FROM approval_request ORDER BY id")
+        return ids if len(ids) >= number else []
+
+    return str((await until(look))[-1])
+
+
+async def status(site: Street) -> list[Any]:
+    return await column(site.db, "SELECT status::text FROM approval_request ORDER BY id")
+
+
+# --- people decide ----------------------------------------------------------------------------------------
+
+
+async def test_approved_runs_the_function_once(site: Street, caller: Caller, grace: Program) -> None:
+    """A row waits within a second; after the approval the function runs within five seconds; its result is reported."""
+    calls: list[tuple[str, int]] = []
+
+    def delete_records(table_name: str, count: int = 50) -> str:
+        calls.append((table_name, count))
+        return f"Deleted {count} records from {table_name}"
+
+    began = monotonic()
+    running = asyncio.create_task(caller.guard(delete_records)("users"))
+    request = await waiting(site)
+    assert monotonic() - began < 1
+    assert await column(site.db, "SELECT status::text FROM pending_reviews") == ["waiting"]
+    assert await column(site.db, "SELECT action_description FROM pending_reviews") == [
+        "Delete 50 records from users"
+    ]
+    assert calls == []
+    approved = monotonic()
+    assert (await grace.decide(request)).status_code == 200
+    assert await running == "Deleted 50 records from users"
+    assert monotonic() - approved < 5
+    assert calls == [("users", 50)]
+    assert await column(site.db, "SELECT status::text FROM execution") == ["succeeded"]
+    assert "Deleted 50 records" in (await column(site.db, "SELECT result FROM execution"))[0]
+
+
+async def test_rejected_is_logged_and_raised(
+    site: Street, caller: Caller, grace: Program, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The error names reviewer and reason, is logged as "CollaborationError: rejected", and nothing runs."""
+    calls: list[str] = []
+    running = asyncio.create_task(caller.guard(calls.append, action="delete_records")("users"))
+    with caplog.at_level(logging.INFO, "signoff.client"):
+        request = await waiting(site)
+        await grace.decide(request, "rejected", reason="Not these users")
+        with pytest.raises(CollaborationError, match=r"rejected by .*: Not these users") as raised:
+            await running
+    assert (raised.value.cause, raised.value.reason) == ("rejected", "Not these users")
+    assert raised.value.reviewer == GRACE.user_id
+    assert "CollaborationError: rejected" in caplog.text
+    assert "paused: waiting for people" in caplog.text
+    assert calls == []
+
+
+async def test_a_reviewer_changes_what_is_done(site: Street, caller: Caller, grace: Program) -> None:
+    """The function gets the arguments of the edit; the ones that nobody changed are the caller's own objects."""
+    seen: list[Any] = []
+    tables = ["users"]
+
+    def delete_records(table_name: list[str], count: int) -> None:
+        seen.extend([table_name, count])
+
+    running = asyncio.create_task(caller.guard(delete_records)(tables, count=50))
+    request = await waiting(site)
+    edit = Edit(
+        UUID(request),
+        1,
+        Standing(GRACE, frozenset({"S0FINANCE"})),
+        Action("delete_records", "external", {"table_name": ["users"], "count": 3}),
+        None,
+        None,
+        "Delete 3 records",
+        "page",
+    )
+    assert (await approvals.edit(site.db, edit)).changed
+    assert (await grace.decide(request)).status_code == 200
+    await running
+    assert seen[0] is tables
+    assert seen[1] == 3
+
+
+async def test_nobody_answers_in_time(site: Street, caller: Caller) -> None:
+    """After its seconds a TimeoutError; the request is withdrawn, so nobody is asked in vain."""
+    with pytest.raises(TimeoutError, match="nobody has decided within 1 s; the request was withdrawn"):
+        await caller.ask("delete_records", ARGUMENTS, timeout_seconds=1)
+    assert await status(site) == ["cancelled"]
+
+
+async def test_the_deadline_of_the_request_ends_it_as_expired(site: Street, caller: Caller) -> None:
+    """When the request itself expires the cause is "expired", without a reviewer."""
+    running = asyncio.create_task(caller.ask("delete_records", ARGUMENTS))
+    await waiting(site)
+    await write(
+        site.db,
+        "UPDATE approval_request SET created_at = now() - interval '2 days',"
+        " expires_at = now() - interval '1 day'",
+    )
+    with pytest.raises(CollaborationError, match="expired") as raised:
+        await running
+    assert (raised.value.cause, raised.value.reviewer) == ("expired", None)
+
+
+async def test_policy_may_need_nobody(site: Street, caller: Caller) -> None:
+    """What the checkpoints let run runs at once, without a request and without a claim."""
+    decision = await caller.ask("read_records", {"table_name": "users"})
+    assert decision.status == "not_required"
+    assert await caller.guard(lambda table_name: table_name, action="read_records")("users") == "users"
+    assert await status(site) == []
+
+
+async def test_what_the_function_raises_is_reported_and_raised(
+    site: Street, caller: Caller, grace: Program
+) -> None:
+    """Its own error comes out, and the execution is failed with its words."""
+
+    def delete_records(table_name: str) -> None:
+        raise LookupError(f"no table {table_name}")
+
+    running = asyncio.create_task(caller.guard(delete_records)("users"))
+    await grace.decide(await waiting(site))
+    with pytest.raises(LookupError, match="no table users"):
+        await running
+    assert await column(site.db, "SELECT error FROM execution WHERE status = 'failed'") == [
+        "LookupError: no table users"
+    ]
+
+
+# --- keys, claims -----------------------------------------------------------------------------------------
+
+
+ELSEWHERE = """
+import sys
+from signoff import ApprovalClient
+client = ApprovalClient(sys.argv[1], sys.argv[2])
+decision = client.ask("delete_records", {"table_name": "users", "count": 50}, key="nightly-7", timeout_seconds=60)
+print(decision.status, decision.reviewer, flush=True)
+"""
+
+
+async def elsewhere(site: Street, key: str) -> asyncio.subprocess.Process:
+    """A process that asks under a key, and says what was decided."""
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-c", ELSEWHERE, site.url, key, stdout=asyncio.subprocess.PIPE
+    )
+
+
+async def test_a_process_that_was_killed_finds_its_request_again(
+    site: Street, key: str, grace: Program
+) -> None:
+    """kill -9 while it waits; started again it asks under the same key: one request, and the decision is there."""
+    first = await elsewhere(site, key)
+    request = await waiting(site)
+    first.kill()
+    await first.wait()
+    await grace.decide(request)
+    second = await elsewhere(site, key)
+    said, _ = await second.communicate()
+    assert said.decode().split() == ["approved", GRACE.user_id]
+    assert await status(site) == ["approved"]
+
+
+async def test_a_request_with_a_key_goes_on_waiting(site: Street, caller: Caller, grace: Program) -> None:
+    """It times out without being withdrawn, and asking again takes it up; other content under the key is refused."""
+    with pytest.raises(TimeoutError, match="goes on waiting under its key night-7"):
+        await caller.ask("delete_records", ARGUMENTS, key="night-7", timeout_seconds=0.5)
+    assert await status(site) == ["waiting"]
+    with pytest.raises(Conflict):
+        await caller.ask("delete_records", {**ARGUMENTS, "count": 51}, key="night-7")
+    running = asyncio.create_task(caller.ask("delete_records", ARGUMENTS, key="night-7"))
+    await grace.decide(await waiting(site))
+    decision = await running
+    assert (decision.status, decision.arguments, decision.edited) == ("approved", ARGUMENTS, False)
+    assert len(await status(site)) == 1
+
+
+async def test_five_at_once_do_it_once(site: Street, key: str, grace: Program) -> None:
+    """Five processes' worth of clients ask under one key: one runs the function, four are told that it was claimed."""
+    calls: list[str] = []
+    async with AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(AsyncApprovalClient(site.url, key)) for _ in range(5)]
+
+        def guarded(client: AsyncApprovalClient) -> Any:
+            @client.requires_approval(key="once")
+            async def delete_records(table_name: str) -> str:
+                calls.append(table_name)
+                return "done"
+
+            return delete_records
+
+        running = [asyncio.create_task(guarded(client)("users")) for client in clients]
+        await grace.decide(await waiting(site))
+        ended = await asyncio.gather(*running, return_exceptions=True)
+    assert calls == ["users"]
+    assert [each for each in ended if each == "done"] == ["done"]
+    assert len([each for each in ended if isinstance(each, AlreadyClaimed)]) == 4
+    assert await column(site.db, "SELECT count(*) FROM execution") == [1]
+
+
+async def test_the_steps_one_by_one(site: Street, caller: Caller, grace: Program) -> None:
+    """ask, get, pending, claim, report and withdraw do each its own, for those who want no decorator."""
+    running = asyncio.create_task(caller.ask("delete_records", ARGUMENTS, context={"task": "tidy"}))
+    request = await waiting(site)
+    [listed] = await caller.pending()
+    assert (listed.id, listed.status, listed.raw["agent_context"]) == (request, "waiting", {"task": "tidy"})
+    await grace.decide(request)
+    decision = await running
+    claimed = await caller.claim(decision, lease_seconds=60)
+    assert claimed.arguments == ARGUMENTS
+    with pytest.raises(AlreadyClaimed):
+        await caller.claim(decision)
+    review = await caller.report(claimed, {"deleted": 50}, seconds=0.1)
+    assert review.raw["execution"]["status"] == "succeeded"
+    assert (await caller.report(claimed, {"deleted": 50})).raw["execution"]["attempt"] == 1
+    assert (await caller.get(decision.request_id)).status == "approved"
+    with pytest.raises(Conflict):
+        await caller.withdraw(decision.request_id)
+    with pytest.raises(ApiError, match="no such request"):
+        await caller.get("unheard-of")
+
+
+# --- when things go wrong ---------------------------------------------------------------------------------
+
+
+async def test_the_service_starts_again_while_somebody_waits(
+    site: Street, caller: Caller, grace: Program
+) -> None:
+    """The waiting call survives a restart of the service, and hears of the decision afterwards."""
+    running = asyncio.create_task(caller.ask("delete_records", ARGUMENTS, timeout_seconds=60))
+    request = await waiting(site)
+    port = str(site.service.port)
+    await site.service.stop()
+    assert not running.done()
+    await site.house.open([], SIGNOFF_PORT=port)
+    await grace.decide(request)
+    assert (await running).status == "approved"
+    assert len(await status(site)) == 1
+
+
+async def test_a_lost_answer_opens_no_second_request(
+    site: Street, kind: str, key: str, grace: Program
+) -> None:
+    """The answer to the question is lost twice after it was stored: one request, and the decision is heard."""
+    assert site.service.port
+    async with a_line(site.service.port) as line:
+        line.lost = 2
+        caller = Caller(kind, line.url, key)
+        running = asyncio.create_task(caller.ask("delete_records", ARGUMENTS))
+        await until(lambda: _true(line.swallowed == 2))
+        await grace.decide(await waiting(site))
+        assert (await running).status == "approved"
+        await caller.close()
+    assert len(await status(site)) == 1
+
+
+async def _true(value: object) -> bool:
+    return bool(value)
+
+
+def told(status: str, *headers: str, body: bytes = b"") -> bytes:
+    """An HTTP answer, written out."""
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", "Connection: close", *headers]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+async def test_busy_is_waited_for_as_long_as_it_says(site: Street, kind: str, key: str) -> None:
+    """429 with Retry-After: the next attempt comes no earlier; then the call succeeds."""
+    assert site.service.port
+    async with a_line(site.service.port) as line:
+        line.says = told("429 Too Many Requests", "Retry-After: 1")
+        caller = Caller(kind, line.url, key)
+        began = monotonic()
+        running = asyncio.create_task(caller.pending())
+        await until(lambda: _true(line.asked))
+        line.says = None
+        assert await running == []
+        assert monotonic() - began >= 1
+        await caller.close()
+
+
+@pytest.mark.parametrize(
+    ("says", "error", "words"),
+    [
+        (told("200 OK", body=b"<html>hello</html>"), ApiError, "is this the address of Signoff"),
+        (told("404 Not Found", body=b"nothing here"), ApiError, "answered 404 without problem details"),
+        (told("302 Found", "Location: https://evil.example/"), ApiError, "answered 302"),
+        (told("503 Service Unavailable", "Retry-After: 60"), ApiError, "answered 503"),
+        (b"", Unreachable, "the service does not answer"),
+    ],
+)
+async def test_what_is_not_signoff_is_told_clearly(
+    kind: str, says: bytes, error: type[Exception], words: str
+) -> None:
+    """A wrong address and a service that stays away: an error that says so, within the patience that it was given."""
+    async with a_line(9) as line:
+        line.says = says
+        caller = Caller(kind, line.url, "signoff_" + "x" * 43)
+        began = monotonic()
+        with pytest.raises(error, match=words):
+            await caller.pending(patience=1.0)
+        assert monotonic() - began < 5
+        await caller.close()
+
+
+async def test_a_wrong_key_is_told_at_once(site: Street, kind: str) -> None:
+    """401 is no reason to try again; the words are the service's, without the key."""
+    wrong = "signoff_" + "x" * 43
+    caller = Caller(kind, site.url, wrong)
+    began = monotonic()
+    with pytest.raises(ApiError, match="not valid") as raised:
+        await caller.ask("delete_records", ARGUMENTS)
+    assert raised.value.status == 401
+    assert wrong not in str(raised.value)
+    assert monotonic() - began < 5
+    await caller.close()
+
+
+async def test_what_cannot_be_asked_is_told_before_anything_is_sent(kind: str) -> None:
+    """No address, no key, arguments that are no JSON, and the wrong kind of function."""
+    with pytest.raises(ValueError, match="https://"):
+        ApprovalClient("signoff.example", "signoff_x")
+    with pytest.raises(ValueError, match="keys create"):
+        AsyncApprovalClient("https://signoff.example", "")
+    caller = Caller(kind, "http://127.0.0.1:9", "signoff_x")
+    with pytest.raises(MalformedArguments, match="when"):
+        await caller.ask("delete_records", {"when": object()})
+    with pytest.raises(MalformedArguments, match="so nobody can be asked"):
+        await caller.guard(lambda when: when, action="delete_records")(object())
+    with pytest.raises(ValueError, match="say in `description`"):
+        await caller.ask(None, {"a": 1})
+
+    def plain() -> None: ...
+
+    async def coroutine() -> None: ...
+
+    with pytest.raises(TypeError, match="Approval"):
+        caller.client.requires_approval()(coroutine if kind == "sync" else plain)
+    assert "signoff_x" not in json.dumps(repr(caller.client))
+    await caller.close()
