@@ -56,6 +56,13 @@ reason_required = ["reject"]
 reject_reasons = ["Wrong amount", "Wrong customer"]
 remind_at = [0.5, 0.9]
 on_reject = "tell_model"
+
+[[checkpoint]]
+checkpoint_id = "deletions"    # for programs elsewhere: examples/guide_agent.py
+action_pattern = "delete_*"
+description_template = "Delete {{args.count}} records from {{args.table_name}}"
+risk = "high"
+on_reject = "stop"
 """
 
 REVIEWS = "#reviews"

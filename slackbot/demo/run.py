@@ -61,7 +61,7 @@ async def _run(console: Console, folder: Folder, *, auto: bool, agents: str | No
                 from slackbot.demo.play import play  # noqa: PLC0415 - it reads the database, which costs a moment
 
                 return await stand.while_it_lives(play(stand, console))
-            _greet(console, stand, names)
+            _greet(console, stand, names, await stand.new_key())
             await stand.while_it_lives(asyncio.Event().wait())
     except asyncio.CancelledError:
         console.print("stopped; no process is left")
@@ -78,7 +78,7 @@ def _load(agents: str | None) -> list[str] | None:
     return [agent.name for agent in load_agents(agents.replace(",", " ").split())]
 
 
-def _greet(console: Console, stand: Stand, names: list[str] | None) -> None:
+def _greet(console: Console, stand: Stand, names: list[str] | None, key: str) -> None:
     console.print()
     console.print(f"[bold]Open {stand.slack.url}[/]   (the panel on the right says what to try)")
     console.print()
@@ -87,6 +87,8 @@ def _greet(console: Console, stand: Stand, names: list[str] | None) -> None:
     console.print(
         f"  Pull the plug at any moment:   kill -9 {stand.service.pid}   (the service; it is started again)"
     )
+    console.print("  A program of your own asks with this key, as Ada:")
+    console.print(f"     SIGNOFF_URL={stand.address} SIGNOFF_KEY={key} python examples/guide_agent.py")
     console.print(f"  How it is: {stand.health}   What it says: {stand.folder.log}")
     console.print("  Ctrl-C stops everything.")
     console.print()

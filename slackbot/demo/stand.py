@@ -12,9 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from agent import keys
 from agent.domain.errors import SignoffError
+from agent.domain.keys import Scope
+from agent.domain.people import Person
 from agent.examples import shop
 from agent.store import embedded, migrations
+from agent.store.database import Database
 from slackbot.demo.folder import Folder
 from slackbot.demo.rules import REVIEWS, Rules
 from slackbot.demo.service import ServiceProcess, environment
@@ -28,6 +32,7 @@ TOUR_AGENTS = "agent.examples.refunds, agent.examples.data_manager"
 DATABASE = "signoff_demo"
 FIRST_START_SECONDS = 120.0  # the first one also compiles every module
 PORTS_TRIED = 20
+ADA = "U0ADA"
 
 
 @dataclass(frozen=True)
@@ -44,9 +49,20 @@ class Stand:
     _supervision: asyncio.Task[None]
 
     @property
+    def address(self) -> str:
+        """Where programs reach the service."""
+        return f"http://127.0.0.1:{self.settings['SIGNOFF_PORT']}"
+
+    async def new_key(self) -> str:
+        """A key with which a program of Ada's may ask."""
+        ada = Person(self.slack.workspace.team.id, ADA)
+        async with Database(self.database_url) as database:
+            return await keys.create(database, "demo", [Scope.REQUEST], by="demo", owner=ada)
+
+    @property
     def health(self) -> str:
         """Where the service says how it is."""
-        return f"http://127.0.0.1:{self.settings['SIGNOFF_PORT']}/readyz"
+        return f"{self.address}/readyz"
 
     async def while_it_lives(self, work: Awaitable[T]) -> T:
         """What `work` returns. Raises ServiceFailed as soon as the service is beyond help."""

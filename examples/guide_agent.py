@@ -1,0 +1,20 @@
+"""An agent of yours, anywhere: it deletes records only when a person has said yes. Run it beside `signoff demo`."""
+
+import logging
+import os
+
+from signoff import ApprovalClient
+
+logging.basicConfig(format="%(message)s")
+logging.getLogger("signoff.client").setLevel(logging.INFO)
+client = ApprovalClient(os.environ["SIGNOFF_URL"], os.environ["SIGNOFF_KEY"])
+
+
+@client.requires_approval(timeout_seconds=30)
+def delete_records(table_name: str, count: int) -> str:
+    """Delete the oldest records of a table."""
+    return f"Deleted {count} records from {table_name}"
+
+
+if __name__ == "__main__":
+    print(delete_records("users", 50))
