@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import getpass
-from collections.abc import Awaitable, Callable
-from typing import Annotated, TypeVar
+from typing import Annotated
 from uuid import UUID
 
 import typer
@@ -17,11 +14,9 @@ from agent import webhooks
 from agent.domain.errors import SignoffError
 from agent.domain.notices import DeadNotice, Event, WebhookLine
 from agent.store.database import Database
-from slackbot.cli.ground import EmbeddedFlag, a_database, current_database_url, read_settings
+from slackbot.cli import terminal
+from slackbot.cli.ground import EmbeddedFlag, on_database, read_settings
 from slackbot.secrets import clean_now
-from slackbot.settings import Settings
-
-T = TypeVar("T")
 
 SHOWN = 20
 """Dead notices in the list; all of them count in its table."""
@@ -45,9 +40,11 @@ def add(
     events = event or list(Event)
 
     async def work(db: Database) -> str:
-        return await webhooks.add(db, name, url, events, by=_operator(), allowed=configured.webhook_networks)
+        return await webhooks.add(
+            db, name, url, events, by=terminal.actor(), allowed=configured.webhook_networks
+        )
 
-    secret = _do(configured, use_embedded, work)
+    secret = on_database(configured, use_embedded, work)
     typer.echo(f"{name} is told of {', '.join(sorted(events))} from now on. What is sent is signed with this")
     typer.echo("secret, which is not shown again:")
     typer.echo(secret)
@@ -60,7 +57,7 @@ def listed(use_embedded: EmbeddedFlag = False) -> None:
     async def work(db: Database) -> tuple[list[WebhookLine], list[DeadNotice]]:
         return await webhooks.listed(db), await webhooks.dead(db, SHOWN)
 
-    lines, dead = _do(read_settings(), use_embedded, work)
+    lines, dead = on_database(read_settings(), use_embedded, work)
     console = Console(soft_wrap=True)
     if not lines and not dead:
         console.print("there are no webhooks; `signoff webhooks add NAME URL` adds one")
@@ -91,9 +88,9 @@ def remove(
     """Tell it nothing more, also not what is still to be told."""
 
     async def work(db: Database) -> None:
-        await webhooks.remove(db, name, by=_operator())
+        await webhooks.remove(db, name, by=terminal.actor())
 
-    _do(read_settings(), use_embedded, work)
+    on_database(read_settings(), use_embedded, work)
     typer.echo(f"{name} is removed")
 
 
@@ -110,21 +107,4 @@ def replay(
     async def work(db: Database) -> int:
         return await webhooks.replay(db, notice)
 
-    typer.echo(f"{_do(read_settings(), use_embedded, work)} will be told again")
-
-
-def _do(configured: Settings, use_embedded: bool, work: Callable[[Database], Awaitable[T]]) -> T:
-    async def connected(url: str) -> T:
-        async with a_database(configured, url) as database:
-            return await work(database)
-
-    with current_database_url(configured, use_embedded) as url:
-        return asyncio.run(connected(url))
-
-
-def _operator() -> str:
-    """How the record names who did it: the user of this machine."""
-    try:
-        return f"operator:{getpass.getuser()}"
-    except (OSError, KeyError):  # a user without a name, as in many containers
-        return "operator"
+    typer.echo(f"{on_database(read_settings(), use_embedded, work)} will be told again")
