@@ -6,9 +6,11 @@ import asyncio
 import inspect
 import json
 import logging
+import os
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
+from pathlib import Path
 from time import monotonic
 from typing import Any
 from uuid import UUID
@@ -433,3 +435,32 @@ async def test_what_cannot_be_asked_is_told_before_anything_is_sent(kind: str) -
         caller.client.requires_approval()(coroutine if kind == "sync" else plain)
     assert "signoff_x" not in json.dumps(repr(caller.client))
     await caller.close()
+
+
+# --- the guide's agent ------------------------------------------------------------------------------------
+
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "guide_agent.py"
+
+
+@pytest.mark.parametrize("decision", ["approved", "rejected"])
+async def test_the_guides_agent(site: Street, key: str, grace: Program, decision: str) -> None:
+    """The example as a process: approved it deletes within five seconds; rejected it ends with the error, logged."""
+    agent = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(EXAMPLE),
+        env=os.environ | {"SIGNOFF_URL": site.url, "SIGNOFF_KEY": key, "PYTHONPATH": str(EXAMPLE.parents[1])},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    request = await waiting(site)
+    assert (await grace.decide(request, decision)).status_code == 200
+    decided = monotonic()
+    out, err = await agent.communicate()
+    assert monotonic() - decided < 5
+    assert "paused: waiting for people to decide about Delete 50 records from users" in err.decode()
+    if decision == "approved":
+        assert (agent.returncode, out.decode().strip()) == (0, "Deleted 50 records from users")
+    else:
+        assert (agent.returncode, out) == (1, b"")
+        assert "CollaborationError: rejected" in err.decode()
