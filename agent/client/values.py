@@ -41,7 +41,7 @@ class Review:
             request_id=told["request_id"],
             status=told["status"],
             lapsed=told["lapsed"],
-            description=told["action_description"],
+            description=told["description"],
             action=told["action"]["tool"],
             arguments=told["action"]["arguments"],
             digest=told["digest"],
