@@ -32,7 +32,13 @@ def test_the_public_face_exports_exactly_this() -> None:
     """`signoff` offers these names and no others; a change is a change of the public API."""
     assert sorted(signoff.__all__) == [
         "Agent",
+        "AlreadyClaimed",
+        "ApiError",
+        "ApprovalClient",
+        "AsyncApprovalClient",
         "CollaborationError",
+        "Decision",
+        "FunctionAgent",
         "LoadError",
         "MalformedArguments",
         "NotDone",
@@ -40,9 +46,15 @@ def test_the_public_face_exports_exactly_this() -> None:
         "Registry",
         "Risk",
         "SignoffError",
+        "StepFailed",
         "Tool",
         "ToolContext",
+        "Unreachable",
+        "ask",
+        "function_agent",
         "load_agents",
+        "set_status",
+        "step",
         "tool",
     ]
     assert {name for name in vars(signoff) if not name.startswith("_")} == set(signoff.__all__)
