@@ -42,7 +42,7 @@ async def hold_refund(order_id: int, ctx: ToolContext) -> None:
 
 
 async def take_refund_back(order_id: int, cause: str, ctx: ToolContext) -> None:
-    """People said no, or a reviewer's edit made it the refund of another order: then this one waits no more."""
+    """There was a no, from people or from policy; or a reviewer's edit made it the refund of another order."""
     if cause == "edited":
         await shop.release(order_id, ctx.idempotency_key)
     else:

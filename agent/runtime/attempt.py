@@ -10,11 +10,12 @@ from typing import Any
 
 import structlog
 
-from agent import executions
+from agent import executions, holds
 from agent.domain.action import Action
 from agent.domain.request import ExecutionStatus
 from agent.executions import Claim, Outcome
 from agent.runtime import invoke, wording
+from agent.runtime.hooks import run_hook
 from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool, ToolContext
 from agent.store.database import DatabaseError
@@ -40,18 +41,28 @@ async def run_tool(services: Services, work: CallAtWork, tool: Tool, judged: Act
         if claim.action.tool_version != tool.version or (
             judged and judged.canonical != claim.action.canonical
         ):
-            await _report(
-                services, claim, _failed("the tool has changed since this was proposed; nothing ran")
-            )
+            why = "the tool has changed since this was proposed; nothing ran"
+            await _end_unrun(services, work, tool, claim, why)
             return
         await _run(services, work, tool, claim)
 
 
-async def give_up(services: Services, work: CallAtWork, why: str) -> None:
-    """End a call that may run but cannot any more; nothing is executed, and the record says so."""
+async def give_up(services: Services, work: CallAtWork, tool: Tool | None, why: str) -> None:
+    """End a call that may run but cannot any more; nothing is executed, and the tool and the record hear of it."""
     claim = await executions.claim(services.db, work.call.id, worker=services.worker, idempotent=True)
     if claim is not None:
-        await _report(services, claim, _failed(why))
+        with services.heartbeat.holding_execution(claim.execution_id):
+            await _end_unrun(services, work, tool, claim, why)
+
+
+async def _end_unrun(
+    services: Services, work: CallAtWork, tool: Tool | None, claim: Claim, why: str
+) -> None:
+    """The tool hears the no before it is written down: should this worker die between, another one says it again."""
+    if tool is not None and tool.on_refused is not None:
+        await run_hook(tool.on_refused, tool, work, claim.action, cause="denied")
+        await holds.let_go(services.db, work.call.id, claim.action.canonical)
+    await _report(services, claim, _failed(why))
 
 
 async def _run(services: Services, work: CallAtWork, tool: Tool, claim: Claim) -> None:

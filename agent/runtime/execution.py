@@ -143,7 +143,7 @@ async def _execute(services: Services, work: CallAtWork, agent: Agent, tool: Too
     """A call that may run: run it if everything is still as it was judged or shown."""
     if tool is None:
         await attempt.give_up(
-            services, work, f"the tool {work.call.tool} does not exist any more; nothing ran"
+            services, work, None, f"the tool {work.call.tool} does not exist any more; nothing ran"
         )
         return False
     decided = Action.from_canonical(work.action_decided) if work.action_decided else None
@@ -151,7 +151,7 @@ async def _execute(services: Services, work: CallAtWork, agent: Agent, tool: Too
         action = _as_of_now(work, tool, decided)
         facts = await look_up(tool, action)
     except MalformedArguments as error:
-        await attempt.give_up(services, work, f"the arguments do not fit the tool any more: {error}")
+        await attempt.give_up(services, work, tool, f"the arguments do not fit the tool any more: {error}")
         return False
     except NotDone as nothing:
         if (
@@ -159,16 +159,16 @@ async def _execute(services: Services, work: CallAtWork, agent: Agent, tool: Too
         ):  # an earlier attempt may have done it: the tool knows by its key
             await attempt.run_tool(services, work, tool, decided)
         else:
-            await attempt.give_up(services, work, str(nothing))
+            await attempt.give_up(services, work, tool, str(nothing))
         return False
     judgement = judge(services, work.run, tool, action, facts)
     if judgement.verdict == "deny":
-        await attempt.give_up(services, work, f"policy denies this now: {judgement.because}")
+        await attempt.give_up(services, work, tool, f"policy denies this now: {judgement.because}")
     elif decided is None and judgement.verdict == "ask":
-        await attempt.give_up(services, work, "this needs approval now; nothing ran, propose it again")
+        await attempt.give_up(services, work, tool, "this needs approval now; nothing ran, propose it again")
     elif decided is not None and (changed := _changed(work, decided, action, facts, judgement.rule)):
         if _in_vain(work):
-            await attempt.give_up(services, work, f"{changed}, and the run has ended; nothing ran")
+            await attempt.give_up(services, work, tool, f"{changed}, and the run has ended; nothing ran")
             return False
         rule = judgement.rule or Rule.from_snapshot(work.policy or {})
         new = await question(services, work, agent, tool, action, facts, rule, judgement.description)

@@ -54,8 +54,9 @@ class Tool:
     - `idempotent`: may be tried again with the same `ctx.idempotency_key` when its worker is gone.
     - `facts`: read-only look-up; takes some of the arguments by name and returns a mapping (JSON).
     - `on_pending`, `on_refused`: hooks for waiting and for a no. They take arguments by name and `ctx`, `on_refused`
-      also `cause` ("rejected", "expired", "withdrawn", "denied"; "edited": people are asked about other arguments
-      now, so what `on_pending` did for these is to be taken back). They may run twice and must not mind.
+      also `cause` ("rejected", "expired", "withdrawn"; "denied": policy forbids it, perhaps only since people
+      approved it, or it cannot be done any more; "edited": people are asked about other arguments now, so what
+      `on_pending` did for these is to be taken back). They may run twice and must not mind.
     - `pending_text`: what the model is told while people decide; a template over `{args.…}`.
     - `timeout`: seconds. A tool that takes longer is in doubt, since its effect may have happened.
     - `version`: change it when the meaning changes; what was approved for another version is asked again.

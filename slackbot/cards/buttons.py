@@ -58,12 +58,12 @@ def _decide(view: RequestView, names: Names, approvable: bool) -> list[Json]:
     if view.status is not RequestStatus.WAITING:
         return []
     value = button_value(view)
-    # A form that asks for a comment is a second step already.
+    # A form that asks for a note is a second step already.
     asks = "approve" in view.reason_required
     confirm = None if asks else _confirmation(view, names)
     approve = blocks.button("Approve", ACTION_APPROVE, value, "primary", confirm)
     reject = blocks.button("Reject", ACTION_REJECT, value, "danger")
-    comment = [] if asks else [blocks.button("Approve with comment", ACTION_APPROVE_COMMENT, value)]
+    comment = [] if asks else [blocks.button("Approve + note", ACTION_APPROVE_COMMENT, value)]
     edit = [blocks.button("Edit", ACTION_EDIT, value)] if view.allow_edit else []
     return [approve, reject, *comment, *edit] if approvable else [reject, *edit]
 

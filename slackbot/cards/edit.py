@@ -41,7 +41,7 @@ def edit_modal(view: RequestView, schema: Mapping[str, Any], carry: str) -> Json
         "Edit",
         [*blocks.with_ids([told], carry), *named],
         close="Cancel" if editable else "Close",
-        submit="Save the changes" if editable else None,
+        submit="Save changes" if editable else None,
         callback=CALLBACK_EDIT,
         carry=carry,
     )

@@ -1,4 +1,4 @@
-"""The forms of a vote: a reason for a rejection, a comment for an approval. Submitting one is the vote."""
+"""The forms of a vote: a reason for a rejection, a note for an approval. Submitting one is the vote."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ MAX_REASON = 1000
 MAX_CHOICE = 75
 MAX_CHOICES = 20
 MOST_RADIO_BUTTONS = 10
-NEEDS_A_REASON = "This checkpoint wants a reason: choose one, or write your own."
-NEEDS_A_COMMENT = "This checkpoint wants a comment with an approval."
+NEEDS_A_REASON = "Choose a reason or write your own; one of them is required."
+NEEDS_A_COMMENT = "This checkpoint wants a note with an approval."
+OWN_WORDS = "signoff:own_words"
+"""The choice that says no reason by itself: so a required choice never stands in the way of own words."""
 
 
 def reject_modal(view: RequestView, carry: str) -> Json:
@@ -33,7 +35,7 @@ def reject_modal(view: RequestView, carry: str) -> Json:
     told = "Rejecting ends this request. The agent and the requester get to read the reason."
     offered = [reason for reason in view.reject_reasons if reason.strip()][:MAX_CHOICES]
     choices = [blocks.option(reason, reason[:MAX_CHOICE]) for reason in dict.fromkeys(offered)]
-    chooser = [blocks.input_block(CHOICE_BLOCK, "Reason", _choose(choices), optional=True)] if choices else []
+    chooser = _chooser(choices, required=required)
     label = "In your own words" if choices else "Reason"
     # With choices either will do, which Slack's form cannot say: the submission is checked.
     own = _own_words(label, required=required and not choices, hint=NEEDS_A_REASON if required else None)
@@ -42,10 +44,10 @@ def reject_modal(view: RequestView, carry: str) -> Json:
 
 
 def approve_modal(view: RequestView, carry: str) -> Json:
-    """Asks for the comment that goes with an approval."""
+    """Asks for the note that goes with an approval."""
     required = "approve" in view.reason_required
-    told = "Once enough people have approved, it runs. The agent and the requester get to read the comment."
-    own = _own_words("Comment", required=required, hint=NEEDS_A_COMMENT if required else None)
+    told = "Once enough people have approved, it runs. The agent and the requester get to read the note."
+    own = _own_words("Note", required=required, hint=NEEDS_A_COMMENT if required else None)
     rows = [*blocks.with_ids(_question(view, told), carry), own]
     return modal("Approve", rows, close="Cancel", submit="Approve", callback=CALLBACK_APPROVE, carry=carry)
 
@@ -55,7 +57,8 @@ def reason_of(view: Mapping[str, Any]) -> str | None:
     chosen = _entered(view, CHOICE_BLOCK, CHOICE_INPUT).get("selected_option")
     choice = chosen.get("value") if isinstance(chosen, Mapping) else None
     typed = _entered(view, REASON_BLOCK, REASON_INPUT).get("value")
-    parts = [each.strip() for each in (choice, typed) if isinstance(each, str) and each.strip()]
+    parts = [each.strip() for each in (choice, typed) if isinstance(each, str) and each != OWN_WORDS]
+    parts = [each for each in parts if each]
     return ": ".join(parts)[:MAX_REASON] or None
 
 
@@ -76,9 +79,17 @@ def _question(view: RequestView, told: str) -> list[Json]:
     ]
 
 
-def _choose(choices: list[Json]) -> Json:
-    kind = "radio_buttons" if len(choices) <= MOST_RADIO_BUTTONS else "static_select"
-    return {"type": kind, "action_id": CHOICE_INPUT, "options": choices}
+def _chooser(choices: list[Json], *, required: bool) -> list[Json]:
+    """The checkpoint's reasons. Slack writes "(optional)" at an input that may be empty, so a required one begins
+    with a choice of its own, which leaves the reason to the words below."""
+    if not choices:
+        return []
+    own = [blocks.option("Other, in my own words below", OWN_WORDS)] if required else []
+    offered = [*choices, *own]
+    kind = "radio_buttons" if len(offered) <= MOST_RADIO_BUTTONS else "static_select"
+    begin = {"initial_option": own[0]} if own else {}
+    element = {"type": kind, "action_id": CHOICE_INPUT, "options": offered, **begin}
+    return [blocks.input_block(CHOICE_BLOCK, "Reason", element, optional=not required)]
 
 
 def _own_words(label: str, *, required: bool, hint: str | None) -> Json:

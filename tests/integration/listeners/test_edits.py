@@ -1,4 +1,4 @@
-"""Edit and approve with comment, through their forms."""
+"""Edit, and approve with a note, through their forms."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ async def test_no_edit_where_the_checkpoint_allows_none(http_house: House) -> No
 
 
 async def test_an_approval_may_have_a_comment(house: House) -> None:
-    """Approve with comment: submitting the form is the approval, with the comment as its reason."""
+    """Approve + note: submitting the form is the approval, with the note as its reason."""
     asked, card = await house.asked()
     grace = house.slack.person("U0GRACE")
     await grace.click(card, ACTION_APPROVE_COMMENT)
@@ -193,7 +193,7 @@ async def test_an_approval_may_have_a_comment(house: House) -> None:
 
 
 async def test_an_approval_that_needs_a_comment_asks_for_it(house: House) -> None:
-    """`reason_required` for approvals: Approve opens the form, which does not go through without a comment."""
+    """`reason_required` for approvals: Approve opens the form, which does not go through without a note."""
     asked, card = await house.asked(rule(reason_required=("approve",)))
     grace = house.slack.person("U0GRACE")
     await grace.click(card, ACTION_APPROVE)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from agent import approvals, runs
 from agent.approvals import Edit
+from agent.domain.errors import MalformedArguments
 from agent.domain.people import Standing
-from agent.domain.policy import Policy, Risk, Rule
-from agent.domain.request import Ballot, Verdict
+from agent.domain.policy import Defaults, Policy, Risk, Rule
+from agent.domain.request import Ballot, ExecutionStatus, Verdict
 from agent.domain.run import CallState, RunStatus
 from agent.examples import shop
 from agent.examples.refunds import process_refund, refunds
+from agent.runtime.execution import execute_call
 from agent.runtime.judging import revise
+from agent.runtime.tool import NotDone
 from slackbot.sandbox.model import Call, Turn
 from tests.integration.runtime.conftest import REVIEWER
 
@@ -132,6 +137,30 @@ async def test_an_order_that_an_edit_moved_away_from_waits_no_more(stage, verdic
     await approvals.vote(on.db, Ballot(view.id, 2, verdict, who, {REVIEWER: who}, "test"))
     await on.play()
     assert (await status(5), await status(6)) == (("PAID", None), edited)
+
+
+@pytest.mark.parametrize("lost", ["policy", "facts", "arguments"])
+async def test_an_approved_refund_that_is_given_up_waits_no_more(stage, monkeypatch, lost) -> None:
+    """Policy denies it now, its facts cannot be had any more: nothing runs, the order says denied, and is not held."""
+    on = await stage(refunds, policy=OVER_LIMIT)
+    on.model.script(refunding(5), "Under review.", "It could not be done.")
+    run_id = await on.go("refunds", "refund order 5")
+    (call,) = await on.calls(run_id)
+    assert await status(5) == ("PENDING_REFUND", None)
+    if lost == "policy":
+        on.services = replace(on.services, policy=Policy(defaults=Defaults(unmatched="deny")))
+        await on.vote(call, Verdict.APPROVE)
+        await execute_call(on.services, call.id)
+    else:
+        gone = NotDone("the order is archived") if lost == "facts" else MalformedArguments("order_id", "unknown")
+        where = "agent.runtime.execution." + ("look_up" if lost == "facts" else "_as_of_now")
+        monkeypatch.setattr(where, Mock(side_effect=gone))
+        await on.approve(call)
+    assert await status(5) == ("REFUND_REJECTED", "denied")
+    (call,) = await on.calls(run_id)
+    assert await on.sql("SELECT held FROM tool_call") == [(None,)]
+    assert call.answer is not None
+    assert (await on.request(call)).execution.status is ExecutionStatus.FAILED
 
 
 async def test_a_late_release_takes_nothing_from_somebody_else(database_url: str) -> None:

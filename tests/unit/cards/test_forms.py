@@ -251,6 +251,7 @@ def test_a_rejection_offers_the_checkpoints_reasons(samples: Any, referee: Any) 
     referee.judge_view(made)
     assert inputs(made)["Reason"]["element"]["type"] == "radio_buttons"
     assert inputs(made)["In your own words"]["optional"] is True, "a chosen reason is enough"
+    assert "one of them is required" in inputs(made)["In your own words"]["hint"]["text"]
     chosen = state(made, Reason="Wrong amount")
     assert cards.reason_of({"state": {"values": chosen}}) == "Wrong amount"
     both = state(made, Reason="Wrong amount", **{"In your own words": " it was 12 "})
@@ -261,19 +262,44 @@ def test_a_rejection_offers_the_checkpoints_reasons(samples: Any, referee: Any) 
     assert inputs(many)["Reason"]["element"]["type"] == "static_select"
 
 
+def test_no_form_calls_a_required_reason_optional(samples: Any, referee: Any) -> None:
+    """With choices, a required one begins with own words, which alone is no reason; an optional one with nothing."""
+    offered = ("Wrong amount", "Wrong customer")
+    required = cards.reject_modal(
+        samples.view(reject_reasons=offered, reason_required=frozenset({"reject"})), CARRY
+    )
+    chooser = inputs(required)["Reason"]
+    begin = chooser["element"]["initial_option"]
+    assert (chooser["optional"], begin["text"]["text"]) == (False, "Other, in my own words below")
+    assert [each["text"]["text"] for each in chooser["element"]["options"]] == [*offered, begin["text"]["text"]]
+    empty = state(required, Reason=begin["value"])
+    assert cards.reason_of({"state": {"values": empty}}) is None
+    own = state(required, Reason=begin["value"], **{"In your own words": "it was 12"})
+    assert cards.reason_of({"state": {"values": own}}) == "it was 12"
+    free = inputs(cards.reject_modal(samples.view(reject_reasons=offered), CARRY))["Reason"]
+    assert free["optional"] is True
+    assert len(free["element"]["options"]) == len(offered)
+    ten = samples.view(
+        reject_reasons=tuple(f"Reason {n}" for n in range(10)), reason_required=frozenset({"reject"})
+    )
+    many = cards.reject_modal(ten, CARRY)
+    referee.judge_view(many)
+    assert inputs(many)["Reason"]["element"]["type"] == "static_select"
+
+
 def test_a_required_reason_cannot_be_left_out(samples: Any) -> None:
     """Without choices the form itself demands the words; without the rule they are optional."""
     required = cards.reject_modal(samples.view(reason_required=frozenset({"reject"})), CARRY)
     assert inputs(required)["Reason"]["optional"] is False
     assert inputs(cards.reject_modal(samples.view(), CARRY))["Reason"]["optional"] is True
     approve = cards.approve_modal(samples.view(reason_required=frozenset({"approve"})), CARRY)
-    assert inputs(approve)["Comment"]["optional"] is False
-    assert inputs(cards.approve_modal(samples.view(), CARRY))["Comment"]["optional"] is True
+    assert inputs(approve)["Note"]["optional"] is False
+    assert inputs(cards.approve_modal(samples.view(), CARRY))["Note"]["optional"] is True
     assert {block["block_id"] for block in approve["blocks"] if block["type"] == "input"} == {REASON_BLOCK}
 
 
 def test_a_vote_is_asked_for_with_what_it_is_about(samples: Any, referee: Any) -> None:
-    """Facts and arguments stand above the comment, so that nobody approves a form without its subject."""
+    """Facts and arguments stand above the note, so that nobody approves a form without its subject."""
     words = referee.words(cards.approve_modal(samples.view(), CARRY))
     assert "price: 1,499.00 EUR" in words
     assert "order_id: 7" in words
