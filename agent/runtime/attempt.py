@@ -55,9 +55,7 @@ async def give_up(services: Services, work: CallAtWork, tool: Tool | None, why: 
             await _end_unrun(services, work, tool, claim, why)
 
 
-async def _end_unrun(
-    services: Services, work: CallAtWork, tool: Tool | None, claim: Claim, why: str
-) -> None:
+async def _end_unrun(services: Services, work: CallAtWork, tool: Tool | None, claim: Claim, why: str) -> None:
     """The tool hears the no before it is written down: should this worker die between, another one says it again."""
     if tool is not None and tool.on_refused is not None:
         await run_hook(tool.on_refused, tool, work, claim.action, cause="denied")

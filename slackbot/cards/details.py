@@ -47,7 +47,7 @@ def details_modal(
     above = [blocks.header(inert.line(title(view), blocks.HEADER_LIMIT))]
     withheld = unreadable(view)
     below = [
-        blocks.context(f"{small_print(view)} · page {page} of {len(pages)}"),
+        blocks.context(f"{small_print(view, str(view.id))} · page {page} of {len(pages)}"),
         *buttons.turning(_turns(view, page, len(pages))),
         *withheld_note(view, withheld),
         *buttons.row(view, names, approvable=not withheld, details=False),

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from agent.domain.run import RunStatus, RunView
+from agent.domain.short_ids import short
 from slackbot.cards import blocks, buttons, inert, status, tree
 from slackbot.cards.values import ACTION_DONE_CALL, ACTION_RETRY_CALL, Card, Json, metadata, parse_id
 
@@ -127,7 +128,7 @@ def run_root(run: RunView, *, delivery_id: object | None = None) -> Card:
         parts += _quoted("Progress:", run.progress, MAX_QUOTED, 8)
     if run.cause and run.status in {RunStatus.DENIED, RunStatus.FAILED, RunStatus.CANCELLED}:
         parts += _quoted("Cause:", run.cause, MAX_QUOTED, 8)
-    rows = [blocks.rich_text(*parts), blocks.context(f"run {run.id}")]
+    rows = [blocks.rich_text(*parts), blocks.context(f"run {short(run.id)}")]
     text = f"{run_words(run)}: {inert.mrkdwn(f'{run.agent}: {run.task}', 300)}"
     return Card(
         text,

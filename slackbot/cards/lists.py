@@ -16,8 +16,10 @@ from slackbot.cards.values import Card, Json, Names, Pages
 
 MAX_ROWS = 20
 MAX_TOOLS = 8
+MAX_GUESS = 300
 
 _PERSON = re.compile(r"\b[TE][A-Z0-9]{1,30}/([UW][A-Z0-9]{1,30})\b", re.ASCII)
+_TYPED_PERSON = re.compile(r"<@[UW][A-Z0-9]{1,30}\|([^<>|]{1,80})>", re.ASCII)
 _USAGE = {
     "/agent": (
         ("/agent", "a form: which agent, and what for"),
@@ -127,14 +129,45 @@ def run_started(run: RunView) -> Card:
     return _card(f"{inert.mrkdwn(run.agent, 80)} has started.", [blocks.rich_text(row)])
 
 
-def usage(command: str, problem: str | None = None) -> Card:
-    """How a command is used; `problem` says first what was wrong with what was typed."""
+def usage(command: str) -> Card:
+    """All that a command can do."""
     known = _USAGE.get(command, tuple(line for lines in _USAGE.values() for line in lines))
     told = [blocks.section(blocks.text(what, code=True), blocks.text(f"  {why}")) for what, why in known]
-    wrong = inert.line(problem or "", 300)
-    first = [blocks.section(blocks.text(wrong))] if wrong else []
-    text = inert.mrkdwn(f"{wrong or 'How to use it'}: {'; '.join(what for what, _ in known)}", 1000)
-    return _card(text, [blocks.rich_text(*first, blocks.bullets(told))])
+    text = inert.mrkdwn(f"How to use it: {'; '.join(what for what, _ in known)}", 1000)
+    return _card(text, [blocks.rich_text(blocks.bullets(told))])
+
+
+def misunderstood(command: str, problem: str, *, guess: str | None = None, about: str = "") -> Card:
+    """What was wrong with what was typed, and in a line how it is used.
+
+    `guess` is the whole command that was probably meant: it stands first and alone, to be copied. `about` is the word
+    of the command (`history`) whose usage helps.
+    """
+    meant = _copyable(guess) if guess else None
+    wrong = inert.line(problem, 300)
+    lines = [
+        *([blocks.section(blocks.text(meant, code=True))] if meant else []),
+        blocks.section(blocks.text(wrong)),
+        blocks.section(*_in_short(command, about)),
+    ]
+    text = f"{inert.mrkdwn(wrong, 300)} {inert.mrkdwn(meant, 400) if meant else ''}".strip()
+    return _card(text, [blocks.rich_text(line) for line in lines])
+
+
+def _copyable(command: str) -> str | None:
+    """The command as somebody types it; None when it could not be shown to the letter."""
+    typed = _TYPED_PERSON.sub(r"@\1", command)
+    shown = inert.line(typed, MAX_GUESS)
+    return shown if shown == typed else None
+
+
+def _in_short(command: str, about: str) -> list[Json]:
+    known = _USAGE.get(command, ())
+    for what, why in known:
+        if about and what.split()[1:2] == [about]:
+            return [blocks.text(what, code=True), blocks.text(f"  {why}")]
+    words = ", ".join(what.split()[1] for what, _ in known if len(what.split()) > 1)
+    return [blocks.text(f"It knows {words}: "), blocks.text(f"{command} help", code=True)]
 
 
 def refusal_text(sentence: str) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from agent.domain.action import Action
 from agent.domain.redaction import MaskedAction
 from agent.domain.request import RequestStatus, RequestView
+from agent.domain.short_ids import short
 from slackbot.cards import blocks, buttons, inert, json_text, scalars, status, tree
 from slackbot.cards.buttons import subject
 from slackbot.cards.values import Card, Json, Names, metadata
@@ -201,7 +202,8 @@ def _rationale(view: RequestView) -> list[Json]:
     return [blocks.rich_text(label, blocks.quote(blocks.text(shown)))]
 
 
-def small_print(view: RequestView) -> str:
-    """Deadline and ids, as mrkdwn."""
+def small_print(view: RequestView, request: str | None = None) -> str:
+    """Deadline and ids, as mrkdwn; `request` is the id as it is shown, short if it is left out."""
     ends = "Decide before" if view.status is RequestStatus.WAITING else "Its deadline was"
-    return f"{ends} {blocks.moment_mrkdwn(view.expires_at)} · request {view.id} · revision {view.revision}"
+    until = blocks.moment_mrkdwn(view.expires_at)
+    return f"{ends} {until} · request {request or short(view.id)} · revision {view.revision}"

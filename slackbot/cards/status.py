@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from agent.domain.request import ExecutionStatus, ExecutionView, RequestStatus, RequestView, Verdict, VoteView
+from agent.domain.short_ids import short
 from slackbot.cards import blocks, inert, tree
 from slackbot.cards.values import Json
 
@@ -190,7 +191,7 @@ def _asked_again(view: RequestView) -> Iterator[Json]:
     if again.link:
         where = [blocks.text(": "), blocks.link(again.link, "its new card")]
     elif again.request_id:
-        where = [blocks.text(" as request "), blocks.text(str(again.request_id), code=True)]
+        where = [blocks.text(" as request "), blocks.text(short(again.request_id), code=True)]
     yield blocks.section(
         blocks.text("↻ Asked again", bold=True), blocks.text(" by "), blocks.person(view.requester), *where
     )

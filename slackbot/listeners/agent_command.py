@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent.store import reads
-from slackbot.cards import AgentLine, Card, agent_list, run_list, usage
+from slackbot.cards import AgentLine, Card, agent_list, misunderstood, run_list, usage
 from slackbot.identity import visible_runs
 from slackbot.listeners import agent_form, cancelling, lists, pausing
 from slackbot.listeners.doors import Doors
@@ -56,7 +56,7 @@ async def _status(doors: Doors, said: Typed) -> Card:
 async def _cancel(doors: Doors, said: Typed) -> Card:
     await check_belongs(doors, said.person)
     if not said.rest:
-        return usage("/agent", WHICH_RUN)
+        return misunderstood("/agent", WHICH_RUN, about="cancel")
     async with doors.db.connection() as connection:
         ids = await reads.runs_like(connection, team_id=doors.directory.own_team_id, id_prefix=said.rest)
     if len(ids) != 1:

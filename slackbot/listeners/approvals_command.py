@@ -7,7 +7,7 @@ from uuid import UUID
 
 from agent import sessions
 from agent.store import reads
-from slackbot.cards import PAGE_OF_WAITING, Card, request_details, usage
+from slackbot.cards import PAGE_OF_WAITING, Card, misunderstood, request_details, usage
 from slackbot.identity import objection_to_see
 from slackbot.listeners import lists
 from slackbot.listeners.doors import Doors
@@ -48,13 +48,14 @@ async def _history(doors: Doors, said: Typed) -> Card:
     try:
         query = read_query(said.rest, [agent.name for agent in doors.agents], datetime.now(UTC))
     except Unclear as unclear:
-        return usage("/approvals", str(unclear))
+        guess = f"/approvals history {unclear.meant}" if unclear.meant else None
+        return misunderstood("/approvals", str(unclear), guess=guess, about="history")
     return await _list(doors, said, lists.HISTORY, query)
 
 
 async def _show(doors: Doors, said: Typed) -> Card:
     if not said.rest:
-        return usage("/approvals", WHICH)
+        return misunderstood("/approvals", WHICH, about="show")
     await check_belongs(doors, said.person)
     async with doors.db.connection() as connection:
         ids: list[UUID] = await reads.requests_like(

@@ -11,7 +11,7 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from agent.domain.errors import Refused
 from slackbot.beginning import may_not
-from slackbot.cards import Card, refusal_text, usage
+from slackbot.cards import Card, misunderstood, refusal_text
 from slackbot.listeners import agent_command, approvals_command
 from slackbot.listeners.doors import Doors
 from slackbot.listeners.starting import nearest
@@ -68,7 +68,11 @@ async def _safely(doors: Doors, said: Typed, act: Verb) -> Card | None:
 
 def _not_understood(name: str, said: Typed, verbs: Mapping[str, Verb], doors: Doors) -> Card:
     if name == "/agent" and doors.agents.find(said.verb):
-        return usage(name, f'To start an agent, type "/agent run {said.verb} …".')
-    guess = nearest(said.verb, verbs)
-    hint = f'; did you mean "{name} {guess}"?' if guess else "."
-    return usage(name, f'There is no "{name} {said.verb[:40]}"{hint}')
+        guess = f"{name} run {said.verb} {said.rest}" if said.rest else None
+        return misunderstood(
+            name, f'To start an agent, type "/agent run {said.verb} …".', guess=guess, about="run"
+        )
+    near = nearest(said.verb, verbs)
+    hint = f'; did you mean "{name} {near}"?' if near else "."
+    guess = f"{name} {near} {said.rest}".strip() if near else None
+    return misunderstood(name, f'There is no "{name} {said.verb[:40]}"{hint}', guess=guess)

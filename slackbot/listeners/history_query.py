@@ -43,7 +43,14 @@ _KEYED = re.compile(r"([A-Za-z]+)[:=](.+)\Z", re.DOTALL)
 
 
 class Unclear(SignoffError):
-    """What was typed cannot be meant; its text says what could be."""
+    """What was typed cannot be meant; its text says what could be.
+
+    `meant` is the word that was probably meant, and once `read_query` raises it, the whole query with that word.
+    """
+
+    def __init__(self, problem: str, meant: str | None = None) -> None:
+        super().__init__(problem)
+        self.meant = meant
 
 
 def read_query(text: str, agents: Sequence[str], now: datetime) -> dict[str, str]:
@@ -52,19 +59,37 @@ def read_query(text: str, agents: Sequence[str], now: datetime) -> dict[str, str
     joined = re.sub(r"\b([A-Za-z]+)\s*[:=]\s+", r"\1:", text)
     joined = re.sub(r"\b(by|since|from)\s+(?=\S)", r"\1:", joined, flags=re.IGNORECASE)
     query: dict[str, str] = {}
-    for word in joined.split():
-        keyed = _KEYED.match(word)
-        key, value = (_key(keyed[1]), keyed[2]) if keyed else (_guess(word, agents), word)
-        query[key] = _value(key, value, agents, now)
+    words = joined.split()
+    for at, word in enumerate(words):
+        try:
+            key, value = _read(word, agents, now)
+        except Unclear as unclear:
+            if unclear.meant:
+                unclear.meant = " ".join([*words[:at], unclear.meant, *words[at + 1 :]])
+            raise
+        query[key] = value
     return query
 
 
-def _key(word: str) -> str:
+def _read(word: str, agents: Sequence[str], now: datetime) -> tuple[str, str]:
+    keyed = _KEYED.match(word)
+    if keyed is None:
+        key = _guess(word, agents)
+        return key, _value(key, word, agents, now)
+    key = _key(keyed[1], keyed[2])
+    try:
+        return key, _value(key, keyed[2], agents, now)
+    except Unclear as unclear:
+        unclear.meant = f"{keyed[1]}:{unclear.meant}" if unclear.meant else None
+        raise
+
+
+def _key(word: str, value: str) -> str:
     known = _KEYS.get(word.lower())
     if known is None:
         guess = nearest(word, _KEYS)
         hint = f'; did you mean "{guess}:"?' if guess else "; known are agent, by, status and since."
-        raise Unclear(f'There is no filter "{word[:40]}:"{hint}')
+        raise Unclear(f'There is no filter "{word[:40]}:"{hint}', f"{guess}:{value}" if guess else None)
     return known
 
 
@@ -80,7 +105,7 @@ def _guess(word: str, agents: Sequence[str]) -> str:
         return "since"
     guess = nearest(word, [*_STATUSES, *agents])
     hint = f'did you mean "{guess}"?' if guess else "filters look like agent:refunds by:@ada since:7d."
-    raise Unclear(f'"{word[:40]}" is not understood; {hint}')
+    raise Unclear(f'"{word[:40]}" is not understood; {hint}', guess)
 
 
 def _value(key: str, value: str, agents: Sequence[str], now: datetime) -> str:
@@ -105,7 +130,7 @@ def _status(value: str) -> str:
             raise Unclear("What still waits is not history; it is in /approvals all.")
         guess = nearest(value, _STATUSES)
         hint = f'did you mean "{guess}"?' if guess else f"known are {', '.join(_STATUSES)}."
-        raise Unclear(f'There is no status "{value[:40]}"; {hint}')
+        raise Unclear(f'There is no status "{value[:40]}"; {hint}', guess)
     return known.value
 
 
@@ -113,7 +138,7 @@ def _agent(value: str, agents: Sequence[str]) -> str:
     """Agents of earlier days have a history too, so an unknown name is only questioned when it looks misspelt."""
     guess = nearest(value, agents)
     if value not in agents and guess is not None:
-        raise Unclear(f'There is no agent "{value[:60]}"; did you mean "{guess}"?')
+        raise Unclear(f'There is no agent "{value[:60]}"; did you mean "{guess}"?', guess)
     return value[:200]
 
 

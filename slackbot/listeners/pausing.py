@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent import pausing
 from agent.domain.errors import Refusal, Refused
-from slackbot.cards import Card, usage
+from slackbot.cards import Card, misunderstood
 from slackbot.listeners.doors import Doors
 from slackbot.listeners.starting import nearest
 from slackbot.listeners.typed import Typed, check_belongs
@@ -30,7 +30,7 @@ async def _turn(doors: Doors, said: Typed, *, stop: bool) -> Card:
     name, _, reason = said.rest.partition(" ")
     agent = None if name.lower() in ALL else name
     if agent is not None and doors.agents.find(agent) is None:
-        return usage("/agent", _unknown(doors, agent))
+        return _unknown(doors, said, agent)
     if stop:
         told = (
             _PAUSED
@@ -61,7 +61,9 @@ async def _not_paused(doors: Doors, agent: str | None) -> str:
     return "{who} was not paused." + hint.replace("{", "{{").replace("}", "}}")
 
 
-def _unknown(doors: Doors, name: str) -> str:
-    guess = nearest(name, [agent.name for agent in doors.agents])
-    hint = f'; did you mean "{guess}"?' if guess else "; leave the name out for every agent."
-    return f'There is no agent "{name[:40]}"{hint}'
+def _unknown(doors: Doors, said: Typed, name: str) -> Card:
+    near = nearest(name, [agent.name for agent in doors.agents])
+    hint = f'; did you mean "{near}"?' if near else "; leave the name out for every agent."
+    guess = f"/agent {said.verb} {near}{said.rest.removeprefix(name)}" if near else None
+    problem = f'There is no agent "{name[:40]}"{hint}'
+    return misunderstood("/agent", problem, guess=guess, about=said.verb)

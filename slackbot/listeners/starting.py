@@ -12,7 +12,7 @@ from agent.runtime.agents import Agent
 from agent.runtime.wording import storable
 from agent.store import reads
 from slackbot.beginning import MAX_TASK, may_not
-from slackbot.cards import Card, run_started, usage
+from slackbot.cards import Card, misunderstood, run_started
 from slackbot.identity import LookupFailed
 from slackbot.listeners.doors import Doors
 
@@ -52,7 +52,7 @@ async def start(
     name, task = split(words)
     agent = doors.agents.find(name)
     if agent is None or not task:
-        return usage("/agent", _what_is_missing(doors, name, task))
+        return _misunderstood(doors, name, task)
     begun = await begin(doors, person, agent, task, channel_id=channel_id, start_key=start_key, by=by)
     return Card(begun, []) if isinstance(begun, str) else begun
 
@@ -93,12 +93,17 @@ async def _objection(doors: Doors, person: Person, channel_id: str) -> str | Non
         return CHANNEL_UNKNOWN
 
 
-def _what_is_missing(doors: Doors, name: str, task: str) -> str:
+def _misunderstood(doors: Doors, name: str, task: str) -> Card:
     names = [agent.name for agent in doors.agents]
     known = f"There are: {', '.join(names)}." if names else "No agents are loaded."
+    near = nearest(name, names) if name and name not in names else None
+    guess = f"/agent run {near} {task}".strip() if near else None
     if not name:
-        return f"Which agent? {known}"
-    if name in names:
-        return f"What should {name} do? Write the task behind its name."
-    guess = nearest(name, names)
-    return f'There is no agent "{name[:60]}"; did you mean "{guess}"?' if guess else f"No such agent. {known}"
+        problem = f"Which agent? {known}"
+    elif name in names:
+        problem = f"What should {name} do? Write the task behind its name."
+    else:
+        problem = (
+            f'There is no agent "{name[:60]}"; did you mean "{near}"?' if near else f"No such agent. {known}"
+        )
+    return misunderstood("/agent", problem, guess=guess, about="run")

@@ -25,6 +25,7 @@ from agent.domain.request import (
     Verdict,
     VoteView,
 )
+from agent.store.reads.ids import BETWEEN, meant
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +104,8 @@ async def rejection(connection: AsyncConnection, run_id: UUID, digest: bytes) ->
 
 
 async def requests_like(connection: AsyncConnection, *, team_id: str, id_prefix: str) -> list[UUID]:
-    """Up to two requests whose id begins so (dashes left out or not); two mean ambiguous."""
-    digits = id_prefix.replace("-", "").lower()
-    if not digits or not set(digits) <= set("0123456789abcdef") or len(digits) > 32:
-        return []
-    first, last = UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))
-    parameters = {"team": team_id, "first": first, "last": last}
-    return list((await connection.execute(_LIKE, parameters)).scalars())
+    """Up to two requests whose id begins so, or whose short id it is; two mean ambiguous."""
+    return await meant(connection, _LIKE, id_prefix, team=team_id)
 
 
 async def request_in_thread(
@@ -284,7 +280,7 @@ JOIN request_revision AS v ON v.request_id = r.id AND v.digest = :digest
 JOIN decision AS d ON d.request_id = r.id AND d.outcome = 'rejected'
 WHERE r.run_id = :run ORDER BY r.id DESC LIMIT 1
 """)
-_LIKE = text("SELECT id FROM approval_request WHERE team_id = :team AND id BETWEEN :first AND :last LIMIT 2")
+_LIKE = text(f"SELECT id FROM approval_request WHERE team_id = :team AND {BETWEEN}")  # noqa: S608 - a constant
 _IN_THREAD = text("""
 SELECT request_id FROM card_place WHERE team_id = :team AND channel_id = :channel AND ts = :ts
 """)

@@ -14,6 +14,7 @@ from agent.domain.changes import between
 from agent.domain.people import Person
 from agent.domain.run import Answer, AnswerKind, CallState, CallView, Message, RunStatus, RunValues, RunView
 from agent.store.batch import ask
+from agent.store.reads.ids import BETWEEN, meant
 from agent.store.reads.requests import person
 
 
@@ -99,12 +100,8 @@ async def values_of(connection: AsyncConnection, run_ids: Sequence[UUID]) -> dic
 
 
 async def runs_like(connection: AsyncConnection, *, team_id: str, id_prefix: str) -> list[UUID]:
-    """Up to two runs whose id begins so; two mean ambiguous."""
-    digits = id_prefix.replace("-", "").lower()
-    if not digits or not set(digits) <= set("0123456789abcdef") or len(digits) > 32:
-        return []
-    first, last = UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))
-    return list((await connection.execute(_LIKE, {"team": team_id, "first": first, "last": last})).scalars())
+    """Up to two runs whose id begins so, or whose short id it is; two mean ambiguous."""
+    return await meant(connection, _LIKE, id_prefix, team=team_id)
 
 
 async def run_in_thread(
@@ -253,7 +250,7 @@ LEFT JOIN approval_request AS r ON r.call_id = c.id
 LEFT JOIN request_revision AS v ON v.request_id = r.id
 GROUP BY f.root
 """)
-_LIKE = text("SELECT id FROM agent_run WHERE team_id = :team AND id BETWEEN :first AND :last LIMIT 2")
+_LIKE = text(f"SELECT id FROM agent_run WHERE team_id = :team AND {BETWEEN}")  # noqa: S608 - a constant
 _IN_THREAD = text("""
 SELECT id FROM agent_run WHERE team_id = :team AND channel_id = :channel AND thread_ts = :ts
 """)

@@ -17,6 +17,7 @@ from agent.domain.people import Person
 from agent.domain.request import RequestStatus, Verdict
 from agent.domain.run import RunStatus
 from agent.store.ids import id_at
+from agent.store.reads.ids import BETWEEN, meant
 
 SKEW = timedelta(minutes=5)
 """How far the clock of a process that makes ids may be from the database's."""
@@ -64,12 +65,12 @@ async def runs_found(
 
 async def request_ids_like(connection: AsyncConnection, prefix: str) -> list[UUID]:
     """Up to two requests, of any team, whose id begins so."""
-    return await _like(connection, _REQUEST_LIKE, prefix)
+    return await meant(connection, _REQUEST_LIKE, prefix)
 
 
 async def run_ids_like(connection: AsyncConnection, prefix: str) -> list[UUID]:
     """Up to two runs, of any team, whose id begins so."""
-    return await _like(connection, _RUN_LIKE, prefix)
+    return await meant(connection, _RUN_LIKE, prefix)
 
 
 async def requests_between(
@@ -143,14 +144,6 @@ def _before(at: datetime) -> UUID:
     return id_at(at - SKEW)
 
 
-async def _like(connection: AsyncConnection, query: object, prefix: str) -> list[UUID]:
-    digits = prefix.replace("-", "").lower()
-    if not digits or not set(digits) <= set("0123456789abcdef") or len(digits) > 32:
-        return []
-    bounds = {"first": UUID(digits.ljust(32, "0")), "last": UUID(digits.ljust(32, "f"))}
-    return list((await connection.execute(query, bounds)).scalars())  # type: ignore[call-overload]
-
-
 _FILTERS = """id >= :first AND (CAST(:since AS timestamptz) IS NULL OR created_at >= :since)
   AND (CAST(:agent AS text) IS NULL OR agent = :agent)"""
 _REQUESTS = text(f"""
@@ -163,8 +156,8 @@ SELECT id FROM agent_run
 WHERE {_FILTERS} AND (CAST(:status AS text) IS NULL OR status = CAST(:status AS run_status))
 ORDER BY id DESC LIMIT :limit
 """)  # noqa: S608 - a constant
-_REQUEST_LIKE = text("SELECT id FROM approval_request WHERE id BETWEEN :first AND :last LIMIT 2")
-_RUN_LIKE = text("SELECT id FROM agent_run WHERE id BETWEEN :first AND :last LIMIT 2")
+_REQUEST_LIKE = text(f"SELECT id FROM approval_request WHERE {BETWEEN}")  # noqa: S608 - a constant
+_RUN_LIKE = text(f"SELECT id FROM agent_run WHERE {BETWEEN}")  # noqa: S608 - a constant
 _REQUESTS_BETWEEN = text("""
 SELECT id FROM approval_request
 WHERE id > :after AND ((created_at >= :since AND created_at < :until) OR (decided_at >= :since AND decided_at < :until))

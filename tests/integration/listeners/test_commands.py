@@ -9,6 +9,8 @@ import pytest
 
 from agent import pausing
 from agent.domain.policy import Risk
+from agent.domain.run import RunStatus
+from agent.domain.short_ids import short
 from agent.store import reads
 from slackbot.cards import (
     ACTION_AGENT,
@@ -89,6 +91,39 @@ async def test_every_form_is_answered(http_house: House, text: str, words: str) 
     answer = await http_house.slack.person("U0ADA").command("/agent", text, "C0AGENTS")
     assert words in shown(answer)
     assert await runs(http_house) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "meant"),
+    [
+        ("/agent", "rnu refunds refund order 7", "/agent run refunds refund order 7"),
+        ("/agent", "run refund order 7", "/agent run refunds order 7"),
+        ("/agent", "refunds order 7", "/agent run refunds order 7"),
+        ("/approvals", "shwo 0123", "/approvals show 0123"),
+        ("/approvals", "histroy by:<@U0GRACE|grace>", "/approvals history by:@grace"),
+        ("/approvals", "history stauts:approved since:7d", "/approvals history status:approved since:7d"),
+        ("/approvals", "history since:7d status:aproved", "/approvals history since:7d status:approved"),
+        ("/approvals", "history refnds", "/approvals history refunds"),
+    ],
+)
+async def test_a_typo_is_answered_with_the_command_to_copy(
+    http_house: House, command: str, text: str, meant: str
+) -> None:
+    """The whole command that was probably meant stands first and alone, as code; the usage below is one line."""
+    answer = await http_house.slack.person("U0ADA").command(command, text, "C0AGENTS")
+    first, problem, how = (block["elements"][0]["elements"] for block in answer.response["blocks"])
+    assert first == [{"type": "text", "text": meant, "style": {"code": True}}]
+    assert len(problem) == 1
+    assert how[-1]["text"] == f"{command} help" or how[0]["text"].startswith(f"{command} ")
+    assert await runs(http_house) == []
+
+
+async def test_what_cannot_be_copied_to_the_letter_is_not_offered(http_house: House) -> None:
+    """A guess with hidden characters, or a long one, is left to the sentence below."""
+    for task in ("refund\u202e order 7", "refund " + "x" * 400):
+        answer = await http_house.slack.person("U0ADA").command("/agent", f"rnu refunds {task}", "C0AGENTS")
+        assert len(answer.response["blocks"]) == 2
+        assert 'did you mean "/agent run"' in shown(answer)
 
 
 @pytest.mark.parametrize(
@@ -370,6 +405,43 @@ async def test_a_digest_opens_its_list(house: House) -> None:
     await grace.click(listed, ACTION_OPEN)
     await grace.click(await house.modal("U0GRACE", ACTION_APPROVE), ACTION_APPROVE)
     assert await house.status(asked.request_id) == "approved"
+
+
+async def test_ids_are_short_in_lists_and_every_command_takes_them(http_house: House) -> None:
+    """Lists show 16 characters; they find one of several requests and runs of the same millisecond."""
+    ada, grace = http_house.slack.person("U0ADA"), http_house.slack.person("U0GRACE")
+    asked = [(await ask(http_house.db)).request_id for _ in range(2)]
+    listed = codes(await grace.command("/approvals", "all", "C0AGENTS"))
+    assert [short(each) for each in asked] == listed
+    for each in asked:
+        answer = await grace.command("/approvals", f"show {short(each)}", "C0AGENTS")
+        assert str(each) not in str(answer.response["text"])
+        assert approvals_command.NO_SUCH_REQUEST not in shown(answer)
+        assert f"request {short(each)}" in shown(answer)
+    await ada.command("/agent", "run refunds go", "C0AGENTS")
+    run = max(await runs(http_house), key=lambda run: run.id)
+    assert short(run.id) in codes(await ada.command("/agent", "status", "C0AGENTS"))
+    assert short(run.id) in codes(await ada.command("/agent", f"status {short(run.id)}", "C0AGENTS"))
+    await ada.command("/agent", f"cancel {short(run.id)}", "C0AGENTS")
+    assert [each.status for each in await runs(http_house) if each.id == run.id] == [RunStatus.CANCELLED]
+
+
+def codes(answer: Answer) -> list[str]:
+    """Everything in the answer that is drawn as code."""
+    found: list[str] = []
+
+    def look(part: Any) -> None:
+        if isinstance(part, dict):
+            if part.get("style") == {"code": True}:
+                found.append(part["text"])
+            for each in part.values():
+                look(each)
+        elif isinstance(part, list):
+            for each in part:
+                look(each)
+
+    look(answer.response["blocks"])
+    return found
 
 
 async def test_an_ambiguous_prefix_is_said(http_house: House) -> None:

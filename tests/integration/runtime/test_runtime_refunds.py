@@ -152,7 +152,9 @@ async def test_an_approved_refund_that_is_given_up_waits_no_more(stage, monkeypa
         await on.vote(call, Verdict.APPROVE)
         await execute_call(on.services, call.id)
     else:
-        gone = NotDone("the order is archived") if lost == "facts" else MalformedArguments("order_id", "unknown")
+        gone = (
+            NotDone("the order is archived") if lost == "facts" else MalformedArguments("order_id", "unknown")
+        )
         where = "agent.runtime.execution." + ("look_up" if lost == "facts" else "_as_of_now")
         monkeypatch.setattr(where, Mock(side_effect=gone))
         await on.approve(call)

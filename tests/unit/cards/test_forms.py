@@ -271,7 +271,10 @@ def test_no_form_calls_a_required_reason_optional(samples: Any, referee: Any) ->
     chooser = inputs(required)["Reason"]
     begin = chooser["element"]["initial_option"]
     assert (chooser["optional"], begin["text"]["text"]) == (False, "Other, in my own words below")
-    assert [each["text"]["text"] for each in chooser["element"]["options"]] == [*offered, begin["text"]["text"]]
+    assert [each["text"]["text"] for each in chooser["element"]["options"]] == [
+        *offered,
+        begin["text"]["text"],
+    ]
     empty = state(required, Reason=begin["value"])
     assert cards.reason_of({"state": {"values": empty}}) is None
     own = state(required, Reason=begin["value"], **{"In your own words": "it was 12"})

@@ -29,6 +29,7 @@ from slackbot.cards import (
     edit_modal,
     history_list,
     home,
+    misunderstood,
     notice_modal,
     parse_button_value,
     refusal_text,
@@ -390,7 +391,12 @@ def test_other_surfaces_stay_inert(samples: Any, referee: Any, attack: str) -> N
         request_list([row] * 3),
         agent_list([agent] * 3),
     ]
-    lines += [usage("/agent", attack), together(lines), together(lines * 5)]
+    lines += [
+        usage("/agent"),
+        misunderstood("/agent", attack, guess=attack, about="run"),
+        together(lines),
+        together(lines * 5),
+    ]
     for card in lines:
         referee.judge(card)
     text = refusal_text(attack)

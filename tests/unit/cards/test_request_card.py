@@ -11,6 +11,7 @@ import pytest
 
 from agent.domain.policy import Risk
 from agent.domain.request import AskedAgain, Change, ExecutionStatus, RequestStatus, Verdict, VoteView
+from agent.domain.short_ids import short
 from slackbot.cards import Names, parse_button_value, request_card
 
 LONG = {"order_id": 7, "note": "x" * 10_000}
@@ -225,7 +226,7 @@ def test_only_a_requester_can_ask_again(samples: Any, referee: Any) -> None:
     ("again", "says"),
     [
         (AskedAgain(), "Asked again by U0ADA"),
-        (AskedAgain(UUID(int=7)), f"Asked again by U0ADA as request {UUID(int=7)}"),
+        (AskedAgain(UUID(int=7)), f"Asked again by U0ADA as request {short(UUID(int=7))}"),
         (
             AskedAgain(UUID(int=7), link="https://team.slack.com/archives/C0REVIEW/p1"),
             "Asked again by U0ADA: its new card",

@@ -1,0 +1,41 @@
+"""Ids in few characters: 16 hexadecimal digits that fit a line on a phone and that every command takes.
+
+An id is a UUIDv7 (RFC 9562): its first 12 digits are the millisecond, then comes a counter, nearly the same for ids of
+one millisecond and process, and chance at the end. So the short form is the millisecond and the last four digits. It
+says where in a primary key to look, and ids of the same millisecond share one once in 65,536 pairs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+_HEX = frozenset("0123456789abcdef")
+_TIME, _TAIL, _FULL = 12, 4, 32
+_SHORT = _TIME + _TAIL
+
+
+def short(whole: UUID) -> str:
+    """The short form of an id."""
+    return whole.hex[:_TIME] + whole.hex[-_TAIL:]
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """Which ids somebody may mean: those from `first` to `last` whose digits, without dashes, match `pattern`."""
+
+    first: UUID
+    last: UUID
+    pattern: str
+
+
+def sought(typed: str) -> Sought | None:
+    """The beginning of an id, a whole one or a short one, with dashes or without; None for anything else."""
+    digits = typed.strip().replace("-", "").lower()
+    if not digits or len(digits) > _FULL or not set(digits) <= _HEX:
+        return None
+    start, pattern = digits, f"^{digits}"
+    if len(digits) == _SHORT:
+        start = digits[:_TIME]
+        pattern = f"^({digits}|{start}.{{{_FULL - _SHORT}}}{digits[_TIME:]}$)"
+    return Sought(UUID(start.ljust(_FULL, "0")), UUID(start.ljust(_FULL, "f")), pattern)
