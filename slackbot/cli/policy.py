@@ -14,6 +14,8 @@ from slackbot.cli.ground import read_policy, read_settings
 def check() -> None:
     """Check the settings, the checkpoints file and the agents; list which rule catches each tool."""
     configured = read_settings()
+    for name in configured.unknown:
+        typer.echo(f"there is no setting {name}; it is ignored", err=True)
     policy, registry = read_policy(configured), load_agents(configured.agents)
     table = Table(
         "agent", "tool", "what happens to a call", title=f"{configured.checkpoints}", title_justify="left"

@@ -291,6 +291,13 @@ def test_check_says_which_rule_catches_each_tool(signoff: Command) -> None:
     assert "policy digest" in ended.said
 
 
+def test_check_names_a_misspelt_setting(signoff: Command) -> None:
+    """What nobody reads is said, with the name that was probably meant; it is no error."""
+    ended = signoff("check", SIGNOFF_CHANEL="#reviews")
+    assert ended.status == 0, ended.said
+    assert "there is no setting SIGNOFF_CHANEL (did you mean SIGNOFF_CHANNEL?); it is ignored" in ended.said
+
+
 def test_init_writes_what_check_accepts_and_overwrites_nothing(signoff: Command) -> None:
     """In an empty folder three files that work; in one with files of those names nothing is touched."""
     empty = signoff.folder / "new"
