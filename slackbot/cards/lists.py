@@ -144,7 +144,7 @@ def misunderstood(command: str, problem: str, *, guess: str | None = None, about
     of the command (`history`) whose usage helps.
     """
     meant = _copyable(guess) if guess else None
-    wrong = inert.line(problem, 300)
+    wrong = inert.line(problem, 300) or "That was not understood."
     lines = [
         *([blocks.section(blocks.text(meant, code=True))] if meant else []),
         blocks.section(blocks.text(wrong)),
