@@ -42,7 +42,7 @@ def patiently(call: Call, deadline: float) -> Steps[Any]:
             if 200 <= answer.status < 300:
                 return _content(answer)
             failure = refusal(answer)
-            if answer.status not in PASSING:
+            if not _passing(answer.status, failure):
                 raise failure
             asked = retry_after(answer.headers.get("retry-after"), datetime.now(UTC))
         left = deadline - time.monotonic()
@@ -51,6 +51,11 @@ def patiently(call: Call, deadline: float) -> Steps[Any]:
         if attempt == 1:
             log.warning("%s; trying again for %.0f s", failure, left)
         yield Pause(min(left, max(asked or 0.0, _pause(attempt))))
+
+
+def _passing(status: int, failure: Exception) -> bool:
+    """Whether the same call may succeed later: a 409 does where an earlier attempt of it is still being answered."""
+    return status in PASSING or getattr(failure, "kind", None) == "under-way"
 
 
 def _pause(attempt: int) -> float:

@@ -376,6 +376,20 @@ async def test_busy_is_waited_for_as_long_as_it_says(site: Street, kind: str, ke
         await caller.close()
 
 
+async def test_an_attempt_still_being_answered_is_waited_for(site: Street, kind: str, key: str) -> None:
+    """409 `under-way`, after a lost answer, is no refusal: the same call goes on until it is answered."""
+    assert site.service.port
+    async with a_line(site.service.port) as line:
+        problem = b'{"type": "urn:signoff:under-way", "title": "Under way", "status": 409, "detail": "Wait."}'
+        line.says = told("409 Conflict", "Content-Type: application/problem+json", body=problem)
+        caller = Caller(kind, line.url, key)
+        running = asyncio.create_task(caller.pending())
+        await until(lambda: _true(line.asked))
+        line.says = None
+        assert await running == []
+        await caller.close()
+
+
 @pytest.mark.parametrize(
     ("says", "error", "words"),
     [
