@@ -1,0 +1,163 @@
+"""A running Signoff and a person who decides, for agents that other frameworks run: real HTTP, real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from agent import approvals, keys
+from agent.approvals import Edit
+from agent.domain.action import Action
+from agent.domain.keys import Scope
+from agent.domain.people import Standing
+from tests.integration.asking import rows
+from tests.integration.web.conftest import ADA, GRACE, Program, Street, agents, site, until  # noqa: F401
+
+ROOT = Path(__file__).parents[3]
+
+POLICY = """
+[defaults]
+channel = "C0REVIEW"
+approvers = ["S0FINANCE"]
+allow_edit = true
+editor_may_approve = true
+
+[[checkpoint]]
+checkpoint_id = "refunds"
+action_pattern = "process_refund"
+when = "args.price > 1000.0"
+description_template = "Refund ${args.price} for order {args.order_id}"
+risk = "medium"
+
+[[checkpoint]]
+checkpoint_id = "deletions"
+action_pattern = "delete_*"
+description_template = "Delete {args.count} records from {args.table_name}"
+
+[[checkpoint]]
+checkpoint_id = "reads"
+action_pattern = "read_*"
+when = "has(args.secret)"
+"""
+
+
+@dataclass
+class Desk:
+    """Where people decide what agents ask: Grace with a key or in Slack. The agents' key is `key`, of Ada's."""
+
+    site: Street
+    key: str
+    grace: Program
+    processes: list[Process] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        """Where programs reach the service."""
+        return self.site.url
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a program is told: address, key, where our code is; and no tracing to anywhere."""
+        told = {"SIGNOFF_URL": self.url, "SIGNOFF_KEY": self.key, "PYTHONPATH": str(ROOT)}
+        return {**os.environ, **told, "LANGSMITH_TRACING": "false", "OPENAI_AGENTS_DISABLE_TRACING": "1"}
+
+    async def asked(self, number: int = 1) -> str:
+        """The id of the n-th request that was ever opened, as soon as there is one."""
+        found = await until(lambda: self._opened(number), 20)
+        return str(found[number - 1])
+
+    async def decide(self, request: str, decision: str = "approved", **more: Any) -> None:
+        """Grace decides, by key."""
+        answer = await self.grace.decide(request, decision, **more)
+        assert answer.status_code == 200, answer.text
+
+    async def click(self, action: str = "signoff:approve", number: int = 0) -> None:
+        """Grace presses a button of the n-th card in Slack."""
+        house = self.site.house
+        answer = await house.slack.person(GRACE.user_id).click(await house.card(number), action)
+        assert answer.error is None, answer.error
+
+    async def edit(self, request: str, arguments: Mapping[str, Any]) -> None:
+        """Grace changes the arguments and approves what she made of it."""
+        [(tool,)] = await rows(
+            self.site.db,
+            "SELECT tool FROM request_revision WHERE request_id::text = :id LIMIT 1",
+            id=request,
+        )
+        standing = Standing(GRACE, frozenset({"S0FINANCE"}))
+        action = Action(tool, "external", dict(arguments))
+        edit = Edit(UUID(request), 1, standing, action, None, None, "What Grace made of it", "page")
+        assert (await approvals.edit(self.site.db, edit)).changed
+        await self.decide(request, revision=2)
+
+    async def expire(self) -> None:
+        """The time of every waiting request runs out."""
+        await self.site.house.make_overdue()
+
+    async def statuses(self) -> list[str]:
+        """How each request stands, oldest first."""
+        sql = "SELECT status::text FROM approval_request ORDER BY id"
+        return [status for (status,) in await rows(self.site.db, sql)]
+
+    async def executions(self) -> list[str]:
+        """How each attempt stands, oldest first."""
+        return [
+            each for (each,) in await rows(self.site.db, "SELECT status::text FROM execution ORDER BY id")
+        ]
+
+    async def run(self, script: Path, *arguments: str, **environment: str) -> Process:
+        """A program of its own, with what it says on a pipe; `kill()` is kill -9."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            str(script),
+            *arguments,
+            env={**self.environment, **environment},
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+        )
+        self.processes.append(process)
+        return process
+
+    async def _opened(self, number: int) -> list[Any]:
+        found = [
+            each for (each,) in await rows(self.site.db, "SELECT id::text FROM approval_request ORDER BY id")
+        ]
+        return found if len(found) >= number else []
+
+
+@pytest.fixture
+def policy() -> str:
+    """The checkpoints file; a module may have its own."""
+    return POLICY
+
+
+@pytest.fixture
+async def desk(site: Street, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:  # noqa: F811
+    """The service, a key that may ask, and Grace; programs that still run are killed with the test."""
+    monkeypatch.setenv("LANGSMITH_TRACING", "false")
+    key = await keys.create(site.db, "agent", [Scope.REQUEST], by="test", owner=ADA)
+    opened = Desk(site, key, await site.reviewer())
+    yield opened
+    for process in opened.processes:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+@pytest.fixture
+def framework_url(postgres: Any) -> Iterator[str]:
+    """A database of the agents' own, empty: for a framework's checkpoints, and for what its tools do."""
+    name = postgres.create()
+    yield postgres.url(name)
+    postgres.drop(name)
