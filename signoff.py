@@ -10,7 +10,7 @@ def delete_records(table_name: str, count: int) -> str:
 cleaner = Agent("cleaner", "You keep the tables tidy.", tools=[delete_records])
 """
 
-from agent.client import AlreadyClaimed, ApiError, ApprovalClient, AsyncApprovalClient, Unreachable
+from agent.client import AlreadyClaimed, ApiError, ApprovalClient, AsyncApprovalClient, Unreachable, concluded
 from agent.domain.errors import CollaborationError, MalformedArguments, SignoffError
 from agent.domain.people import Person
 from agent.domain.policy import Risk
@@ -47,6 +47,7 @@ __all__ = [
     "ToolContext",
     "Unreachable",
     "ask",
+    "concluded",
     "function_agent",
     "load_agents",
     "set_status",

@@ -1,6 +1,7 @@
 """For agents that live elsewhere: ask people over HTTP, wait for their word, act on it once, say how it went."""
 
 from agent.client.clients import ApprovalClient, AsyncApprovalClient
+from agent.client.conclusion import concluded
 from agent.client.errors import AlreadyClaimed, ApiError, Unreachable
 from agent.client.values import Claim, Decision, Review
 
@@ -13,4 +14,5 @@ __all__ = [
     "Decision",
     "Review",
     "Unreachable",
+    "concluded",
 ]

@@ -81,6 +81,7 @@ class ApprovalClient:
         self._http = httpx2.Client(**_options(url, key))
 
     ask = _blocking(operations.ask)
+    submit = _blocking(operations.submit)
     claim = _blocking(operations.claim)
     report = _blocking(operations.report)
     withdraw = _blocking(operations.withdraw)
@@ -164,6 +165,7 @@ class AsyncApprovalClient:
         self._http = httpx2.AsyncClient(**_options(url, key))
 
     ask = _awaited(operations.ask)
+    submit = _awaited(operations.submit)
     claim = _awaited(operations.claim)
     report = _awaited(operations.report)
     withdraw = _awaited(operations.withdraw)

@@ -6,15 +6,16 @@ import json
 import logging
 import time
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 from uuid import uuid4
 
+from agent.client.conclusion import concluded
 from agent.client.errors import AlreadyClaimed, ApiError, Unreachable
 from agent.client.patience import PASSING, patiently
 from agent.client.steps import Call, Steps
 from agent.client.values import Claim, Decision, Review, Status
 from agent.domain.action import Action, canonical_bytes
-from agent.domain.errors import CollaborationError, Conflict, MalformedArguments, SignoffError
+from agent.domain.errors import Conflict, MalformedArguments, SignoffError
 from agent.domain.policy import describe
 
 log = logging.getLogger("signoff.client")
@@ -58,19 +59,51 @@ def ask(
     withdrawn; ApiError, Conflict (the key was used for other content), MalformedArguments and Unreachable.
     """
     deadline = time.monotonic() + timeout_seconds
+    asked = yield from submit(
+        action,
+        arguments,
+        description=description,
+        context=context,
+        key=key,
+        requester=requester,
+        agent=agent,
+        rationale=rationale,
+        patience=max(timeout_seconds, 1.0),
+    )
+    if isinstance(asked, Decision):
+        return asked
+    if asked.status == "waiting":
+        log.info("paused: waiting for people to decide about %s (request %s)", asked.description, asked.id)
+        asked = yield from _decided(asked, deadline)
+    if asked.status == "waiting":
+        asked = yield from _given_up(asked, timeout_seconds, keep=key is not None)
+    return concluded(asked, arguments)
+
+
+def submit(
+    action: str | None,
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    description: str | None = None,
+    context: Any = None,
+    key: str | None = None,
+    requester: str | None = None,
+    agent: str | None = None,
+    rationale: str | None = None,
+    patience: float = PATIENCE,
+) -> Steps[Review | Decision]:
+    """Ask people as `ask` does, and wait for nobody: the request as it stands, or a Decision where policy needs none.
+
+    `get` looks again, and `concluded` makes of a decided request what `ask` would. Raises ApiError, Conflict,
+    MalformedArguments and Unreachable.
+    """
     body = _question(action, arguments or {}, description, context, key)
     optional = {"requester": requester, "agent": agent, "rationale": rationale}
     body |= {name: value for name, value in optional.items() if value is not None}
-    told = yield from patiently(Call("POST", "/pending", body), max(deadline, time.monotonic() + 1))
+    told = yield from patiently(Call("POST", "/pending", body), time.monotonic() + patience)
     if told["status"] == "not_required":
         return Decision("not_required", str(action), dict(arguments or {}), told["request_id"])
-    review = Review.of(told)
-    if review.status == "waiting":
-        log.info("paused: waiting for people to decide about %s (request %s)", review.description, review.id)
-        review = yield from _decided(review, deadline)
-    if review.status == "waiting":
-        review = yield from _given_up(review, timeout_seconds, keep=key is not None)
-    return _concluded(review, arguments or {})
+    return Review.of(told)
 
 
 def claim(
@@ -228,37 +261,6 @@ def _given_up(review: Review, seconds: float, *, keep: bool) -> Steps[Review]:
     raise TimeoutError(f"nobody has decided within {seconds:g} s; {words} (request {review.id})")
 
 
-def _concluded(review: Review, arguments: Mapping[str, Any]) -> Decision:
-    """An approval as a decision; everything else as an error, logged and raised: silence is no consent."""
-    if review.status == "approved" and not review.lapsed:
-        return Decision(
-            status="approved",
-            action=review.action,
-            arguments=dict(review.arguments if review.edited else arguments),
-            request_id=review.request_id,
-            revision=review.revision,
-            edited=review.edited,
-            reviewer=review.reviewer,
-            reason=review.reason,
-            id=review.id,
-            digest=review.digest,
-        )
-    reason, cause = review.reason, _CAUSES[review.status]
-    if review.status == "approved":
-        reason = "it was approved, but not begun in time, so the approval has lapsed"
-    error = CollaborationError(cause, request_id=review.id, reason=reason, reviewer=review.reviewer)
-    log.error("CollaborationError: %s", error)
-    raise error
-
-
-_CAUSES: dict[str, Literal["rejected", "expired", "withdrawn"]] = {
-    "rejected": "rejected",
-    "expired": "expired",
-    "approved": "expired",
-    "cancelled": "withdrawn",
-}
-
-
 def _named(decision: Decision | Review | str) -> tuple[str, str | None]:
     if isinstance(decision, str):
         return decision, None
@@ -279,4 +281,4 @@ def _text(words: str) -> str:
     return words.encode("utf-8", "replace").decode().replace("\x00", "␀")
 
 
-__all__ = ["AlreadyClaimed", "ask", "claim", "get", "pending", "report", "withdraw"]
+__all__ = ["AlreadyClaimed", "ask", "claim", "concluded", "get", "pending", "report", "submit", "withdraw"]

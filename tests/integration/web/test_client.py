@@ -19,7 +19,7 @@ import pytest
 
 from agent import approvals, keys
 from agent.approvals import Edit
-from agent.client import AlreadyClaimed, ApiError, ApprovalClient, AsyncApprovalClient, Unreachable
+from agent.client import AlreadyClaimed, ApiError, ApprovalClient, AsyncApprovalClient, Unreachable, concluded
 from agent.domain.action import Action
 from agent.domain.errors import CollaborationError, Conflict, MalformedArguments
 from agent.domain.keys import Scope
@@ -315,6 +315,23 @@ async def test_the_steps_one_by_one(site: Street, caller: Caller, grace: Program
         await caller.withdraw(decision.request_id)
     with pytest.raises(ApiError, match="no such request"):
         await caller.get("unheard-of")
+
+
+async def test_asking_without_waiting(site: Street, caller: Caller, grace: Program) -> None:
+    """submit returns at once; what it asked about is concluded as soon as people have decided, not before."""
+    asked = await caller.submit("delete_records", ARGUMENTS, key="later")
+    assert asked.status == "waiting"
+    with pytest.raises(TimeoutError, match="nobody has decided yet"):
+        concluded(asked, ARGUMENTS)
+    assert (await caller.submit("delete_records", ARGUMENTS, key="later")).id == asked.id
+    await grace.decide(asked.id)
+    decision = concluded(await caller.get("later", wait=5), ARGUMENTS)
+    assert (decision.status, decision.reviewer, decision.arguments) == ("approved", GRACE.user_id, ARGUMENTS)
+    assert (await caller.submit("read_records", {"table_name": "users"})).status == "not_required"
+    other = await caller.submit("delete_records", ARGUMENTS)
+    await grace.decide(other.id, "rejected", reason="No")
+    with pytest.raises(CollaborationError, match=r"rejected by .*: No"):
+        concluded(await caller.get(other.id))
 
 
 # --- when things go wrong ---------------------------------------------------------------------------------

@@ -51,6 +51,7 @@ def test_the_public_face_exports_exactly_this() -> None:
         "ToolContext",
         "Unreachable",
         "ask",
+        "concluded",
         "function_agent",
         "load_agents",
         "set_status",
