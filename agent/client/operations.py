@@ -107,18 +107,24 @@ def submit(
 
 
 def claim(
-    decision: Decision | Review | str, *, lease_seconds: float | None = None, patience: float = PATIENCE
+    decision: Decision | Review | str,
+    *,
+    lease_seconds: float | None = None,
+    attempt: str | None = None,
+    patience: float = PATIENCE,
 ) -> Steps[Claim]:
     """Take what was approved, to do it now: once, and only before the approval lapses.
 
-    ``lease_seconds`` is how long it may take; without a result by then people are asked what happened. Raises
+    ``lease_seconds`` is how long it may take; without a result by then people are asked what happened. ``attempt``
+    names this very claim (1 to 255 visible ASCII characters): claimed again under the same name within a day it is the
+    same claim, so that a process that was killed can take up what may safely be done twice, and only such. Raises
     AlreadyClaimed, ApiError (409: not approved, lapsed, paused …) and Unreachable.
     """
     name, digest = _named(decision)
     body: dict[str, Any] = {"digest": digest} if digest else {}
     if lease_seconds is not None:
         body["lease_seconds"] = lease_seconds
-    call = Call("POST", f"/pending/{name}/claim", body, headers={"Idempotency-Key": str(uuid4())})
+    call = Call("POST", f"/pending/{name}/claim", body, headers={"Idempotency-Key": attempt or str(uuid4())})
     told = yield from patiently(call, time.monotonic() + patience)
     action = Action(told["action"]["tool"], told["action"]["tool_version"], told["action"]["arguments"])
     if action.digest.hex() != told["digest"] or (digest and told["digest"] != digest):

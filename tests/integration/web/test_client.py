@@ -334,6 +334,20 @@ async def test_asking_without_waiting(site: Street, caller: Caller, grace: Progr
         concluded(await caller.get(other.id))
 
 
+async def test_a_claim_with_a_name_can_be_taken_up_again(
+    site: Street, caller: Caller, grace: Program
+) -> None:
+    """Claimed again under the same name it is the same claim, whose token still counts; under another it is taken."""
+    running = asyncio.create_task(caller.ask("delete_records", ARGUMENTS))
+    await grace.decide(await waiting(site))
+    decision = await running
+    first = await caller.claim(decision, attempt="nightly-7:1")
+    assert await caller.claim(decision, attempt="nightly-7:1") == first
+    with pytest.raises(AlreadyClaimed):
+        await caller.claim(decision, attempt="nightly-7:2")
+    assert (await caller.report(first, "done")).raw["execution"]["status"] == "succeeded"
+
+
 # --- when things go wrong ---------------------------------------------------------------------------------
 
 
