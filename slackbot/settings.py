@@ -37,7 +37,9 @@ SECRETS = (
 """Each can be given as `<NAME>_FILE`: the path of a file that holds it."""
 
 OURS = "SIGNOFF_"
-ELSEWHERE = frozenset({"SIGNOFF_HOME", "SIGNOFF_FAULT", "SIGNOFF_SHOP_URL"})
+ELSEWHERE = frozenset(
+    {"SIGNOFF_HOME", "SIGNOFF_FAULT", "SIGNOFF_SHOP_URL", "SIGNOFF_URL", "SIGNOFF_KEY", "SIGNOFF_KEY_FILE"}
+)
 """Names of ours that are read where they are used, before or beside these settings."""
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})

@@ -15,6 +15,7 @@ from slackbot.cli import (
     database,
     doctor,
     export,
+    gate,
     keys,
     pausing,
     policy,
@@ -47,6 +48,7 @@ for command in (
     retention.retention,
 ):
     cli.command()(command)
+cli.command(epilog=gate.EPILOG, context_settings={"allow_interspersed_args": False})(gate.gate)
 cli.add_typer(database.commands, name="db")
 cli.add_typer(audit.commands, name="audit")
 cli.add_typer(webhooks.commands, name="webhooks")

@@ -1,0 +1,172 @@
+"""`signoff gate`: a command of a shell or a CI job waits for people, and runs only when they have approved it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import shlex
+import shutil
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+from uuid import uuid4
+
+import typer
+
+from agent.client import ApprovalClient
+from agent.domain.errors import SignoffError
+from slackbot.cli import gated, keeper, terminal
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}\Z", re.ASCII)
+
+EPILOG = (
+    "Exit codes: the command's own if it ran (128 + n when signal n ended it; 127 not found, 126 not executable). "
+    "69: Signoff cannot be reached, or refuses the call. 75: nobody decided in time. 76: an earlier start with this "
+    "--key has begun already. 77: rejected, withdrawn, denied by policy, or not begun in time. 78: a reviewer changed "
+    "the arguments and --accept-edits was not given. 130, 143: Ctrl-C, SIGTERM. 2: a wrong option. "
+    "In all of these but the first the command has not run."
+)
+
+
+def gate(
+    command: Annotated[list[str], typer.Argument(help="The command and its arguments, behind --.")],
+    action: Annotated[str, typer.Option(help="What would be done, as the checkpoints name it: deploy, say.")],
+    arg: Annotated[
+        list[str] | None,
+        typer.Option(help="An argument of it: name=text, or name:=JSON for a number, a list …; repeat."),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            help="A name of its own for this question: started again with it, nobody is asked twice."
+        ),
+    ] = None,
+    timeout: Annotated[
+        str | None, typer.Option(help="How long to wait: 30m, 4h. Without, as long as the request is open.")
+    ] = None,
+    lease: Annotated[
+        str, typer.Option(help="How long the command may take before people are asked what became of it.")
+    ] = "1h",
+    description: Annotated[str | None, typer.Option(help="One sentence for reviewers.")] = None,
+    context: Annotated[
+        list[str] | None, typer.Option(help="What reviewers should know: name=text or name:=JSON; repeat.")
+    ] = None,
+    requester: Annotated[
+        str | None,
+        typer.Option(help="On whose behalf (a Slack user id); takes a key of the scope on_behalf."),
+    ] = None,
+    accept_edits: Annotated[
+        bool,
+        typer.Option(
+            "--accept-edits",
+            help="The command reads SIGNOFF_ARG_…, so a reviewer may change the arguments.",
+        ),
+    ] = False,
+    url: Annotated[
+        str | None, typer.Option(envvar="SIGNOFF_URL", help="Where Signoff is.", show_default=False)
+    ] = None,
+    key_file: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="SIGNOFF_KEY_FILE",
+            help="A file with the API key; or set SIGNOFF_KEY. Never an option: others could read it.",
+        ),
+    ] = None,
+) -> None:
+    """Ask people; run a command when they approve, and only then, with its exit code.
+
+    The command finds what was decided in its environment: SIGNOFF_ARG_ENV for `--arg env=…`, all of them as JSON in
+    SIGNOFF_ARGUMENTS, and SIGNOFF_IDEMPOTENCY_KEY. Ctrl-C while it waits takes the question back.
+    """
+    arguments = _pairs("--arg", arg or [])
+    gated.variables(arguments)
+    told = {"command": shlex.join(command), **_pairs("--context", context or [])}
+    more = {"description": description, "context": told, "requester": requester}
+    question = keeper.Question(action, arguments, key or f"gate-{uuid4()}", key is not None, more)
+    seconds = terminal.duration(timeout).total_seconds() if timeout else None
+    lease_seconds = terminal.duration(lease).total_seconds()
+    if not 1 <= lease_seconds <= 86400:
+        raise typer.BadParameter("--lease must be between 1s and 24h")
+    _log_to_stderr()
+    if shutil.which(command[0]) is None:
+        _end(127, f"there is no command {command[0]}; nobody was asked")
+    try:
+        with _client(url, key_file) as client:
+            decided = keeper.decision(client, question, seconds)
+            if decided.status == "not_required":
+                status = keeper.unasked(command, question)
+            else:
+                status = keeper.approved(client, command, question, decided, accept_edits, lease_seconds)
+    except keeper.Ended as ended:
+        _end(ended.code, *ended.args)
+    raise SystemExit(status)
+
+
+# --- parts ---------------------------------------------------------------------------------------
+
+
+def _pairs(option: str, given: list[str]) -> dict[str, Any]:
+    """`name=text` and `name:=JSON`. Raises typer.BadParameter."""
+    found: dict[str, Any] = {}
+    for each in given:
+        name, equals, text = each.partition("=")
+        typed = name.endswith(":")
+        name = name.removesuffix(":")
+        if not equals or not _NAME.match(name):
+            raise typer.BadParameter(f"{option} {each!r}: write name=text, or name:=JSON")
+        if name in found:
+            raise typer.BadParameter(f"{option} {name} is given twice")
+        try:
+            found[name] = json.loads(text) if typed else text
+        except ValueError:
+            raise typer.BadParameter(
+                f"{option} {name}: {text!r} is no JSON; name=text takes any text"
+            ) from None
+    return found
+
+
+def _client(url: str | None, key_file: Path | None) -> ApprovalClient:
+    """Raises SignoffError with the setting that is missing or wrong."""
+    try:
+        return ApprovalClient(url or _missing("SIGNOFF_URL"), _secret(key_file))
+    except ValueError as error:
+        raise SignoffError(str(error)) from None
+
+
+def _secret(key_file: Path | None) -> str:
+    given = os.environ.get("SIGNOFF_KEY")
+    if given and key_file:
+        raise SignoffError("SIGNOFF_KEY and SIGNOFF_KEY_FILE are both set; keep one")
+    if key_file is None:
+        return given or _missing("SIGNOFF_KEY")
+    try:
+        return key_file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeError) as error:
+        raise SignoffError(f"SIGNOFF_KEY_FILE: cannot read {key_file}: {error}") from None
+
+
+def _missing(name: str) -> NoReturn:
+    raise SignoffError(
+        f"{name} is not set: the gate asks a running Signoff (`signoff keys create` makes a key)"
+    )
+
+
+class _Passing(logging.Handler):
+    """What the client says while it tries again."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno == logging.WARNING:
+            keeper.say(record.getMessage())
+
+
+def _log_to_stderr() -> None:
+    log = logging.getLogger("signoff.client")
+    log.propagate = False
+    log.handlers[:] = [_Passing()]
+
+
+def _end(code: int, *words: str) -> NoReturn:
+    for each in words:
+        keeper.say(each)
+    raise SystemExit(int(code))

@@ -1,0 +1,119 @@
+"""The command behind the gate: its environment, its end, and the signals that reach it through us."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+from agent.domain.action import canonical_bytes
+from agent.domain.errors import SignoffError
+
+PREFIX = "SIGNOFF_ARG_"
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupted(BaseException):
+    """A signal asks us to stop."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.signal = number
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How the command ended; ``code`` as a shell would tell it."""
+
+    code: int
+    words: str
+    seconds: float
+
+
+def variables(arguments: Mapping[str, Any]) -> dict[str, str]:
+    """The decided arguments as environment variables: texts as they are, everything else as JSON.
+
+    Raises SignoffError where two arguments would have one name, and for what no environment can hold.
+    """
+    found: dict[str, str] = {}
+    for name, value in arguments.items():
+        variable = PREFIX + "".join(
+            each if each.isascii() and each.isalnum() else "_" for each in name.upper()
+        )
+        if variable in found:
+            raise SignoffError(f"two arguments would both be {variable} in the command's environment")
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        if "\0" in text:
+            raise SignoffError(f"the argument {name} has a NUL in it, which no environment can hold")
+        found[variable] = text
+    return found | {"SIGNOFF_ARGUMENTS": canonical_bytes(dict(arguments)).decode()}
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Ctrl-C, SIGTERM and SIGHUP raise Interrupted, once; a second one ends us as it always would."""
+
+    def stop(number: int, _: FrameType | None) -> None:
+        for each in STOPPING:
+            signal.signal(each, signal.SIG_DFL)
+        raise Interrupted(number)
+
+    with _handled(stop):
+        yield
+
+
+@contextmanager
+def deferred() -> Iterator[list[int]]:
+    """From here on nobody stops us between what is claimed and what is reported; the signals that came are listed."""
+    came: list[int] = []
+    with _handled(lambda number, _: came.append(number)):
+        yield came
+
+
+def run(command: list[str], given: Mapping[str, str], stopped: list[int]) -> Ran:
+    """Run it with these variables, and wait. SIGTERM and SIGHUP go on to it; Ctrl-C reaches it by itself.
+
+    ``stopped`` are the signals that came before it was there.
+    """
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    began = time.monotonic()
+    try:
+        process = subprocess.Popen(command, env=kept | dict(given))  # noqa: S603 - what we are here for
+    except OSError as error:
+        code = 127 if isinstance(error, FileNotFoundError) else 126
+        return Ran(code, f"the command could not be started: {error.strerror}", time.monotonic() - began)
+
+    def pass_on(number: int, _: FrameType | None) -> None:
+        if number != signal.SIGINT:
+            with suppress(ProcessLookupError):
+                process.send_signal(number)
+
+    with _handled(pass_on):
+        for number in stopped:
+            process.send_signal(number)
+        code = process.wait()
+    seconds = time.monotonic() - began
+    if code < 0:
+        return Ran(128 - code, f"ended by signal {-code} ({signal.Signals(-code).name})", seconds)
+    return Ran(code, f"exit code {code}", seconds)
+
+
+@contextmanager
+def _handled(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Take these signals for a while; what is ignored (nohup, a job in the background) stays ignored."""
+    before = {each: signal.getsignal(each) for each in STOPPING}
+    taken = {each: was for each, was in before.items() if was is not signal.SIG_IGN}
+    for each in taken:
+        signal.signal(each, handler)
+    try:
+        yield
+    finally:
+        for each, was in taken.items():
+            signal.signal(each, was)

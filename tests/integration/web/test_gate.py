@@ -1,0 +1,337 @@
+"""`signoff gate` as a process of its own against the running service: its command runs when people approved it only."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.context import ForkServerContext
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from agent import approvals, keys
+from agent.approvals import Edit
+from agent.domain.action import Action
+from agent.domain.keys import Scope
+from agent.domain.people import Standing
+from slackbot import cli
+from tests.integration.asking import column, write
+from tests.integration.command import Command
+from tests.integration.crash.process import environment
+from tests.integration.web.conftest import ADA, GRACE, Program, Street, until
+
+DEPLOY = ("--action", "deploy", "--arg", "env=prod", "--arg", "instances:=3")
+ARGUMENTS = {"env": "prod", "instances": 3}
+SHOWS = 'echo "$SIGNOFF_ARG_ENV $SIGNOFF_ARG_INSTANCES $SIGNOFF_ARGUMENTS" > ran; exit 7'
+
+
+@pytest.fixture
+def policy() -> str:
+    return """
+[defaults]
+channel = "C0REVIEW"
+approvers = ["S0FINANCE"]
+
+[[checkpoint]]
+checkpoint_id = "deployments"
+action_pattern = "deploy"
+description_template = "Deploy to {args.env}"
+allow_edit = true
+editor_may_approve = true
+
+[[checkpoint]]
+checkpoint_id = "restarts"
+action_pattern = "restart"
+when = "args.env == 'prod'"
+"""
+
+
+@dataclass
+class Started:
+    """The command, running in a process of its own; what it says goes to a file."""
+
+    process: BaseProcess
+    said: Path
+
+    async def says(self, words: str) -> None:
+        """Wait until its standard error has these words."""
+
+        async def look() -> bool:
+            said = words in self.said.read_text()
+            assert said or self.process.is_alive(), self.said.read_text()
+            return said
+
+        await until(look, 15)
+
+    async def ends(self) -> tuple[int, str]:
+        """Its exit code, and everything that it said."""
+
+        async def look() -> bool:
+            return not self.process.is_alive()
+
+        await until(look, 15)
+        return int(self.process.exitcode or 0), self.said.read_text()
+
+    def send(self, number: int) -> None:
+        assert self.process.pid is not None
+        os.kill(self.process.pid, number)
+
+
+def _command(folder: str, said: str, arguments: Sequence[str], settings: Mapping[str, str]) -> None:
+    """What that process does: it becomes `signoff gate`, with an environment of its own."""
+    output = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.environ.clear()
+    os.environ.update(settings)
+    os.chdir(folder)
+    sys.argv = ["signoff", "gate", *arguments]
+    cli.main()
+
+
+@pytest.fixture(scope="module")
+def processes() -> ForkServerContext:
+    """Where processes come from: a server that has loaded everything once, so that each begins in milliseconds."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["slackbot.cli", __name__])
+    return context
+
+
+@dataclass
+class Gate:
+    """`signoff gate`, in a folder of its own with a key of Ada's."""
+
+    site: Street
+    folder: Path
+    settings: dict[str, str]
+    processes: ForkServerContext
+    started: list[Started] = field(default_factory=list)
+
+    def __call__(self, *arguments: str) -> Started:
+        """Start it."""
+        said = self.folder / f"said-{len(self.started)}"
+        said.touch()
+        settings = environment(self.settings)
+        process = self.processes.Process(
+            target=_command, args=(str(self.folder), str(said), arguments, settings)
+        )
+        process.start()
+        self.started.append(Started(process, said))
+        return self.started[-1]
+
+    @property
+    def ran(self) -> str | None:
+        """What the command has written; `None`: it has not run."""
+        written = self.folder / "ran"
+        return written.read_text().strip() if written.exists() else None
+
+    async def request(self) -> str:
+        """The id of the request that waits."""
+        sql = "SELECT id::text FROM approval_request WHERE status = 'waiting'"
+        return str((await until(lambda: column(self.site.db, sql)))[0])
+
+    async def statuses(self) -> list[str]:
+        return await column(self.site.db, "SELECT status::text FROM approval_request ORDER BY id")
+
+    async def executions(self) -> list[str]:
+        return await column(
+            self.site.db, "SELECT status::text || ': ' || coalesce(error, result) FROM execution"
+        )
+
+
+@pytest.fixture
+async def gate(site: Street, tmp_path: Path, processes: ForkServerContext) -> AsyncIterator[Gate]:
+    secret = await keys.create(site.db, "ci", [Scope.REQUEST], by="test", owner=ADA)
+    (tmp_path / "key").write_text(f"{secret}\n")
+    gate = Gate(
+        site, tmp_path, {"SIGNOFF_URL": site.url, "SIGNOFF_KEY_FILE": str(tmp_path / "key")}, processes
+    )
+    yield gate
+    for each in gate.started:
+        each.process.kill()
+        each.process.join()
+
+
+@pytest.fixture
+async def grace(site: Street) -> Program:
+    return await site.reviewer()
+
+
+async def test_approved_it_runs_with_its_own_exit_code(gate: Gate, grace: Program) -> None:
+    """It says what it waits for and where; nothing runs before the approval; then once, with typed arguments, and the
+    exit code is the command's, which the record knows with the time it took."""
+    started = gate(*DEPLOY, "--context", "commit=abc", "--", "sh", "-c", SHOWS)
+    await started.says("waiting for people to decide: Deploy to prod")
+    await started.says("decide at http")
+    request = await gate.request()
+    assert gate.ran is None
+    asked = (await grace.get(f"/pending/{request}")).json()
+    assert asked["action"]["arguments"] == ARGUMENTS
+    assert asked["agent_context"]["commit"] == "abc"
+    assert "SIGNOFF_ARG_ENV" in asked["agent_context"]["command"]
+    await grace.decide(request)
+    code, said = await started.ends()
+    assert (code, str(gate.ran)) == (7, f"prod 3 {json.dumps(ARGUMENTS, separators=(',', ':'))}")
+    assert f"approved by {GRACE.user_id}" in said
+    assert await gate.executions() == ["failed: exit code 7"]
+
+
+async def test_silence_and_rejection_run_nothing(gate: Gate, grace: Program) -> None:
+    """Rejected: 77, with the reason. Nobody in time: 75 and the request is withdrawn, unless its own time ended it."""
+    rejected = gate(*DEPLOY, "--", "touch", "ran")
+    await grace.decide(await gate.request(), "rejected", reason="Not on a Friday")
+    code, said = await rejected.ends()
+    assert code == 77
+    assert f"rejected by {GRACE.user_id}: Not on a Friday" in said
+    code, said = await gate(*DEPLOY, "--timeout", "1s", "--", "touch", "ran").ends()
+    assert (code, await gate.statuses()) == (75, ["rejected", "cancelled"])
+    assert "nobody has decided in time; the request was withdrawn" in said
+    open_ended = gate(*DEPLOY, "--", "touch", "ran")
+    await gate.request()
+    past = "created_at = now() - interval '2 days', expires_at = now() - interval '1 day'"
+    await write(gate.site.db, f"UPDATE approval_request SET {past} WHERE status = 'waiting'")
+    code, said = await open_ended.ends()
+    assert code == 75
+    assert "expired" in said
+    assert gate.ran is None
+
+
+async def test_a_signal_takes_the_question_back(gate: Gate) -> None:
+    """Ctrl-C or SIGTERM while it waits: the request is withdrawn, also one with a key; nothing runs."""
+    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+        started = gate(*DEPLOY, "--key", f"release-{code}", "--", "touch", "ran")
+        await started.says("waiting for people")
+        started.send(number)
+        assert (await started.ends())[0] == code
+    assert (gate.ran, await gate.statuses()) == (None, ["cancelled", "cancelled"])
+
+
+async def test_a_second_start_with_the_same_key_finds_the_first_ones_request(
+    gate: Gate, grace: Program
+) -> None:
+    """Killed while it waits and started again, it runs once after one approval; a third start begins nothing (76)."""
+    deploy = (*DEPLOY, "--key", "release-7", "--", "sh", "-c", "echo once >> ran")
+    first = gate(*deploy)
+    request = await gate.request()
+    first.process.kill()
+    second = gate(*deploy)
+    await second.says(request)
+    await grace.decide(request)
+    assert (await second.ends())[0] == 0
+    assert await gate.executions() == ["succeeded: exit code 0"]
+    code, said = await gate(*deploy).ends()
+    assert (code, gate.ran, await gate.statuses()) == (76, "once", ["approved"])
+    assert "an earlier start has begun with it already" in said
+    code, said = await gate(*DEPLOY, "--key", "release-7", "--", "touch", "other").ends()
+    assert code == 2
+    assert "--key release-7 stands for something else" in said
+
+
+async def change(gate: Gate, request: str) -> None:
+    """Grace makes two instances of three."""
+    reviewer = Standing(GRACE, frozenset({"S0FINANCE"}))
+    edited = Action("deploy", "external", {"env": "prod", "instances": 2})
+    edit = Edit(UUID(request), 1, reviewer, edited, None, None, "Deploy to prod", "page")
+    assert (await approvals.edit(gate.site.db, edit)).changed
+
+
+async def test_changed_arguments_are_honoured_or_refused(gate: Gate, grace: Program) -> None:
+    """With --accept-edits the command's environment holds what was decided; without, the gate stays shut (78) and the
+    card says why. In neither case does the command run with what was asked about at first."""
+    for option in ([], ["--accept-edits"]):
+        started = gate(*DEPLOY, *option, "--", "sh", "-c", SHOWS)
+        request = await gate.request()
+        await change(gate, request)
+        await grace.decide(request, revision=2)
+        code, said = await started.ends()
+        if option:
+            assert (code, str(gate.ran).split()[:2]) == (7, ["prod", "2"])
+            assert 'with {"env": "prod", "instances": 2}' in said
+        else:
+            assert (code, gate.ran) == (78, None)
+            assert "this gate takes no changes" in said
+            assert "not run: a reviewer changed the arguments" in (await gate.executions())[0]
+
+
+async def test_sigterm_goes_on_to_the_command(gate: Gate, grace: Program) -> None:
+    """Once it runs, SIGTERM is the command's to handle; how it ended is reported all the same."""
+    handles = "trap 'echo stopped > ran; exit 9' TERM; echo up > up; while :; do sleep 0.05; done"
+    started = gate(*DEPLOY, "--", "sh", "-c", handles)
+    await grace.decide(await gate.request())
+
+    async def is_up() -> bool:
+        return (gate.folder / "up").exists()
+
+    await until(is_up)
+    started.send(signal.SIGTERM)
+    assert (await started.ends())[0] == 9
+    assert (gate.ran, await gate.executions()) == ("stopped", ["failed: exit code 9"])
+
+
+async def test_policy_may_need_nobody(gate: Gate) -> None:
+    """Where the checkpoint's condition is false nobody is asked, and it says so; what no checkpoint names is asked."""
+    code, said = await gate("--action", "restart", "--arg", "env=staging", "--", "touch", "ran").ends()
+    assert (code, gate.ran, await gate.statuses()) == (0, "", [])
+    assert "policy needs nobody's approval for restart" in said
+    await gate("--action", "delpoy", "--", "touch", "ran").says("waiting for people")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "changes", "code", "words"),
+    [
+        (("--arg", "n:=three"), {}, 2, "is no JSON"),
+        (("--arg", "env"), {}, 2, "write name=text"),
+        (("--arg", "a-b=1", "--arg", "a_b=2"), {}, 2, "two arguments would both be SIGNOFF_ARG_A_B"),
+        ((), {"SIGNOFF_URL": ""}, 2, "SIGNOFF_URL is not set"),
+        ((), {"SIGNOFF_URL": "here"}, 2, "begins with https://"),
+        ((), {"SIGNOFF_KEY": ""}, 2, "SIGNOFF_KEY is not set"),
+        ((), {"SIGNOFF_KEY_FILE": "nowhere"}, 2, "SIGNOFF_KEY and SIGNOFF_KEY_FILE are both set"),
+        ((), {"SIGNOFF_KEY": "", "SIGNOFF_KEY_FILE": "nowhere"}, 2, "SIGNOFF_KEY_FILE: cannot read nowhere"),
+        (("--lease", "48h"), {}, 2, "--lease must be between"),
+        (("--", "nonesuch"), {}, 127, "there is no command nonesuch; nobody was asked"),
+        (("--timeout", "1s"), {}, 69, "does not answer"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_is_said_before_anybody_is_asked(
+    signoff: Command, arguments: tuple[str, ...], changes: dict[str, str], code: int, words: str
+) -> None:
+    """An option, a setting or a command that is wrong: one line that names it, its exit code, and no request."""
+    settings = {"SIGNOFF_URL": "http://127.0.0.1:9", "SIGNOFF_KEY": "k", **changes}
+    command = () if "--" in arguments else ("--", "true")
+    ended = signoff("gate", "--action", "deploy", *arguments, *command, **settings)
+    assert (ended.status, words in ended.said) == (code, True), ended.said
+
+
+async def test_the_command_of_a_shell(gate: Gate, grace: Program) -> None:
+    """`python -m slackbot gate` from end to end, with pipes: the command's output is its own, ours is on stderr."""
+    process = await asyncio.create_subprocess_exec(
+        *(
+            sys.executable,
+            "-m",
+            "slackbot",
+            "gate",
+            *DEPLOY,
+            "--",
+            "sh",
+            "-c",
+            'cat; echo "$SIGNOFF_ARG_ENV"',
+        ),
+        env=environment(gate.settings),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    ended = asyncio.create_task(process.communicate(b"piped "))
+    await grace.decide(await gate.request())
+    out, said = await asyncio.wait_for(ended, 20)
+    assert (process.returncode, out) == (0, b"piped prod\n")
+    assert said.startswith(b"signoff: waiting for people")
