@@ -3,7 +3,7 @@
 from agent.client.clients import ApprovalClient, AsyncApprovalClient
 from agent.client.conclusion import concluded
 from agent.client.errors import AlreadyClaimed, ApiError, Unreachable
-from agent.client.values import Claim, Decision, Review
+from agent.client.values import Claim, Decision, Ending, Review
 
 __all__ = [
     "AlreadyClaimed",
@@ -12,6 +12,7 @@ __all__ = [
     "AsyncApprovalClient",
     "Claim",
     "Decision",
+    "Ending",
     "Review",
     "Unreachable",
     "concluded",

@@ -11,6 +11,14 @@ Status = Literal["waiting", "approved", "rejected", "expired", "cancelled", "not
 
 
 @dataclass(frozen=True, slots=True)
+class Ending:
+    """How an attempt ended: its result as text, or the error; as it was reported, or as a person settled it."""
+
+    succeeded: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Review:
     """A request as it stands now. `arguments` have their secrets masked; a claim has them in full.
 
@@ -32,6 +40,18 @@ class Review:
     reason: str | None
     expires_at: datetime
     raw: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def ending(self) -> Ending | None:
+        """What became of the attempt; `None` while there was none, it is under way, or nobody knows (in doubt)."""
+        attempt = self.raw.get("execution") or {}
+        if attempt.get("status") == "succeeded":
+            return Ending(True, attempt["result"] or "")
+        if attempt.get("status") == "failed":
+            return Ending(False, attempt["error"] or "")
+        if attempt.get("settled_as") == "done":
+            return Ending(True, "A person marked it as done; there is no result.")
+        return None
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> Review:

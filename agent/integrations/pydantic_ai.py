@@ -1,0 +1,292 @@
+"""pydantic-ai: tools that require approval wait for people, and run once, with the arguments that were decided.
+
+    approvals = Approvals(client)
+    agent = Agent(model, tools=[…], output_type=[str, DeferredToolRequests], capabilities=[approvals])
+
+    result = await agent.run(task)
+    while isinstance(result.output, DeferredToolRequests):
+        paused = Paused.of(result)  # keep paused.to_json(), for a process that is started again
+        answers = await approvals.answer(paused.requests, key="nightly-17")
+        result = await agent.run(message_history=paused.messages, deferred_tool_results=answers)
+
+Your process resumes the agent: it waits in ``answer``; or it calls ``answer`` with ``timeout_seconds=0``, ends with the
+TimeoutError, and is started again from what it kept, by a webhook (``decision.made``) with a sweep behind it. With
+``Approvals(client, inside=True)`` the run itself waits, nothing is kept, and what was not decided in time is withdrawn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+try:
+    from pydantic import TypeAdapter
+    from pydantic_ai.capabilities import (
+        AbstractCapability,
+        RawToolArgs,
+        ValidatedToolArgs,
+        WrapToolExecuteHandler,
+    )
+    from pydantic_ai.exceptions import ToolFailed
+    from pydantic_ai.messages import ModelMessage, ToolCallPart, ToolReturn
+    from pydantic_ai.run import AgentRunResult
+    from pydantic_ai.tools import (
+        DeferredToolRequests,
+        DeferredToolResults,
+        RunContext,
+        ToolApproved,
+        ToolDefinition,
+        ToolDenied,
+    )
+except ImportError as error:
+    raise ImportError("this needs pydantic-ai: pip install 'signoff[pydantic-ai]'") from error
+
+from agent.client import AlreadyClaimed, ApiError, AsyncApprovalClient, Claim, Decision, Ending
+from agent.domain.errors import CollaborationError, MalformedArguments, SignoffError
+
+Word = Decision | Ending | str
+"""An approval, what came of the call in an earlier life of the run, or why it is not done."""
+
+log = logging.getLogger("signoff.client")
+
+MARK = "signoff"
+"""Under this name the metadata of a call say by which claim it runs; an approval without it is none of Signoff's."""
+
+UNASKED = "not_required"
+"""In place of a claim: policy lets the call run, and nobody was asked."""
+
+REFUSED = 403
+"""What the service answers where policy denies an action."""
+
+
+@dataclass(frozen=True)
+class Paused:
+    """What a process needs to go on with a run that waits for people: its messages and its open calls."""
+
+    messages: list[ModelMessage]
+    requests: DeferredToolRequests
+
+    @classmethod
+    def of(cls, result: AgentRunResult[Any]) -> Self:
+        """Raises ValueError for a run that waits for nothing."""
+        if not isinstance(result.output, DeferredToolRequests):
+            raise ValueError("this run waits for nothing: its output is no DeferredToolRequests")  # noqa: TRY004
+        return cls(result.all_messages(), result.output)
+
+    def to_json(self) -> bytes:
+        """All of it, to be kept wherever the author keeps things. It holds arguments in full."""
+        return TypeAdapter(Paused).dump_json(self)
+
+    @staticmethod
+    def of_json(kept: bytes | str) -> Paused:
+        """The same again, in another process. Raises pydantic's ValidationError."""
+        return TypeAdapter(Paused).validate_json(kept)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A claim for one call, and what the model is told where a reviewer changed its arguments."""
+
+    claim: Claim
+    note: str | None
+
+
+class Approvals(AbstractCapability[Any]):
+    """A capability of an agent: its approved tools run only by a claim of Signoff's, which is reported after.
+
+    ``timeout_seconds`` is how long ``answer`` waits for people. With ``inside`` the run itself waits. One instance may
+    serve any number of runs in one process.
+    """
+
+    def __init__(
+        self, client: AsyncApprovalClient, *, timeout_seconds: float = 3600.0, inside: bool = False
+    ) -> None:
+        self._client = client
+        self._timeout = timeout_seconds
+        self._inside = inside
+        self._given: dict[str, _Given] = {}
+
+    async def answer(
+        self,
+        requests: DeferredToolRequests,
+        *,
+        key: str | None,
+        context: Any = None,
+        timeout_seconds: float | None = None,
+    ) -> DeferredToolResults:
+        """People's word on every call that requires approval, each claimed, for the run that goes on now.
+
+        ``key`` names the run (up to 80 letters, digits and ``_.:@~-``): asked again under the same one, also by another
+        process, it is the same questions. What people or policy refuse is denied to the model, with the reason. What
+        an earlier life of the run did is answered with what came of it. Results for ``requests.calls`` are the
+        author's to add.
+
+        Raises TimeoutError while somebody has not decided (with a key the questions go on waiting), AlreadyClaimed
+        while nobody knows what became of a call that was begun before, ApiError, Conflict and Unreachable. Nothing has
+        been claimed then.
+        """
+        seconds = self._timeout if timeout_seconds is None else timeout_seconds
+        asked = [self._decided(call, key, context, seconds) for call in requests.approvals]
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        words: list[Word] = [_sound(each) for each in found]
+        results = DeferredToolResults()
+        for call, word in zip(requests.approvals, words, strict=True):
+            await self._give(results, call, word, requests.metadata.get(call.tool_call_id, {}))
+        return results
+
+    # --- while the agent runs ------------------------------------------------------------------------------
+
+    async def handle_deferred_tool_calls(
+        self, ctx: RunContext[Any], *, requests: DeferredToolRequests
+    ) -> DeferredToolResults | None:
+        """With ``inside`` the answers themselves; what nobody decided in time is denied to the model."""
+        return await self.answer(requests, key=None) if self._inside and requests.approvals else None
+
+    async def wrap_tool_execute(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: ValidatedToolArgs,
+        handler: WrapToolExecuteHandler,
+    ) -> Any:
+        """Run an approved call by its claim, and report how it went.
+
+        Raises SignoffError for an approval that is none of Signoff's. A cancelled call is not reported: people are
+        asked what became of it.
+        """
+        if not ctx.tool_call_approved or _mark(ctx) == UNASKED:
+            return await handler(args)
+        given = self._given.pop(_mark(ctx) or "", None)
+        if given is None:
+            raise SignoffError(
+                f"{call.tool_name} was approved by something else than Signoff, so it does not run"
+            )
+        began = time.monotonic()
+        try:
+            result = await handler(args)
+        except Exception as error:
+            await self._report(given.claim, began, error=error)
+            raise
+        plain = result.return_value if isinstance(result, ToolReturn) else result
+        await self._report(given.claim, began, result=plain)
+        if given.note and not isinstance(result, ToolReturn):
+            return ToolReturn(result, content=given.note)
+        return result
+
+    async def on_tool_validate_error(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: RawToolArgs,
+        error: Any,
+    ) -> ValidatedToolArgs:
+        """What a reviewer made of the arguments does not fit the tool: nothing runs, and the card says so."""
+        given = self._given.pop(_mark(ctx) or "", None)
+        if given is not None:
+            await self._report(given.claim, time.monotonic(), error=error)
+        raise error
+
+    # --- parts -----------------------------------------------------------------------------------------------
+
+    async def _decided(self, call: ToolCallPart, run: str | None, context: Any, seconds: float) -> Word:
+        """An approval, what came of it in an earlier life, or why not."""
+        try:
+            decision = await self._client.ask(
+                call.tool_name,
+                call.args_as_dict(raise_if_invalid=True),
+                context=context,
+                timeout_seconds=seconds,
+                key=run and f"{run}:{re.sub(r'[^A-Za-z0-9_.:@~-]', '~', call.tool_call_id)}",
+            )
+        except CollaborationError as no:
+            return f"{call.tool_name} was not done: {no}"
+        except TimeoutError as silence:
+            if run is not None:
+                raise
+            return f"{call.tool_name} was not done: {silence}"
+        except (MalformedArguments, ValueError, AssertionError) as error:
+            return f"{call.tool_name} was not done, its arguments cannot be shown to anybody: {error}"
+        except ApiError as error:
+            if error.status != REFUSED:
+                raise
+            return f"{call.tool_name} was not done: {error}"
+        return await self._earlier(decision) or decision
+
+    async def _earlier(self, decision: Decision) -> Ending | None:
+        """What became of it in an earlier life of this run. Raises AlreadyClaimed where nobody knows."""
+        if decision.id is None:
+            return None
+        review = await self._client.get(decision.id)
+        attempt = review.raw["execution"]
+        if attempt is None or attempt["settled_as"] == "retry" or review.ending is not None:
+            return review.ending
+        words = f"{decision.action} was begun before, and nobody knows yet what became of it (request {decision.id})"
+        raise AlreadyClaimed(409, "claimed", words)
+
+    async def _give(
+        self,
+        results: DeferredToolResults,
+        call: ToolCallPart,
+        word: Word,
+        known: Mapping[str, Any],
+    ) -> None:
+        """Write one call's answer. What cannot be claimed any more is denied."""
+        name = call.tool_call_id
+        if isinstance(word, str):
+            results.approvals[name] = ToolDenied(word)
+        elif isinstance(word, Ending):
+            results.calls[name] = ToolReturn(word.text) if word.succeeded else ToolFailed(word.text)
+        elif word.status == "not_required":
+            results.approvals[name] = ToolApproved()
+            results.metadata[name] = {**known, MARK: UNASKED}
+        else:
+            try:
+                claim = await self._client.claim(word)
+            except (SignoffError, ConnectionError) as error:
+                results.approvals[name] = ToolDenied(f"{call.tool_name} was not done: {error}")
+                return
+            self._given[claim.execution_id] = _Given(claim, _note(word))
+            changed = dict(claim.arguments) if claim.edited else None
+            results.approvals[name] = ToolApproved(override_args=changed)
+            results.metadata[name] = {**known, MARK: claim.execution_id}
+            if word.reviewer:
+                results.answered_by[name] = word.reviewer
+
+    async def _report(
+        self, claim: Claim, began: float, *, result: Any = None, error: Exception | None = None
+    ) -> None:
+        """Report, and never let a report that fails hide what the tool did."""
+        try:
+            await self._client.report(claim, result, error=error, seconds=time.monotonic() - began)
+        except SignoffError as failed:
+            log.error("could not report how it went: %s (request %s)", failed, claim.id)  # noqa: TRY400
+
+
+def _sound(found: Word | BaseException) -> Word:
+    if isinstance(found, BaseException):
+        raise found
+    return found
+
+
+def _mark(ctx: RunContext[Any]) -> str | None:
+    metadata = ctx.tool_call_metadata
+    mark = metadata.get(MARK) if isinstance(metadata, Mapping) else None
+    return mark if isinstance(mark, str) else None
+
+
+def _note(decision: Decision) -> str | None:
+    """What the model is told of a reviewer's change; secrets in it are masked."""
+    if not decision.edited:
+        return None
+    changed = json.dumps(decision.arguments, ensure_ascii=False)
+    return f"A reviewer changed the arguments of {decision.action}; it ran with {changed}."

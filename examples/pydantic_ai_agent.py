@@ -1,0 +1,57 @@
+"""A pydantic-ai agent whose deletions wait for people. Kill it while it waits and start it again: it goes on.
+
+SIGNOFF_URL and SIGNOFF_KEY say where to ask (`signoff demo` prints both); the file named on the command line keeps the
+run. The model is a function, so that this runs without a paid one: put "openai:gpt-5" or any other in its place.
+"""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from pydantic_ai import Agent
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.tools import DeferredToolRequests
+
+from agent.integrations.pydantic_ai import Approvals, Paused
+from signoff import AsyncApprovalClient
+
+
+def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+    """Asks for the deletion, then says what came of it."""
+    told = [part.content for part in messages[-1].parts if isinstance(part, ToolReturnPart)]
+    if told:
+        return ModelResponse(parts=[TextPart(f"Done: {told[0]}")])
+    asked = {"table_name": "users", "count": 50}
+    return ModelResponse(parts=[ToolCallPart("delete_records", asked, tool_call_id="call-1")])
+
+
+client = AsyncApprovalClient(os.environ["SIGNOFF_URL"], os.environ["SIGNOFF_KEY"])
+approvals = Approvals(client)
+agent = Agent(FunctionModel(model), output_type=[str, DeferredToolRequests], capabilities=[approvals])
+
+
+@agent.tool_plain(requires_approval=True)
+def delete_records(table_name: str, count: int) -> str:
+    """Delete the oldest records of a table."""
+    print(f"deleting {count} records from {table_name}", flush=True)
+    return f"Deleted {count} records from {table_name}"
+
+
+async def main(kept: Path) -> None:
+    """Start the run, or go on with the one that was kept."""
+    if kept.exists():
+        paused = Paused.of_json(kept.read_bytes())
+    else:
+        result = await agent.run("Delete 50 old records from the users table")
+        paused = Paused.of(result)
+        kept.write_bytes(paused.to_json())
+    answers = await approvals.answer(paused.requests, key=kept.stem)
+    result = await agent.run(message_history=paused.messages, deferred_tool_results=answers)
+    kept.unlink()
+    print(result.output)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1])))

@@ -1,0 +1,205 @@
+"""pydantic-ai's own agents against a running Signoff: approval, edit, refusal, silence, and a process that dies."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic_ai import Agent
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
+
+from agent.client import AlreadyClaimed, AsyncApprovalClient
+from agent.domain.errors import SignoffError
+from agent.integrations.pydantic_ai import Approvals, Paused
+from tests.integration.integrations.conftest import ROOT, Desk
+
+EXAMPLE = ROOT / "examples" / "pydantic_ai_agent.py"
+FIFTY = {"table_name": "users", "count": 50}
+
+
+class Cleaner:
+    """An agent of pydantic-ai's, anew in each life; `deleted` is what its tool did."""
+
+    def __init__(self, desk: Desk, calls: dict[str, dict[str, Any]] | None = None, **options: Any) -> None:
+        self.calls = calls or {"call-1": FIFTY}
+        self.deleted: list[tuple[str, int]] = []
+        self.fails: Exception | None = None
+        self.client = AsyncApprovalClient(desk.url, desk.key)
+        self.approvals = Approvals(self.client, timeout_seconds=20, **options)
+        self.agent = Agent(
+            FunctionModel(self._model),
+            output_type=[str, DeferredToolRequests],
+            capabilities=[self.approvals],
+        )
+        self.agent.tool_plain(requires_approval=True)(self.delete_records)
+        self.agent.tool_plain(requires_approval=True)(self.read_records)
+
+    def delete_records(self, table_name: str, count: int) -> str:
+        """Delete records."""
+        self.deleted.append((table_name, count))
+        if self.fails:
+            raise self.fails
+        return f"Deleted {count} records from {table_name}"
+
+    def read_records(self, table_name: str) -> str:
+        """Read records."""
+        return f"Read {table_name}"
+
+    async def paused(self) -> Paused:
+        """A run that waits for people, kept as JSON and read back."""
+        result = await self.agent.run("Tidy up")
+        return Paused.of_json(Paused.of(result).to_json())
+
+    async def go_on(self, paused: Paused, answers: DeferredToolResults) -> str:
+        """The run's answer."""
+        result = await self.agent.run(message_history=paused.messages, deferred_tool_results=answers)
+        return str(result.output)
+
+    def _model(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        parts = messages[-1].parts
+        told = [str(part.content) for part in parts if isinstance(part, ToolReturnPart | UserPromptPart)]
+        if any(isinstance(part, ToolReturnPart) for part in parts):
+            return ModelResponse(parts=[TextPart(" | ".join(told))])
+        tools = {"call-read": "read_records"}
+        calls = [
+            ToolCallPart(tools.get(name, "delete_records"), arguments, tool_call_id=name)
+            for name, arguments in self.calls.items()
+        ]
+        return ModelResponse(parts=calls)
+
+
+@pytest.fixture
+async def cleaner(desk: Desk) -> AsyncIterator[Cleaner]:
+    """An agent that deletes fifty records."""
+    agent = Cleaner(desk)
+    yield agent
+    await agent.client.close()
+
+
+async def test_what_people_decide_is_what_runs(desk: Desk, cleaner: Cleaner) -> None:
+    """A click in Slack lets the tool run; an edit changes what runs, and the model is told; one that misfits fails."""
+
+    async def asked(number: int) -> tuple[Paused, asyncio.Task[DeferredToolResults], str]:
+        paused = await cleaner.paused()
+        answer = cleaner.approvals.answer(paused.requests, key=f"run-{number}")
+        return paused, asyncio.create_task(answer), await desk.asked(number)
+
+    paused, answering, _ = await asked(1)
+    assert not cleaner.deleted
+    await desk.click()
+    assert await cleaner.go_on(paused, await answering) == "Deleted 50 records from users"
+
+    paused, answering, request = await asked(2)
+    await desk.edit(request, FIFTY | {"count": 3})
+    told = await cleaner.go_on(paused, await answering)
+    assert "Deleted 3 records" in told
+    assert "A reviewer changed the arguments" in told
+
+    paused, answering, request = await asked(3)
+    await desk.edit(request, FIFTY | {"count": "many"})
+    await cleaner.go_on(paused, await answering)
+    assert cleaner.deleted == [("users", 50), ("users", 3)]
+    assert await desk.executions() == ["succeeded", "succeeded", "failed"]
+
+
+async def test_partial_words_of_people(desk: Desk) -> None:
+    """Of three calls one is approved, one is rejected with its reason, and one runs unasked, as policy says."""
+    cleaner = Cleaner(
+        desk,
+        {"call-a": FIFTY, "call-b": FIFTY | {"count": 7}, "call-read": {"table_name": "users"}},
+    )
+    paused = await cleaner.paused()
+    answering = asyncio.create_task(cleaner.approvals.answer(paused.requests, key="run-1"))
+    for number in (1, 2):
+        request = await desk.asked(number)
+        about = (await desk.grace.get(f"/pending/{request}")).json()["action"]["arguments"]
+        if about["count"] == 7:
+            await desk.decide(request, "rejected", reason="Keep those")
+        else:
+            await desk.decide(request)
+    told = await cleaner.go_on(paused, await answering)
+    assert cleaner.deleted == [("users", 50)]
+    assert "Deleted 50 records from users" in told
+    assert "rejected by U0GRACE: Keep those" in told
+    assert "Read users" in told
+    await cleaner.client.close()
+
+
+async def test_silence_is_no_consent(desk: Desk, cleaner: Cleaner) -> None:
+    """Undecided, `answer` times out; expired, the call is denied; approved by the program itself, it does not run."""
+    paused = await cleaner.paused()
+    with pytest.raises(TimeoutError):
+        await cleaner.approvals.answer(paused.requests, key="run-1", timeout_seconds=0)
+    assert await desk.statuses() == ["waiting"]
+    await desk.expire()
+    told = await cleaner.go_on(paused, await cleaner.approvals.answer(paused.requests, key="run-1"))
+    assert "expired" in told
+    with pytest.raises(SignoffError, match="something else than Signoff"):
+        await cleaner.go_on(paused, paused.requests.build_results(approve_all=True))
+    assert not cleaner.deleted
+
+
+async def test_inside_the_run_waits_itself(desk: Desk) -> None:
+    """With `inside` the agent's code stays as it was: approved, the tool runs; undecided in time, it is withdrawn."""
+    cleaner = Cleaner(desk, inside=True)
+    running = asyncio.create_task(cleaner.agent.run("Tidy up"))
+    await desk.decide(await desk.asked())
+    assert (await running).output == "Deleted 50 records from users"
+    cleaner.approvals._timeout = 0.2
+    assert "nobody has decided" in (await cleaner.agent.run("Tidy up")).output
+    assert cleaner.deleted == [("users", 50)]
+    assert await desk.statuses() == ["approved", "cancelled"]
+    await cleaner.client.close()
+
+
+async def test_another_life_of_the_run_repeats_nothing(desk: Desk, cleaner: Cleaner) -> None:
+    """What an earlier life did is answered with what came of it; what it began and never told is not begun again."""
+    cleaner.fails = RuntimeError("the disk is full")
+    paused = await cleaner.paused()
+    answering = asyncio.create_task(cleaner.approvals.answer(paused.requests, key="run-1"))
+    await desk.decide(await desk.asked())
+    with pytest.raises(RuntimeError):
+        await cleaner.go_on(paused, await answering)
+    assert await desk.executions() == ["failed"]
+    again = Cleaner(desk)
+    told = await again.go_on(paused, await again.approvals.answer(paused.requests, key="run-1"))
+    assert "the disk is full" in told
+
+    answering = asyncio.create_task(again.approvals.answer(paused.requests, key="run-2"))
+    await desk.decide(await desk.asked(2))
+    await answering
+    with pytest.raises(AlreadyClaimed, match="nobody knows"):
+        await cleaner.approvals.answer(paused.requests, key="run-2")
+    assert not again.deleted
+    await again.client.close()
+
+
+async def test_the_example_survives_kill_9(desk: Desk, tmp_path: Path) -> None:
+    """Killed while it waits and started again, the example goes on with what was decided meanwhile."""
+    kept = tmp_path / "nightly-17.json"
+    first = await desk.run(EXAMPLE, str(kept))
+    request = await desk.asked()
+    first.kill()
+    await first.wait()
+    await desk.click()
+    second = await desk.run(EXAMPLE, str(kept))
+    out, err = await asyncio.wait_for(second.communicate(), 30)
+    assert out.decode().splitlines() == [
+        "deleting 50 records from users",
+        "Done: Deleted 50 records from users",
+    ], err.decode()
+    assert await desk.asked() == request
+    assert await desk.statuses() == ["approved"]
+    assert await desk.executions() == ["succeeded"]
