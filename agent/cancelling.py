@@ -18,7 +18,7 @@ from agent.store import chain, locks, reads
 from agent.store.batch import Batch
 from agent.store.chain import Entry
 from agent.store.database import Database
-from agent.store.writes import run_endings, runs
+from agent.store.writes import families, run_endings, runs
 
 
 async def cancel(
@@ -48,6 +48,21 @@ async def cancel_by_program(db: Database, run_id: UUID, principal: str) -> bool:
         return await _end(
             connection, family, asked, None, actor=principal, text=f"by a program ({principal})"
         )
+
+
+async def end_orphans(db: Database) -> int:
+    """End the runs that work for a call whose own run has ended: nobody would hear their answer. Returns how many."""
+    async with db.connection() as connection:
+        found = await families.orphans(connection)
+    for run_id in found:
+        async with db.transaction() as connection:
+            family, asked = await _family(connection, run_id)
+            above = (
+                await runs.lock(connection, family[-1].parent_run_id) if family[-1].parent_run_id else None
+            )
+            if above is not None and above.over:
+                await _end(connection, family, asked, None, text="the run above it has ended")
+    return len(found)
 
 
 async def _cancel(
@@ -81,9 +96,13 @@ async def _end(
     **facts: Any,
 ) -> bool:
     working = [run for run in family if not run.over and not (run.done and not asked)]
+    ending = {run.id for run in working}
     batch = Batch()
     for run in working:
-        await run_endings.end_run(connection, batch, run, RunStatus.CANCELLED, "cancelled", by, **facts)
+        with_above = run.parent_run_id in ending
+        await run_endings.end_run(
+            connection, batch, run, RunStatus.CANCELLED, "cancelled", by, with_above=with_above, **facts
+        )
     await batch.send(connection)
     return bool(working)
 

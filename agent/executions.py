@@ -31,7 +31,7 @@ from agent.store.database import Database
 from agent.store.ids import new_id
 from agent.store.outbox import Outlet, Telling
 from agent.store.reads.requests import stored_changes
-from agent.store.writes import calls, executions, requests, runs
+from agent.store.writes import calls, executions, families, requests, run_beginnings, runs
 from agent.store.writes.requests import NewRequest
 
 LEASE_SECONDS = 10.0
@@ -72,39 +72,75 @@ async def claim(db: Database, call_id: UUID, *, worker: str, idempotent: bool) -
     call. The comparison with the decision is made under the call's lock, which comes behind its run's.
     """
     async with db.transaction() as connection:
-        found = await locks.ready_call(connection, call_id)
-        if found is None:
-            return None
-        call, row = found
-        if call.state != "ready" or call.paused or not _allowed(call):
-            return None
-        if call.in_vain and not call.wanted_again:
-            await _stop(connection, call_id)
-            return None
-        encoded = bytes(call.decided_action or call.action)
-        action = Action.from_canonical(encoded)
-        execution_id = new_id()
         batch = Batch()
-        executions.begin(
-            batch,
-            execution_id,
-            call_id=call_id,
-            request_id=call.request_id,
-            attempt=call.attempts + 1,
-            digest=action.digest,
-            idempotent=idempotent,
-            worker=worker,
-            lease_seconds=LEASE_SECONDS,
-        )
+        begun = await _begin(connection, batch, call_id, worker, idempotent=idempotent)
+        if begun is None:
+            return None
         calls.claim(batch, call_id)
-        head = ChainHead(row.subject, row.seq, row.hash, row.at) if row else await _head(connection, call)
-        detail = {"execution": str(execution_id), "call": str(call_id), "attempt": call.attempts + 1}
-        detail["digest"] = action.digest.hex()
-        chain.append(batch, head, Entry(AuditKind.EXECUTION_CLAIMED, f"worker:{worker}", detail))
-        outbox.tell(batch, _card_of(call))
         await batch.send(connection)
     point("after_claim")
-    return Claim(execution_id, call_id, call.run_id, call.attempts + 1, action, call.request_id, worker)
+    return begun[0]
+
+
+async def delegate(db: Database, call_id: UUID, *, worker: str, agent: str, version: str) -> UUID | None:
+    """Let another agent carry out a ready call: its run begins with the call, and answers it when it ends.
+
+    The attempt is over at once, since what was decided is that the task is handed down; what the agent below then
+    does is judged call by call. ``None`` as for ``claim``. Returns the id of the run below.
+    """
+    async with db.transaction() as connection:
+        batch = Batch()
+        begun = await _begin(connection, batch, call_id, worker, idempotent=True)
+        if begun is None:
+            return None
+        claimed, head = begun
+        run_id = new_id()
+        task = str(claimed.action.arguments["task"])
+        below = await families.below(connection, claimed.run_id, call_id, agent, version, task)
+        await run_beginnings.begin_run(connection, batch, run_id, below)
+        executions.finish(
+            batch, claimed.execution_id, ExecutionStatus.SUCCEEDED, f"handed down to run {run_id}"
+        )
+        detail = {"execution": str(claimed.execution_id), "attempt": claimed.attempt, "run": str(run_id)}
+        chain.append(batch, head, Entry(AuditKind.EXECUTION_SUCCEEDED, f"worker:{worker}", detail))
+        calls.delegate(batch, call_id)
+        await batch.send(connection)
+    return run_id
+
+
+async def _begin(
+    connection: AsyncConnection, batch: Batch, call_id: UUID, worker: str, *, idempotent: bool
+) -> tuple[Claim, ChainHead] | None:
+    """An attempt at a ready call, and the head of its chain behind it."""
+    found = await locks.ready_call(connection, call_id)
+    if found is None:
+        return None
+    call, row = found
+    if call.state != "ready" or call.paused or not _allowed(call):
+        return None
+    if call.in_vain and not call.wanted_again:
+        await _stop(connection, call_id)
+        return None
+    action = Action.from_canonical(bytes(call.decided_action or call.action))
+    execution_id = new_id()
+    executions.begin(
+        batch,
+        execution_id,
+        call_id=call_id,
+        request_id=call.request_id,
+        attempt=call.attempts + 1,
+        digest=action.digest,
+        idempotent=idempotent,
+        worker=worker,
+        lease_seconds=LEASE_SECONDS,
+    )
+    head = ChainHead(row.subject, row.seq, row.hash, row.at) if row else await _head(connection, call)
+    detail = {"execution": str(execution_id), "call": str(call_id), "attempt": call.attempts + 1}
+    detail["digest"] = action.digest.hex()
+    after = chain.append(batch, head, Entry(AuditKind.EXECUTION_CLAIMED, f"worker:{worker}", detail))
+    outbox.tell(batch, _card_of(call))
+    claimed = Claim(execution_id, call_id, call.run_id, call.attempts + 1, action, call.request_id, worker)
+    return claimed, after
 
 
 async def _stop(connection: AsyncConnection, call_id: UUID) -> None:

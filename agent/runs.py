@@ -13,7 +13,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent import jobs
-from agent.cancelling import cancel, cancel_by_program
+from agent.cancelling import cancel, cancel_by_program, end_orphans
 from agent.domain.action import Action
 from agent.domain.audit import AuditKind
 from agent.domain.errors import CollaborationError, LeaseLost, NotFound
@@ -35,8 +35,7 @@ from agent.store.batch import Batch
 from agent.store.chain import Entry
 from agent.store.database import Database
 from agent.store.ids import new_id
-from agent.store.outbox import Outlet
-from agent.store.writes import calls, run_endings, runs, sweeps
+from agent.store.writes import calls, families, run_beginnings, run_endings, runs, sweeps
 
 __all__ = [
     "Leased",
@@ -46,6 +45,7 @@ __all__ = [
     "cancel",
     "cancel_by_program",
     "end",
+    "end_orphans",
     "hear",
     "lease",
     "pass_call",
@@ -88,18 +88,9 @@ async def start(db: Database, new: NewRun) -> Started:
     """Run, first transcript row, thread and hint together. Starting again with the same key finds the run."""
     run_id = new_id()
     async with db.transaction() as connection:
-        if not await runs.insert(connection, run_id, new):
-            return Started(await runs.started_with(connection, new.start_key), created=False)
         batch = Batch()
-        runs.add_first_message(batch, run_id, new.task, new.requester)
-        subject = chain.run_subject(run_id)
-        head = chain.fresh(subject, await locks.clock(connection))
-        detail = {"agent": new.agent, "version": new.agent_version, "requester": str(new.requester)}
-        detail["asserted"] = new.requester_asserted
-        chain.append(batch, head, Entry(AuditKind.RUN_STARTED, new.principal, detail))
-        if new.team_id and new.channel_id:
-            outbox.tell(batch, [outbox.run_root(Outlet(new.team_id, new.channel_id), run_id)])
-        batch.hint(jobs.advance_run(run_id))
+        if not await run_beginnings.begin_run(connection, batch, run_id, new):
+            return Started(await runs.started_with(connection, new.start_key), created=False)
         await batch.send(connection)
     return Started(run_id, created=True)
 
@@ -184,6 +175,10 @@ async def record_turn(db: Database, lease: RunLease, turn: Turn) -> None:
             outbox.tell(batch, [outbox.run_root(run.outlet, run.id)])
         if final:
             notices.finished(batch, run.id)
+            if not await families.has_open_calls(connection, run.id):
+                await families.answer_above(
+                    connection, batch, run, Answer(AnswerKind.RESULT, turn.text or "")
+                )
             detail = {"status": RunStatus.COMPLETED.value, "turn": number}
             await _record(connection, batch, run.id, AuditKind.RUN_ENDED, f"worker:{lease.worker}", detail)
         await batch.send(connection)
@@ -207,6 +202,8 @@ async def record_model_failure(db: Database, lease: RunLease, error: str, retry_
             if run.outlet and first:
                 outbox.tell(batch, [outbox.run_line(run.outlet, run.id, "retrying", text=error)])
         await batch.send(connection)
+    if retry_in is None:
+        await end_orphans(db)
 
 
 async def rest(db: Database, lease: RunLease, heard: int) -> None:
@@ -227,6 +224,7 @@ async def end(db: Database, lease: RunLease, status: RunStatus, cause: str) -> N
         batch = Batch()
         await run_endings.end_run(connection, batch, run, status, cause)
         await batch.send(connection)
+    await end_orphans(db)
 
 
 async def publish(db: Database, lease: RunLease, progress: str) -> None:
@@ -294,10 +292,11 @@ async def answer_call(db: Database, call_id: UUID) -> CollaborationError | None:
         else:
             runs.close_call(batch, run.id, call.id, given, blocking=call.blocking)
             facts = {"request": str(call.request_id), "reason": given.text, "user": call.decided_by}
-            await run_endings.end_run(connection, batch, run, RunStatus.DENIED, cause, **facts)
+            await run_endings.end_run(connection, batch, run, RunStatus.DENIED, cause, upwards=True, **facts)
         await batch.send(connection)
     if cause is None:
         return None
+    await end_orphans(db)
     return CollaborationError(
         cause, request_id=str(call.request_id), reason=given.text or None, reviewer=call.decided_by
     )

@@ -29,6 +29,7 @@ EVERY: dict[str, tuple[Sweep, float]] = {
     "replies": (replies.forget_old, 60.0),
     "key_uses": (keys.forget_uses, 60.0),
     "hint": (runs.sweep, 2.0),
+    "orphans": (runs.end_orphans, 2.0),
     "notices": (notices.sweep, 2.0),
     "forget_notices": (notices.forget, 3600.0),
 }

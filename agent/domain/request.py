@@ -14,6 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from agent.domain.action import Action
+from agent.domain.lineage import lineage
 from agent.domain.people import Person, Standing
 from agent.domain.policy import Risk
 
@@ -196,6 +197,12 @@ class RequestView:
     lapsed_at: datetime | None = None
     context: Mapping[str, Any] = field(default_factory=dict)  # task, transcript, earlier_calls
     erased_at: datetime | None = None  # arguments, facts and context are gone; the description says so
+    above: tuple[str, ...] = ()  # the agents that handed the task down to this one, the first one first
+
+    @property
+    def chain(self) -> str:
+        """Its agent, behind those that handed the task down to it: ``orders › refunds``."""
+        return lineage(self.above, self.agent)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ has inputs that no model turn has heard yet; parking it costs nothing but its ro
 
 Tool call: ``new`` (policy has not judged it) ``-> asked | ready | refused``; ``asked -> ready | refused``;
 ``ready -> claimed | asked`` (asked again when what was shown has changed); ``claimed -> in_doubt | answered``;
-``in_doubt -> ready | answered`` (a person settles it); ``refused -> answered``.
+``in_doubt -> ready | answered`` (a person settles it); ``refused -> answered``. One that another agent carries out:
+``ready -> delegated -> answered``, when that agent's run has ended.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from agent.domain.lineage import lineage
 from agent.domain.people import Person
 from agent.domain.request import Change
 
@@ -36,6 +38,7 @@ class CallState(StrEnum):
     READY = "ready"
     REFUSED = "refused"
     CLAIMED = "claimed"
+    DELEGATED = "delegated"  # another agent works on it, as a run below this one
     IN_DOUBT = "in_doubt"
     ANSWERED = "answered"
 
@@ -51,6 +54,7 @@ class AnswerKind(StrEnum):
     DENIED = "denied"  # by policy, nobody was asked
     MALFORMED = "malformed"
     UNKNOWN_TOOL = "unknown_tool"
+    STOPPED = "stopped"  # the agent that carried it out was; the text begins with the cause
     DONE_BY_PERSON = "done_by_person"  # in doubt, settled as done
 
 
@@ -158,6 +162,12 @@ class RunView:
     erased_at: datetime | None = None  # what was said and done until then is gone
     principal: str = ""  # what started it: "slack:/agent", "key:ci" …
     session_id: str | None = None  # the conversation that a program continues with it
+    above: tuple[str, ...] = ()  # the agents that handed it down, the first one first
+
+    @property
+    def chain(self) -> str:
+        """Its agent, behind those that handed the task down to it: ``orders › refunds``."""
+        return lineage(self.above, self.agent)
 
     @property
     def shown(self) -> RunStatus:

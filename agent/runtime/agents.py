@@ -10,6 +10,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from agent.domain.errors import SignoffError
+from agent.domain.policy import Risk
 from agent.runtime.tool import Tool
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")  # one word, because people type it after `/agent run`
@@ -61,12 +62,40 @@ class Agent:
         for tool in offered:
             if not isinstance(tool, Tool):
                 shown = getattr(tool, "__name__", repr(tool))
+                if isinstance(tool, Agent):
+                    raise TypeError(
+                        f"{title}: {tool.name} is an agent; hand it over as {tool.name}.as_tool()"
+                    )
                 raise TypeError(f"{title}: {shown} is not a tool; put @tool above its definition")
             if tool.name in by_name:
                 raise ValueError(f'{title}: two tools are named "{tool.name}"')
             by_name[tool.name] = tool
         object.__setattr__(self, "tools", tuple(self.tools))
         object.__setattr__(self, "_by_name", MappingProxyType(by_name))
+
+    def as_tool(
+        self,
+        *,
+        name: str = "",
+        description: str = "",
+        requires_approval: bool = False,
+        risk: Risk | str | None = None,
+    ) -> Tool:
+        """This agent as a tool of another one: a call of it is a run of its own, and its answer is the result.
+
+        Handing a task down is not asked about unless a checkpoint names the tool or it ``requires_approval``; what
+        the agent then wants to do is judged like anything that it does.
+        """
+        return Delegate(
+            _handed_down,
+            name=name or self.name,
+            description=description or self.description or f"Hand a task down to the agent {self.name}.",
+            requires_approval=requires_approval,
+            risk=risk,
+            read_only=True,
+            version=self.version,
+            agent=self,
+        )
 
     def tool(self, name: str) -> Tool | None:
         """The tool of this name, or None."""
@@ -78,14 +107,39 @@ class Agent:
         return found is None or not found.background
 
 
+@dataclass(frozen=True, eq=False)
+class Delegate(Tool):
+    """An agent as a tool; made by `Agent.as_tool`. It has no effect of its own, and is never in doubt."""
+
+    agent: Agent | None = None
+
+
+def _handed_down(task: str) -> str:
+    """Hand a task down.
+
+    Args:
+        task: What is to be done, with everything that has to be known for it.
+    """
+    raise RuntimeError("an agent as a tool is run by a service, not by calling it")
+
+
 class Registry:
-    """The agents that this process serves, by name. Raises LoadError for two of the same name."""
+    """The agents that this process serves, by name, and those that they hand tasks down to.
+
+    Raises LoadError for two of the same name.
+    """
 
     def __init__(self, agents: Iterable[Agent] = ()) -> None:
         self._agents: dict[str, Agent] = {}
         for agent in agents:
-            if self._agents.setdefault(agent.name, agent) is not agent:
-                raise LoadError(f'two agents are named "{agent.name}"')
+            self._add(agent)
+
+    def _add(self, agent: Agent) -> None:
+        if self._agents.setdefault(agent.name, agent) is not agent:
+            raise LoadError(f'two agents are named "{agent.name}"')
+        for tool in agent.tools:
+            if isinstance(tool, Delegate) and tool.agent is not None:
+                self._add(tool.agent)
 
     def find(self, name: str) -> Agent | None:
         """The agent of this name, or None."""

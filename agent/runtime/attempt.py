@@ -15,6 +15,7 @@ from agent.domain.action import Action
 from agent.domain.request import ExecutionStatus
 from agent.executions import Claim, Outcome
 from agent.runtime import invoke, wording
+from agent.runtime.agents import Agent, Delegate
 from agent.runtime.hooks import run_hook
 from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool, ToolContext
@@ -32,6 +33,9 @@ async def run_tool(services: Services, work: CallAtWork, tool: Tool, judged: Act
 
     `judged` is what the checks just before were about, when they could be made.
     """
+    if isinstance(tool, Delegate) and tool.agent is not None:
+        await _hand_down(services, work, tool.agent)
+        return
     claim = await executions.claim(
         services.db, work.call.id, worker=services.worker, idempotent=tool.repeatable
     )
@@ -45,6 +49,21 @@ async def run_tool(services: Services, work: CallAtWork, tool: Tool, judged: Act
             await _end_unrun(services, work, tool, claim, why)
             return
         await _run(services, work, tool, claim)
+
+
+async def _hand_down(services: Services, work: CallAtWork, agent: Agent) -> None:
+    below = await executions.delegate(
+        services.db, work.call.id, worker=services.worker, agent=agent.name, version=agent.version
+    )
+    if below is not None:
+        log.info(
+            "handed down",
+            action="call.delegated",
+            run_id=str(work.run.id),
+            call_id=str(work.call.id),
+            agent=agent.name,
+            below=str(below),
+        )
 
 
 async def give_up(services: Services, work: CallAtWork, tool: Tool | None, why: str) -> None:

@@ -31,7 +31,7 @@ from agent.domain.errors import CollaborationError, SignoffError
 from agent.domain.people import Person
 from agent.domain.policy import Risk, Rule, ToolTraits
 from agent.runtime import docstring
-from agent.runtime.agents import Agent
+from agent.runtime.agents import Agent, Delegate
 from agent.runtime.tool import Tool
 
 ASK = "ask"
@@ -41,8 +41,8 @@ MOST_BYTES = 1024 * 1024
 """How much a step may return, as JSON; what is larger belongs into a store, and its address into the result."""
 
 Function = Callable[..., Awaitable[Any]]
-Doing = Tool | Callable[..., Any]
-"""What a step may be: a `@tool`, or any function, sync or async."""
+Doing = Tool | Agent | Callable[..., Any]
+"""What a step may be: a `@tool`, another agent, or any function, sync or async."""
 
 
 class StepFailed(SignoffError):
@@ -106,9 +106,11 @@ class Step(Tool):
         return encoded.decode()
 
     @classmethod
-    def of(cls, given: Doing) -> Step:
-        """From a `@tool` or a plain function. Raises TypeError or ValueError for what cannot be a step."""
-        if isinstance(given, cls):
+    def of(cls, given: Doing) -> Tool:
+        """From a `@tool`, an agent or a plain function. Raises TypeError or ValueError for what cannot be a step."""
+        if isinstance(given, Agent):
+            return given.as_tool()
+        if isinstance(given, cls | Delegate):
             return given
         if not isinstance(given, Tool):
             return cls(given)
@@ -246,7 +248,7 @@ async def step(doing: Doing, /, **arguments: Any) -> Any:
     Checkpoints apply as to any tool call. Raises StepFailed when it raised, and CollaborationError when people (or
     nobody in time) did not let it run.
     """
-    named = doing.name if isinstance(doing, Tool) else getattr(doing, "__name__", "")
+    named = doing.name if isinstance(doing, Tool | Agent) else getattr(doing, "__name__", "")
     return await _journal().call(named, arguments)
 
 

@@ -10,7 +10,7 @@ import asyncio
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import structlog
 from pydantic_core import to_jsonable_python
@@ -22,6 +22,7 @@ from agent.domain.request import RequestView
 from agent.domain.run import AnswerKind, CallView, ProposedCall, RunStatus, Turn
 from agent.runs import Leased
 from agent.runtime import wording
+from agent.runtime.agents import Delegate
 from agent.runtime.functions import (
     ASK,
     Decision,
@@ -71,16 +72,19 @@ class Replay:
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> Any:
         """A step's result, from the record; or leave the function until there is one."""
-        if self.agent.tool(tool) is None:
+        doing = self.agent.tool(tool)
+        if doing is None:
             raise LookupError(f"{tool} is no step of {self.agent.name}: list it in tools=[…]")
         call = self._next(tool, arguments)
         kind, words = _answer(call)
         if kind is AnswerKind.RESULT:
-            return decoded(words)
+            return words if isinstance(doing, Delegate) else decoded(words)
         if kind is AnswerKind.DONE_BY_PERSON:
             return None
         if kind in (AnswerKind.REJECTED, AnswerKind.EXPIRED, AnswerKind.WITHDRAWN):
             self._decision(call).require()
+        if kind is AnswerKind.STOPPED:
+            raise _stopped(call, words)
         raise StepFailed(f"{tool}: {words or kind.value}")
 
     async def ask(self, arguments: Mapping[str, Any]) -> Decision:
@@ -253,6 +257,15 @@ def _is_answered(call: CallView, following: CallView | None) -> bool:
     if call.answered_at is None or following.created_at is None:
         return False
     return call.answered_at < following.created_at
+
+
+def _stopped(call: CallView, words: str) -> CollaborationError:
+    """The agent below was stopped by a person, or by nobody's answer: so is this one, unless it knows better."""
+    cause, _, reason = words.partition(": ")
+    known: Mapping[str, Literal["expired", "withdrawn"]] = {"expired": "expired", "withdrawn": "withdrawn"}
+    return CollaborationError(
+        known.get(cause, "rejected"), request_id=f"below call {call.id}", reason=reason or None
+    )
 
 
 def _answer(call: CallView) -> tuple[AnswerKind, str]:

@@ -110,6 +110,7 @@ def outcome(kind: AnswerKind, words: str | None) -> str:
         ),
         AnswerKind.WITHDRAWN: f"The request was withdrawn ({why}). The action was not executed.",
         AnswerKind.DENIED: f"Policy denies this action ({why}). Nobody was asked, nothing was executed.",
+        AnswerKind.STOPPED: f"The agent that it was handed down to was stopped, {text}. What it had done stays done.",
         AnswerKind.DONE_BY_PERSON: f"A person confirmed that this was done. {text}".strip(),
         AnswerKind.RESULT: text,
     }

@@ -205,6 +205,7 @@ tool_call = Table(
         "created_at",
         postgresql_where=text("state = 'asked' AND announced_at IS NULL"),
     ),
+    Index("ix_tool_call_delegated", "run_id", postgresql_where=text("state = 'delegated'")),
     Index("uq_tool_call_repeats", "repeats", unique=True),
 )
 

@@ -2,9 +2,9 @@
 
 CREATE TYPE run_status AS ENUM ('working', 'pending_approval', 'completed', 'denied', 'failed', 'cancelled');
 CREATE TYPE message_role AS ENUM ('user', 'assistant', 'note');
-CREATE TYPE call_state AS ENUM ('new', 'asked', 'ready', 'refused', 'claimed', 'in_doubt', 'answered');
+CREATE TYPE call_state AS ENUM ('new', 'asked', 'ready', 'refused', 'claimed', 'delegated', 'in_doubt', 'answered');
 CREATE TYPE answer_kind AS ENUM (
-    'result', 'error', 'rejected', 'expired', 'withdrawn', 'denied', 'malformed', 'unknown_tool', 'done_by_person'
+    'result', 'error', 'rejected', 'expired', 'withdrawn', 'denied', 'malformed', 'unknown_tool', 'stopped', 'done_by_person'
 );
 CREATE TYPE risk AS ENUM ('low', 'medium', 'high', 'critical');
 CREATE TYPE request_status AS ENUM ('waiting', 'approved', 'rejected', 'expired', 'cancelled');
@@ -125,6 +125,7 @@ CREATE TABLE tool_call (
 );
 CREATE INDEX ix_tool_call_runnable ON tool_call (created_at) WHERE state IN ('new', 'ready', 'refused');
 CREATE INDEX ix_tool_call_unannounced ON tool_call (created_at) WHERE state = 'asked' AND announced_at IS NULL;
+CREATE INDEX ix_tool_call_delegated ON tool_call (run_id) WHERE state = 'delegated';
 CREATE UNIQUE INDEX uq_tool_call_repeats ON tool_call (repeats);
 
 CREATE TABLE approval_request (

@@ -83,7 +83,7 @@ def _waiting(view: RequestView, names: Names) -> list[Json]:
     counted = status.progress(status.approvals(view), view.approvals_required)
     line = blocks.section(
         blocks.text(f"{counted} · " if counted else ""),
-        blocks.text(f"agent {inert.line(view.agent, 40)} · for "),
+        blocks.text(f"agent {inert.line(view.chain, 80)} · for "),
         blocks.person(view.requester, "nobody in Slack"),
         blocks.text(" · until "),
         blocks.moment(view.expires_at),

@@ -117,7 +117,7 @@ def run_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -> C
 
 def run_root(run: RunView, *, delivery_id: object | None = None) -> Card:
     """The first message of a run's thread: who asked which agent for what, and how far it is."""
-    agent = inert.line(run.agent, 80)
+    agent = inert.line(run.chain, 160)
     first = blocks.section(
         blocks.text(run_words(run), bold=True),
         blocks.text(f" · agent {agent}, version {inert.line(run.agent_version, 40)} · asked by "),
@@ -129,7 +129,7 @@ def run_root(run: RunView, *, delivery_id: object | None = None) -> Card:
     if run.cause and run.status in {RunStatus.DENIED, RunStatus.FAILED, RunStatus.CANCELLED}:
         parts += _quoted("Cause:", run.cause, MAX_QUOTED, 8)
     rows = [blocks.rich_text(*parts), blocks.context(f"run {short(run.id)}")]
-    text = f"{run_words(run)}: {inert.mrkdwn(f'{run.agent}: {run.task}', 300)}"
+    text = f"{run_words(run)}: {inert.mrkdwn(f'{run.chain}: {run.task}', 300)}"
     return Card(
         text,
         blocks.with_ids(rows, f"{run.id}:{run.status}:{run.waiting}:{run.progress}"),

@@ -154,7 +154,7 @@ def withheld_note(view: RequestView, withheld: str | None) -> list[Json]:
 def origin(view: RequestView, names: Names, permalink: str | None) -> list[Json]:
     """Who asks, through which agent, under which rule, and who may decide."""
     asserted = _asserted(view.requester_asserted)
-    agent = f"{inert.line(view.agent, 80)}, version {inert.line(view.agent_version, 40)}"
+    agent = f"{inert.line(view.chain, 160)}, version {inert.line(view.agent_version, 40)}"
     run = [blocks.text(" · "), blocks.link(permalink, "its run")] if permalink else []
     return [
         blocks.section(

@@ -26,7 +26,7 @@ _STATUS: dict[RunStatus, Status] = {
     RunStatus.FAILED: "failed",
     RunStatus.CANCELLED: "cancelled",
 }
-_FAILED = (AnswerKind.ERROR, AnswerKind.MALFORMED, AnswerKind.UNKNOWN_TOOL)
+_FAILED = (AnswerKind.ERROR, AnswerKind.STOPPED, AnswerKind.MALFORMED, AnswerKind.UNKNOWN_TOOL)
 
 
 class AgentOut(Shape):

@@ -25,6 +25,7 @@ from agent.domain.request import (
     Verdict,
     VoteView,
 )
+from agent.store.reads.families import names_above
 from agent.store.reads.ids import BETWEEN, meant
 
 
@@ -179,6 +180,7 @@ def _view(row: Row[Any]) -> RequestView:
         asked_again=AskedAgain(row.again_id, row.again_channel, row.again_ts) if row.repeated else None,
         context=row.context,
         erased_at=row.erased_at,
+        above=tuple(row.above or ()),
     )
 
 
@@ -237,8 +239,8 @@ SELECT r.id, r.revision, r.approvers, r.team_id, r.channel_id,
         WHERE v.request_id = r.id AND v.revision = r.revision AND v.superseded_by IS NULL) AS voters
 FROM approval_request AS r WHERE r.id = :id
 """)
-_VIEW = text("""
-SELECT r.id, r.status::text AS status, r.revision, v.tool, v.tool_version,
+_VIEW = text(f"""
+SELECT {names_above("a")}, r.id, r.status::text AS status, r.revision, v.tool, v.tool_version,
        v.action, v.digest, v.erased_at, v.facts, v.description, v.rationale, r.agent,
        r.agent_version, r.run_id, r.source, r.requester_team_id, r.requester_user_id, r.requester_asserted,
        r.checkpoint_id, r.risk::text AS risk, r.policy, r.approvers, r.approvals_required, r.team_id, r.channel_id,
@@ -269,7 +271,7 @@ LEFT JOIN tool_call AS n ON n.repeats = r.call_id AND r.status = 'expired'
 LEFT JOIN approval_request AS m ON m.call_id = n.id AND m.ask_no = n.ask_no
 LEFT JOIN card_place AS q ON q.request_id = m.id AND q.surface = 'channel'
 WHERE r.id = ANY(CAST(:ids AS uuid[]))
-""")
+""")  # noqa: S608 - a constant
 _PLACE = text("""
 SELECT surface::text AS surface, team_id, user_id, channel_id, ts FROM card_place
 WHERE nonce = :nonce AND request_id = :id

@@ -14,6 +14,7 @@ from agent.domain.changes import between
 from agent.domain.people import Person
 from agent.domain.run import Answer, AnswerKind, CallState, CallView, Message, RunStatus, RunValues, RunView
 from agent.store.batch import ask
+from agent.store.reads.families import names_above
 from agent.store.reads.ids import BETWEEN, meant
 from agent.store.reads.requests import person
 
@@ -185,6 +186,7 @@ def run_of(row: Row[Any]) -> RunView:
         erased_at=row.erased_at,
         principal=row.principal,
         session_id=row.session_id,
+        above=tuple(row.above or ()),
     )
 
 
@@ -209,10 +211,11 @@ def _call(row: Row[Any]) -> CallView:
     )
 
 
-RUN_COLUMNS = """id, agent, agent_version, principal, session_id, task, status::text AS status, cause,
+RUN_COLUMNS = f"""id, agent, agent_version, principal, session_id, task, status::text AS status, cause,
        requester_team_id, requester_user_id, parent_run_id, channel_id, thread_ts, turn, steps, tokens,
        awaiting_calls, created_at, updated_at, answer, progress, erased_at,
-       (SELECT count(*) FROM tool_call AS w WHERE w.run_id = agent_run.id AND w.state = 'asked') AS waiting"""
+       (SELECT count(*) FROM tool_call AS w WHERE w.run_id = agent_run.id AND w.state = 'asked') AS waiting,
+       {names_above("agent_run")}"""  # noqa: S608 - a constant
 _RUN = text(f"SELECT {RUN_COLUMNS} FROM agent_run WHERE id = :id")  # noqa: S608 - a constant
 _RUN_OF_CALL = text(
     f"SELECT {RUN_COLUMNS} FROM agent_run WHERE id = (SELECT run_id FROM tool_call WHERE id = :call)"  # noqa: S608

@@ -90,6 +90,11 @@ def claim(batch: Batch, call_id: UUID) -> None:
     batch.add(_CLAIM, call=call_id)
 
 
+def delegate(batch: Batch, call_id: UUID) -> None:
+    """Another agent works on it."""
+    batch.add(_DELEGATE, call=call_id)
+
+
 def doubt(batch: Batch, call_id: UUID) -> None:
     """Nobody can know whether the attempt had its effect."""
     batch.add(_DOUBT, call=call_id)
@@ -143,6 +148,7 @@ _MOVE_ON = """
 UPDATE tool_call SET announced_at = NULL WHERE id = %(call)s AND state = 'asked' AND held IS NOT NULL
 """
 _CLAIM = "UPDATE tool_call SET state = 'claimed' WHERE id = %(call)s AND state = 'ready'"
+_DELEGATE = "UPDATE tool_call SET state = 'delegated' WHERE id = %(call)s AND state = 'ready'"
 _DOUBT = "UPDATE tool_call SET state = 'in_doubt' WHERE id = %(call)s AND state = 'claimed'"
 _READY_AGAIN = "UPDATE tool_call SET state = 'ready' WHERE id = %(call)s AND state IN ('in_doubt', 'claimed')"
 _REPEAT = text("""

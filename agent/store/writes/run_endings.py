@@ -15,7 +15,7 @@ from agent.store import chain, locks, notices, outbox
 from agent.store.batch import Batch
 from agent.store.chain import Entry
 from agent.store.outbox import Outlet
-from agent.store.writes import endings, runs
+from agent.store.writes import endings, families, runs
 from agent.store.writes.runs import LockedRun
 
 
@@ -28,22 +28,30 @@ async def end_run(
     by: Person | None = None,
     *,
     actor: str | None = None,
+    upwards: bool = False,
+    with_above: bool = False,
     **facts: Any,
 ) -> list[UUID]:
-    """End the run and, for a person's decision, its parents; their open requests are withdrawn.
+    """End the run, or with ``upwards`` also all those above it; their open requests are withdrawn.
 
-    Nothing of theirs begins that has not begun; an attempt that is under way ends as it ends.
+    Nothing of theirs begins that has not begun; an attempt that is under way ends as it ends. Runs below those that
+    end are ended by the caller afterwards, or by the sweep. The call above is answered, so that its agent goes on;
+    ``with_above``: the caller ends that agent's run in this transaction, too.
 
     Returns the ids of the runs that ended, the given one first.
     """
     ended = [run]
     parent = run.parent_run_id
-    while status is RunStatus.DENIED and parent is not None:
+    while upwards and parent is not None:
         above = await runs.lock(connection, parent)
         if above is None or above.over:
             break
         ended.append(above)
         parent = above.parent_run_id
+    for each in ended:
+        answer = families.ending(each, status, cause, facts.get("reason"))
+        it_ends = with_above or each is not ended[-1]
+        await families.answer_above(connection, batch, each, answer, it_ends=it_ends)
     await withdraw_open(connection, batch, [each.id for each in ended], by, "the run has ended")
     why = "the run was cancelled" if status is RunStatus.CANCELLED else "the run has ended"
     await _stop_calls(connection, batch, [each.id for each in ended], why)

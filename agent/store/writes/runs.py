@@ -24,7 +24,9 @@ class LockedRun:
 
     id: UUID
     status: RunStatus
+    agent: str
     parent_run_id: UUID | None
+    parent_call_id: UUID | None
     outlet: Outlet | None
     requester: Person | None
     awaiting_calls: int
@@ -61,8 +63,9 @@ class EndedCall:
 
 
 _LOCK_RUN = text("""
-SELECT id, status::text AS status, parent_run_id, team_id, channel_id, requester_team_id, requester_user_id,
-       awaiting_calls, inputs, heard, turn, lease_epoch, lease_until IS NOT NULL AS leased,
+SELECT id, status::text AS status, agent, parent_run_id, parent_call_id, team_id, channel_id,
+       requester_team_id, requester_user_id, awaiting_calls, inputs, heard, turn,
+       lease_epoch, lease_until IS NOT NULL AS leased,
        (SELECT coalesce(max(seq), 0) FROM run_message WHERE run_id = agent_run.id) AS last_seq
 FROM agent_run WHERE id = :id FOR NO KEY UPDATE
 """)
@@ -78,7 +81,9 @@ async def lock(connection: AsyncConnection, run_id: UUID) -> LockedRun | None:
     return LockedRun(
         id=row.id,
         status=RunStatus(row.status),
+        agent=row.agent,
         parent_run_id=row.parent_run_id,
+        parent_call_id=row.parent_call_id,
         outlet=outlet,
         requester=Person(row.requester_team_id, row.requester_user_id) if row.requester_user_id else None,
         awaiting_calls=row.awaiting_calls,

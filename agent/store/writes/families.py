@@ -1,0 +1,97 @@
+"""Writes between runs and those above them. Locks go upwards: the run below, then the one above, then its call."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.domain.people import Person
+from agent.domain.run import Answer, AnswerKind, NewRun, RunStatus
+from agent.store import locks
+from agent.store.batch import Batch
+from agent.store.writes import runs
+from agent.store.writes.runs import LockedRun
+
+
+async def answer_above(
+    connection: AsyncConnection, batch: Batch, below: LockedRun, given: Answer, *, it_ends: bool = False
+) -> None:
+    """The call that the run below stands for has its answer, once; ``it_ends``: in this transaction its run ends, too.
+
+    Nothing happens for a run that no call stands above.
+    """
+    if below.parent_run_id is None or below.parent_call_id is None:
+        return
+    above = await runs.lock(connection, below.parent_run_id)
+    call = await locks.call(connection, below.parent_call_id)
+    if above is None or call is None or call.state != "delegated":
+        return
+    if it_ends:
+        runs.close_call(batch, above.id, call.id, given, blocking=call.blocking)
+        return
+    ended = runs.EndedCall(
+        id=call.id,
+        tool=call.tool,
+        raw_arguments=call.raw_arguments,
+        blocking=call.blocking,
+        request_id=call.request_id,
+        on_reject=None,
+        repeats=call.repeats,
+    )
+    runs.answer(batch, above, ended, given)
+
+
+def ending(below: LockedRun, status: RunStatus, cause: str, reason: str | None = None) -> Answer:
+    """What the agent above is told of a run that ended before its agent was done."""
+    if status is RunStatus.CANCELLED:
+        return Answer(AnswerKind.STOPPED, f"withdrawn: the run of the agent {below.agent} was cancelled")
+    if status is RunStatus.DENIED:
+        said = "nobody decided in time about" if cause == "expired" else "a person said no to"
+        why = f": {reason}" if reason else ""
+        return Answer(AnswerKind.STOPPED, f"{cause}: {said} what the agent {below.agent} asked for{why}")
+    return Answer(AnswerKind.ERROR, f"the agent {below.agent} failed: {cause}")
+
+
+async def below(
+    connection: AsyncConnection, run_id: UUID, call_id: UUID, agent: str, version: str, task: str
+) -> NewRun:
+    """The run to begin for this call of a run: whoever asked for that one asks for this one, in the same channel."""
+    row = (await connection.execute(_ORIGIN, {"run": run_id})).one()
+    return NewRun(
+        agent=agent,
+        agent_version=version,
+        task=task,
+        principal=row.principal,
+        requester=Person(row.requester_team_id, row.requester_user_id) if row.requester_user_id else None,
+        requester_asserted=row.requester_asserted,
+        team_id=row.team_id,
+        channel_id=row.channel_id,
+        parent_run_id=run_id,
+        parent_call_id=call_id,
+    )
+
+
+async def has_open_calls(connection: AsyncConnection, run_id: UUID) -> bool:
+    """Whether something goes on in the background, whose outcome its agent will hear and answer to."""
+    found: bool = (await connection.execute(_HAS_OPEN, {"run": run_id})).scalar_one()
+    return found
+
+
+async def orphans(connection: AsyncConnection, limit: int = 100) -> list[UUID]:
+    """Runs that are at work for a call whose own run has ended."""
+    return list((await connection.execute(_ORPHANS, {"limit": limit})).scalars())
+
+
+_ORIGIN = text("""
+SELECT principal, requester_team_id, requester_user_id, requester_asserted, team_id, channel_id
+FROM agent_run WHERE id = :run
+""")
+_HAS_OPEN = text("SELECT EXISTS (SELECT 1 FROM tool_call WHERE run_id = :run AND state <> 'answered')")
+_ORPHANS = text("""
+SELECT r.id FROM tool_call AS c
+JOIN agent_run AS a ON a.id = c.run_id AND a.status IN ('denied', 'failed', 'cancelled')
+JOIN agent_run AS r ON r.parent_run_id = c.run_id AND r.parent_call_id = c.id
+WHERE c.state = 'delegated' LIMIT :limit
+""")
