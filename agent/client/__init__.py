@@ -1,7 +1,7 @@
 """For agents that live elsewhere: ask people over HTTP, wait for their word, act on it once, say how it went."""
 
 from agent.client.clients import ApprovalClient, AsyncApprovalClient
-from agent.client.conclusion import concluded
+from agent.client.conclusion import concluded, ended
 from agent.client.errors import AlreadyClaimed, ApiError, Unreachable
 from agent.client.values import Claim, Decision, Ending, Review
 
@@ -16,4 +16,5 @@ __all__ = [
     "Review",
     "Unreachable",
     "concluded",
+    "ended",
 ]

@@ -6,7 +6,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from agent.client.values import Decision, Review
+from agent.client.errors import AlreadyClaimed
+from agent.client.values import Decision, Ending, Review
 from agent.domain.errors import CollaborationError
 
 log = logging.getLogger("signoff.client")
@@ -46,3 +47,15 @@ def concluded(review: Review, arguments: Mapping[str, Any] | None = None) -> Dec
     error = CollaborationError(cause, request_id=review.id, reason=reason, reviewer=review.reviewer)
     log.error("CollaborationError: %s", error)
     raise error
+
+
+def ended(review: Review) -> Ending | None:
+    """What became of an approved request in an earlier life of the program; None if it may be begun now.
+
+    Raises AlreadyClaimed while nobody knows: it is under way, or in doubt.
+    """
+    attempt = review.raw["execution"]
+    if attempt is None or attempt["settled_as"] == "retry" or review.ending is not None:
+        return review.ending
+    words = f"{review.action} was begun before, and nobody knows yet what became of it (request {review.id})"
+    raise AlreadyClaimed(409, "claimed", words)

@@ -47,7 +47,8 @@ try:
 except ImportError as error:
     raise ImportError("this needs pydantic-ai: pip install 'signoff[pydantic-ai]'") from error
 
-from agent.client import AlreadyClaimed, ApiError, AsyncApprovalClient, Claim, Decision, Ending
+from agent.client import ApiError, AsyncApprovalClient, Claim, Decision, Ending, ended
+from agent.domain.action import parse_arguments
 from agent.domain.errors import CollaborationError, MalformedArguments, SignoffError
 
 Word = Decision | Ending | str
@@ -203,7 +204,7 @@ class Approvals(AbstractCapability[Any]):
         try:
             decision = await self._client.ask(
                 call.tool_name,
-                call.args_as_dict(raise_if_invalid=True),
+                parse_arguments(call.args or "{}") if not isinstance(call.args, dict) else call.args,
                 context=context,
                 timeout_seconds=seconds,
                 key=run and f"{run}:{re.sub(r'[^A-Za-z0-9_.:@~-]', '~', call.tool_call_id)}",
@@ -214,24 +215,14 @@ class Approvals(AbstractCapability[Any]):
             if run is not None:
                 raise
             return f"{call.tool_name} was not done: {silence}"
-        except (MalformedArguments, ValueError, AssertionError) as error:
+        except MalformedArguments as error:
             return f"{call.tool_name} was not done, its arguments cannot be shown to anybody: {error}"
         except ApiError as error:
             if error.status != REFUSED:
                 raise
             return f"{call.tool_name} was not done: {error}"
-        return await self._earlier(decision) or decision
-
-    async def _earlier(self, decision: Decision) -> Ending | None:
-        """What became of it in an earlier life of this run. Raises AlreadyClaimed where nobody knows."""
-        if decision.id is None:
-            return None
-        review = await self._client.get(decision.id)
-        attempt = review.raw["execution"]
-        if attempt is None or attempt["settled_as"] == "retry" or review.ending is not None:
-            return review.ending
-        words = f"{decision.action} was begun before, and nobody knows yet what became of it (request {decision.id})"
-        raise AlreadyClaimed(409, "claimed", words)
+        earlier = ended(await self._client.get(decision.id)) if decision.id else None
+        return earlier or decision
 
     async def _give(
         self,

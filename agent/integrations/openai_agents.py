@@ -1,0 +1,269 @@
+"""OpenAI Agents SDK: tools that need approval wait for people, and run once, with the arguments that were decided.
+
+    approvals = Approvals(client)
+    agent = Agent(name="cleaner", tools=[approvals.guard(delete_records)])  # a FunctionTool, `@function_tool` makes it
+    result = await approvals.run(agent, "Delete 50 old users", key="nightly-17", store=Folder("runs"))
+
+``run`` is ``Runner.run`` that keeps the RunState of a run which waits, in a store of yours on your server, and goes on
+with it when it is called again under the same key. Your process resumes the agent: it waits in ``run``; or, with
+``Approvals(client, timeout_seconds=0)``, it ends with the TimeoutError, and is started again by a webhook
+(``decision.made``) with a sweep behind it. Who has a loop already calls ``decide(state, key=…)`` in it.
+
+The SDK cannot put other arguments into a call. The guard does: it claims, and hands the decided arguments to the tool.
+``state.approve`` without a decision of Signoff's runs nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import logging
+import re
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+try:
+    from agents import Agent, FunctionTool, Runner, RunState
+    from agents.items import ToolApprovalItem
+    from agents.result import RunResult
+    from agents.run_context import RunContextWrapper
+    from agents.tool import (
+        maybe_invoke_function_tool_failure_error_function,
+        set_function_tool_failure_error_function,
+    )
+    from agents.tool_context import ToolContext
+except ImportError as error:
+    raise ImportError("this needs the OpenAI Agents SDK: pip install 'signoff[openai-agents]'") from error
+
+from agent.client import ApiError, AsyncApprovalClient, Claim, Decision, Ending, ended
+from agent.domain.action import canonical_bytes, parse_arguments
+from agent.domain.errors import CollaborationError, MalformedArguments, SignoffError
+
+log = logging.getLogger("signoff.client")
+
+REFUSED = 403
+"""What the service answers where policy denies an action."""
+
+Call = tuple[str, str, bytes]
+"""A call by its id and by what exactly it would do."""
+
+Word = Decision | Ending | str
+"""An approval, what came of the call in an earlier life of the run, or why it is not done."""
+
+
+class Store(Protocol):
+    """Where the states of runs that wait are kept, by key: texts with arguments in full, for nobody else to write."""
+
+    async def read(self, key: str) -> str | None:
+        """What was kept under this key."""
+
+    async def write(self, key: str, state: str) -> None:
+        """Keep this, whatever was kept before; when it returns it must be safe."""
+
+    async def remove(self, key: str) -> None:
+        """The run has ended."""
+
+
+class Folder:
+    """A store of files, one for each run, for a program on one machine."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+
+    async def read(self, key: str) -> str | None:
+        """Raises OSError."""
+        file = self._file(key)
+        return file.read_text("utf-8") if file.exists() else None
+
+    async def write(self, key: str, state: str) -> None:
+        """Whole or not at all. Raises OSError."""
+        self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = self._file(key).with_suffix(".draft")
+        draft.write_text(state, "utf-8")
+        draft.replace(self._file(key))
+
+    async def remove(self, key: str) -> None:
+        """Raises OSError."""
+        self._file(key).unlink(missing_ok=True)
+
+    def _file(self, key: str) -> Path:
+        if not re.fullmatch(r"[\w.:@~-]+", key):
+            raise ValueError(f"no name for a run: {key!r}")
+        return self._path / f"{key}.json"
+
+
+class Approvals:
+    """Guards tools, asks people about their calls, and tells the SDK. One may serve any number of runs."""
+
+    def __init__(self, client: AsyncApprovalClient, *, timeout_seconds: float = 3600.0) -> None:
+        self._client = client
+        self._timeout = timeout_seconds
+        self._decided: dict[Call, Decision | Ending] = {}
+
+    def guard(self, tool: FunctionTool) -> FunctionTool:
+        """The same tool, needing approval for every call that policy does not let run unasked.
+
+        It runs by a claim, which is reported: what it raises as failed, also where its ``failure_error_function``
+        makes words for the model of it. Its ``tool_input_guardrails`` see the model's arguments, not an edit.
+        """
+        inner = copy.copy(tool)
+        raised: dict[str, Exception] = {}
+
+        async def failed(context: RunContextWrapper[Any], error: Exception) -> str:
+            if isinstance(context, ToolContext):
+                raised[context.tool_call_id] = error
+            words = await maybe_invoke_function_tool_failure_error_function(
+                function_tool=tool, context=context, error=error
+            )
+            if words is None:
+                raise error
+            return words
+
+        async def invoke(context: ToolContext[Any], arguments: str) -> Any:
+            word = self._decided.pop(_call(tool.name, context.tool_call_id, arguments), None)
+            if word is None:
+                raise SignoffError(
+                    f"{tool.name} was approved by something else than Signoff, so it does not run"
+                )
+            if isinstance(word, Ending):
+                return (
+                    word.text if word.succeeded else "It failed in an earlier attempt, and was not repeated."
+                )
+            if word.status == "not_required":
+                return await inner.on_invoke_tool(context, arguments)
+            claim = await self._client.claim(word)
+            given = json.dumps(claim.arguments)
+            began = time.monotonic()
+            try:
+                result = await inner.on_invoke_tool(context, given)
+            except Exception as error:
+                await self._report(claim, began, error=error)
+                raise
+            await self._report(claim, began, result=result, error=raised.pop(context.tool_call_id, None))
+            return _with_note(result, word)
+
+        set_function_tool_failure_error_function(inner, failed)
+        guarded = copy.copy(tool)
+        guarded.on_invoke_tool = _Guarded(invoke)
+        guarded.needs_approval = True
+        return guarded
+
+    async def run(
+        self, agent: Agent[Any], task: Any, *, key: str, store: Store, context: Any = None, **options: Any
+    ) -> RunResult:
+        """``Runner.run`` until the agent is done. A run that was kept under this key goes on, without its ``task``.
+
+        ``options`` are those of ``Runner.run``. Raises what that and ``decide`` raise; then the run stays kept.
+        """
+        kept = await store.read(key)
+        while True:
+            if kept is None:
+                result = await Runner.run(agent, task, context=context, **options)
+            else:
+                own = None if context is None else RunContextWrapper(context)
+                state = await RunState.from_string(agent, kept, context_override=own)
+                await self.decide(state, key=key)
+                result = await Runner.run(agent, state, **options)
+            if not result.interruptions:
+                await store.remove(key)
+                return result
+            kept = result.to_state().to_string()
+            await store.write(key, kept)
+
+    async def decide(
+        self,
+        state: RunState[Any, Any],
+        *,
+        key: str,
+        context: Any = None,
+        timeout_seconds: float | None = None,
+    ) -> None:
+        """Ask people about every interruption, and approve or reject it in the state for the run that goes on now.
+
+        ``key`` names the run (up to 80 letters, digits and ``_.:@~-``): asked again under the same one, also by another
+        process, it is the same questions. What people or policy refuse is rejected with the reason as its message, and
+        so is what has no guard. What an earlier life of the run did is answered with what came of it.
+
+        Raises TimeoutError while somebody has not decided (the questions go on waiting), AlreadyClaimed while nobody
+        knows what became of a call that was begun before, ApiError, Conflict and Unreachable. Then the state is as it
+        was.
+        """
+        seconds = self._timeout if timeout_seconds is None else timeout_seconds
+        items = state.get_interruptions()
+        asked = [self._word(item, key, context, seconds) for item in items]
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        words: list[Word] = [_sound(each) for each in found]
+        for item, word in zip(items, words, strict=True):
+            if isinstance(word, str):
+                state.reject(item, rejection_message=word)
+            else:
+                self._decided[_call(item.name, item.call_id, item.arguments)] = word
+                state.approve(item)
+
+    async def _word(self, item: ToolApprovalItem, run: str, context: Any, seconds: float) -> Word:
+        """An approval, what came of the call in an earlier life, or why not."""
+        if not _is_guarded(item):
+            return f"{item.name} was not done: nobody can be asked about it, it is no guarded function tool"
+        try:
+            decision = await self._client.ask(
+                item.name,
+                parse_arguments(item.arguments or "{}"),
+                context=context,
+                timeout_seconds=seconds,
+                key=f"{run}:{re.sub(r'[^A-Za-z0-9_.:@~-]', '~', item.call_id or '')}",
+            )
+        except CollaborationError as no:
+            return f"{item.name} was not done: {no}"
+        except MalformedArguments as error:
+            return f"{item.name} was not done, its arguments cannot be shown to anybody: {error}"
+        except ApiError as error:
+            if error.status != REFUSED:
+                raise
+            return f"{item.name} was not done: {error}"
+        earlier = ended(await self._client.get(decision.id)) if decision.id else None
+        return earlier or decision
+
+    async def _report(
+        self, claim: Claim, began: float, *, result: Any = None, error: Exception | None = None
+    ) -> None:
+        """Report, and never let a report that fails hide what the tool did."""
+        try:
+            await self._client.report(claim, result, error=error, seconds=time.monotonic() - began)
+        except SignoffError as failed:
+            log.error("could not report how it went: %s (request %s)", failed, claim.id)  # noqa: TRY400
+
+
+class _Guarded:
+    """What a guarded tool is invoked by, and recognised by."""
+
+    def __init__(self, invoke: Callable[[ToolContext[Any], str], Awaitable[Any]]) -> None:
+        self._invoke = invoke
+
+    async def __call__(self, context: ToolContext[Any], arguments: str) -> Any:
+        return await self._invoke(context, arguments)
+
+
+def _is_guarded(item: ToolApprovalItem) -> bool:
+    named = [tool for tool in item.agent.tools if tool.name == item.name]
+    return [type(getattr(tool, "on_invoke_tool", None)) for tool in named] == [_Guarded]
+
+
+def _call(name: str | None, call_id: str | None, arguments: str | None) -> Call:
+    return call_id or "", name or "", canonical_bytes(parse_arguments(arguments or "{}"))
+
+
+def _with_note(result: Any, decision: Decision) -> Any:
+    """A text that the model reads says if a reviewer changed the arguments; secrets in them are masked."""
+    if not decision.edited or not isinstance(result, str):
+        return result
+    changed = json.dumps(decision.arguments, ensure_ascii=False)
+    return f"{result}\n(A reviewer changed the arguments of {decision.action}; it ran with {changed}.)"
+
+
+def _sound(found: Word | BaseException) -> Word:
+    if isinstance(found, BaseException):
+        raise found
+    return found

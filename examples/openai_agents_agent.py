@@ -1,0 +1,42 @@
+"""An agent of the OpenAI Agents SDK whose deletions wait for people. Kill it while it waits and start it again.
+
+SIGNOFF_URL and SIGNOFF_KEY say where to ask (`signoff demo` prints both), OPENAI_BASE_URL and OPENAI_API_KEY which
+model to use: `python -m slackbot.sandbox.model` is a scripted one. The folder named on the command line
+keeps runs that wait.
+"""
+
+import asyncio
+import os
+import sys
+
+from agents import Agent, OpenAIChatCompletionsModel, function_tool, set_tracing_disabled
+from openai import AsyncOpenAI
+
+from agent.integrations.openai_agents import Approvals, Folder
+from signoff import AsyncApprovalClient
+
+set_tracing_disabled(True)
+approvals = Approvals(AsyncApprovalClient(os.environ["SIGNOFF_URL"], os.environ["SIGNOFF_KEY"]))
+
+
+@approvals.guard
+@function_tool
+def delete_records(table_name: str, count: int) -> str:
+    """Delete the oldest records of a table."""
+    print(f"deleting {count} records from {table_name}", flush=True)
+    return f"Deleted {count} records from {table_name}"
+
+
+model = OpenAIChatCompletionsModel(os.environ.get("OPENAI_MODEL", "signoff-scripted"), AsyncOpenAI())
+agent = Agent(name="cleaner", instructions="You keep the tables tidy.", model=model, tools=[delete_records])
+
+
+async def main(folder: str) -> None:
+    """Start the run, or go on with the one that was kept."""
+    task = "delete_records table_name=users count=50"
+    result = await approvals.run(agent, task, key="nightly-17", store=Folder(folder))
+    print(result.final_output)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))

@@ -1,0 +1,180 @@
+"""The OpenAI Agents SDK, over HTTP to a scripted model, against a running Signoff."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents import (
+    Agent,
+    FunctionTool,
+    OpenAIChatCompletionsModel,
+    Runner,
+    function_tool,
+    set_tracing_disabled,
+)
+from agents.result import RunResult
+from openai import AsyncOpenAI
+
+from agent.client import AlreadyClaimed, AsyncApprovalClient
+from agent.integrations.openai_agents import Approvals, Folder
+from tests.integration.integrations.conftest import ROOT, Desk
+
+EXAMPLE = ROOT / "examples" / "openai_agents_agent.py"
+FIFTY = {"table_name": "users", "count": 50}
+TASK = "delete_records table_name=users count=50"
+
+
+class Cleaner:
+    """An agent of the SDK's, anew in each life; `deleted` is what its tool did."""
+
+    def __init__(self, desk: Desk, folder: Path) -> None:
+        set_tracing_disabled(True)
+        self.deleted: list[tuple[str, int]] = []
+        self.fails = False
+        self.client = AsyncApprovalClient(desk.url, desk.key)
+        self.approvals = Approvals(self.client, timeout_seconds=20)
+        self.store = Folder(folder)
+        openai = AsyncOpenAI(base_url=desk.site.house.model.base_url, api_key="sk-scripted")
+        self.agent = Agent(
+            name="cleaner",
+            model=OpenAIChatCompletionsModel("signoff-scripted", openai),
+            tools=[self.approvals.guard(self.tool("delete_records")), self.tool("wipe_records")],
+        )
+
+    def tool(self, name: str) -> FunctionTool:
+        """A tool; the second one needs approval as the SDK has it, and nobody guards it."""
+
+        def delete_records(table_name: str, count: int) -> str:
+            """Delete records."""
+            self.deleted.append((table_name, count))
+            if self.fails:
+                raise RuntimeError("the disk is full")
+            return f"Deleted {count} records from {table_name}"
+
+        return function_tool(delete_records, name_override=name, needs_approval=True)
+
+    def begin(self, task: str = TASK, key: str = "run-1") -> asyncio.Task[RunResult]:
+        """A run of its own, which waits for people."""
+        return asyncio.create_task(self.approvals.run(self.agent, task, key=key, store=self.store))
+
+
+@pytest.fixture
+async def cleaner(desk: Desk, tmp_path: Path) -> AsyncIterator[Cleaner]:
+    """The agent."""
+    agent = Cleaner(desk, tmp_path)
+    yield agent
+    await agent.client.close()
+
+
+async def test_what_people_decide_is_what_runs(desk: Desk, cleaner: Cleaner) -> None:
+    """A click lets the tool run; an edit changes what runs, and the model is told; one that misfits runs nothing."""
+    running = cleaner.begin()
+    await desk.asked()
+    assert not cleaner.deleted
+    await desk.click()
+    assert "Deleted 50 records from users" in (await running).final_output
+
+    running = cleaner.begin(key="run-2")
+    await desk.edit(await desk.asked(2), FIFTY | {"count": 3})
+    told = (await running).final_output
+    assert "Deleted 3 records" in told
+    assert "A reviewer changed the arguments" in told
+
+    running = cleaner.begin(key="run-3")
+    await desk.edit(await desk.asked(3), FIFTY | {"count": "many"})
+    await running
+    assert cleaner.deleted == [("users", 50), ("users", 3)]
+    assert await desk.executions() == ["succeeded", "succeeded", "failed"]
+    assert await cleaner.store.read("run-1") is None
+
+
+async def test_a_refusal_reaches_the_model_with_its_reason(desk: Desk, cleaner: Cleaner) -> None:
+    """Of two calls one is rejected with a reason and one approved; a tool without a guard is refused unasked."""
+    model = desk.site.house.model
+    model.script(
+        [("delete_records", FIFTY), ("delete_records", FIFTY | {"count": 7}), ("wipe_records", FIFTY)]
+    )
+    running = cleaner.begin("Tidy up")
+    for number in (1, 2):
+        request = await desk.asked(number)
+        about = (await desk.grace.get(f"/pending/{request}")).json()["action"]["arguments"]
+        if about["count"] == 7:
+            await desk.decide(request, "rejected", reason="Keep those")
+        else:
+            await desk.decide(request)
+    await running
+    told = json.dumps(model.requests[-1]["messages"])
+    assert cleaner.deleted == [("users", 50)]
+    assert "rejected by U0GRACE: Keep those" in told
+    assert "wipe_records was not done: nobody can be asked about it" in told
+    assert await desk.statuses() == ["approved", "rejected"] or await desk.statuses() == [
+        "rejected",
+        "approved",
+    ]
+
+
+async def test_silence_is_no_consent(desk: Desk, cleaner: Cleaner) -> None:
+    """Undecided, `run` times out and the run stays kept; expired, the call is rejected; self-approved, it fails."""
+    cleaner.approvals._timeout = 0
+    with pytest.raises(TimeoutError):
+        await cleaner.begin()
+    assert await desk.statuses() == ["waiting"]
+    await desk.expire()
+    cleaner.approvals._timeout = 20
+    result = await cleaner.begin()
+    assert "expired" in result.final_output
+    assert await cleaner.store.read("run-1") is None
+
+    state = (await Runner.run(cleaner.agent, TASK)).to_state()
+    state.approve(state.get_interruptions()[0])
+    with pytest.raises(Exception, match="something else than Signoff"):
+        await Runner.run(cleaner.agent, state)
+    assert not cleaner.deleted
+
+
+async def test_another_life_of_the_run_repeats_nothing(desk: Desk, cleaner: Cleaner, tmp_path: Path) -> None:
+    """What an earlier life did is answered with what came of it; what it began and never told is not begun again."""
+    states: dict[str, Any] = {}
+    cleaner.fails = True
+    running = cleaner.begin()
+    request = await desk.asked()
+    states["run-1"] = await cleaner.store.read("run-1")
+    await desk.decide(request)
+    await running
+    assert await desk.executions() == ["failed"]
+    again = Cleaner(desk, tmp_path)
+    await again.store.write("run-1", states["run-1"])
+    assert "failed in an earlier attempt" in (await again.begin()).final_output
+
+    running = again.begin(key="run-2")
+    request = await desk.asked(2)
+    kept = await again.store.read("run-2")
+    await desk.decide(request)
+    await again.client.claim(request)
+    running.cancel()
+    await again.store.write("run-2", str(kept))
+    with pytest.raises(AlreadyClaimed, match="nobody knows"):
+        await cleaner.begin(key="run-2")
+    assert not again.deleted
+    await again.client.close()
+
+
+async def test_the_example_survives_kill_9(desk: Desk, cleaner: Cleaner, tmp_path: Path) -> None:
+    """Killed while it waits, the example's run goes on in another process with what was decided meanwhile."""
+    model = {"OPENAI_BASE_URL": desk.site.house.model.base_url, "OPENAI_API_KEY": "sk-scripted"}
+    first = await desk.run(EXAMPLE, str(tmp_path), **model)
+    await desk.asked()
+    first.kill()
+    out, err = await first.communicate()
+    assert not out, err.decode()
+    await desk.click()
+    result = await cleaner.begin(key="nightly-17")
+    assert "Deleted 50 records from users" in result.final_output
+    assert cleaner.deleted == [("users", 50)]
+    assert await desk.statuses() == ["approved"]
+    assert await desk.executions() == ["succeeded"]
