@@ -7,7 +7,7 @@ a run with more of the first is runnable. Leases fence: every write of a turn is
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -77,6 +77,7 @@ class Leased:
     calls: tuple[CallView, ...]
     heard: int
     failures: int
+    at: datetime
 
     @property
     def tools_on(self) -> bool:
@@ -148,6 +149,7 @@ async def lease(db: Database, run_id: UUID, worker: str) -> Leased | None:
         calls=proposed,
         heard=taken.inputs,
         failures=taken.model_failures,
+        at=taken.at,
     )
 
 

@@ -39,6 +39,7 @@ class AuditKind(StrEnum):
     EDIT_REFUSED = "edit.refused"
     CANCEL_REFUSED = "cancel.refused"
     ASK_AGAIN_REFUSED = "ask_again.refused"
+    RESUME_REFUSED = "resume.refused"
     SETTLEMENT_REFUSED = "settlement.refused"
     EXECUTION_CLAIMED = "execution.claimed"
     EXECUTION_SUCCEEDED = "execution.succeeded"

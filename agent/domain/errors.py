@@ -110,6 +110,7 @@ class Refusal(StrEnum):
     NOT_AN_ADMINISTRATOR = "not_an_administrator"
     NOT_YOURS_TO_ASK = "not_yours_to_ask"
     NOT_YOURS_TO_SETTLE = "not_yours_to_settle"
+    NOT_YOURS_TO_RESUME = "not_yours_to_resume"
 
 
 _SENTENCES: dict[Refusal, str] = {
@@ -171,6 +172,9 @@ _SENTENCES: dict[Refusal, str] = {
     Refusal.NOT_YOURS_TO_SETTLE: (
         "Nobody was asked about this call, so only who started its run, or an administrator of this "
         "workspace, can settle it. Nothing was changed."
+    ),
+    Refusal.NOT_YOURS_TO_RESUME: (
+        "Only who started this run, or an administrator of this workspace, can resume it. Nothing was changed."
     ),
 }
 

@@ -162,6 +162,7 @@ class RunView:
     erased_at: datetime | None = None  # what was said and done until then is gone
     principal: str = ""  # what started it: "slack:/agent", "key:ci" …
     session_id: str | None = None  # the conversation that a program continues with it
+    tokens_before: int = 0  # of ``tokens``, when a person last resumed it: its limit counts from there
     above: tuple[str, ...] = ()  # the agents that handed it down, the first one first
 
     @property

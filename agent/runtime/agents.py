@@ -25,8 +25,9 @@ class Agent:
     """An agent, as a value at module level; `SIGNOFF_AGENTS` names the modules to look in.
 
     `model` None means the service's own. `max_steps` bounds the model turns since a person last spoke,
-    `max_tokens` the tokens of a whole run, prompts included. Change `version` when a run that was parked
-    before should be known to have begun under other instructions.
+    `max_tokens` the tokens of a whole run, prompts included, and `max_seconds` the time since a person last spoke
+    in which it did not wait for people. A run that comes to a limit fails, and can be resumed, which counts anew.
+    Change `version` when a run that was parked before should be known to have begun under other instructions.
 
     `description` tells people what it is for; `inputs`, a JSON schema of an object, what a form should ask them:
     what they enter stands below the task.
@@ -41,6 +42,7 @@ class Agent:
     version: str = "1"
     max_steps: int = 20
     max_tokens: int = 200_000
+    max_seconds: float = 24 * 3600.0
     description: str = ""
     inputs: Mapping[str, Any] = field(default_factory=dict, hash=False)
     _by_name: Mapping[str, Tool] = field(init=False, repr=False, compare=False)
@@ -53,8 +55,8 @@ class Agent:
             raise ValueError(f"{title}: instructions must not be empty")
         if not self.version:
             raise ValueError(f"{title}: version must not be empty")
-        if self.max_steps < 1 or self.max_tokens < 1:
-            raise ValueError(f"{title}: max_steps and max_tokens must be at least 1")
+        if self.max_steps < 1 or self.max_tokens < 1 or not self.max_seconds > 0:
+            raise ValueError(f"{title}: max_steps and max_tokens must be at least 1, max_seconds more than 0")
         if self.inputs and not isinstance(self.inputs.get("properties"), Mapping):
             raise ValueError(f'{title}: inputs must be a JSON schema of an object, with "properties"')
         by_name: dict[str, Tool] = {}

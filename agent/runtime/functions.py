@@ -167,7 +167,7 @@ class FunctionAgent(Agent):
     """An agent without a model: its `function` is called with the run's task. Made by `@function_agent`.
 
     `tools` are everything that it may do in steps; `max_steps` bounds the steps and questions of one run, and
-    `seconds` each stretch of the function between two of them.
+    `seconds` each stretch of the function between two of them; `max_seconds` is as for every agent.
     """
 
     function: Function | None = None
@@ -196,6 +196,7 @@ def function_agent(
     inputs: Mapping[str, Any] | None = None,
     max_steps: int = 1000,
     seconds: float = 60.0,
+    max_seconds: float = 24 * 3600.0,
 ) -> Callable[[Function], FunctionAgent]: ...
 def function_agent(
     function: Function | None = None,
@@ -208,6 +209,7 @@ def function_agent(
     inputs: Mapping[str, Any] | None = None,
     max_steps: int = 1000,
     seconds: float = 60.0,
+    max_seconds: float = 24 * 3600.0,
 ) -> Any:
     """Make an agent of an async function that takes the task as text, or nothing."""
 
@@ -222,6 +224,7 @@ def function_agent(
             description=words,
             inputs=inputs or {},
             max_steps=max_steps,
+            max_seconds=max_seconds,
             function=decorated,
             seconds=seconds,
         )

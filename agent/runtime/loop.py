@@ -12,8 +12,7 @@ from agent import runs
 from agent.domain.errors import LeaseLost
 from agent.domain.run import Turn
 from agent.runs import Leased
-from agent.runtime import transcript
-from agent.runtime.agents import Agent
+from agent.runtime import limits, transcript
 from agent.runtime.functions import FunctionAgent
 from agent.runtime.model import ModelError, Reply
 from agent.runtime.replay import advance_function
@@ -70,23 +69,14 @@ async def _ask(services: Services, leased: Leased) -> Reply:
     if agent is None:
         # Another worker may know it, or this one after its next start.
         raise ModelError(f"no agent named {leased.run.agent!r} is loaded (SIGNOFF_AGENTS)", retryable=True)
-    _within_limits(agent, leased)
+    if (limit := await limits.exceeded(services, leased, agent)) is not None:
+        raise ModelError(limit, retryable=False)
     return await services.model.complete(
         transcript.chat(agent, leased.messages, leased.calls),
         [tool.offered for tool in agent.tools],
         may_call=leased.tools_on,
         model=agent.model,
     )
-
-
-def _within_limits(agent: Agent, leased: Leased) -> None:
-    steps = transcript.steps_since_person(leased.messages)
-    if steps >= agent.max_steps:
-        text = f"step limit: {steps} turns since a person last spoke (max_steps = {agent.max_steps})"
-        raise ModelError(text, retryable=False)
-    if leased.run.tokens >= agent.max_tokens:
-        text = f"token limit: {leased.run.tokens} tokens used (max_tokens = {agent.max_tokens})"
-        raise ModelError(text, retryable=False)
 
 
 async def _failed(services: Services, leased: Leased, error: ModelError) -> None:

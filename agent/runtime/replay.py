@@ -21,7 +21,7 @@ from agent.domain.errors import CollaborationError, MalformedArguments
 from agent.domain.request import RequestView
 from agent.domain.run import AnswerKind, CallView, ProposedCall, RunStatus, Turn
 from agent.runs import Leased
-from agent.runtime import wording
+from agent.runtime import limits, wording
 from agent.runtime.agents import Delegate
 from agent.runtime.functions import (
     ASK,
@@ -155,6 +155,9 @@ class Replay:
 async def advance_function(services: Services, leased: Leased, agent: FunctionAgent) -> None:
     """Run the function as far as it goes now, and write down what that led to. Raises LeaseLost."""
     replay = await _replay(services, leased, agent)
+    if (limit := await limits.overtime(services, leased, agent)) is not None:
+        await _ended(replay, RunStatus.FAILED, limit, limit)
+        return
     token = journal.set(replay)
     answer: Any = None
     raised: BaseException | None = None

@@ -98,6 +98,7 @@ agent_run = Table(
     Column("turn", Integer, nullable=False, server_default="0"),
     Column("steps", Integer, nullable=False, server_default="0"),
     Column("tokens", BigInteger, nullable=False, server_default="0"),
+    Column("tokens_before", BigInteger, nullable=False, server_default="0"),  # when it was last resumed
     Column("inputs", Integer, nullable=False, server_default="0"),  # how many things the model should hear
     Column("heard", Integer, nullable=False, server_default="0"),  # how many of them the last turn had read
     Column("awaiting_calls", Integer, nullable=False, server_default="0"),  # unanswered blocking calls

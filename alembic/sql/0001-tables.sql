@@ -39,6 +39,7 @@ CREATE TABLE agent_run (
     turn integer DEFAULT 0 NOT NULL,
     steps integer DEFAULT 0 NOT NULL,
     tokens bigint DEFAULT 0 NOT NULL,
+    tokens_before bigint DEFAULT 0 NOT NULL,
     inputs integer DEFAULT 0 NOT NULL,
     heard integer DEFAULT 0 NOT NULL,
     awaiting_calls integer DEFAULT 0 NOT NULL,

@@ -14,7 +14,15 @@ from typing import Any
 from agent.domain.run import RunStatus, RunView
 from agent.domain.short_ids import short
 from slackbot.cards import blocks, buttons, inert, status, tree
-from slackbot.cards.values import ACTION_DONE_CALL, ACTION_RETRY_CALL, Card, Json, metadata, parse_id
+from slackbot.cards.values import (
+    ACTION_DONE_CALL,
+    ACTION_RESUME_RUN,
+    ACTION_RETRY_CALL,
+    Card,
+    Json,
+    metadata,
+    parse_id,
+)
 
 MAX_QUOTED = 1500
 MAX_QUOTED_LINES = 20
@@ -54,12 +62,17 @@ _DOUBT_OF_A_CALL = (
     "⚠ A call is in doubt: nobody can know whether it happened. Please look, then settle it: who started this run "
     "can, or an administrator of the workspace"
 )
+_FAILED = (
+    "❌ The run failed; what it has done stays done. Who started it can resume it, or an administrator of the "
+    "workspace"
+)
 _RUN_LINES = {
     "answer": ("The agent's answer", ""),
     "pending": ("⏳ Waiting for review", "About:"),
     "decided": ("Decided", "About:"),
     "completed": ("✅ The run is complete", "Note:"),
-    "failed": ("❌ The run failed", "Error:"),
+    "failed": (_FAILED, "Error:"),
+    "resumed": ("▶ Resumed: it goes on where it stood", "Note:"),
     "denied": ("❌ The run was stopped", "Note:"),
     "cancelled": ("🚫 The run was cancelled", "Note:"),
     "retrying": ("↩ The model did not answer; trying again", "It said:"),
@@ -108,6 +121,9 @@ def run_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -> C
     words, body = _settled(words, body)
     words = _DECIDED.get(str(body.get("outcome")), words) if kind == "decided" else words
     told = _line(kind, words, label, body, delivery_id)
+    if kind == "failed" and (run := parse_id(body.get("run"))) is not None:
+        resume = blocks.actions(blocks.button("Resume", ACTION_RESUME_RUN, str(run)))
+        return replace(told, blocks=blocks.with_ids([*told.blocks, *resume], f"failed:{run}"))
     execution = parse_id(body.get("execution")) if kind == "in_doubt" else None
     if execution is None:
         return told

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import typer
 
+from agent import resuming
 from agent.domain.errors import SignoffError
 from agent.domain.run import CallView, Message, RunStatus, RunView
 from agent.store import reads
@@ -18,7 +19,7 @@ from slackbot.cli.ground import EmbeddedFlag, on_database, read_settings
 from slackbot.cli.requests import AgentName, JsonFlag, Limit, Since
 from slackbot.secrets import Hidden, clean_run, clean_runs, clean_text, clean_value, hidden_in_run
 
-commands = typer.Typer(invoke_without_command=True, help="Look at runs of agents.")
+commands = typer.Typer(invoke_without_command=True, help="Look at runs of agents, or resume one that failed.")
 
 RunId = Annotated[str, typer.Argument(help="The run's id, or the beginning of it.")]
 
@@ -87,6 +88,18 @@ def show(run_id: RunId, use_json: JsonFlag = False, use_embedded: EmbeddedFlag =
                 typer.echo(f"    {_call(call)}")
 
 
+@commands.command()
+def resume(run_id: RunId, use_embedded: EmbeddedFlag = False) -> None:
+    """Let a run that failed go on where it stood; what was executed is not repeated."""
+
+    async def go_on(db: Database) -> UUID:
+        found = await _id(db, run_id)
+        await resuming.resume_by_operator(db, found, terminal.actor())
+        return found
+
+    typer.echo(f"run {on_database(read_settings(), use_embedded, go_on)} goes on")
+
+
 # --- parts ------------------------------------------------------------------------------------------------
 
 
@@ -109,23 +122,29 @@ class _Seen:
 
 async def _one(db: Database, prefix: str) -> _Seen:
     """The run whose id begins so, without secrets. Raises SignoffError."""
+    found = await _id(db, prefix)
     async with db.connection() as connection:
-        found = await reads.run_ids_like(connection, prefix)
-        if len(found) != 1:
-            told = await clean_text(terminal.line(prefix, 60))
-            raise SignoffError(f"{'several runs begin' if found else 'no run begins'} with {told}")
-        run = await reads.run_view(connection, found[0])
-        messages = await reads.messages(connection, found[0])
-        calls = await reads.calls(connection, found[0])
-        values = (await reads.values_of(connection, found)).get(found[0])
+        run = await reads.run_view(connection, found)
+        messages = await reads.messages(connection, found)
+        calls = await reads.calls(connection, found)
+        values = (await reads.values_of(connection, [found])).get(found)
     if run is None:
-        raise SignoffError(f"there is no run {found[0]}")
+        raise SignoffError(f"there is no run {found}")
     hidden = hidden_in_run(values) if values is not None else ()
     return _Seen(
         await clean_run(run, hidden),
         tuple([await _message(message, hidden) for message in messages]),
         tuple([await _clean_call(call, hidden) for call in calls]),
     )
+
+
+async def _id(db: Database, prefix: str) -> UUID:
+    async with db.connection() as connection:
+        found = await reads.run_ids_like(connection, prefix)
+    if len(found) != 1:
+        told = await clean_text(terminal.line(prefix, 60))
+        raise SignoffError(f"{'several runs begin' if found else 'no run begins'} with {told}")
+    return found[0]
 
 
 async def _message(message: Message, hidden: Hidden) -> Message:

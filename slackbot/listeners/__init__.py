@@ -17,13 +17,27 @@ from slackbot.listeners import (
     messages,
     modals,
     pages,
+    resuming,
 )
 from slackbot.listeners.bolt import new_app
 from slackbot.listeners.doors import Asides, Doors
 
 __all__ = ["Asides", "Doors", "new_app", "register"]
 
-_ROOMS = (clicks, details, doubts, pages, modals, agent_form, cancelling, commands, homes, messages, changes)
+_ROOMS = (
+    clicks,
+    details,
+    doubts,
+    resuming,
+    pages,
+    modals,
+    agent_form,
+    cancelling,
+    commands,
+    homes,
+    messages,
+    changes,
+)
 
 
 def register(app: AsyncApp, doors: Doors) -> None:

@@ -59,7 +59,7 @@ async def _settle(
             settler,
             verdict,
             administrator=administrator,
-            thread=_thread(body["container"]),
+            thread=thread_of(body["container"]),
             path=PATH,
         )
     except Conflict:
@@ -69,6 +69,6 @@ async def _settle(
     return None
 
 
-def _thread(container: Mapping[str, Any]) -> tuple[str, str]:
+def thread_of(container: Mapping[str, Any]) -> tuple[str, str]:
     """Where it was pressed; empty where there is no thread, which fits no run."""
     return str(container.get("channel_id") or ""), str(container.get("thread_ts") or "")

@@ -14,13 +14,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from agent import approvals, keys
+from agent import approvals, keys, runs
 from agent.domain.keys import Principal
 from agent.store import reads
 from agent.store.database import Database
 from slackbot.cli import export
 from slackbot.sandbox import SlackSandbox
-from tests.integration.asking import GRACE, Asked, ask, ballot, reviewer
+from tests.integration.asking import GRACE, Asked, ask, ballot, column, reviewer, start
 from tests.integration.command import Command
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07=cmd|'/c calc'!A1 \u202eAKIA" + "IOSFODNN7EXAMPLE"
@@ -356,3 +356,25 @@ async def test_the_finding_of_ids_walks_an_index(database: Database) -> None:
             "EXPLAIN SELECT id FROM approval_request ORDER BY id DESC LIMIT 20"
         )
         assert "Index" in str(plan.scalars().all())
+
+
+def test_a_failed_run_is_resumed(signoff: Command, database_url: str) -> None:
+    """`runs resume` lets a failed run go on, on record with who did it; one that has not failed is left alone."""
+
+    async def fail(db: Database) -> Any:
+        run_id, _ = await start(db, calls=0)
+        await runs.hear(db, run_id, "and?", GRACE, None)
+        leased = await runs.lease(db, run_id, "w")
+        assert leased is not None
+        await runs.record_model_failure(db, leased.lease, "no such model", None)
+        return run_id
+
+    run_id = str(on(database_url, fail))
+    ended = signoff("runs", "resume", run_id)
+    assert (ended.status, f"run {run_id} goes on" in ended.said) == (0, True)
+    again = signoff("runs", "resume", run_id)
+    assert (again.status, "only a run that failed can be resumed" in again.said) == (2, True)
+    actors = on(
+        database_url, lambda db: column(db, "SELECT actor FROM audit_event WHERE event = 'run.resumed'")
+    )
+    assert [actor.partition(":")[0] for actor in actors] == ["cli"]

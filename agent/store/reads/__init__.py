@@ -21,6 +21,7 @@ from agent.store.reads.lists import (
     waiting_for,
     waiting_requests,
 )
+from agent.store.reads.patience import seconds_waited
 from agent.store.reads.programs import OpenedAs, opened_as, requests_named, requests_page
 from agent.store.reads.pulse import pulse, tokens
 from agent.store.reads.requests import (
@@ -118,6 +119,7 @@ __all__ = [
     "runs_found",
     "runs_like",
     "schema_version",
+    "seconds_waited",
     "timeline",
     "tokens",
     "values_of",

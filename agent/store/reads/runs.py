@@ -186,6 +186,7 @@ def run_of(row: Row[Any]) -> RunView:
         erased_at=row.erased_at,
         principal=row.principal,
         session_id=row.session_id,
+        tokens_before=row.tokens_before,
         above=tuple(row.above or ()),
     )
 
@@ -212,7 +213,7 @@ def _call(row: Row[Any]) -> CallView:
 
 
 RUN_COLUMNS = f"""id, agent, agent_version, principal, session_id, task, status::text AS status, cause,
-       requester_team_id, requester_user_id, parent_run_id, channel_id, thread_ts, turn, steps, tokens,
+       requester_team_id, requester_user_id, parent_run_id, channel_id, thread_ts, turn, steps, tokens, tokens_before,
        awaiting_calls, created_at, updated_at, answer, progress, erased_at,
        (SELECT count(*) FROM tool_call AS w WHERE w.run_id = agent_run.id AND w.state = 'asked') AS waiting,
        {names_above("agent_run")}"""  # noqa: S608 - a constant

@@ -62,7 +62,8 @@ async def end_run(
         chain.append(batch, head, Entry(AuditKind.RUN_ENDED, actor or chain.actor(by), detail))
         notices.finished(batch, each.id)
         if each.outlet:
-            tellings = [outbox.run_line(each.outlet, each.id, status.value, cause=cause, **facts)]
+            about = {"run": str(each.id)} if status is RunStatus.FAILED else {}
+            tellings = [outbox.run_line(each.outlet, each.id, status.value, cause=cause, **about, **facts)]
             outbox.tell(batch, [*tellings, outbox.run_root(each.outlet, each.id)])
     return [each.id for each in ended]
 

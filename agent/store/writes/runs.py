@@ -203,6 +203,11 @@ def take_up(batch: Batch, run_id: UUID) -> None:
     add_input(batch, run_id)
 
 
+def start_afresh(batch: Batch, run_id: UUID) -> None:
+    """Its limits count from here, and its model's failures are forgotten."""
+    batch.add(_START_AFRESH, run=run_id)
+
+
 def add_message(
     batch: Batch,
     run: LockedRun,
@@ -314,7 +319,7 @@ WHERE id = :id AND inputs > heard AND status IN ('working', 'pending_approval')
   AND (lease_until IS NULL OR lease_until <= clock_timestamp())
   AND (look_at IS NULL OR look_at <= clock_timestamp())
   AND NOT EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', agent_run.agent))
-RETURNING lease_epoch, inputs, model_failures
+RETURNING lease_epoch, inputs, model_failures, clock_timestamp() AS at
 """)
 # Many rows at once, in no order of ours: one that somebody holds now is left to the next beat, not waited for.
 _BEAT = """
@@ -361,6 +366,9 @@ _RELEASE = "UPDATE agent_run SET awaiting_calls = awaiting_calls - 1 WHERE id = 
 _REOPEN = """
 UPDATE agent_run SET status = 'working', cause = NULL
 WHERE id = %(run)s AND status IN ('completed', 'denied', 'failed')
+"""
+_START_AFRESH = """
+UPDATE agent_run SET tokens_before = tokens, model_failures = 0, look_at = NULL WHERE id = %(run)s
 """
 _ONE_CALL_LESS = """
 UPDATE agent_run SET awaiting_calls = awaiting_calls - 1, updated_at = clock_timestamp(),

@@ -1,0 +1,33 @@
+"""How long a run has waited for people, which is no work of its own."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+
+async def seconds_waited(connection: AsyncConnection, run_id: UUID, since: datetime) -> float:
+    """Seconds since then in which the run, or one below it, waited for a decision or for a word on a doubt."""
+    found: float = (await connection.execute(_WAITED, {"run": run_id, "since": since})).scalar_one()
+    return found
+
+
+_WAITED = text("""
+WITH RECURSIVE family AS (
+    SELECT id FROM agent_run WHERE id = :run
+    UNION ALL SELECT r.id FROM agent_run AS r JOIN family AS f ON r.parent_run_id = f.id
+), spell AS (
+    SELECT q.created_at AS began, q.decided_at AS ended
+    FROM approval_request AS q JOIN family AS f ON q.run_id = f.id
+    UNION ALL
+    SELECT e.finished_at, s.created_at FROM family AS f JOIN tool_call AS c ON c.run_id = f.id
+    JOIN execution AS e ON e.call_id = c.id AND e.status = 'in_doubt'
+    LEFT JOIN settlement AS s ON s.execution_id = e.id
+)
+SELECT coalesce(sum(extract(epoch FROM upper(w) - lower(w))), 0)::float FROM unnest((
+    SELECT range_agg(tstzrange(greatest(began, :since), coalesce(ended, clock_timestamp()))) FROM spell
+    WHERE coalesce(ended, clock_timestamp()) > greatest(began, :since))) AS w
+""")

@@ -1,0 +1,57 @@
+"""Resume in a run's thread: a run that failed goes on where it stood."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
+
+from agent import resuming
+from agent.domain.errors import Conflict, NotFound, Refused
+from slackbot.cards import ACTION_RESUME_RUN, parse_id
+from slackbot.listeners.catch_all import OLD_BUTTON
+from slackbot.listeners.clicks import GONE
+from slackbot.listeners.doors import NOT_KNOWN, Doors
+from slackbot.listeners.doubts import PATH, thread_of
+from slackbot.listeners.screens import tell
+from slackbot.listeners.voting import person_of
+
+NOT_FAILED = "This run has gone on already, or cannot any more; its first message says how it stands."
+
+
+def register(app: AsyncApp, doors: Doors) -> None:
+    """The button; that somebody pressed it is a line in the same thread."""
+
+    @app.action(ACTION_RESUME_RUN)
+    async def pressed(ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
+        run_id = parse_id(body["actions"][0].get("value"))
+        try:
+            async with asyncio.timeout(doors.budget):
+                told = await _resume(doors, body, run_id) if run_id else OLD_BUTTON
+        except Refused as refused:
+            told = refused.sentence
+        except Exception:
+            tell(doors, body, respond, NOT_KNOWN)
+            raise
+        await ack()
+        if told:
+            tell(doors, body, respond, told)
+
+
+async def _resume(doors: Doors, body: Mapping[str, Any], run_id: UUID) -> str | None:
+    """Returns what the person should be told beyond the line. Raises Refused (recorded)."""
+    person = person_of(body)
+    by, administrator = await asyncio.gather(
+        doors.directory.identify(person), doors.directory.is_admin(person)
+    )
+    thread = thread_of(body["container"])
+    try:
+        await resuming.resume(doors.db, run_id, by, administrator=administrator, thread=thread, path=PATH)
+    except Conflict:
+        return NOT_FAILED
+    except NotFound:
+        return GONE
+    return None

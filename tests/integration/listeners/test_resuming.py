@@ -1,0 +1,38 @@
+"""Resume on the line that says that a run failed."""
+
+from __future__ import annotations
+
+from agent import runs
+from agent.domain.errors import Refusal, sentence
+from slackbot.cards import ACTION_RESUME_RUN, run_line
+from slackbot.listeners import resuming
+from tests.integration.asking import ADA, TEAM
+from tests.integration.listeners.conftest import House
+
+
+async def test_its_requester_resumes_a_run_in_its_thread(http_house: House) -> None:
+    """The line says who may; others are refused with their own sentence; the first press counts, a second is told."""
+    house = http_house
+    new = runs.NewRun("refunds", "1", "refund order 7", "slack", ADA, "slack", TEAM, "C0AGENTS")
+    run_id = (await runs.start(house.db, new)).run_id
+    leased = await runs.lease(house.db, run_id, "w")
+    assert leased is not None
+    await runs.record_model_failure(house.db, leased.lease, "no such model", None)
+    root = await house.client.chat_postMessage(channel="C0AGENTS", text="A run")
+    house.owner.execute("UPDATE agent_run SET thread_ts = %s WHERE id = %s", (root["ts"], run_id))
+    ((body,),) = house.rows("SELECT body FROM delivery WHERE body ->> 'line' = 'failed'")
+    card = run_line(body)
+    posted = await house.client.chat_postMessage(
+        channel="C0AGENTS", thread_ts=root["ts"], text=card.text, blocks=card.blocks
+    )
+    line = {"channel": "C0AGENTS", "ts": posted["ts"], "thread_ts": root["ts"], "blocks": card.blocks}
+    assert "Who started it can resume it" in str(card.blocks)
+    assert (await house.slack.person("U0GRACE").click(line, ACTION_RESUME_RUN)).acked
+    await house.told("U0GRACE", sentence(Refusal.NOT_YOURS_TO_RESUME))
+    assert (await house.slack.person("U0ADA").click(line, ACTION_RESUME_RUN)).acked
+    assert house.rows("SELECT status::text FROM agent_run") == [("working",)]
+    assert house.rows("SELECT body ->> 'user' FROM delivery WHERE body ->> 'line' = 'resumed'") == [
+        ("U0ADA",)
+    ]
+    assert (await house.slack.person("U0ADA").click(line, ACTION_RESUME_RUN)).acked
+    await house.told("U0ADA", resuming.NOT_FAILED)
