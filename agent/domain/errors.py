@@ -13,11 +13,14 @@ SignoffError
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 
 class SignoffError(Exception):
-    """The root of the tree: catch this to catch all of ours and nothing else."""
+    """The root of the tree: catch this to catch all of ours and nothing else. It can be pickled, as it is."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (type(self), self.args, self.__dict__)
 
 
 class MalformedArguments(SignoffError):
@@ -212,3 +215,10 @@ def _moment(at: object) -> str:
     if isinstance(at, datetime):
         at = at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
     return f" at {at}" if at else ""
+
+
+def _again(kind: type[SignoffError], args: tuple[Any, ...], state: dict[str, Any]) -> SignoffError:
+    """An error out of its pickle; it was worded before, so that its own constructor has nothing to add."""
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error

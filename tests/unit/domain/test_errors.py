@@ -1,5 +1,6 @@
 """The exception tree and the sentences that refused people read."""
 
+import pickle
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -63,3 +64,20 @@ def test_collaboration_error_starts_with_its_cause(cause):
 def test_policy_error_keeps_its_problems_apart():
     """Each problem of a checkpoints file can be shown on a line of its own."""
     assert PolicyError(["a:1: x", "a:2: y"]).problems == ["a:1: x", "a:2: y"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        SignoffError("words"),
+        MalformedArguments("$.a", "is no JSON"),
+        CollaborationError("rejected", request_id="r-1", reason="No", reviewer="U0GRACE"),
+        Refused(Refusal.NOT_A_REVIEWER),
+        PolicyError(["one", "two"]),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_travel_between_processes(error):
+    """What a durable framework pickles comes back as it was: kind, words and facts."""
+    back = pickle.loads(pickle.dumps(error))
+    assert (type(back), str(back), vars(back)) == (type(error), str(error), vars(error))

@@ -1,0 +1,21 @@
+"""A webhook of Signoff's as it arrives: whether it really comes from there."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import time
+from collections.abc import Mapping
+
+FRESH = 300.0
+"""Seconds for which a signature counts: what is older may be a copy that somebody sends again."""
+
+
+def is_from_signoff(secret: str, headers: Mapping[str, str], body: bytes) -> bool:
+    """Whether this body, as it arrived, was signed with the webhook's secret within the last five minutes."""
+    given = {name.lower(): value for name, value in headers.items()}
+    timestamp, signature = given.get("signoff-timestamp", ""), given.get("signoff-signature", "")
+    if not timestamp.isascii() or not timestamp.isdigit() or abs(time.time() - int(timestamp)) >= FRESH:
+        return False
+    signed = hmac.new(secret.encode(), f"{timestamp}.".encode() + body, hashlib.sha256).hexdigest()
+    return bool(secret) and hmac.compare_digest(f"v1={signed}".encode(), signature.encode())

@@ -1,0 +1,279 @@
+"""DBOS workflows that wait for people. Your own process resumes them: woken by a webhook, with a sweep behind it.
+
+    approvals = DBOSApprovals(os.environ["SIGNOFF_URL"], os.environ["SIGNOFF_KEY"])
+
+    @DBOS.workflow()
+    def tidy(table_name: str, count: int) -> str:
+        asked = {"table_name": table_name, "count": count}
+        decision = approvals.await_approval("delete_records", asked, timeout_seconds=86_400)
+        return approvals.perform(decision, delete_records)
+
+The question is put in a step, under a key that names workflow and step, so a workflow that is recovered finds its
+request again. The wait is `DBOS.recv`, which holds no connection of ours. What is sent to the workflow only wakes it:
+what was decided it asks Signoff itself, so a message that is forged, late or sent twice decides nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
+from urllib.parse import unquote
+
+try:
+    from dbos import DBOS
+    from dbos import error as dbos_error
+except ImportError as missing:
+    raise ImportError("agent.integrations.dbos needs DBOS: pip install 'signoff[dbos]'") from missing
+
+from agent.client import ApprovalClient, Claim, Decision, Review, concluded
+from agent.client.webhook import is_from_signoff
+from agent.domain.errors import CollaborationError, Conflict, SignoffError
+from agent.integrations.dbos_steps import PATIENCE, Event, Message, Step, Wait, awaited, blocking, one_step
+
+log = logging.getLogger("signoff.dbos")
+
+R = TypeVar("R")
+
+PREFIX = "dbos:"
+WAITING = "signoff:"
+"""Begins the name of the event that says for which request a workflow waits, or None when it does no more."""
+
+LONGEST = 112
+"""Characters of a workflow's id; a request's name has 128 in all."""
+
+_FREE = re.compile(r"[A-Za-z0-9_.@-]")
+
+
+class NotFromSignoff(SignoffError):
+    """A webhook that Signoff has not signed, or not lately. Answer it with 401 and do nothing."""
+
+
+class DBOSApprovals:
+    """Approvals for the workflows of one DBOS application, asked with a key of the scope `request`.
+
+    `webhook_secret` is what `signoff webhooks add` printed; without it nothing is heard and the sweep alone wakes.
+    Raises ValueError for what is no address or no key.
+    """
+
+    def __init__(self, url: str, key: str, *, webhook_secret: str | None = None) -> None:
+        self._client = ApprovalClient(url, key)
+        self._secret = webhook_secret
+
+    def await_approval(
+        self,
+        action: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout_seconds: float | None = None,
+        **more: Any,
+    ) -> Decision:
+        """Ask people within a workflow and wait, for hours or days, through restarts.
+
+        ``more`` is what `ApprovalClient.ask` takes: description, context, requester, agent, rationale. Without
+        ``timeout_seconds`` it waits as long as the request is open. Raises CollaborationError when people rejected it
+        or nobody answered in time (cause `expired`; the request is withdrawn then); ApiError (403: policy denies it).
+        """
+        return blocking(self._waiting(action, dict(arguments or {}), timeout_seconds, more))
+
+    async def await_approval_async(
+        self,
+        action: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout_seconds: float | None = None,
+        **more: Any,
+    ) -> Decision:
+        """The same for a coroutine workflow."""
+        return await awaited(self._waiting(action, dict(arguments or {}), timeout_seconds, more))
+
+    def perform(
+        self,
+        decision: Decision,
+        function: Callable[..., R],
+        *,
+        idempotent: bool = False,
+        lease_seconds: float | None = None,
+    ) -> R:
+        """Claim it, call the function with the arguments that were decided, report: one step of the workflow.
+
+        A question without an action has no arguments. A process that dies within does not begin again when it is
+        recovered: AlreadyClaimed ends the workflow, and people say what became of it; an ``idempotent`` function is
+        called again instead. Raises what the function and what `ApprovalClient.claim` raise.
+        """
+        return blocking(self._performing(decision, function, idempotent, lease_seconds))
+
+    async def perform_async(
+        self,
+        decision: Decision,
+        function: Callable[..., R],
+        *,
+        idempotent: bool = False,
+        lease_seconds: float | None = None,
+    ) -> R:
+        """The same for a coroutine workflow; the function is an ordinary one and runs in a thread."""
+        return await awaited(self._performing(decision, function, idempotent, lease_seconds))
+
+    def hear(self, headers: Mapping[str, str], body: bytes) -> bool:
+        """Take a webhook (`decision.made`): whether it woke a workflow. For an endpoint of yours.
+
+        Raises NotFromSignoff. Everything else that arrives, other programs' requests say, is of no interest here.
+        """
+        if self._secret is None or not is_from_signoff(self._secret, headers, body):
+            raise NotFromSignoff("this webhook was not signed with our secret within the last five minutes")
+        told = json.loads(body)
+        request = told.get("request") if told.get("event") == "decision.made" else None
+        return request is not None and _wake(str(request["request_id"]), str(request["id"]))
+
+    async def hear_async(self, headers: Mapping[str, str], body: bytes) -> bool:
+        """The same for an async endpoint."""
+        return await asyncio.to_thread(self.hear, headers, body)
+
+    def sweep(self) -> int:
+        """Look at everything that workflows wait for, and wake those about whom people decided: how many.
+
+        Call it every minute from a scheduled workflow: it finds what no webhook told, after an outage say.
+        """
+        return blocking(one_step("signoff.sweep", self._sweep))
+
+    # --- parts ----------------------------------------------------------------------------------------------
+
+    def _waiting(
+        self, action: str | None, arguments: dict[str, Any], seconds: float | None, more: Mapping[str, Any]
+    ) -> Wait[Decision]:
+        if DBOS.workflow_id is None:
+            raise SignoffError(
+                "await_approval waits within a @DBOS.workflow; elsewhere there is ApprovalClient.ask"
+            )
+        asked = yield Step("signoff.ask", lambda: self._ask(action, arguments, seconds, more))
+        if asked["review"] is None:
+            return Decision("not_required", str(action), arguments, asked["key"])
+        key, request = asked["key"], asked["review"]["id"]
+        if asked["left"] > 0:
+            yield Event(WAITING + key, request)
+            while asked["left"] > 0:
+                yield Message(key, asked["left"])
+                asked = yield Step("signoff.look", partial(self._look, key, request, asked["until"]))
+            yield Event(WAITING + key, None)
+        review = Review.of(asked["review"])
+        if review.status == "waiting":
+            review = Review.of((yield Step("signoff.withdraw", lambda: self._withdraw(request))))
+            if review.status == "cancelled":
+                raise CollaborationError("expired", request_id=request)
+        return concluded(review, arguments)
+
+    def _ask(
+        self, action: str | None, arguments: dict[str, Any], seconds: float | None, more: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        key = _key(str(DBOS.workflow_id), int(DBOS.step_id or 0))
+        asked = self._client.submit(action, arguments, key=key, patience=PATIENCE, **more)
+        if isinstance(asked, Decision):
+            return {"key": key, "review": None}
+        return _seen(key, asked, None if seconds is None else time.time() + seconds)
+
+    def _look(self, key: str, request: str, until: float | None) -> dict[str, Any]:
+        return _seen(key, self._client.get(request, patience=PATIENCE), until)
+
+    def _withdraw(self, request: str) -> Mapping[str, Any]:
+        try:
+            return self._client.withdraw(request, patience=PATIENCE).raw
+        except Conflict:  # somebody decided at this very moment
+            return self._client.get(request, patience=PATIENCE).raw
+
+    def _performing(
+        self, decision: Decision, function: Callable[..., R], idempotent: bool, lease_seconds: float | None
+    ) -> Wait[R]:
+        def perform() -> R:
+            if decision.status == "not_required":
+                return function(**decision.arguments)
+            attempt = _key(str(DBOS.workflow_id), int(DBOS.step_id or 0)) if idempotent else None
+            claimed = self._client.claim(
+                decision, lease_seconds=lease_seconds, attempt=attempt, patience=PATIENCE
+            )
+            return self._reported(claimed, function)
+
+        result: R = yield Step(f"signoff.perform {decision.action}", perform, may_repeat=False)
+        return result
+
+    def _reported(self, claimed: Claim, function: Callable[..., R]) -> R:
+        began = time.monotonic()
+        arguments = {} if claimed.action == "external" else claimed.arguments
+        try:
+            result = function(**arguments)
+        except Exception as error:
+            self._report(claimed, error=error, seconds=time.monotonic() - began)
+            raise
+        self._report(claimed, result=result, seconds=time.monotonic() - began)
+        return result
+
+    def _report(self, claimed: Claim, **how: Any) -> None:
+        """A report that fails never hides what the function did: people are asked then."""
+        try:
+            self._client.report(claimed, **how)
+        except SignoffError as failed:
+            log.error("could not report how it went: %s (request %s)", failed, claimed.id)  # noqa: TRY400
+
+    def _sweep(self) -> int:
+        waited = {
+            name.removeprefix(WAITING): str(request)
+            for workflow in DBOS.list_workflows(status="PENDING", load_input=False, load_output=False)
+            for name, request in DBOS.get_all_events(workflow.workflow_id).items()
+            if name.startswith(WAITING) and request is not None
+        }
+        if not waited:
+            return 0
+        still = {review.id for review in self._client.pending(limit=100_000)}
+        ended = {key: request for key, request in waited.items() if request not in still}
+        return sum(
+            self._client.get(request).status != "waiting" and _wake(key, request)
+            for key, request in ended.items()
+        )
+
+
+def _seen(key: str, review: Review, until: float | None) -> dict[str, Any]:
+    """What a step remembers of a request: how it stands, and for how many seconds it may be waited for yet."""
+    open_for = max(5.0, review.expires_at.timestamp() - time.time() + 1.0)
+    own = open_for if until is None else max(0.0, until - time.time())
+    left = min(open_for, own) if review.status == "waiting" else 0.0
+    return {"key": key, "review": dict(review.raw), "until": until, "left": left}
+
+
+def _wake(key: str, request: str) -> bool:
+    """Send word to the workflow whose request this is, once however often it is called."""
+    workflow = _workflow(key)
+    if workflow is None:
+        return False
+    try:
+        DBOS.send(workflow, request, topic=key, idempotency_key=request)
+    except dbos_error.DBOSNonExistentWorkflowError:
+        return False  # another application's
+    return True
+
+
+def _key(workflow: str, step: int) -> str:
+    """The request's name: the workflow's id, with `~` and hex for what a name cannot have, and the step.
+
+    Raises ValueError for an id that is too long to be asked about.
+    """
+    quoted = "".join(
+        each if _FREE.match(each) else "".join(f"~{byte:02x}" for byte in each.encode()) for each in workflow
+    )
+    if len(quoted) > LONGEST:
+        raise ValueError(
+            f"the workflow id {workflow!r} is too long: {LONGEST} letters, digits and _ . - @ have room"
+        )
+    return f"{PREFIX}{quoted}:{step}"
+
+
+def _workflow(key: str) -> str | None:
+    """The workflow that a request's name belongs to; None for those of other programs."""
+    found = re.fullmatch(r"dbos:((?:[A-Za-z0-9_.@-]|~[0-9a-f]{2})+):\d+", key)
+    if found is None:
+        return None
+    quoted = re.sub(r"~([0-9a-f]{2})", lambda byte: f"%{byte[1]}", found[1])
+    return unquote(quoted)

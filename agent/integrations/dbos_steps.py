@@ -1,0 +1,105 @@
+"""What a DBOS workflow does while it waits for people, as steps: written once, for functions and for coroutines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from dbos import DBOS, StepOptions
+
+from agent.client import ApiError, Unreachable
+
+T = TypeVar("T")
+
+PATIENCE = 60.0
+"""Seconds for which one attempt of a step tries to reach Signoff."""
+
+ATTEMPTS = 60
+"""Signoff may be away for about an hour before a workflow that has something to ask it fails."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something to do, once, and to remember; ``may_repeat`` where Signoff did not answer."""
+
+    name: str
+    function: Callable[[], Any]
+    may_repeat: bool = True
+
+
+@dataclass(frozen=True)
+class Message:
+    """Something to wait for, so many seconds at most."""
+
+    topic: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Event:
+    """What others may see of the workflow."""
+
+    name: str
+    value: str | None
+
+
+Wait = Generator[Step | Message | Event, Any, T]
+
+
+def one_step(name: str, function: Callable[[], T]) -> Wait[T]:
+    """Nothing but this; without a workflow around it, it is simply called."""
+    done: T = yield Step(name, function)
+    return done
+
+
+def blocking(wait: Wait[T]) -> T:
+    """Carry this out in a workflow that is an ordinary function."""
+    came: Any = None
+    while True:
+        try:
+            what = wait.send(came)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        came = None
+        if isinstance(what, Step):
+            came = DBOS.run_step(_options(what), what.function)
+        elif isinstance(what, Message):
+            came = DBOS.recv(what.topic, timeout_seconds=what.seconds)
+        else:
+            DBOS.set_event(what.name, what.value)
+
+
+async def awaited(wait: Wait[T]) -> T:
+    """The same in a coroutine: a step that blocks runs in a thread."""
+    came: Any = None
+    while True:
+        try:
+            what = wait.send(came)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        came = None
+        if isinstance(what, Step):
+            came = await DBOS.run_step_async(_options(what), what.function)
+        elif isinstance(what, Message):
+            came = await DBOS.recv_async(what.topic, timeout_seconds=what.seconds)
+        else:
+            await DBOS.set_event_async(what.name, what.value)
+
+
+def _options(step: Step) -> StepOptions:
+    repeated: StepOptions = {
+        "name": step.name,
+        "retries_allowed": step.may_repeat,
+        "interval_seconds": 5.0,
+        "backoff_rate": 1.0,
+        "max_attempts": ATTEMPTS,
+        "should_retry": _is_away,
+    }
+    return repeated if step.may_repeat else {"name": step.name}
+
+
+def _is_away(error: BaseException) -> bool:
+    return isinstance(error, Unreachable) or (isinstance(error, ApiError) and error.status >= 500)

@@ -1,0 +1,251 @@
+"""DBOS workflows that wait for people: the real library on a real PostgreSQL, against the running service."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from dbos import DBOS, DBOSConfig, SetWorkflowID
+
+from agent import webhooks
+from agent.client import AlreadyClaimed, Decision
+from agent.client.webhook import is_from_signoff
+from agent.domain.errors import CollaborationError
+from agent.domain.notices import Event
+from agent.integrations import dbos as integration
+from agent.integrations.dbos import DBOSApprovals, NotFromSignoff
+from tests.integration.integrations.conftest import ROOT, Desk
+from tests.integration.web.conftest import GRACE, until
+from tests.integration.web.receiver import a_receiver
+
+ARGUMENTS = {"table_name": "users", "count": 50}
+EXAMPLE = ROOT / "examples" / "dbos_inbox.py"
+
+approvals: DBOSApprovals
+deleted: list[dict[str, Any]] = []
+
+
+def delete_records(**arguments: Any) -> str:
+    deleted.append(arguments)
+    return f"deleted {arguments['count']}"
+
+
+@DBOS.workflow()
+def tidy(seconds: float | None) -> str:
+    """What a user of ours would write."""
+    decision = approvals.await_approval("delete_records", ARGUMENTS, timeout_seconds=seconds)
+    return approvals.perform(decision, delete_records)
+
+
+@DBOS.workflow()
+async def tidy_in_a_loop(seconds: float | None) -> str:
+    """The same as a coroutine."""
+    decision = await approvals.await_approval_async("delete_records", ARGUMENTS, timeout_seconds=seconds)
+    return await approvals.perform_async(decision, delete_records)
+
+
+@DBOS.workflow()
+def look_up() -> tuple[str, str]:
+    """Something for which policy needs nobody."""
+    decision = approvals.await_approval("read_records", {"table_name": "users"})
+    return decision.status, approvals.perform(decision, lambda table_name: f"read {table_name}")
+
+
+@DBOS.workflow()
+def perform(decision: Decision, idempotent: bool) -> str:
+    """Only the second half, to be begun twice."""
+    return approvals.perform(decision, delete_records, idempotent=idempotent)
+
+
+@pytest.fixture
+async def launched(desk: Desk, framework_url: str) -> AsyncIterator[Desk]:
+    """DBOS in this process, on a database of its own."""
+    global approvals  # noqa: PLW0603 - a workflow finds it as it finds any module's globals
+    approvals = DBOSApprovals(desk.url, desk.key, webhook_secret="s3cret")
+    deleted.clear()
+    config: DBOSConfig = {
+        "name": "test",
+        "system_database_url": framework_url,
+        "log_level": "WARNING",
+    }
+    DBOS(config=config)
+    await asyncio.to_thread(DBOS.launch)
+    yield desk
+    await asyncio.to_thread(DBOS.destroy)
+
+
+async def ended(handle: Any) -> Any:
+    """Its result, or what it raised."""
+    return await asyncio.wait_for(asyncio.to_thread(handle.get_result), 20)
+
+
+async def waits(workflow: str, times: int = 1) -> None:
+    """Until it has recorded for the n-th time how long it waits: the last thing before it does."""
+
+    async def look() -> bool:
+        steps = await DBOS.list_workflow_steps_async(workflow)
+        return sum(step["function_name"] == "DBOS.sleep" for step in steps) == times
+
+    await until(look)
+
+
+@pytest.mark.parametrize("kind", ["function", "coroutine"])
+async def test_what_people_decided_is_done_once(launched: Desk, kind: str) -> None:
+    """A workflow waits, also when somebody sends it word that was never decided; the sweep finds the decision that no
+    webhook told; what a reviewer made of it is what runs."""
+    with SetWorkflowID(f"tidy/{kind} 1"):
+        if kind == "function":
+            handle: Any = await asyncio.to_thread(DBOS.start_workflow, tidy, None)
+        else:
+            handle = await DBOS.start_workflow_async(tidy_in_a_loop, None)
+    request = await launched.asked()
+    await waits(handle.workflow_id)
+    name = (await launched.grace.get(f"/pending/{request}")).json()["request_id"]
+    await DBOS.send_async(handle.workflow_id, "approved", topic=name)
+    await waits(handle.workflow_id, times=2)
+    assert await asyncio.to_thread(approvals.sweep) == 0
+    assert deleted == []
+    await launched.edit(request, {"table_name": "users", "count": 3})
+    assert await asyncio.to_thread(approvals.sweep) == 1
+    result = await (ended(handle) if kind == "function" else handle.get_result())
+    assert (result, deleted) == ("deleted 3", [{"table_name": "users", "count": 3}])
+    assert await launched.executions() == ["succeeded"]
+    assert await asyncio.to_thread(approvals.sweep) == 0
+
+
+async def test_no_and_no_answer_end_it(launched: Desk) -> None:
+    """Rejected: the reviewer's reason. Nobody in time: the cause is "expired", and nobody is asked any more. Either
+    error is the workflow's own, as it was. What policy lets run is done at once."""
+    rejected = await asyncio.to_thread(DBOS.start_workflow, tidy, None)
+    request = await launched.asked()
+    await launched.decide(request, "rejected", reason="Not these")
+    assert await asyncio.to_thread(approvals.sweep) <= 1
+    with pytest.raises(CollaborationError, match=r"rejected by .*: Not these") as no:
+        await ended(rejected)
+    assert (no.value.cause, no.value.reviewer) == ("rejected", GRACE.user_id)
+    silent = await asyncio.to_thread(DBOS.start_workflow, tidy, 1.0)
+    with pytest.raises(CollaborationError, match="expired") as silence:
+        await ended(silent)
+    assert (silence.value.cause, silence.value.reviewer) == ("expired", None)
+    assert await launched.statuses() == ["rejected", "cancelled"]
+    assert deleted == []
+    unasked = await asyncio.to_thread(DBOS.start_workflow, look_up)
+    assert await ended(unasked) == ("not_required", "read users")
+
+
+async def test_what_was_begun_is_not_begun_again(launched: Desk) -> None:
+    """A claim that an earlier life took ends the workflow, unless the function is idempotent and the claim its own."""
+    asked = await asyncio.to_thread(approvals._client.submit, "delete_records", ARGUMENTS, key="k-1")
+    await launched.decide(str(asked.id))
+    decision = Decision("approved", "delete_records", ARGUMENTS, "k-1", id=asked.id, digest=asked.digest)
+    with SetWorkflowID("second-life"):
+        await asyncio.to_thread(approvals._client.claim, decision, attempt="dbos:second-life:1")
+        handle = await asyncio.to_thread(DBOS.start_workflow, perform, decision, True)
+    assert await ended(handle) == "deleted 50"
+    handle = await asyncio.to_thread(DBOS.start_workflow, perform, decision, False)
+    with pytest.raises(AlreadyClaimed):
+        await ended(handle)
+    assert len(deleted) == 1
+
+
+async def test_only_signoff_is_heard(launched: Desk) -> None:
+    """A webhook wakes the workflow when it is signed with the secret; altered or old it is refused, and other
+    programs' requests are of no interest."""
+    handle = await asyncio.to_thread(DBOS.start_workflow, tidy, None)
+    async with a_receiver() as receiver:
+        secret = await webhooks.add(launched.site.db, "test", receiver.url, [Event.DECISION_MADE], by="test")
+        other = await asyncio.to_thread(approvals._client.submit, "delete_records", ARGUMENTS, key="k-1")
+        await launched.decide(str(other.id))
+        await launched.decide(await launched.asked())
+        await until(lambda: _true(len(receiver.told) == 2))
+        first, second = receiver.told
+    approvals._secret = secret
+    woke = [await approvals.hear_async(each.headers, each.body) for each in (first, second)]
+    assert sorted(woke) == [False, True]
+    assert await ended(handle) == "deleted 50"
+    with pytest.raises(NotFromSignoff):
+        await approvals.hear_async(first.headers, first.body + b" ")
+    old = first.headers | {"Signoff-Timestamp": "1000000000"}
+    assert not is_from_signoff(secret, old, first.body)
+    assert not is_from_signoff(secret, {}, b"")
+
+
+async def _true(value: object) -> bool:
+    return bool(value)
+
+
+@pytest.mark.parametrize("workflow", ["3f0d-1", "nightly/users 7", "~a:b", "é"])
+def test_a_workflow_is_found_again_by_its_requests_name(workflow: str) -> None:
+    """Whatever a workflow is called, the name of its request leads back to it, and no other program's name does."""
+    assert integration._workflow(integration._key(workflow, 3)) == workflow
+    assert integration._workflow("nightly-7") is None
+    with pytest.raises(ValueError, match="too long"):
+        integration._key("x" * 200, 1)
+
+
+@pytest.fixture
+def port() -> int:
+    """One that is free."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+async def test_the_inbox_of_agents(desk: Desk, framework_url: str, port: int) -> None:
+    """The example: an agent waits, its process is killed with -9 and started again; a click in Slack, told by the
+    webhook, lets it go on, another one denies with a reason; the lists show each where it belongs."""
+    address = f"http://127.0.0.1:{port}"
+    secret = await webhooks.add(desk.site.db, "inbox", f"{address}/signoff", [Event.DECISION_MADE], by="test")
+    told = {
+        "DBOS_SYSTEM_DATABASE_URL": framework_url,
+        "SIGNOFF_WEBHOOK_SECRET": secret,
+        "PORT": str(port),
+    }
+    async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=20) as inbox:
+
+        async def listed(which: str) -> list[Any]:
+            try:
+                return list((await inbox.get(f"/agents/{which}")).json())
+            except httpx.TransportError:
+                return []
+
+        async def start() -> Any:
+            process = await desk.run(EXAMPLE, **told)
+
+            async def up() -> bool:
+                assert process.returncode is None, (await process.stderr.read()).decode()  # type: ignore[union-attr]
+                try:
+                    return (await inbox.get("/docs")).status_code == 200
+                except httpx.TransportError:
+                    return False
+
+            await until(up, 30)
+            return process
+
+        process = await start()
+        for number, task in enumerate(("tidy up", "burn down"), 1):
+            await inbox.post("/agents", json={"name": "agent", "task": task})
+            await desk.asked(number)
+        await until(lambda: listed("waiting"))
+        process.kill()
+        await process.wait()
+        process = await start()
+
+        async def both() -> bool:
+            return sorted(each["task"] for each in await listed("waiting")) == ["burn down", "tidy up"]
+
+        await until(both)  # DBOS takes up what was under way in the background
+        await desk.click(number=0)
+        [approved] = await until(lambda: listed("approved"), 20)
+        assert (approved["task"], approved["status"]) == ("tidy up", "working")
+        assert approved["question"] == "Should I proceed with task: tidy up?"
+        await desk.decide(await desk.asked(2), "rejected", reason="No fires")
+        [denied] = await until(lambda: listed("denied"), 20)
+        assert (denied["task"], denied["status"]) == ("burn down", "denied")
+        assert await listed("waiting") == []
+    assert await desk.statuses() == ["approved", "rejected"]
+    assert await desk.executions() == ["succeeded"]
