@@ -11,6 +11,7 @@ cleaner = Agent("cleaner", "You keep the tables tidy.", tools=[delete_records])
 """
 
 from agent.client import AlreadyClaimed, ApiError, ApprovalClient, AsyncApprovalClient, Unreachable, concluded
+from agent.client.webhook import is_from_signoff
 from agent.domain.errors import CollaborationError, MalformedArguments, SignoffError
 from agent.domain.people import Person
 from agent.domain.policy import Risk
@@ -49,6 +50,7 @@ __all__ = [
     "ask",
     "concluded",
     "function_agent",
+    "is_from_signoff",
     "load_agents",
     "set_status",
     "step",

@@ -53,6 +53,7 @@ def test_the_public_face_exports_exactly_this() -> None:
         "ask",
         "concluded",
         "function_agent",
+        "is_from_signoff",
         "load_agents",
         "set_status",
         "step",
