@@ -63,6 +63,14 @@ action_pattern = "delete_*"
 description_template = "Delete {{args.count}} records from {{args.table_name}}"
 risk = "high"
 on_reject = "stop"
+
+[[checkpoint]]
+checkpoint_id = "refunds-of-programs"  # examples/langgraph_refunds.py; others can be asked about as they are
+action_pattern = "refund_order$"
+when = "args.price > 1000.0"
+description_template = "Refund ${{args.price}} for order {{args.order_id}}"
+risk = "high"
+reject_reasons = ["Wrong amount", "Wrong customer"]
 """
 
 REVIEWS = "#reviews"

@@ -23,6 +23,8 @@ from agent.domain.people import Standing
 from tests.integration.asking import rows
 from tests.integration.web.conftest import ADA, GRACE, Program, Street, agents, site, until  # noqa: F401
 
+__all__ = ["ADA", "GRACE", "POLICY", "ROOT", "Desk", "until"]
+
 ROOT = Path(__file__).parents[3]
 
 POLICY = """

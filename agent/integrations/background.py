@@ -1,0 +1,282 @@
+"""Tools that answer at once while people still decide: what was approved is done later, in threads of the same process.
+
+What waits is kept in LangGraph's own store (`PostgresStore`), so that a process that was killed finds it again when it
+is started. Who resumes: your process, by a sweep every few seconds; a webhook of `decision.made` may `wake` it earlier.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Self
+
+try:
+    from langgraph.store.base import BaseStore
+except ImportError as error:
+    raise ImportError("agents of LangGraph need it: pip install 'signoff[langgraph]'") from error
+
+from agent.client import AlreadyClaimed, ApiError, ApprovalClient, Decision, Review, Unreachable, concluded
+from agent.domain.action import canonical_bytes
+from agent.domain.errors import CollaborationError, Conflict
+
+log = logging.getLogger("signoff.client")
+
+NAMESPACE = ("signoff", "background")
+PAGE = 100
+
+
+@dataclass(frozen=True)
+class Errand:
+    """One action that people are asked about. `arguments` are those that were decided, `asked` those of the question.
+
+    `key` is its name, the same for every attempt: hand it on to whatever can use one. `cause` (`rejected`, `expired`,
+    `withdrawn`, `denied` by policy), `reviewer` and `reason` tell of a refusal.
+    """
+
+    key: str
+    action: str
+    asked: Mapping[str, Any]
+    arguments: Mapping[str, Any]
+    cause: str | None = None
+    reviewer: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What a tool can say at once: that people are asked (`waiting`), or the `result`, because nobody has to be."""
+
+    waiting: bool
+    result: Any = None
+
+
+@dataclass(frozen=True)
+class _Handler:
+    run: Callable[[Errand], Any]
+    refused: Callable[[Errand], Any] | None
+    idempotent: bool
+    lease_seconds: float | None
+
+
+class Background:
+    """Asks, and does what was approved when it is: once, through restarts.
+
+    `store` is a store for threads (`PostgresStore`); several processes may share it. `every` is the time between sweeps
+    in seconds. `name` is this process's own among those that share the store, and the same after a restart.
+    """
+
+    def __init__(
+        self,
+        client: ApprovalClient,
+        store: BaseStore,
+        *,
+        every: float = 2.0,
+        name: str | None = None,
+        threads: int = 4,
+    ) -> None:
+        self._client = client
+        self._store = store
+        self._every = every
+        self._name = name or socket.gethostname()
+        self._handlers: dict[str, _Handler] = {}
+        self._busy: set[str] = set()
+        self._lock = threading.Lock()
+        self._look, self._stopping = threading.Event(), threading.Event()
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="signoff")
+        self._sweeper = threading.Thread(target=self._sweep_until_stopped, name="signoff-sweep", daemon=True)
+
+    def handles(
+        self,
+        action: str,
+        run: Callable[[Errand], Any],
+        *,
+        refused: Callable[[Errand], Any] | None = None,
+        idempotent: bool = False,
+        lease_seconds: float | None = None,
+    ) -> None:
+        """Say how this action is done. Before `start`, in every process.
+
+        `refused` is called when it will not be done; it may be called again after a crash. With `idempotent`, `run` is
+        called again after a crash in the middle of it; without, people are asked what became of it.
+        """
+        self._handlers[action] = _Handler(run, refused, idempotent, lease_seconds)
+
+    def begin(self, key: str, action: str, arguments: Mapping[str, Any], **told: Any) -> Begun:
+        """Ask whether this may be done, and wait for nobody. The same again is the same errand.
+
+        `told` is `description`, `context`, `requester`, `agent` and `rationale` of `ApprovalClient.ask`. While the
+        service is away the errand waits, and people are asked later. Raises ApiError (403: policy denies it), Conflict
+        (the key was used for something else), MalformedArguments, KeyError (nobody handles the action), and what
+        `run` raises.
+        """
+        handler = self._handlers[action]
+        value = {"action": action, "arguments": dict(arguments), "told": told}
+        canonical_bytes(value)
+        if not self._taken(key):
+            return Begun(waiting=True)
+        try:
+            self._keep(key, value)
+            return self._begun(handler, Errand(key, action, dict(arguments), dict(arguments)), told)
+        finally:
+            self._let_go(key)
+
+    def wake(self) -> None:
+        """Look now: somebody has decided something."""
+        self._look.set()
+
+    def start(self) -> Self:
+        """Begin to sweep; first what a process before this one has left."""
+        self._sweeper.start()
+        return self
+
+    def stop(self) -> None:
+        """End the sweeps, and wait for what is being done."""
+        self._stopping.set()
+        self._look.set()
+        if self._sweeper.ident is not None:
+            self._sweeper.join()
+        self._pool.shutdown(wait=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _begun(self, handler: _Handler, errand: Errand, told: Mapping[str, Any]) -> Begun:
+        try:
+            asked = self._client.submit(errand.action, errand.asked, key=errand.key, **told)
+            if isinstance(asked, Review):
+                return Begun(waiting=True)
+        except Unreachable:
+            return Begun(waiting=True)
+        except Exception:
+            self._store.delete(NAMESPACE, errand.key)
+            raise
+        try:
+            result = handler.run(errand)
+        except Exception:
+            self._store.delete(NAMESPACE, errand.key)
+            raise
+        self._store.delete(NAMESPACE, errand.key)
+        return Begun(waiting=False, result=result)
+
+    def _keep(self, key: str, value: Mapping[str, Any]) -> None:
+        found = self._store.get(NAMESPACE, key)
+        if found is None:
+            self._store.put(NAMESPACE, key, dict(value), index=False)
+        elif canonical_bytes(found.value) != canonical_bytes(dict(value)):
+            raise Conflict(f"the errand {key!r} exists with other content")
+
+    # --- the sweep ----------------------------------------------------------------------------------------
+
+    def _sweep_until_stopped(self) -> None:
+        while not self._stopping.is_set():
+            self._look.clear()
+            try:
+                self._sweep()
+            except Exception as error:  # the store or the service is away
+                log.warning("the sweep of what waits for people failed, it is made again: %s", error)
+            self._look.wait(self._every)
+
+    def _sweep(self) -> None:
+        """Give everything that no longer waits for people to a thread."""
+        waiting: set[str] | None = None
+        offset = 0
+        while items := self._store.search(NAMESPACE, limit=PAGE, offset=offset):
+            if waiting is None:
+                waiting = {review.request_id for review in self._client.pending(limit=1_000_000)}
+            for item in items:
+                if (
+                    item.key not in waiting
+                    and item.value["action"] in self._handlers
+                    and self._taken(item.key)
+                ):
+                    self._pool.submit(self._attend, item.key, item.value)
+            offset += PAGE
+
+    def _attend(self, key: str, value: Mapping[str, Any]) -> None:
+        try:
+            self._settle(key, value)
+        except Exception as error:
+            log.warning("%s of %s is looked at again later: %s", key, value["action"], error)
+        finally:
+            self._let_go(key)
+
+    def _settle(self, key: str, value: Mapping[str, Any]) -> None:
+        """Do what there is to do about one errand, and forget it when it is over."""
+        if self._store.get(NAMESPACE, key) is None:
+            return
+        handler, asked = self._handlers[value["action"]], value["arguments"]
+        errand = Errand(key, value["action"], asked, asked)
+        try:
+            found = self._client.submit(value["action"], asked, key=key, **value["told"])
+            if isinstance(found, Decision):
+                _unasked(handler, errand)
+            elif found.status == "waiting" or not self._carried_out(handler, errand, found):
+                return
+        except ApiError as error:
+            if error.kind != "denied":
+                raise
+            _refuse(handler, errand, "denied", None, str(error))
+        except CollaborationError as error:
+            _refuse(handler, errand, error.cause, error.reviewer, error.reason)
+        self._store.delete(NAMESPACE, key)
+
+    def _carried_out(self, handler: _Handler, errand: Errand, review: Review) -> bool:
+        """Do what was approved, if that is for us to do. False while it is not over. Raises CollaborationError."""
+        last = review.raw["execution"]
+        again = last is not None and last["settled_as"] == "retry"
+        if last is not None and not again:
+            if last["status"] in ("succeeded", "failed") or last["settled_as"] == "done":
+                return True
+            if last["status"] != "claimed" or not handler.idempotent:
+                return False  # somebody is doing it, or people say what became of it
+        decision = concluded(review, errand.asked)
+        number = 1 if last is None else last["attempt"] + again
+        attempt = f"{self._name}:{review.id}:{number}" if handler.idempotent else None
+        try:
+            claim = self._client.claim(decision, lease_seconds=handler.lease_seconds, attempt=attempt)
+        except AlreadyClaimed:
+            return False
+        decided = Errand(errand.key, errand.action, errand.asked, claim.arguments, reviewer=decision.reviewer)
+        began = time.monotonic()
+        try:
+            result = handler.run(decided)
+        except Exception as error:
+            log.exception("%s failed (request %s)", errand.action, review.id)
+            self._client.report(claim, error=error, seconds=time.monotonic() - began)
+        else:
+            self._client.report(claim, result, seconds=time.monotonic() - began)
+        return True
+
+    def _taken(self, key: str) -> bool:
+        """Whether this thread has the errand now, and no other of this process."""
+        with self._lock:
+            if key in self._busy or self._stopping.is_set():
+                return False
+            self._busy.add(key)
+            return True
+
+    def _let_go(self, key: str) -> None:
+        with self._lock:
+            self._busy.discard(key)
+
+
+def _unasked(handler: _Handler, errand: Errand) -> None:
+    """Policy needs nobody, and a process before this one did not come to it."""
+    try:
+        handler.run(errand)
+    except Exception:
+        log.exception("%s failed (%s)", errand.action, errand.key)
+
+
+def _refuse(handler: _Handler, errand: Errand, cause: str, reviewer: str | None, reason: str | None) -> None:
+    if handler.refused is not None:
+        told = (errand.key, errand.action, errand.asked, errand.arguments, cause, reviewer, reason)
+        handler.refused(Errand(*told))

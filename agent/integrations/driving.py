@@ -1,0 +1,288 @@
+"""Graphs that wait in an `interrupt` are driven on: people are asked, and the graph resumes with what they decided.
+
+The steps are written once, for graphs and clients of both kinds. Nothing of the graph is changed before all questions
+of a pause are decided. What was approved is claimed before the graph goes on and reported when it pauses again, so that
+no approval is used twice. A process that was killed and is started again comes back to the same questions: their keys
+are made of the interrupts' own ids.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+try:
+    from langgraph.types import Command
+except ImportError as error:
+    raise ImportError("agents of LangGraph need it: pip install 'signoff[langgraph]'") from error
+
+from agent.client import AlreadyClaimed, ApiError, Claim, Review, concluded, operations
+from agent.client.steps import Steps
+from agent.domain.action import canonical_bytes
+from agent.domain.errors import CollaborationError, SignoffError
+from agent.integrations.interrupts import (
+    Claims,
+    Graph,
+    Options,
+    Question,
+    Refusal,
+    Shape,
+    UnsupportedInterrupt,
+)
+
+log = logging.getLogger("signoff.client")
+
+MAX_DESCRIPTION = 2000
+
+
+def through(graph: Graph, shape: Shape, options: Options) -> Steps[Any]:
+    """Ask, resume, and again, until the graph waits for nobody; returns its values.
+
+    Raises TimeoutError (called again, it comes back to the same questions), UnsupportedInterrupt, AlreadyClaimed (what
+    was approved was begun before, and its end is not known), what the graph raises, and what `ApprovalClient.ask` and
+    `claim` raise.
+    """
+    claims = yield from _left_over(graph, shape, options)
+    state = yield from graph.look()
+    if state.next and not state.interrupts:  # killed in the middle of a step
+        state = yield from _resumed(graph, None, claims)
+    else:
+        yield from _reported(claims, state)
+    while state.interrupts:
+        asked = [(each, _questions(graph, shape, each, state.values)) for each in state.interrupts]
+        told, claims = yield from _answered(shape, asked, options)
+        state = yield from _resumed(graph, Command(resume=told), claims)
+    return state.values
+
+
+# --- asking -----------------------------------------------------------------------------------------------
+
+
+def _questions(graph: Graph, shape: Shape, interrupt: Any, values: Any) -> list[Question]:
+    """What this interrupt asks, each with its key. Raises UnsupportedInterrupt and MalformedArguments."""
+    found = shape.questions(interrupt, values)
+    if not found:
+        raise UnsupportedInterrupt("the interrupt asks about nothing")
+    for each in found:
+        canonical_bytes(dict(each.arguments))
+    place = graph.config.get("configurable", {})
+    named = canonical_bytes([str(place.get("thread_id")), place.get("checkpoint_ns", ""), interrupt.id])
+    key = f"interrupt-{hashlib.sha256(named).hexdigest()[:40]}"
+    return [replace(each, key=f"{key}-{number}") for number, each in enumerate(found)]
+
+
+def _answered(
+    shape: Shape, asked: Sequence[tuple[Any, list[Question]]], options: Options
+) -> Steps[tuple[dict[str, Any], Claims]]:
+    """What each interrupt is answered, once people have decided everything, and what was claimed for it."""
+    decided = yield from _decided([each for _, those in asked for each in those], options)
+    answers: dict[str, Any] = {}
+    for interrupt, those in asked:
+        for number, each in enumerate(those):
+            if isinstance(refusal := decided[each.key], Refusal):
+                answers[each.key] = shape.refused(interrupt, number, refusal)
+    claims: Claims = {}
+    for each in (each for _, those in asked for each in those if each.key not in answers):
+        review = decided[each.key]
+        if isinstance(review, Review):
+            claims[each.key] = each, (yield from _claimed(claims, each, review, options))
+            claim = claims[each.key][1]
+            answers[each.key] = shape.approved(each, claim.arguments, edited=claim.edited)
+        else:
+            answers[each.key] = shape.approved(each, each.arguments, edited=False)
+    told = {
+        interrupt.id: shape.whole(interrupt, [answers[each.key] for each in those])
+        for interrupt, those in asked
+    }
+    return told, claims
+
+
+def _decided(questions: Sequence[Question], options: Options) -> Steps[dict[str, Review | Refusal | None]]:
+    """What people decided about each, once all are decided; None where policy needs nobody. Raises TimeoutError."""
+    seconds = options.get("timeout_seconds", operations.TIMEOUT)
+    deadline = time.monotonic() + seconds
+    found: dict[str, Review | Refusal | None] = {}
+    for each in questions:
+        found[each.key] = yield from _submitted(each, options, max(seconds, 1.0))
+    for each in questions:
+        review = found[each.key]
+        if isinstance(review, Review) and review.status == "waiting":
+            log.info(
+                "paused: waiting for people to decide about %s (request %s)", review.description, review.id
+            )
+            review = yield from operations.get(review.id, wait=max(0.0, deadline - time.monotonic()))
+        if isinstance(review, Review):
+            found[each.key] = _concluded(each, review)
+    return found
+
+
+def _submitted(question: Question, options: Options, patience: float) -> Steps[Review | Refusal | None]:
+    try:
+        asked = yield from operations.submit(
+            question.action,
+            question.arguments,
+            description=_short(question.description),
+            context=options.get("context"),
+            key=question.key,
+            requester=options.get("requester"),
+            agent=options.get("agent"),
+            patience=patience,
+        )
+    except ApiError as error:
+        if error.kind != "denied":
+            raise
+        return Refusal(str(error), None, error)
+    return asked if isinstance(asked, Review) else None
+
+
+def _concluded(question: Question, review: Review) -> Review | Refusal:
+    """The approval, or why it is none. Raises TimeoutError while nobody has decided."""
+    try:
+        concluded(review, question.arguments)
+    except CollaborationError as error:
+        words = "nobody decided in time" if error.cause == "expired" and not error.reason else str(error)
+        return Refusal(words, error.reason, error)
+    if review.edited and not question.editable:
+        words = "a reviewer changed the arguments, which this agent does not allow; nothing was done"
+    elif _settled(review) == "done":
+        words = "it has been done already: a person has marked it as done"
+    else:
+        return review
+    return Refusal(words, None, CollaborationError("withdrawn", request_id=review.id, reason=words))
+
+
+# --- going on ---------------------------------------------------------------------------------------------
+
+
+def _claimed(claims: Claims, question: Question, review: Review, options: Options) -> Steps[Claim]:
+    """The right to go on with this one. If there is none, the others are given up as well: nothing has begun."""
+    try:
+        return (
+            yield from operations.claim(
+                review,
+                lease_seconds=options.get("lease_seconds"),
+                attempt=_attempt(question, review, options),
+            )
+        )
+    except Exception:
+        for _, other in claims.values():
+            yield from _report(
+                other, None, f"not begun: {question.action} of the same pause cannot be claimed"
+            )
+        raise
+
+
+def _attempt(question: Question, review: Review, options: Options) -> str | None:
+    """The name of a claim that may be taken up again by a process that was started anew."""
+    if not options.get("idempotent"):
+        return None
+    last = review.raw["execution"]
+    if last is None or _settled(review) == "retry":
+        return f"{question.key}:{last['attempt'] + 1 if last else 1}"
+    return f"{question.key}:{last['attempt']}" if last["status"] == "claimed" else None
+
+
+def _resumed(graph: Graph, told: Any, claims: Claims) -> Steps[Any]:
+    """Let the graph go on to its next pause, and report how it went. Raises what the graph raises."""
+    began = time.monotonic()
+    try:
+        yield from graph.go_on(told)
+    except Exception as error:
+        state = yield from graph.look()
+        yield from _reported(claims, state, error, time.monotonic() - began)
+        raise
+    state = yield from graph.look()
+    yield from _reported(claims, state, None, time.monotonic() - began)
+    return state
+
+
+def _left_over(graph: Graph, shape: Shape, options: Options) -> Steps[Claims]:
+    """What a process before this one has claimed for the last pause and not reported. Raises AlreadyClaimed."""
+    state = yield from graph.look()
+    last = None if state.created_at is None else (yield from graph.last_pause())
+    claims: Claims = {}
+    if last is None or (last.config == state.config and state.interrupts):
+        return claims
+    underway = bool(state.next) and not state.interrupts
+    for interrupt in last.interrupts:
+        try:
+            questions = _questions(graph, shape, interrupt, last.values)
+        except SignoffError:
+            continue  # nothing that was asked here
+        for question in questions:
+            claim = yield from _taken_up(question, options, underway=underway)
+            if claim is not None:
+                claims[question.key] = question, claim
+    return claims
+
+
+def _taken_up(question: Question, options: Options, *, underway: bool) -> Steps[Claim | None]:
+    """The claim of an earlier process, if this one is to end it; None if there is nothing to report."""
+    try:
+        review = yield from operations.get(question.key)
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        return None
+    status = (review.raw["execution"] or {"status": None})["status"]
+    if status is None or _settled(review) == "done":
+        return None
+    retry = _settled(review) == "retry"
+    if (status == "claimed" and options.get("idempotent")) or (retry and underway):
+        return (
+            yield from operations.claim(
+                review,
+                lease_seconds=options.get("lease_seconds"),
+                attempt=_attempt(question, review, options),
+            )
+        )
+    if underway and status != "succeeded":
+        words = (
+            f"{question.action} was begun before, and it is {status}; people settle it (request {review.id})"
+        )
+        raise AlreadyClaimed(409, "claimed", words)
+    return None
+
+
+# --- reporting --------------------------------------------------------------------------------------------
+
+
+def _reported(
+    claims: Claims, state: Any, error: Exception | None = None, seconds: float | None = None
+) -> Steps[None]:
+    """Say of each claim how it went: by its tool's message where there is one."""
+    messages = _messages(state)
+    for question, claim in claims.values():
+        message = messages.get(question.call_id) if question.call_id else None
+        if message is not None:
+            failed = str(message.content) if getattr(message, "status", None) == "error" else None
+            yield from _report(claim, message.content, failed, seconds)
+        else:
+            yield from _report(claim, None, error, seconds)
+
+
+def _report(claim: Claim, result: Any, error: Any = None, seconds: float | None = None) -> Steps[None]:
+    try:
+        yield from operations.report(claim, result, error=error, seconds=seconds)
+    except SignoffError as failed:
+        log.error("could not report how it went: %s (request %s)", failed, claim.id)  # noqa: TRY400 - no fault of ours
+
+
+def _messages(state: Any) -> dict[str, Any]:
+    """The tools' messages by their calls, also of tasks that ended in a step that did not."""
+    places = [state.values, *(task.result for task in state.tasks)]
+    found = [each for place in places if isinstance(place, Mapping) for each in place.get("messages", ())]
+    return {each.tool_call_id: each for each in found if getattr(each, "tool_call_id", None)}
+
+
+def _settled(review: Review) -> str | None:
+    settled: str | None = (review.raw["execution"] or {}).get("settled_as")
+    return settled
+
+
+def _short(words: str | None) -> str | None:
+    return words if words is None or len(words) <= MAX_DESCRIPTION else f"{words[: MAX_DESCRIPTION - 1]}…"

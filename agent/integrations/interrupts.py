@@ -1,0 +1,109 @@
+"""What is asked when a graph of LangGraph waits in an `interrupt`, and the graph itself, at one of its threads."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypedDict
+
+from agent.client import Claim
+from agent.client.steps import Run, Steps
+from agent.domain.errors import SignoffError
+
+LOOK_BACK = 20
+"""Checkpoints among which a restarted process looks for the last pause; their states are read from the database."""
+
+
+class UnsupportedInterrupt(SignoffError):
+    """The graph waits for an answer that people's yes or no cannot give. Nobody was asked, and it goes on waiting."""
+
+
+class Options(TypedDict, total=False):
+    """How people are asked. `context`, `requester` and `agent` are those of `ApprovalClient.ask`, `lease_seconds` (an
+    hour) is that of `claim`; `timeout_seconds` (30) is for each pause.
+
+    With `idempotent` what follows an approval may be done twice: a process that was killed in the middle of it goes on
+    when it is started again. Without, people are asked what became of it.
+    """
+
+    timeout_seconds: float
+    context: Any
+    requester: str
+    agent: str
+    lease_seconds: float
+    idempotent: bool
+
+
+@dataclass(frozen=True)
+class Question:
+    """One action of an interrupt. `call_id` is the tool call's, where it is known."""
+
+    action: str
+    arguments: Mapping[str, Any]
+    description: str | None
+    editable: bool
+    call_id: str | None = None
+    key: str = ""
+
+
+Claims = dict[str, tuple[Question, Claim]]
+"""What this process may go on with, and has to report, by the questions' keys."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """It is not to be done. `reason` is the reviewer's, `words` say it all."""
+
+    words: str
+    reason: str | None
+    error: SignoffError
+
+
+class Shape(Protocol):
+    """What one kind of interrupt says, and how it is answered."""
+
+    def questions(self, interrupt: Any, values: Any) -> list[Question]:
+        """What is asked, in order; `values` is the graph's state. Raises UnsupportedInterrupt."""
+
+    def approved(self, question: Question, arguments: Mapping[str, Any], *, edited: bool) -> Any:
+        """The answer that it may be done with these arguments."""
+
+    def refused(self, interrupt: Any, number: int, refusal: Refusal) -> Any:
+        """The answer that the question of this number is not to be done.
+
+        Raises the refusal's error where the interrupt knows no such answer.
+        """
+
+    def whole(self, interrupt: Any, answers: Sequence[Any]) -> Any:
+        """The value that the interrupt returns."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A compiled graph at one thread, called in the manner of its client."""
+
+    graph: Any
+    config: Mapping[str, Any]
+    asynchronous: bool
+
+    def look(self) -> Steps[Any]:
+        """The state as it stands."""
+        look = self.graph.aget_state if self.asynchronous else self.graph.get_state
+        return (yield Run(lambda: look(self.config)))
+
+    def go_on(self, told: Any) -> Steps[None]:
+        """Run to the next pause or the end; each checkpoint is written before the next step begins."""
+        go: Callable[..., Any] = self.graph.ainvoke if self.asynchronous else self.graph.invoke
+        yield Run(lambda: go(told, self.config, durability="sync"))
+
+    def last_pause(self) -> Steps[Any]:
+        """The latest state with interrupts, also answered ones; None when there is none nearby."""
+        if self.asynchronous:
+            past = yield Run(lambda: _listed(self.graph.aget_state_history(self.config, limit=LOOK_BACK)))
+        else:
+            past = yield Run(lambda: list(self.graph.get_state_history(self.config, limit=LOOK_BACK)))
+        return next((state for state in past if state.interrupts), None)
+
+
+async def _listed(states: AsyncIterator[Any]) -> list[Any]:
+    return [state async for state in states]

@@ -1,0 +1,160 @@
+"""LangChain: agents with `HumanInTheLoopMiddleware`, whose tool calls people approve, edit or reject in Slack.
+
+Who resumes: your process. `resume_when_decided` is called by whoever has run the agent; it waits, and it can be called
+again after a restart, because the checkpointer still has the interrupt and Signoff the questions.
+
+Each action of an interrupt is a request of its own; the agent goes on when all are decided, with the decisions in
+order. Both modes of the middleware are understood, `batched` and `per_call`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Unpack
+
+try:
+    from langchain.agents.middleware import HumanInTheLoopMiddleware
+except ImportError as error:
+    raise ImportError("agents of LangChain need it: pip install 'signoff[langchain]'") from error
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from agent.client import ApprovalClient, AsyncApprovalClient
+from agent.integrations.driving import through
+from agent.integrations.interrupts import Graph, Options, Question, Refusal, UnsupportedInterrupt
+
+__all__ = [
+    "HumanInTheLoopMiddleware",
+    "Options",
+    "UnsupportedInterrupt",
+    "aresume_when_decided",
+    "resume_when_decided",
+]
+
+
+def resume_when_decided(
+    client: ApprovalClient, graph: Any, config: Mapping[str, Any], **options: Unpack[Options]
+) -> Any:
+    """Ask people about the tool calls that wait at this thread, resume with their decisions, until none waits.
+
+    `graph` is what `create_agent` returns; `config` names the thread, which one process at a time may drive. Returns
+    the agent's values. A rejection reaches the model with the reviewer's reason; so does an expiry, as such. See
+    `driving.through` for what is raised.
+    """
+    return client.do(through(Graph(graph, config, asynchronous=False), HumanInTheLoop(), options))
+
+
+async def aresume_when_decided(
+    client: AsyncApprovalClient, graph: Any, config: Mapping[str, Any], **options: Unpack[Options]
+) -> Any:
+    """`resume_when_decided` for an agent with an asynchronous checkpointer."""
+    return await client.do(through(Graph(graph, config, asynchronous=True), HumanInTheLoop(), options))
+
+
+class _Exact(BaseModel):
+    """A field that is not known may mean something that we would not honour."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _ActionRequest(_Exact):
+    name: str
+    args: dict[str, Any]
+    description: str | None = None
+
+
+class _ReviewConfig(_Exact):
+    action_name: str
+    allowed_decisions: list[Literal["approve", "edit", "reject", "respond"]]
+    args_schema: dict[str, Any] | None = None
+
+
+class _Batch(_Exact):
+    action_requests: list[_ActionRequest]
+    review_configs: list[_ReviewConfig]
+
+
+class _Call(_Exact):
+    type: Literal["tool_approval"]
+    tool_call_id: str
+    name: str
+    args: dict[str, Any]
+    description: str
+
+
+class HumanInTheLoop:
+    """What the middleware asks in either of its modes."""
+
+    def questions(self, interrupt: Any, values: Any) -> list[Question]:
+        """One for each action. Raises UnsupportedInterrupt."""
+        asked, allowed = _read(interrupt)
+        for each, decisions in zip(asked, allowed, strict=True):
+            if "approve" not in decisions:
+                raise UnsupportedInterrupt(f"{each.name!r} cannot be approved: people are asked for words")
+        if isinstance(asked[0] if asked else None, _Call):
+            calls: list[str | None] = [each.tool_call_id for each in asked if isinstance(each, _Call)]
+        else:
+            calls = _calls(values, [each.name for each in asked])
+        return [
+            Question(each.name, each.args, each.description or None, "edit" in decisions, call)
+            for each, decisions, call in zip(asked, allowed, calls, strict=True)
+        ]
+
+    def approved(self, question: Question, arguments: Mapping[str, Any], *, edited: bool) -> Any:
+        """`approve`, or `edit` with what a reviewer made of it."""
+        if edited:
+            return {"type": "edit", "edited_action": {"name": question.action, "args": dict(arguments)}}
+        return {"type": "approve"}
+
+    def refused(self, interrupt: Any, number: int, refusal: Refusal) -> Any:
+        """`reject`, with the reviewer's reason. Raises the refusal's error where a call cannot be rejected."""
+        if "reject" not in _read(interrupt)[1][number]:
+            raise refusal.error
+        return {"type": "reject", "message": refusal.reason or refusal.words}
+
+    def whole(self, interrupt: Any, answers: Sequence[Any]) -> Any:
+        """All decisions in order, or the one that was asked for."""
+        return answers[0] if interrupt.value.get("type") == "tool_approval" else {"decisions": list(answers)}
+
+
+def _read(interrupt: Any) -> tuple[Sequence[_ActionRequest | _Call], list[set[str]]]:
+    """The actions that wait, and what may be decided of each. Raises UnsupportedInterrupt."""
+    value = interrupt.value
+    try:
+        if isinstance(value, Mapping) and value.get("type") == "tool_approval":
+            return [_Call.model_validate(value)], [_allowed(interrupt.response_schema)]
+        batch = _Batch.model_validate(value)
+    except ValidationError as error:
+        where = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        words = f"the interrupt is none of HumanInTheLoopMiddleware ({where})"
+        raise UnsupportedInterrupt(words) from None
+    rules: dict[str, list[set[str]]] = {
+        each.name: [
+            set(rule.allowed_decisions) for rule in batch.review_configs if rule.action_name == each.name
+        ]
+        for each in batch.action_requests
+    }
+    if missing := [name for name, found in rules.items() if not found]:
+        raise UnsupportedInterrupt(f"the interrupt does not say what may be decided about {missing[0]!r}")
+    return batch.action_requests, [set.intersection(*rules[each.name]) for each in batch.action_requests]
+
+
+def _allowed(schema: Any) -> set[str]:
+    """The kinds of decisions that an answer's JSON schema knows. Raises UnsupportedInterrupt."""
+    if isinstance(schema, Mapping):
+        if mapping := schema.get("discriminator", {}).get("mapping"):
+            return set(mapping)
+        if kind := schema.get("properties", {}).get("type", {}).get("const"):
+            return {kind}
+    raise UnsupportedInterrupt("the interrupt does not say what may be decided")
+
+
+def _calls(values: Any, names: Sequence[str]) -> list[str | None]:
+    """The ids of the tool calls that these actions are, by the model's last message; None where it cannot be told."""
+    messages = values.get("messages", []) if isinstance(values, Mapping) else []
+    made: list[Any] = next(
+        (each.tool_calls for each in reversed(messages) if getattr(each, "tool_calls", None)), []
+    )
+    waiting = [each for each in made if each["name"] in names]
+    if [each["name"] for each in waiting] != list(names):
+        return [None] * len(names)
+    return [each["id"] for each in waiting]

@@ -1,0 +1,136 @@
+"""LangGraph: tools whose approval goes on in the background, and graphs that wait in an `interrupt` for people.
+
+Who resumes: your process. `Background` (in `agent.integrations.background`) does what was approved in threads of its
+own, while the chat goes on. `resume_when_decided` is called by whoever has run the graph: it waits, and it can be
+called again after a restart, because the checkpointer still has the interrupt and Signoff the question.
+
+Interrupts are those of agent inbox: a list of `HumanInterrupt`, answered by a list of `HumanResponse`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack
+
+try:
+    from langgraph.prebuilt import ToolRuntime
+except ImportError as error:
+    raise ImportError("agents of LangGraph need it: pip install 'signoff[langgraph]'") from error
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from agent.client import ApprovalClient, AsyncApprovalClient
+from agent.domain.action import canonical_bytes
+from agent.integrations.background import Background, Begun, Errand
+from agent.integrations.driving import through
+from agent.integrations.interrupts import Graph, Options, Question, Refusal, UnsupportedInterrupt
+
+__all__ = [
+    "Background",
+    "Begun",
+    "Errand",
+    "Options",
+    "UnsupportedInterrupt",
+    "aresume_when_decided",
+    "call_key",
+    "resume_when_decided",
+]
+
+
+def call_key(runtime: ToolRuntime) -> str:
+    """The name of a tool's call: the same when LangGraph makes the call again, another for every other call."""
+    thread = runtime.config.get("configurable", {}).get("thread_id")
+    named = canonical_bytes([str(thread), runtime.tool_call_id])
+    return f"call-{hashlib.sha256(named).hexdigest()[:40]}"
+
+
+TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}\Z", re.ASCII)
+"""What the checkpoints can judge."""
+
+
+def resume_when_decided(
+    client: ApprovalClient, graph: Any, config: Mapping[str, Any], **options: Unpack[Options]
+) -> Any:
+    """Ask people what the graph at this thread waits for, resume it with their answers, until it waits no more.
+
+    `config` names the thread, which one process at a time may drive. Returns the graph's values. A rejection is
+    `response` with the reviewer's reason, else `ignore`; so is an expiry. See `driving.through` for what is raised.
+    """
+    return client.do(through(Graph(graph, config, asynchronous=False), AgentInbox(), options))
+
+
+async def aresume_when_decided(
+    client: AsyncApprovalClient, graph: Any, config: Mapping[str, Any], **options: Unpack[Options]
+) -> Any:
+    """`resume_when_decided` for a graph with an asynchronous checkpointer."""
+    return await client.do(through(Graph(graph, config, asynchronous=True), AgentInbox(), options))
+
+
+class _Exact(BaseModel):
+    """A field that is not known may mean something that we would not honour."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _Action(_Exact):
+    action: str
+    args: dict[str, Any]
+
+
+class _Config(_Exact):
+    allow_ignore: bool
+    allow_respond: bool
+    allow_edit: bool
+    allow_accept: bool
+
+
+class _HumanInterrupt(_Exact):
+    action_request: _Action
+    config: _Config
+    description: str | None = None
+
+
+class AgentInbox:
+    """`HumanInterrupt` and `HumanResponse`, as langgraph.prebuilt has them."""
+
+    def questions(self, interrupt: Any, values: Any) -> list[Question]:
+        """One for each of the list. Raises UnsupportedInterrupt."""
+        found = []
+        for each in _read(interrupt.value):
+            asked = each.action_request
+            if not each.config.allow_accept:
+                raise UnsupportedInterrupt(f"{asked.action!r} cannot be accepted: people are asked for words")
+            if not TOOL_NAME.match(asked.action):
+                raise UnsupportedInterrupt(f"the action {asked.action!r} is no name of a tool")
+            found.append(Question(asked.action, asked.args, each.description or None, each.config.allow_edit))
+        return found
+
+    def approved(self, question: Question, arguments: Mapping[str, Any], *, edited: bool) -> Any:
+        """`accept`, or `edit` with what a reviewer made of it."""
+        if edited:
+            return {"type": "edit", "args": {"action": question.action, "args": dict(arguments)}}
+        return {"type": "accept", "args": None}
+
+    def refused(self, interrupt: Any, number: int, refusal: Refusal) -> Any:
+        """`response` for a reason, else `ignore`, as far as the graph allows them. Raises the refusal's error."""
+        allowed = _read(interrupt.value)[number].config
+        if allowed.allow_respond and (refusal.reason or not allowed.allow_ignore):
+            return {"type": "response", "args": refusal.words}
+        if allowed.allow_ignore:
+            return {"type": "ignore", "args": None}
+        raise refusal.error
+
+    def whole(self, interrupt: Any, answers: Sequence[Any]) -> Any:
+        """The list of answers."""
+        return list(answers)
+
+
+def _read(value: Any) -> list[_HumanInterrupt]:
+    try:
+        return [
+            _HumanInterrupt.model_validate(each) for each in (value if isinstance(value, list) else [value])
+        ]
+    except ValidationError as error:
+        where = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        raise UnsupportedInterrupt(f"the interrupt is no HumanInterrupt ({where})") from None

@@ -1,0 +1,74 @@
+"""An agent of LangChain whose deletions people approve in Slack, with the human-in-the-loop middleware as it is.
+
+Run it beside `signoff demo`, with SIGNOFF_URL and SIGNOFF_KEY as the demo prints them, and kill it while it waits:
+started again it comes back to the same questions. The chat is kept in the PostgreSQL of AGENT_DATABASE_URL (one of our
+own in `.signoff/langchain` if that is not set). The model only says what is written here; put your own in its place.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from langchain.agents import create_agent
+from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
+from langchain_core.messages import AIMessage
+from langgraph.checkpoint.postgres import PostgresSaver
+
+from agent.integrations.langchain import HumanInTheLoopMiddleware, resume_when_decided
+from agent.store import embedded
+from signoff import ApprovalClient
+
+
+def delete_records(table_name: str, count: int) -> str:
+    """Delete the oldest records of a table."""
+    return f"deleted {count} records from {table_name}"
+
+
+class Scripted(FakeMessagesListChatModel):
+    """A model that costs nothing."""
+
+    def bind_tools(self, tools: Any, **_: Any) -> Any:
+        return self
+
+
+def agent_of(checkpointer: Any, said: int) -> Any:
+    """The agent; its model goes on after as many messages as it has `said`."""
+    calls = [
+        {"name": "delete_records", "args": {"table_name": table, "count": 50}, "id": f"call-{table}"}
+        for table in ("users", "logs")
+    ]
+    script = [AIMessage("", tool_calls=calls), AIMessage("That is all.")]
+    gate = HumanInTheLoopMiddleware({"delete_records": {"allowed_decisions": ["approve", "edit", "reject"]}})
+    return create_agent(
+        Scripted(responses=script[said:]), [delete_records], middleware=[gate], checkpointer=checkpointer
+    )
+
+
+def main(url: str, thread: str) -> None:
+    """Start the agent, or go on with it, and wait for people."""
+    config: Any = {"configurable": {"thread_id": thread}}
+    with (
+        PostgresSaver.from_conn_string(url) as saver,
+        ApprovalClient(os.environ["SIGNOFF_URL"], os.environ["SIGNOFF_KEY"]) as client,
+    ):
+        saver.setup()
+        begun = saver.get(config) is not None
+        agent = agent_of(saver, said=int(begun))
+        if not begun:
+            agent.invoke({"messages": [("user", "Tidy up users and logs.")]}, config)
+        values = resume_when_decided(client, agent, config, timeout_seconds=3600)
+        for message in values["messages"]:
+            print(f"{message.type}: {message.text}", flush=True)
+
+
+if __name__ == "__main__":
+    chosen = sys.argv[1] if len(sys.argv) > 1 else "tidy-1"
+    if "AGENT_DATABASE_URL" in os.environ:
+        main(os.environ["AGENT_DATABASE_URL"], chosen)
+    else:
+        server = embedded.start(Path(".signoff/langchain").absolute())
+        try:
+            main(server.conninfo, chosen)
+        finally:
+            server.stop()

@@ -1,0 +1,216 @@
+"""A customer service agent of LangGraph: small refunds at once, large ones when people have said yes in Slack.
+
+Run it beside `signoff demo`, with SIGNOFF_URL and SIGNOFF_KEY as the demo prints them, and type
+`refund order 7`, `status of order 7` or `refund order 1`. Kill it whenever you like: started again it goes on, and
+nothing is refunded twice. Orders, chats and what waits are kept in the PostgreSQL of SHOP_DATABASE_URL (one of our own
+in `.signoff/langgraph` if that is not set). The model is a few rules, so that nobody pays; put your own in its place.
+"""
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.tools import tool
+from langgraph.checkpoint.postgres import PostgresSaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, ToolRuntime, tools_condition
+from langgraph.store.postgres import PostgresStore
+from psycopg import Connection
+from psycopg.rows import DictRow, dict_row
+from psycopg_pool import ConnectionPool
+
+from agent.integrations.langgraph import Background, Errand, call_key
+from agent.store import embedded
+from signoff import ApprovalClient
+
+ORDERS = [
+    (1, "Desk lamp", 49.90),
+    (4, "Standing desk", 1000.00),
+    (5, "Laptop", 1899.00),
+    (7, "Espresso machine", 1249.50),
+]
+
+SAVERS_TERMS = {"autocommit": True, "row_factory": dict_row}  # what LangGraph asks of connections
+
+
+class Shop:
+    """The orders: PAID, PENDING_REFUND, REFUNDED or REFUND_REJECTED. Each change is one statement that does it once."""
+
+    def __init__(self, pool: ConnectionPool[Any]) -> None:
+        self.pool = pool
+        with pool.connection() as connection:
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS orders (order_id int PRIMARY KEY, item text, price float8,"
+                " status text DEFAULT 'PAID', cause text, refunded_by text, refunds int DEFAULT 0)"
+            )
+            for order in ORDERS:
+                connection.execute(
+                    "INSERT INTO orders (order_id, item, price) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
+                    order,
+                )
+
+    def find(self, order_id: int) -> dict[str, Any] | None:
+        with self.pool.connection() as connection:
+            found: Any = connection.execute("SELECT * FROM orders WHERE order_id = %s", [order_id]).fetchone()
+        return found if found is None else dict(found)
+
+    def _change(self, statement: str, *parameters: Any) -> bool:
+        with self.pool.connection() as connection:
+            return bool(connection.execute(statement.encode(), parameters).rowcount)
+
+    def hold(self, order_id: int) -> None:
+        self._change(
+            "UPDATE orders SET status = 'PENDING_REFUND' WHERE order_id = %s AND status = 'PAID'", order_id
+        )
+
+    def release(self, order_id: int) -> None:
+        self._change(
+            "UPDATE orders SET status = 'PAID' WHERE order_id = %s AND status = 'PENDING_REFUND'", order_id
+        )
+
+    def refund(self, order_id: int, price: float, key: str) -> bool:
+        """The money goes back, if the price is the one that was asked about. True, too, if this key did it before."""
+        return self._change(
+            "UPDATE orders SET status = 'REFUNDED', refunded_by = %s, refunds = refunds + 1"
+            " WHERE order_id = %s AND price = %s AND status IN ('PAID', 'PENDING_REFUND')",
+            *(key, order_id, price),
+        ) or self._change(
+            "UPDATE orders SET cause = cause WHERE order_id = %s AND refunded_by = %s", order_id, key
+        )
+
+    def reject(self, order_id: int, cause: str) -> None:
+        self._change(
+            "UPDATE orders SET status = 'REFUND_REJECTED', cause = %s"
+            " WHERE order_id = %s AND status IN ('PAID', 'PENDING_REFUND')",
+            *(cause, order_id),
+        )
+
+
+def refund(shop: Shop, errand: Errand) -> str:
+    """What is done once people have said yes, or at once where nobody has to be asked."""
+    order_id = errand.arguments["order_id"]
+    if order_id != errand.asked["order_id"]:  # a reviewer has corrected the order's number
+        shop.release(errand.asked["order_id"])
+    if not shop.refund(order_id, errand.arguments["price"], errand.key):
+        raise ValueError(
+            f"order {order_id} was not refunded: its price is another, or it is no longer to be refunded"
+        )
+    return f"Your refund for order_id {order_id} has been approved."
+
+
+def refuse(shop: Shop, errand: Errand) -> None:
+    """People have said no, or nobody has answered in time."""
+    shop.reject(errand.arguments["order_id"], errand.reason or str(errand.cause))
+
+
+def tools_of(shop: Shop, background: Background) -> list[Any]:
+    """The agent's tools. The price is the shop's; a model that claims another changes nothing."""
+
+    @tool
+    def get_order(order_id: int) -> str:
+        """Check the status of a purchase order given an order ID."""
+        order = shop.find(order_id)
+        return (
+            "There is no such order."
+            if order is None
+            else f"Order {order_id} ({order['item']}): {order['status']}"
+        )
+
+    @tool
+    def process_refund(order_id: int, runtime: ToolRuntime) -> str:
+        """Process a refund for an order given an order ID."""
+        order = shop.find(order_id)
+        if order is None:
+            return "We're unable to process your refund. Please check your input and try again."
+        if order["status"] != "PAID":
+            return f"The refund of order_id {order_id} has been asked for already: {order['status']}."
+        asked = {"order_id": order_id, "price": order["price"]}
+        begun = background.begin(call_key(runtime), "refund_order", asked, agent="refunds-langgraph")
+        if not begun.waiting:
+            return str(begun.result)
+        shop.hold(order_id)
+        return (
+            f"Because order_id {order_id} exceeds our cost threshold, your refund request must undergo manual review. "
+            "Please check your order status later."
+        )
+
+    return [get_order, process_refund]
+
+
+class Clerk(BaseChatModel):
+    """A model of three rules."""
+
+    @property
+    def _llm_type(self) -> str:
+        return "clerk"
+
+    def bind_tools(self, tools: Any, **_: Any) -> Any:
+        return self
+
+    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+        last = messages[-1]
+        number = re.search(r"\d+", last.text)
+        if isinstance(last, ToolMessage):
+            answer = AIMessage(last.text)
+        elif number is None:
+            answer = AIMessage("I can refund an order, or tell its status. Which order is it?")
+        else:
+            name = "process_refund" if "refund" in last.text else "get_order"
+            call = {"name": name, "args": {"order_id": int(number[0])}, "id": uuid4().hex}
+            answer = AIMessage("", tool_calls=[call])
+        return ChatResult(generations=[ChatGeneration(message=answer)])
+
+
+def graph_of(model: BaseChatModel, tools: list[Any], checkpointer: Any, store: Any) -> Any:
+    """The agent: a chatbot and its tools."""
+    bound = model.bind_tools(tools)
+    builder = StateGraph(MessagesState)
+    builder.add_node("chatbot", lambda state: {"messages": [bound.invoke(state["messages"])]})
+    builder.add_node("tools", ToolNode(tools))
+    builder.add_conditional_edges("chatbot", tools_condition)
+    builder.add_edge("tools", "chatbot")
+    builder.add_edge(START, "chatbot")
+    return builder.compile(checkpointer=checkpointer, store=store)
+
+
+def chat(url: str, thread: str) -> None:
+    """Talk to the agent until the input ends. What waits goes on meanwhile, and after a restart."""
+    with (
+        ConnectionPool(url, connection_class=Connection[DictRow], kwargs=SAVERS_TERMS) as pool,
+        ApprovalClient(os.environ["SIGNOFF_URL"], os.environ["SIGNOFF_KEY"]) as client,
+    ):
+        saver, store, shop = PostgresSaver(pool), PostgresStore(pool), Shop(pool)
+        saver.setup()
+        store.setup()
+        background = Background(client, store, every=0.5)
+        background.handles(
+            "refund_order",
+            lambda errand: refund(shop, errand),
+            refused=lambda errand: refuse(shop, errand),
+            idempotent=True,
+        )
+        with background:
+            graph = graph_of(Clerk(), tools_of(shop, background), saver, store)
+            config = {"configurable": {"thread_id": thread}}
+            if graph.get_state(config).next:  # it was killed in the middle of an answer
+                print(graph.invoke(None, config)["messages"][-1].text, flush=True)
+            for line in sys.stdin:
+                print(graph.invoke({"messages": [("user", line)]}, config)["messages"][-1].text, flush=True)
+
+
+if __name__ == "__main__":
+    thread = sys.argv[1] if len(sys.argv) > 1 else "customer-1"
+    if "SHOP_DATABASE_URL" in os.environ:
+        chat(os.environ["SHOP_DATABASE_URL"], thread)
+    else:
+        server = embedded.start(Path(".signoff/langgraph").absolute())
+        try:
+            chat(server.conninfo, thread)
+        finally:
+            server.stop()

@@ -1,0 +1,161 @@
+"""LangChain's human-in-the-loop middleware, with Signoff as the human."""
+
+from __future__ import annotations
+
+import asyncio
+import runpy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
+from langchain_core.messages import AIMessage, ToolMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Interrupt
+
+from agent.client import ApprovalClient, AsyncApprovalClient
+from agent.integrations.langchain import (
+    HumanInTheLoop,
+    HumanInTheLoopMiddleware,
+    UnsupportedInterrupt,
+    aresume_when_decided,
+    resume_when_decided,
+)
+from tests.integration.integrations.conftest import ROOT, Desk
+
+CONFIG: Any = {"configurable": {"thread_id": "t-1"}}
+
+
+@pytest.fixture
+def client(desk: Desk) -> Iterator[ApprovalClient]:
+    with ApprovalClient(desk.url, desk.key) as opened:
+        yield opened
+
+
+class Scripted(FakeMessagesListChatModel):
+    """A model that says what it was given."""
+
+    def bind_tools(self, tools: Any, **_: Any) -> Any:
+        return self
+
+
+def an_agent(
+    saver: Any,
+    done: list[tuple[str, int]],
+    *tables: str,
+    mode: Any = "batched",
+    allowed: Any = ("approve", "edit", "reject"),
+) -> Any:
+    """An agent that deletes records from these tables, all in one turn, and then says so."""
+
+    def delete_records(table_name: str, count: int) -> str:
+        """Delete records."""
+        done.append((table_name, count))
+        return f"deleted {count} from {table_name}"
+
+    calls = [
+        {"name": "delete_records", "args": {"table_name": table, "count": 50}, "id": f"call-{table}"}
+        for table in tables
+    ]
+    model = Scripted(responses=[AIMessage("", tool_calls=calls), AIMessage("That is all.")])
+    gate = HumanInTheLoopMiddleware(
+        {"delete_records": {"allowed_decisions": list(allowed)}}, interrupt_mode=mode
+    )
+    return create_agent(model, [delete_records], middleware=[gate], checkpointer=saver)
+
+
+def results(values: Any) -> dict[str, str]:
+    """What the model was told of each call."""
+    return {each.tool_call_id: each.text for each in values["messages"] if isinstance(each, ToolMessage)}
+
+
+@pytest.mark.parametrize("mode", ["batched", "per_call"])
+async def test_each_action_is_decided_for_itself(desk: Desk, client: ApprovalClient, mode: str) -> None:
+    """Approve, edit and reject with a reason, decided in any order: each call gets its own, the model hears of all."""
+    done: list[tuple[str, int]] = []
+    agent = an_agent(InMemorySaver(), done, "users", "orders", "logs", mode=mode)
+    agent.invoke({"messages": [("user", "tidy up")]}, CONFIG)
+    running = asyncio.create_task(
+        asyncio.to_thread(resume_when_decided, client, agent, CONFIG, timeout_seconds=30)
+    )
+    await desk.asked(3)
+    by_table = {
+        review.arguments["table_name"]: review.id for review in await asyncio.to_thread(client.pending)
+    }
+    await desk.decide(by_table["logs"], "rejected", reason="Keep the logs")
+    await desk.edit(by_table["orders"], {"table_name": "orders", "count": 3})
+    assert not running.done()
+    assert done == []
+    await desk.decide(by_table["users"])
+    values = await running
+    assert sorted(done) == [("orders", 3), ("users", 50)]
+    told = results(values)
+    assert "deleted 50 from users" in told["call-users"]
+    assert "deleted 3 from orders" in told["call-orders"]
+    assert "Keep the logs" in told["call-logs"]
+    assert values["messages"][-1].text == "That is all."
+    assert await desk.executions() == ["succeeded", "succeeded"]
+    said = [
+        review.raw["execution"]["result"]
+        for review in await asyncio.to_thread(client.pending, status="approved")
+    ]
+    assert any("deleted 50 from users" in each for each in said)
+
+
+async def test_an_expiry_is_a_rejection_that_says_so(desk: Desk) -> None:
+    """Nobody answers: a TimeoutError at first; after the expiry the model hears of it, and nothing runs. With async."""
+    done: list[tuple[str, int]] = []
+    agent = an_agent(InMemorySaver(), done, "users")
+    await agent.ainvoke({"messages": [("user", "tidy up")]}, CONFIG)
+    async with AsyncApprovalClient(desk.url, desk.key) as client:
+        with pytest.raises(TimeoutError):
+            await aresume_when_decided(client, agent, CONFIG, timeout_seconds=0.2)
+        await desk.expire()
+        values = await aresume_when_decided(client, agent, CONFIG, timeout_seconds=30)
+    assert "nobody decided in time" in results(values)["call-users"]
+    assert done == []
+
+
+EXAMPLE = ROOT / "examples" / "langchain_agent.py"
+
+
+async def test_a_process_that_was_killed_comes_back_to_its_questions(
+    desk: Desk, framework_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The example is killed (kill -9) while people are asked; a click in Slack; started again it does it, once."""
+    url = framework_url.replace("+psycopg", "")
+    first = await desk.run(EXAMPLE, AGENT_DATABASE_URL=url)
+    await desk.asked(2)
+    first.kill()
+    await first.wait()
+    await desk.click(number=0)
+    await desk.decide(await desk.asked(2), "rejected", reason="Not today")
+    for name in ("SIGNOFF_URL", "SIGNOFF_KEY"):
+        monkeypatch.setenv(name, desk.environment[name])
+    again = runpy.run_path(str(EXAMPLE), run_name="again")
+    await asyncio.to_thread(again["main"], url, "tidy-1")
+    said = capsys.readouterr().out
+    assert "deleted 50 records from users" in said
+    assert "Not today" in said
+    assert await desk.statuses() == ["approved", "rejected"]
+    assert await desk.executions() == ["succeeded"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"action_requests": [{"name": "f", "args": {}}], "review_configs": []},
+        {
+            "action_requests": [{"name": "f", "args": {}}],
+            "review_configs": [{"action_name": "f", "allowed_decisions": ["respond"]}],
+        },
+        {"action_requests": [{"name": "f", "args": {}, "urgent": True}], "review_configs": []},
+        {"type": "tool_approval", "tool_call_id": "1", "name": "f", "args": {}, "description": ""},
+        "really?",
+    ],
+)
+def test_what_cannot_be_honoured_is_refused(value: Any) -> None:
+    """Another shape, a wish for words, rules that are missing: an error before anybody is asked."""
+    with pytest.raises(UnsupportedInterrupt):
+        HumanInTheLoop().questions(Interrupt(value, "i-1"), {})

@@ -1,0 +1,368 @@
+"""LangGraph: the refund agent through kills, what waits in the background, and interrupts in agent inbox's shapes."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypedDict
+
+import psycopg
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+from langgraph.store.memory import InMemoryStore
+from langgraph.types import interrupt
+
+from agent.client import AlreadyClaimed, ApprovalClient, AsyncApprovalClient
+from agent.domain.errors import CollaborationError
+from agent.integrations.langgraph import (
+    Background,
+    Errand,
+    UnsupportedInterrupt,
+    aresume_when_decided,
+    resume_when_decided,
+)
+from tests.integration.integrations.conftest import POLICY, ROOT, Desk, until
+
+EXAMPLES = ROOT / "examples"
+REFUNDS = """
+[[checkpoint]]
+checkpoint_id = "orders"
+action_pattern = "refund_order$"
+when = "args.price > 1000.0"
+"""
+ARGUMENTS = {"table_name": "users", "count": 50}
+
+
+@pytest.fixture
+def policy() -> str:
+    return POLICY + REFUNDS
+
+
+@pytest.fixture
+def client(desk: Desk) -> Iterator[ApprovalClient]:
+    with ApprovalClient(desk.url, desk.key) as opened:
+        yield opened
+
+
+# --- the refund agent -------------------------------------------------------------------------------------
+
+DYING = """
+import os, signal, sys
+sys.path.insert(0, sys.argv.pop(1))
+import langgraph_refunds as example
+moment, real = sys.argv.pop(1), example.refund
+
+def refund(shop, errand):
+    if errand.arguments["order_id"] == 7 and moment == "claimed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    result = real(shop, errand)
+    if errand.arguments["order_id"] == 7 and moment == "refunded":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return result
+
+example.refund = refund
+example.chat(os.environ["SHOP_DATABASE_URL"], "customer-1")
+"""
+
+
+class Customer:
+    """Somebody who chats with the example, in a process that dies at a moment."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+
+    async def say(self, words: str) -> str:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{words}\n".encode())
+        answer = await asyncio.wait_for(self.process.stdout.readline(), 30)
+        assert answer, (await self.process.communicate())[1].decode()
+        return answer.decode()
+
+
+async def test_the_refund_agent_of_the_tour(desk: Desk, framework_url: str, tmp_path: Path) -> None:
+    """Small orders are refunded at once; large ones wait while the chat goes on, and are refunded once through kills.
+
+    The process dies by kill -9 after it has claimed the refund, then after it has made it; the third one finishes.
+    """
+    script = tmp_path / "dying.py"
+    script.write_text(DYING)
+    url = framework_url.replace("+psycopg", "")
+
+    async def customer(moment: str) -> Customer:
+        return Customer(await desk.run(script, str(EXAMPLES), moment, SHOP_DATABASE_URL=url))
+
+    async def order(number: int) -> tuple[Any, ...]:
+        async with await psycopg.AsyncConnection.connect(url) as connection:
+            sql = "SELECT status, refunds, cause FROM orders WHERE order_id = %s"
+            return await (await connection.execute(sql, [number])).fetchone() or ()
+
+    first = await customer("claimed")
+    assert "refund for order_id 1 has been approved" in await first.say("please refund order 1")
+    assert await desk.statuses() == []
+    assert "must undergo manual review. Please check your order status later" in await first.say(
+        "refund order 5"
+    )
+    assert "must undergo manual review" in await first.say("refund order 7")
+    assert "PENDING_REFUND" in await first.say("status of order 7")
+    await desk.decide(await desk.asked(1), "rejected", reason="Too late")
+    await until(lambda: _is(order(5), ("REFUND_REJECTED", 0, "Too late")), 20)
+    await desk.click(number=1)
+    assert await asyncio.wait_for(first.process.wait(), 20) == -9
+    assert await desk.executions() == ["claimed"]
+    second = await customer("refunded")
+    assert await asyncio.wait_for(second.process.wait(), 30) == -9
+    assert await order(7) == ("REFUNDED", 1, None)
+    third = await customer("never")
+    assert "REFUNDED" in await third.say("status of order 7")
+    await until(lambda: _is(desk.executions(), ["succeeded"]), 20)
+    assert await order(7) == ("REFUNDED", 1, None)
+    assert await desk.statuses() == ["rejected", "approved"]
+
+
+async def _is(found: Any, expected: Any) -> bool:
+    return bool(await found == expected)
+
+
+# --- the background ---------------------------------------------------------------------------------------
+
+
+class Deletions:
+    """What was done and refused, by errands."""
+
+    def __init__(self) -> None:
+        self.done: list[Errand] = []
+        self.refused: list[Errand] = []
+
+    @asynccontextmanager
+    async def handled_by(self, client: ApprovalClient, store: Any, **terms: Any) -> AsyncIterator[Background]:
+        background = Background(client, store, every=0.1)
+        background.handles("delete_records", self.run, refused=self.refused.append, **terms)
+        background.handles("read_records", self.run, **terms)
+        background.start()
+        yield background
+        await asyncio.to_thread(background.stop)
+
+    def run(self, errand: Errand) -> str:
+        self.done.append(errand)
+        return f"deleted {errand.arguments.get('count')}"
+
+
+async def test_what_waits_is_done_once_as_it_was_decided(desk: Desk, client: ApprovalClient) -> None:
+    """The tool has its answer at once; an edit is what runs; a no and an expiry reach `refused`; all is forgotten."""
+    seen, store = Deletions(), InMemoryStore()
+    async with seen.handled_by(client, store) as background:
+        read = await asyncio.to_thread(background.begin, "r", "read_records", {})
+        assert (read.waiting, read.result) == (False, "deleted None")
+        for number, key in enumerate("abc", start=1):
+            begun = await asyncio.to_thread(background.begin, key, "delete_records", ARGUMENTS)
+            assert begun.waiting
+            await desk.asked(number)
+        again = await asyncio.to_thread(background.begin, "a", "delete_records", ARGUMENTS)
+        assert again.waiting
+        await desk.edit(await desk.asked(1), ARGUMENTS | {"count": 3})
+        await desk.decide(await desk.asked(2), "rejected", reason="Not these")
+        await until(lambda: _is(desk.executions(), ["succeeded"]))
+        await until(lambda: _true(seen.refused))
+        await desk.expire()
+        await until(lambda: _true(len(seen.refused) == 2 and not store.search(("signoff",))))
+    assert [errand.arguments["count"] for errand in seen.done if errand.key == "a"] == [3]
+    assert [errand.asked["count"] for errand in seen.done if errand.key == "a"] == [50]
+    assert [(each.key, each.cause, each.reason) for each in seen.refused] == [
+        ("b", "rejected", "Not these"),
+        ("c", "expired", None),
+    ]
+    assert len(await desk.statuses()) == 3
+
+
+class Killed(BaseException):
+    """The process dies here."""
+
+
+@pytest.mark.parametrize("idempotent", [False, True])
+async def test_what_was_begun_is_taken_up_only_if_it_may_be_done_twice(
+    desk: Desk, client: ApprovalClient, idempotent: bool
+) -> None:
+    """Claimed by a process that is gone: done by the next one if it is idempotent, else left for people to settle."""
+    store, seen = InMemoryStore(), Deletions()
+    dead = Background(client, store)
+    dead.handles("delete_records", _die, idempotent=idempotent)
+    assert (await asyncio.to_thread(dead.begin, "a", "delete_records", ARGUMENTS)).waiting
+    await desk.decide(await desk.asked())
+    [item] = store.search(("signoff", "background"))
+    with pytest.raises(Killed):
+        await asyncio.to_thread(dead._settle, "a", item.value)
+    next_one = Background(client, store)
+    next_one.handles("delete_records", seen.run, idempotent=idempotent)
+    await asyncio.to_thread(next_one._settle, "a", item.value)
+    assert len(seen.done) == (1 if idempotent else 0)
+    assert await desk.executions() == (["succeeded"] if idempotent else ["claimed"])
+    assert len(store.search(("signoff",))) == (0 if idempotent else 1)
+
+
+def _die(_: Any) -> None:
+    raise Killed
+
+
+async def _true(value: object) -> bool:
+    return bool(value)
+
+
+# --- interrupts -------------------------------------------------------------------------------------------
+
+
+class State(TypedDict, total=False):
+    asked: list[dict[str, Any]]
+    answers: list[dict[str, Any]]
+
+
+def human(action: str = "delete_records", **changes: Any) -> dict[str, Any]:
+    """A `HumanInterrupt`."""
+    allowed = {"allow_ignore": True, "allow_respond": True, "allow_edit": True, "allow_accept": True}
+    return {
+        "action_request": {"action": action, "args": ARGUMENTS},
+        "config": allowed | changes,
+        "description": "Tidy up",
+    }
+
+
+def a_graph(saver: Any, effect: Callable[[list[Any]], Any] = list) -> Any:
+    """One node that asks, and does something with the answers."""
+
+    def ask(state: State) -> State:
+        answers = interrupt(state["asked"])
+        effect(answers)
+        return {"answers": answers}
+
+    return StateGraph(State).add_node("ask", ask).add_edge(START, "ask").compile(checkpointer=saver)
+
+
+CONFIG: Any = {"configurable": {"thread_id": "t-1"}}
+
+
+async def test_interrupts_are_answered_in_order(desk: Desk, client: ApprovalClient) -> None:
+    """Several in one interrupt: each its own request, decided in any order, answered in theirs, and reported."""
+    graph = a_graph(InMemorySaver())
+    graph.invoke({"asked": [human(), human(), human(), human("read_records")]}, CONFIG)
+    running = asyncio.create_task(
+        asyncio.to_thread(resume_when_decided, client, graph, CONFIG, timeout_seconds=30)
+    )
+    await desk.asked(3)
+    await desk.decide(await desk.asked(3), "rejected", reason="Not these")
+    await desk.edit(await desk.asked(2), ARGUMENTS | {"count": 3})
+    assert not running.done()
+    await desk.decide(await desk.asked(1))
+    answers = (await running)["answers"]
+    assert [each["type"] for each in answers] == ["accept", "edit", "response", "accept"]
+    assert answers[1]["args"] == {"action": "delete_records", "args": ARGUMENTS | {"count": 3}}
+    assert "Not these" in answers[2]["args"]
+    assert await desk.executions() == ["succeeded", "succeeded"]
+
+
+async def test_an_expiry_is_ignored_and_never_accepted(desk: Desk) -> None:
+    """Nobody answers: the call times out, called again it has the same request; its expiry is `ignore`. With async."""
+    graph = a_graph(InMemorySaver())
+    await graph.ainvoke({"asked": [human()]}, CONFIG)
+    async with AsyncApprovalClient(desk.url, desk.key) as client:
+        with pytest.raises(TimeoutError):
+            await aresume_when_decided(client, graph, CONFIG, timeout_seconds=0.2)
+        await desk.expire()
+        values = await aresume_when_decided(client, graph, CONFIG, timeout_seconds=30)
+    assert values["answers"] == [{"type": "ignore", "args": None}]
+    assert await desk.statuses() == ["expired"]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        [human(), human(allow_accept=False)],
+        [human(), human("Send e-mail")],
+        [human() | {"deadline": "now"}],
+        [{"question": "really?"}],
+        [],
+        "really?",
+    ],
+)
+async def test_what_cannot_be_honoured_is_refused(asked: Any) -> None:
+    """Another shape, a wish for words, a name that no checkpoint can judge: an error before anybody is asked."""
+    graph = a_graph(InMemorySaver())
+    graph.invoke({"asked": asked}, CONFIG)
+    with ApprovalClient("http://127.0.0.1:9", "signoff_x") as client, pytest.raises(UnsupportedInterrupt):
+        resume_when_decided(client, graph, CONFIG, timeout_seconds=1)
+    assert graph.get_state(CONFIG).interrupts
+
+
+async def test_a_no_that_the_graph_cannot_hear_stops_it(desk: Desk, client: ApprovalClient) -> None:
+    """Neither `ignore` nor `response` allowed: an error, and the graph goes on waiting. An edit is no accept."""
+    deaf = human(allow_ignore=False, allow_respond=False, allow_edit=False)
+    graph = a_graph(InMemorySaver())
+    graph.invoke({"asked": [deaf]}, CONFIG)
+    running = asyncio.create_task(asyncio.to_thread(resume_when_decided, client, graph, CONFIG))
+    await desk.edit(await desk.asked(), ARGUMENTS | {"count": 3})
+    with pytest.raises(CollaborationError, match="changed the arguments"):
+        await running
+    assert graph.get_state(CONFIG).interrupts
+    assert await desk.executions() == []
+
+
+@pytest.mark.parametrize("idempotent", [False, True])
+async def test_killed_in_the_middle_of_what_was_approved(
+    desk: Desk, client: ApprovalClient, idempotent: bool
+) -> None:
+    """A new process over the same checkpoints goes on if that may be done twice; else people settle it."""
+    saver = InMemorySaver()
+    a_graph(saver).invoke({"asked": [human()]}, CONFIG)
+    running = asyncio.create_task(
+        asyncio.to_thread(resume_when_decided, client, a_graph(saver, _die), CONFIG, idempotent=idempotent)
+    )
+    await desk.decide(await desk.asked())
+    with pytest.raises(Killed):
+        await running
+    effects: list[Any] = []
+    again = asyncio.to_thread(
+        resume_when_decided, client, a_graph(saver, effects.append), CONFIG, idempotent=idempotent
+    )
+    if idempotent:
+        assert (await again)["answers"] == [{"type": "accept", "args": None}]
+        assert await desk.executions() == ["succeeded"]
+    else:
+        with pytest.raises(AlreadyClaimed):
+            await again
+        assert effects == []
+        assert await desk.executions() == ["claimed"]
+    assert len(await desk.statuses()) == 1
+
+
+async def test_what_the_node_raises_is_reported(desk: Desk, client: ApprovalClient) -> None:
+    """The node's own error comes out, the card shows it, and the approval is used up."""
+
+    def fail(_: Any) -> None:
+        raise LookupError("no table users")
+
+    graph = a_graph(InMemorySaver(), fail)
+    graph.invoke({"asked": [human()]}, CONFIG)
+    running = asyncio.create_task(asyncio.to_thread(resume_when_decided, client, graph, CONFIG))
+    await desk.decide(await desk.asked())
+    with pytest.raises(LookupError):
+        await running
+    assert await desk.executions() == ["failed"]
+    with pytest.raises(AlreadyClaimed):
+        await asyncio.to_thread(resume_when_decided, client, graph, CONFIG)
+
+
+def test_without_the_framework_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Importing the integration where LangGraph is missing says what to install."""
+    for name in (
+        "agent.integrations.langgraph",
+        "agent.integrations.background",
+        "agent.integrations.driving",
+    ):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    for name in ("langgraph.prebuilt", "langgraph.store.base", "langgraph.types"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ImportError, match=r"pip install 'signoff\[langgraph\]'"):
+        __import__("agent.integrations.langgraph")
