@@ -116,7 +116,7 @@ async def recognise(db: Database, presented: str) -> Principal | None:
     """Whose key this is; ``None``: nobody's. Counts the use; raises TooManyCalls."""
     if not SHAPE.match(presented):
         return None
-    async with db.transaction() as connection:
+    async with db.counting() as connection:
         use = await keys.use(connection, _digest(presented))
     if use is None:
         return None

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from agent.store.address import Address
-from benchmarks import acknowledged, deadlines, polling, report
+from benchmarks import acknowledged, deadlines, polling, report, told
 from benchmarks.clicks import serving
 from benchmarks.crowded import Crowded
 from benchmarks.ground import Ground, ground
@@ -43,15 +43,36 @@ class Size:
     window: float
     due: int
     paced: int
+    waiters: int
 
 
 FULL = Size(
-    5, 60, crowd=40, votes=40, calls=60, transactions=40, waiting=1_000_000, window=30, due=100_000, paced=250
+    5,
+    60,
+    crowd=40,
+    votes=40,
+    calls=60,
+    transactions=40,
+    waiting=1_000_000,
+    window=30,
+    due=100_000,
+    paced=250,
+    waiters=5_000,
 )
 QUICK = Size(
-    2, 20, crowd=20, votes=20, calls=60, transactions=30, waiting=50_000, window=10, due=5_000, paced=150
+    2,
+    20,
+    crowd=20,
+    votes=20,
+    calls=60,
+    transactions=30,
+    waiting=50_000,
+    window=10,
+    due=5_000,
+    paced=150,
+    waiters=1_000,
 )
-ROWS = (1, 2, 3, 4, 5, 6, 7)
+ROWS = (1, 2, 3, 4, 5, 6, 7, 8)
 
 
 class Bench:
@@ -182,6 +203,10 @@ class Bench:
         size = self._size
         return await acknowledged.lines(self._ground, self._slack, rounds=size.rounds, clicks=size.paced)
 
+    async def row_8(self) -> list[Line]:
+        """Programs that wait over HTTP."""
+        return await told.lines(self._ground, self._slack, waiters=self._size.waiters)
+
     async def _polled(self) -> list[float]:
         url = self._ground.fresh("bench_polling", migrated=False)
         return await polling.latency(Address.read(url, "public").conninfo("bench polling"))
@@ -275,10 +300,12 @@ def main() -> None:
         "--row", type=int, choices=ROWS, action="append", help="only this row; may be repeated"
     )
     parser.add_argument("--waiting", type=int, metavar="N", help="requests that wait in row 5")
+    parser.add_argument("--waiters", type=int, metavar="N", help="programs that wait in row 8")
     parser.add_argument("--due", type=int, metavar="N", help="requests that are due at once in row 6")
     options = parser.parse_args()
     size = QUICK if options.quick else FULL
     size = replace(size, waiting=options.waiting or size.waiting, due=options.due or size.due)
+    size = replace(size, waiters=options.waiters or size.waiters)
     asyncio.run(run(size, options.row or list(ROWS)))
 
 

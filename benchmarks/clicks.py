@@ -34,7 +34,7 @@ class Sender:
 
     def __init__(self, slack: SlackSandbox, port: int) -> None:
         self._slack = slack
-        self._port = port
+        self.port = port
         self.signing = SignedHttp(f"http://127.0.0.1:{port}/slack/events", slack.signing_secret)
 
     async def paced(self, requests: Sequence[Row], per_second: float) -> list[tuple[int, float]]:
@@ -55,10 +55,10 @@ class Sender:
 
     async def send(self, signed: SignedRequest) -> tuple[int, bytes]:
         """Post it on a connection of its own; returns status and body of the answer."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         writer.write(_wire(signed))
         async with asyncio.timeout(PATIENCE):
-            answered = await _answer(reader)
+            answered = await answer_of(reader)
         writer.close()
         return answered
 
@@ -83,7 +83,7 @@ class Clicker(Sender):
         taken: list[float] = []
 
         async def hand() -> None:
-            reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+            reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
             for row in waiting:
                 taken.append(await self._click(Waiting(*row), reader, writer))
                 await asyncio.sleep(apart)
@@ -105,7 +105,7 @@ class Clicker(Sender):
         begun = time.monotonic_ns()
         writer.write(wire)
         async with asyncio.timeout(PATIENCE):
-            status, _ = await _answer(reader)
+            status, _ = await answer_of(reader)
             if status != 200:
                 raise RuntimeError(f"the click on order {card.order} was answered {status}")
             started = await self._start_of(card.order)
@@ -157,7 +157,7 @@ def _wire(signed: SignedRequest) -> bytes:
     return f"POST /slack/events HTTP/1.1\r\n{lines}\r\n".encode() + signed.body
 
 
-async def _answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+async def answer_of(reader: asyncio.StreamReader) -> tuple[int, bytes]:
     """Status and body of the next answer on the connection."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
     length = next(
@@ -226,7 +226,7 @@ async def _ready(port: int) -> None:
                 await asyncio.sleep(0.02)
                 continue
             writer.write(b"POST /slack/events HTTP/1.1\r\nHost: here\r\nContent-Length: 0\r\n\r\n")
-            status, _ = await _answer(reader)
+            status, _ = await answer_of(reader)
             writer.close()
             if status == 401:
                 return

@@ -174,7 +174,23 @@ class Database:
         Raises:
             DatabaseUnavailable: it does not answer.
         """
-        connection = await self._checkout(self._reading, POOL_WAIT)
+        async with self._by_itself(await self._checkout(self._reading, POOL_WAIT)) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def counting(self) -> AsyncIterator[AsyncConnection]:
+        """For counters that many write: each statement commits by itself, so that its lock lasts no longer than it.
+
+        Raises:
+            DatabaseUnavailable: it does not answer; whether the last statement was written is unknown.
+        """
+        connection = await self._checkout(self._writing, POOL_WAIT)
+        alone = await connection.execution_options(isolation_level="AUTOCOMMIT")
+        async with self._by_itself(alone):
+            yield alone
+
+    @asynccontextmanager
+    async def _by_itself(self, connection: AsyncConnection) -> AsyncIterator[AsyncConnection]:
         raw = _driver(connection)
         try:
             yield connection

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import structlog
 import typer
+from uvloop import new_event_loop
 
 from agent.domain.policy import Policy
 from agent.runtime.agents import Registry, load_agents
@@ -33,7 +34,8 @@ def serve(
     _warn(configured, registry)
     with database_url(configured, use_embedded) as url:
         check_schema(configured, url)
-        asyncio.run(_serve(configured, url, policy, registry))
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(_serve(configured, url, policy, registry))
 
 
 async def _serve(configured: Settings, url: str, policy: Policy, registry: Registry) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from typing import Annotated
+from uuid import UUID
 
 from fastapi import APIRouter, Request
 from pydantic import ConfigDict, Field, StringConstraints
@@ -66,7 +67,7 @@ class DecideIn(Strict):
 async def decide(request: Request, request_id: RequestId, principal: Decider, body: DecideIn) -> ReviewOut:
     """Approve or reject. While more approvals are needed, the request goes on `waiting`."""
     site = site_of(request)
-    view = await finding.named(site, principal, request_id)
+    paper = await finding.paper_named(site, principal, request_id)
     if principal.owner is None:
         raise finding.missing()
     verdict = _VERDICTS[body.decision]
@@ -75,23 +76,24 @@ async def decide(request: Request, request_id: RequestId, principal: Decider, bo
             site.db,
             site.slack.directory,
             principal.owner,
-            view.id,
-            looked_at(body.revision, verdict, view.revision),
+            paper.request_id,
+            looked_at(body.revision, verdict, paper.revision),
             verdict,
             path=PATH,
             reason=body.reason or None,
+            paper=paper,
             principal=principal.name,
         )
     except Refused as refused:
-        raise await _told(site, view, refused) from None
-    return await review(site, await _now(site, view))
+        raise await _told(site, paper.request_id, refused) from None
+    return await review(site, await _now(site, paper.request_id))
 
 
-async def _told(site: Site, view: RequestView, refused: Refused) -> Exception:
+async def _told(site: Site, request_id: UUID, refused: Refused) -> Exception:
     """Of a request that is decided: by whom and when, as members of the problem."""
     if refused.code not in (Refusal.ALREADY_DECIDED, Refusal.EXPIRED, Refusal.WITHDRAWN):
         return refused
-    now = await _now(site, view)
+    now = await _now(site, request_id)
     decision = now.decision
     by = PersonOut.of(decision.person) if decision else None
     return ProblemRaised(
@@ -105,6 +107,9 @@ async def _told(site: Site, view: RequestView, refused: Refused) -> Exception:
     )
 
 
-async def _now(site: Site, view: RequestView) -> RequestView:
+async def _now(site: Site, request_id: UUID) -> RequestView:
     async with site.db.connection() as connection:
-        return await reads.request_view(connection, view.id) or view
+        view = await reads.request_view(connection, request_id)
+    if view is None:
+        raise finding.missing()
+    return view

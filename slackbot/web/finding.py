@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Protocol, TypeVar
 from uuid import UUID
 
 from fastapi import Path
@@ -11,6 +12,7 @@ from agent.domain.errors import Refused
 from agent.domain.keys import Principal, Scope
 from agent.domain.request import RequestView
 from agent.store import reads
+from agent.store.reads import BallotPaper
 from slackbot.identity import objection_to_see
 from slackbot.web.problems import ProblemRaised
 from slackbot.web.site import Site
@@ -38,20 +40,42 @@ async def named(site: Site, principal: Principal, name: str) -> RequestView:
 
     Our own ids come first: nobody can put a request in the place of another by naming it like that.
     """
+    return await _read(site, principal, name, reads.request_view)
+
+
+async def paper_named(site: Site, principal: Principal, name: str) -> BallotPaper:
+    """What has to be known of the request before a vote. Raises as `named` does."""
+    return await _read(site, principal, name, reads.ballot_paper)
+
+
+class _OfTeam(Protocol):
+    @property
+    def team_id(self) -> str: ...
+
+
+_Found = TypeVar("_Found", bound=_OfTeam)
+
+
+async def _read(
+    site: Site,
+    principal: Principal,
+    name: str,
+    read: Callable[[Any, UUID], Awaitable[_Found | None]],
+) -> _Found:
     async with site.db.connection() as connection:
         team_id = site.slack.team_id
-        view = await reads.request_view(connection, UUID(name)) if _is_id(name) else None
-        if view is None and (own := await reads.opened_as(connection, principal.name, name)) is not None:
-            view = await reads.request_view(connection, own.request_id)
-        if view is None and not principal.may(Scope.REQUEST):
+        found = await read(connection, UUID(name)) if _is_id(name) else None
+        if found is None and (own := await reads.opened_as(connection, principal.name, name)) is not None:
+            found = await read(connection, own.request_id)
+        if found is None and not principal.may(Scope.REQUEST):
             same = await reads.requests_named(connection, team_id, name)
             if len(same) > 1:
                 words = "Several programs have a request of this name; use the `id` of the one that is meant."
                 raise ProblemRaised(409, "ambiguous", "Ambiguous", words)
-            view = await reads.request_view(connection, same[0]) if same else None
-    if view is None or view.team_id != team_id:
+            found = await read(connection, same[0]) if same else None
+    if found is None or found.team_id != team_id:
         raise missing()
-    return view
+    return found
 
 
 def missing() -> ProblemRaised:

@@ -1,14 +1,14 @@
 """Waiting for something to change, for any number of callers at the cost of one look at the database.
 
 Nobody who waits holds a thread or a connection: one task looks, four times a second, and only while somebody waits.
+Only those are woken whom a change concerns.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections import Counter
 from contextlib import suppress
+from dataclasses import dataclass, field
 from uuid import UUID
 
 import structlog
@@ -24,6 +24,21 @@ PACE = 0.25
 ANYTHING = "anything"
 
 
+@dataclass(slots=True)
+class _Watched:
+    """What one or more wait for: its token as last looked at, and the waiters with the token that each has seen."""
+
+    token: str = ""
+    waiters: dict[asyncio.Future[str], str | None] = field(default_factory=dict)
+
+    def is_now(self, token: str) -> None:
+        """Tell those who have seen another token. The others go on waiting, and are not woken."""
+        self.token = token
+        for future, seen in self.waiters.items():
+            if seen != token and not future.done():
+                future.set_result(token)
+
+
 class Watch:
     """Tells waiters when a request or a run, or anything at all, is no longer as they saw it.
 
@@ -33,9 +48,7 @@ class Watch:
     def __init__(self, db: Database, pace: float = PACE) -> None:
         self._db = db
         self._pace = pace
-        self._wanted: Counter[str] = Counter()
-        self._tokens: dict[str, str] = {}
-        self._looked = asyncio.Condition()
+        self._watched: dict[str, _Watched] = {}
         self._task: asyncio.Task[None] | None = None
         self.closing = False
         """The service stops: nobody is kept waiting, and whoever waits in a loop leaves it."""
@@ -43,7 +56,7 @@ class Watch:
     @property
     def waiting(self) -> int:
         """How many wait here now."""
-        return self._wanted.total()
+        return sum(len(watched.waiters) for watched in self._watched.values())
 
     async def request(self, request_id: UUID, seen: str | None, seconds: float) -> str:
         """The request's token, as soon as it is not ``seen``, or after so many seconds whatever it is."""
@@ -60,8 +73,10 @@ class Watch:
     async def let_go(self) -> None:
         """Let everybody go who waits here, now and from now on."""
         self.closing = True
-        async with self._looked:
-            self._looked.notify_all()
+        for watched in self._watched.values():
+            for future, seen in watched.waiters.items():
+                if not future.done():
+                    future.set_result(watched.token or seen or "")
 
     async def stop(self) -> None:
         """Look no more; those who wait are let go at their time."""
@@ -71,44 +86,45 @@ class Watch:
                 await self._task
 
     async def _until(self, subject: str, seen: str | None, seconds: float) -> str:
-        """A token that stems from a look which began after the call did: what was there before is not missed."""
-        deadline = time.monotonic() + seconds
-        self._wanted[subject] += 1
-        if self._wanted[subject] == 1:
-            self._tokens.pop(subject, None)
+        """What was there before the call is not missed: the first look after it tells any other token than ``seen``."""
+        if self.closing:
+            return seen or ""
+        watched = self._watched.setdefault(subject, _Watched())
+        if watched.token and watched.token != seen:
+            return watched.token
+        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        watched.waiters[future] = seen
+        self._rouse()
         try:
-            self._rouse()
-            async with self._looked:
-                while (token := self._tokens.get(subject)) is None or token == seen:
-                    left = deadline - time.monotonic()
-                    if left <= 0 or self.closing:
-                        break
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(left):
-                            await self._looked.wait()
-            return token or seen or ""
+            async with asyncio.timeout(seconds):
+                return await future
+        except TimeoutError:
+            return watched.token or seen or ""
         finally:
-            self._wanted[subject] -= 1
-            if not self._wanted[subject]:
-                del self._wanted[subject]
-                self._tokens.pop(subject, None)
+            del watched.waiters[future]
+            if not watched.waiters:
+                self._watched.pop(subject, None)
 
     def _rouse(self) -> None:
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._look(), name="watch")
 
     async def _look(self) -> None:
-        while self._wanted:
-            subjects = list(self._wanted)
+        while self._watched:
+            known = {subject: watched.token for subject, watched in self._watched.items()}
             try:
-                async with self._db.connection() as connection:
-                    found = await reads.tokens(connection, [each for each in subjects if each != ANYTHING])
-                    if ANYTHING in subjects:
-                        found[ANYTHING] = await reads.pulse(connection)
+                found = await self._found(known)
             except Exception as error:  # whatever it is, the next look may succeed; nobody is told a change
                 log.warning("a look failed", action="watch.failed", error=str(error) or type(error).__name__)
                 found = {}
-            async with self._looked:
-                self._tokens.update((each, token) for each, token in found.items() if each in self._wanted)
-                self._looked.notify_all()
+            for subject, token in found.items():
+                if (watched := self._watched.get(subject)) is not None:
+                    watched.is_now(token)
             await asyncio.sleep(self._pace)
+
+    async def _found(self, known: dict[str, str]) -> dict[str, str]:
+        async with self._db.connection() as connection:
+            found = await reads.changed(connection, {k: v for k, v in known.items() if k != ANYTHING})
+            if ANYTHING in known:
+                found[ANYTHING] = await reads.pulse(connection)
+        return found

@@ -23,7 +23,7 @@ from agent.store.reads.lists import (
 )
 from agent.store.reads.patience import seconds_waited
 from agent.store.reads.programs import OpenedAs, opened_as, requests_named, requests_page
-from agent.store.reads.pulse import pulse, tokens
+from agent.store.reads.pulse import changed, pulse
 from agent.store.reads.requests import (
     BallotPaper,
     Rejection,
@@ -81,6 +81,7 @@ __all__ = [
     "call_at_work",
     "calls",
     "cancel_paper",
+    "changed",
     "count_waiting",
     "count_waiting_for",
     "events_between",
@@ -121,7 +122,6 @@ __all__ = [
     "schema_version",
     "seconds_waited",
     "timeline",
-    "tokens",
     "values_of",
     "votes_between",
     "waiting_for",

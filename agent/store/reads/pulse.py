@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -17,24 +17,38 @@ async def pulse(connection: AsyncConnection) -> str:
     return found
 
 
-async def tokens(connection: AsyncConnection, subjects: Sequence[str]) -> dict[str, str]:
-    """How each of these (``request:<id>``, ``run:<id>``) stands, as a token that another state has not.
+async def changed(connection: AsyncConnection, known: Mapping[str, str]) -> dict[str, str]:
+    """Those of these (``request:<id>``, ``run:<id>``) that stand otherwise than by their known token, with their token.
 
-    What does not exist is left out.
+    No state has the token of another, and none has the empty one. What does not exist is left out.
     """
-    runs = [subject.removeprefix("run:") for subject in subjects if subject.startswith("run:")]
-    others = [subject for subject in subjects if not subject.startswith("run:")]
-    rows = (await connection.execute(_TOKENS, {"subjects": others, "runs": runs})).all()
+    runs = {name.removeprefix("run:"): token for name, token in known.items() if name.startswith("run:")}
+    others = {name: token for name, token in known.items() if not name.startswith("run:")}
+    told = {
+        "subjects": list(others),
+        "known": list(others.values()),
+        "runs": list(runs),
+        "runs_known": list(runs.values()),
+    }
+    rows = (await connection.execute(_CHANGED, told)).all()
     return {row.subject: row.token for row in rows}
 
 
-_TOKENS = text("""
-SELECT subject, seq::text AS token FROM audit_head WHERE subject = ANY(:subjects)
+# Only what has changed travels: with thousands of waiters that is a few rows a look.
+_CHANGED = text("""
+SELECT subject, h.seq::text AS token
+FROM unnest(CAST(:subjects AS text[]), CAST(:known AS text[])) AS watched (subject, known)
+JOIN audit_head AS h USING (subject)
+WHERE h.seq::text <> known
 UNION ALL
-SELECT 'run:' || id, concat_ws('/', status, turn, inputs, heard, awaiting_calls, updated_at, (
-    SELECT string_agg(c.state::text || c.n, ',' ORDER BY c.state)
-    FROM (SELECT state, count(*) AS n FROM tool_call WHERE run_id = agent_run.id GROUP BY state) AS c))
-FROM agent_run WHERE id = ANY(CAST(:runs AS uuid[]))
+SELECT 'run:' || id, token
+FROM unnest(CAST(:runs AS uuid[]), CAST(:runs_known AS text[])) AS watched (id, known)
+JOIN (
+    SELECT id, concat_ws('/', status, turn, inputs, heard, awaiting_calls, updated_at, (
+        SELECT string_agg(c.state::text || c.n, ',' ORDER BY c.state)
+        FROM (SELECT state, count(*) AS n FROM tool_call WHERE run_id = agent_run.id GROUP BY state) AS c)) AS token
+    FROM agent_run WHERE id = ANY(CAST(:runs AS uuid[]))) AS r USING (id)
+WHERE token <> known
 """)
 _PULSE = text("""
 SELECT coalesce(latest.at::text, '') || '/' || (
