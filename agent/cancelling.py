@@ -50,6 +50,13 @@ async def cancel_by_program(db: Database, run_id: UUID, principal: str) -> bool:
         )
 
 
+async def cancel_by_operator(db: Database, run_id: UUID, actor: str, reason: str) -> bool:
+    """The same wish of somebody at the service's own command line. Raises ``NotFound``."""
+    async with db.transaction() as connection:
+        family, asked = await _family(connection, run_id)
+        return await _end(connection, family, asked, None, actor=actor, text=reason)
+
+
 async def end_orphans(db: Database) -> int:
     """End the runs that work for a call whose own run has ended: nobody would hear their answer. Returns how many."""
     async with db.connection() as connection:

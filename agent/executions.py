@@ -258,6 +258,26 @@ async def ask_anew(db: Database, call_id: UUID, new: NewRequest) -> Opened:
     return Opened(request_id, created=True)
 
 
+async def call_off(db: Database, call_id: UUID, reason: str, *, principal: str) -> bool:
+    """An approved call that has not begun will not: its agent is told. False when it has begun, or is not approved."""
+    async with db.transaction() as connection:
+        run_id = await locks.run_of_call(connection, call_id)
+        run = await runs.lock(connection, run_id) if run_id else None
+        await locks.request_behind(connection, call_id)
+        call = await locks.call(connection, call_id)
+        if run is None or call is None or call.state != "ready":
+            return False
+        batch = Batch()
+        calls.stop(batch, call_id, reason)
+        entry = Entry(
+            AuditKind.APPROVAL_CALLED_OFF, principal, {"call": str(call_id), "reason": reason[:200]}
+        )
+        chain.append(batch, await _head(connection, call), entry)
+        outbox.tell(batch, [*_card_of(call), *_line(call, "stopped", text=reason)])
+        await batch.send(connection)
+    return True
+
+
 async def rescue(db: Database, *, batch_size: int = 200) -> int:
     """Attempts whose worker is gone: in doubt, or ready for another attempt if the tool is idempotent.
 

@@ -13,7 +13,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent import jobs
-from agent.cancelling import cancel, cancel_by_program, end_orphans
+from agent.cancelling import cancel, cancel_by_operator, cancel_by_program, end_orphans
 from agent.domain.action import Action
 from agent.domain.audit import AuditKind
 from agent.domain.errors import CollaborationError, LeaseLost, NotFound
@@ -43,6 +43,7 @@ __all__ = [
     "Started",
     "answer_call",
     "cancel",
+    "cancel_by_operator",
     "cancel_by_program",
     "end",
     "end_orphans",

@@ -5,7 +5,7 @@ Each writes its facts, their audit events, what must be told and the hints that 
 
 from agent.approvals.asking_again import ask_again
 from agent.approvals.editing import Edit, Edited, edit
-from agent.approvals.ending import expire_due, withdraw
+from agent.approvals.ending import ask_anew, expire_due, withdraw
 from agent.approvals.opening import Opened, open, write_request  # noqa: A004 - the word of the trade
 from agent.approvals.placing import place, places
 from agent.approvals.reminding import remind_due
@@ -20,6 +20,7 @@ __all__ = [
     "Opened",
     "Voted",
     "ask_again",
+    "ask_anew",
     "edit",
     "expire_due",
     "open",

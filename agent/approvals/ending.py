@@ -49,6 +49,27 @@ async def withdraw(
     return True
 
 
+async def ask_anew(db: Database, request_id: UUID, reason: str, *, principal: str) -> bool:
+    """Take the question back and let its call be judged once more, by the code that serves it then.
+
+    For what people were asked about under another version. False when it was decided already, or has no call.
+    """
+    async with db.transaction() as connection:
+        request = await locks.request(connection, request_id)
+        if request is None:
+            raise NotFound(f"no request {request_id}")
+        if request.status != RequestStatus.WAITING.value or request.call_id is None:
+            return False
+        subject = chain.request_subject(request.id)
+        head = (await chain.lock_heads(connection, [subject]))[subject]
+        shown = await locks.revision(connection, request.id, request.revision)
+        batch = Batch()
+        ended = ending(request, shown.digest, RequestStatus.CANCELLED, None, reason, head)
+        endings.end(batch, [replace(ended, principal=principal, judged_anew=True)])
+        await batch.send(connection)
+    return True
+
+
 async def expire_due(db: Database, *, batch_size: int = 100) -> int:
     """End what nobody answered in time, or escalate it where its checkpoint says so (once).
 

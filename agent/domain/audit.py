@@ -50,6 +50,7 @@ class AuditKind(StrEnum):
     REVIEW_NOT_REQUIRED = "review.not_required"
     REVIEW_DENIED = "review.denied"
     APPROVAL_LAPSED = "approval.lapsed"
+    APPROVAL_CALLED_OFF = "approval.called_off"
     PAUSED = "executions.paused"
     RESUMED = "executions.resumed"
     KEY_CREATED = "key.created"

@@ -94,13 +94,14 @@ async def _judge(services: Services, work: CallAtWork, agent: Agent, tool: Tool 
     judgement = judge(services, work.run, tool, action, facts)
     if judgement.verdict == "deny":
         return await _refuse(services, work, AnswerKind.DENIED, judgement.because)
-    if judgement.verdict == "run":
+    if judgement.verdict == "run" and work.call.request_id is None:
         if await runs.pass_call(services.db, work.call.id, action):
             await attempt.run_tool(services, work, tool, action)
         return True
     if (no := await _earlier_no(services, work, action)) is not None:
         return await _refuse(services, work, AnswerKind.DENIED, no)
-    rule = _rule(judgement.rule)
+    # What people were asked about before is asked again, also where policy would let it run by now.
+    rule = judgement.rule or Rule.from_snapshot(work.policy or {})
     new = await question(services, work, agent, tool, action, facts, rule, judgement.description)
     try:
         opened = await approvals.open(services.db, new)
@@ -281,9 +282,3 @@ async def _log_stop(services: Services, run_id: UUID, stopped: CollaborationErro
             origin = str(run_id) if ended != run_id else None
             log.error(text, action="run.stopped", run_id=str(ended), cause=stopped.cause, origin=origin)
             ended = run.parent_run_id
-
-
-def _rule(rule: Rule | None) -> Rule:
-    if rule is None:
-        raise AssertionError("policy asks without a rule")
-    return rule

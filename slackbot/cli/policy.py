@@ -1,22 +1,61 @@
-"""`signoff check`: what the checkpoints file makes of each tool."""
+"""`signoff check`: what the checkpoints file makes of each tool, and of what is open."""
 
 from __future__ import annotations
+
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from agent.domain import checkpoints
-from agent.runtime.agents import load_agents
-from slackbot.cli.ground import read_policy, read_settings
+from agent.domain.policy import Policy
+from agent.runtime.agents import Registry, load_agents
+from slackbot.cli.ground import EmbeddedFlag, read_policy, read_settings
+from slackbot.cli.pending import Choice, check_pending
+from slackbot.settings import Settings
+
+PendingFlag = Annotated[
+    bool,
+    typer.Option(
+        "--pending",
+        help="List what is open and would be stranded by this code and policy; exit code 1 if anything is.",
+    ),
+]
+ReAskFlag = Annotated[
+    bool,
+    typer.Option(
+        "--re-ask", help="With --pending: ask them anew where that is possible. Once the new version runs."
+    ),
+]
+CancelFlag = Annotated[
+    bool, typer.Option("--cancel", help="With --pending: withdraw, call off or cancel them.")
+]
 
 
-def check() -> None:
+def check(
+    pending: PendingFlag = False,
+    re_ask: ReAskFlag = False,
+    cancel: CancelFlag = False,
+    use_embedded: EmbeddedFlag = False,
+) -> None:
     """Check the settings, the checkpoints file and the agents; list which rule catches each tool."""
+    if re_ask and cancel:
+        raise typer.BadParameter("--re-ask and --cancel exclude each other")
+    if (re_ask or cancel) and not pending:
+        raise typer.BadParameter("--re-ask and --cancel need --pending")
     configured = read_settings()
     for name in configured.unknown:
         typer.echo(f"there is no setting {name}; it is ignored", err=True)
     policy, registry = read_policy(configured), load_agents(configured.agents)
+    if pending:
+        choice = Choice.ASK_AGAIN if re_ask else Choice.CANCEL if cancel else Choice.KEEP
+        check_pending(configured, policy, registry, choice, use_embedded=use_embedded)
+    else:
+        _list_tools(configured, policy, registry)
+
+
+def _list_tools(configured: Settings, policy: Policy, registry: Registry) -> None:
     table = Table(
         "agent", "tool", "what happens to a call", title=f"{configured.checkpoints}", title_justify="left"
     )

@@ -22,6 +22,7 @@ from agent.store.reads.lists import (
     waiting_requests,
 )
 from agent.store.reads.patience import seconds_waited
+from agent.store.reads.pending import OpenCall, agents_at_work, open_calls
 from agent.store.reads.programs import OpenedAs, opened_as, requests_named, requests_page
 from agent.store.reads.pulse import changed, pulse
 from agent.store.reads.requests import (
@@ -72,10 +73,12 @@ __all__ = [
     "Figures",
     "Flood",
     "Happened",
+    "OpenCall",
     "OpenedAs",
     "Rejection",
     "RunList",
     "StoredPlace",
+    "agents_at_work",
     "audiences",
     "ballot_paper",
     "call_at_work",
@@ -93,6 +96,7 @@ __all__ = [
     "is_busy",
     "messages",
     "now",
+    "open_calls",
     "opened_as",
     "place_for",
     "pulse",

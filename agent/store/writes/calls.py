@@ -63,9 +63,9 @@ def hold(batch: Batch, call_id: UUID, action: bytes) -> None:
     batch.add(_HOLD, call=call_id, action=action)
 
 
-def stop(batch: Batch, call_id: UUID) -> None:
-    """Its run has ended before it began."""
-    batch.add(_STOP, call=call_id)
+def stop(batch: Batch, call_id: UUID, reason: str = "the run has ended; nothing ran") -> None:
+    """It might have run and will not: its run has ended before it began, or an operator called it off."""
+    batch.add(_STOP, call=call_id, reason=reason)
     batch.hint(jobs.execute_call(call_id))
 
 
@@ -136,7 +136,7 @@ UPDATE tool_call SET state = 'refused', answer_kind = %(kind)s, answer = %(answe
 WHERE id = %(call)s AND state = 'new'
 """
 _STOP = """
-UPDATE tool_call SET state = 'refused', answer_kind = 'withdrawn', answer = 'the run has ended; nothing ran'
+UPDATE tool_call SET state = 'refused', answer_kind = 'withdrawn', answer = %(reason)s
 WHERE id = %(call)s AND state = 'ready'
 """
 _ANNOUNCE = (

@@ -39,6 +39,8 @@ class Ending:
     head: ChainHead
     principal: str | None = None
     """The key whose call ended it, where no person did."""
+    judged_anew: bool = False
+    """Its call is not refused with it but judged once more, and people asked about it again."""
 
     @property
     def at(self) -> datetime:
@@ -126,7 +128,7 @@ def _decision(ending: Ending) -> dict[str, Any]:
 
 
 def _moved_call(ending: Ending) -> dict[str, Any]:
-    state, kind = _CALL_GOES_ON[ending.outcome]
+    state, kind = ("new", None) if ending.judged_anew else _CALL_GOES_ON[ending.outcome]
     return {"id": ending.call_id, "state": state, "kind": kind, "answer": ending.reason or ""}
 
 

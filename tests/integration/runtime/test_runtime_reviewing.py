@@ -11,7 +11,7 @@ from agent import approvals
 from agent.approvals import Edit, Edited
 from agent.domain.errors import MalformedArguments, NotFound, Refusal, Refused
 from agent.domain.people import Standing
-from agent.domain.policy import Policy, Rule
+from agent.domain.policy import Defaults, Policy, Rule
 from agent.domain.request import Ballot, RequestView, Verdict
 from agent.domain.run import AnswerKind, CallView, RunStatus
 from agent.runtime.agents import Agent
@@ -291,3 +291,22 @@ async def test_an_edit_while_the_hook_runs_is_noticed(stage) -> None:
     edited.set()
     await playing
     assert heard[2:] == [("set aside", 1), ("edited", 1)]
+
+
+async def test_a_question_taken_back_is_asked_anew_also_where_policy_would_let_it_run(
+    stage, world: World
+) -> None:
+    """The same call gets another request under the present code and policy, and runs once it is approved."""
+    on = await stage(payer(paying(world)), policy=policy())
+    on.model.script(paid(1), "Paid.")
+    call, view = await asked(on)
+    assert await approvals.ask_anew(on.db, view.id, "a new version", principal="cli:test")
+    assert not await approvals.ask_anew(on.db, view.id, "a new version", principal="cli:test")
+    object.__setattr__(on.services, "policy", Policy(defaults=Defaults(unmatched="allow")))
+    await on.play()
+    (again,) = await on.calls(call.run_id)
+    assert again.id == call.id
+    assert again.request_id not in (None, view.id)
+    assert world.paid == []
+    await on.approve(again)
+    assert (world.paid, (await on.run(call.run_id)).answer) == ([(1, 1)], "Paid.")

@@ -1,0 +1,147 @@
+"""`signoff check --pending`: what a new version of code or policy would strand, before it is deployed."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from agent import approvals
+from agent.store.database import Database
+from tests.integration import invariants
+from tests.integration.asking import GRACE, Asked, ask, ballot, column, reviewer
+from tests.integration.command import Command
+
+AGENT = '''
+from signoff import Agent, tool
+
+@tool(version="{version}")
+def process_refund({parameters}) -> str:
+    """Refund an order."""
+    return "refunded"
+
+@tool
+def other() -> str:
+    """Something else."""
+    return ""
+
+refunds = Agent("{name}", "Refund orders.", [{tools}])
+'''
+NUMBER = itertools.count()
+
+
+def on(url: str, work: Callable[[Database], Awaitable[Any]]) -> Any:
+    async def do() -> Any:
+        async with Database(url) as db:
+            return await work(db)
+
+    return asyncio.run(do())
+
+
+def deploy(signoff: Command, **changes: str) -> str:
+    """Another version of the code in the folder; returns its module's name."""
+    said = {
+        "version": "1",
+        "parameters": "order_id: int",
+        "name": "refunds",
+        "tools": "process_refund",
+    } | changes
+    module = f"deployed_{next(NUMBER)}"
+    (signoff.folder / f"{module}.py").write_text(AGENT.format(**said))
+    return module
+
+
+def asked_and_approved(url: str) -> tuple[Asked, Asked]:
+    async def both(db: Database) -> tuple[Asked, Asked]:
+        waits, approved = await ask(db), await ask(db)
+        await approvals.vote(db, ballot(approved, reviewer(GRACE)))
+        return waits, approved
+
+    result: tuple[Asked, Asked] = on(url, both)
+    return result
+
+
+def states(url: str) -> list[str]:
+    return list(on(url, lambda db: column(db, "SELECT state::text FROM tool_call ORDER BY id")))
+
+
+def holds(url: str) -> None:
+    assert on(url, invariants.broken) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"name": "payments"}, "there is no such agent any more"),
+        ({"tools": "other"}, "there is no such tool any more"),
+        ({"parameters": "order: str"}, "its arguments do not fit"),
+        ({"version": "2"}, "people were asked about version 1"),
+    ],
+    ids=["agent", "tool", "schema", "version"],
+)
+def test_what_would_be_stranded_is_listed(
+    signoff: Command, database_url: str, changes: dict[str, str], why: str
+) -> None:
+    """The same code strands nothing; without agent or tool, or with another schema or version, both are listed."""
+    asked_and_approved(database_url)
+    same = signoff("check", "--pending", SIGNOFF_AGENTS=deploy(signoff))
+    assert (same.status, "nothing that is open would be stranded" in same.said) == (0, True), same.said
+    ended = signoff("check", "--pending", SIGNOFF_AGENTS=deploy(signoff, **changes))
+    assert (ended.status, ended.said.count(why)) == (1, 2), ended.said
+    assert states(database_url) == ["asked", "ready"]
+
+
+def test_a_policy_that_denies_it_strands_it(signoff: Command, database_url: str) -> None:
+    """Policy on disk counts as well as code."""
+    asked_and_approved(database_url)
+    (signoff.folder / "checkpoints.toml").write_text(
+        '[defaults]\napprovers = ["S0FINANCE"]\nunmatched = "deny"\n'
+    )
+    ended = signoff("check", "--pending", SIGNOFF_AGENTS=deploy(signoff))
+    assert (ended.status, ended.said.count("policy denies it now")) == (1, 2), ended.said
+
+
+def test_cancel_withdraws_and_calls_off(signoff: Command, database_url: str) -> None:
+    """`--cancel`: the question is withdrawn, the approved call will not run, both on record with the operator."""
+    asked_and_approved(database_url)
+    ended = signoff("check", "--pending", "--cancel", SIGNOFF_AGENTS=deploy(signoff, tools="other"))
+    assert (ended.status, "2 dealt with (cancel), 0 left" in ended.said) == (0, True), ended.said
+    assert states(database_url) == ["refused", "refused"]
+    kinds = on(
+        database_url,
+        lambda db: column(db, "SELECT event FROM audit_event WHERE actor LIKE 'cli:%' ORDER BY event"),
+    )
+    assert kinds == ["approval.called_off", "request.withdrawn"]
+    holds(database_url)
+
+
+def test_cancel_ends_runs_of_agents_that_are_gone(signoff: Command, database_url: str) -> None:
+    """Nobody would ever look at them again: the runs are cancelled with what they ask."""
+    asked_and_approved(database_url)
+    ended = signoff("check", "--pending", "--cancel", SIGNOFF_AGENTS=deploy(signoff, name="payments"))
+    assert ended.status == 0, ended.said
+    assert on(database_url, lambda db: column(db, "SELECT DISTINCT status::text FROM agent_run")) == [
+        "cancelled"
+    ]
+    holds(database_url)
+
+
+def test_re_ask_has_it_judged_anew(signoff: Command, database_url: str) -> None:
+    """`--re-ask`: the question is taken back and its call judged once more; what cannot be asked is left: exit 1."""
+    asked_and_approved(database_url)
+    ended = signoff("check", "--pending", "--re-ask", SIGNOFF_AGENTS=deploy(signoff, tools="other"))
+    assert (ended.status, states(database_url)) == (1, ["asked", "ready"])
+    ended = signoff("check", "--pending", "--re-ask", SIGNOFF_AGENTS=deploy(signoff, version="2"))
+    assert (ended.status, states(database_url)) == (0, ["new", "ready"]), ended.said
+    status = on(database_url, lambda db: column(db, "SELECT status::text FROM approval_request ORDER BY id"))
+    assert status == ["cancelled", "approved"]
+    holds(database_url)
+
+
+def test_the_choices_belong_together(signoff: Command) -> None:
+    """One choice at a time, and only for what is open."""
+    for arguments in (("--cancel",), ("--pending", "--cancel", "--re-ask")):
+        assert signoff("check", *arguments).status == 2
