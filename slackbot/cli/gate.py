@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 import shlex
 import shutil
@@ -16,7 +15,7 @@ import typer
 
 from agent.client import ApprovalClient
 from agent.domain.errors import SignoffError
-from slackbot.cli import gated, keeper, terminal
+from slackbot.cli import access, gated, keeper, terminal
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}\Z", re.ASCII)
 
@@ -129,27 +128,9 @@ def _pairs(option: str, given: list[str]) -> dict[str, Any]:
 def _client(url: str | None, key_file: Path | None) -> ApprovalClient:
     """Raises SignoffError with the setting that is missing or wrong."""
     try:
-        return ApprovalClient(url or _missing("SIGNOFF_URL"), _secret(key_file))
+        return ApprovalClient(access.address(url), access.secret(key_file))
     except ValueError as error:
         raise SignoffError(str(error)) from None
-
-
-def _secret(key_file: Path | None) -> str:
-    given = os.environ.get("SIGNOFF_KEY")
-    if given and key_file:
-        raise SignoffError("SIGNOFF_KEY and SIGNOFF_KEY_FILE are both set; keep one")
-    if key_file is None:
-        return given or _missing("SIGNOFF_KEY")
-    try:
-        return key_file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeError) as error:
-        raise SignoffError(f"SIGNOFF_KEY_FILE: cannot read {key_file}: {error}") from None
-
-
-def _missing(name: str) -> NoReturn:
-    raise SignoffError(
-        f"{name} is not set: the gate asks a running Signoff (`signoff keys create` makes a key)"
-    )
 
 
 class _Passing(logging.Handler):

@@ -1,0 +1,223 @@
+"""MCP: a server through which coding agents, and any client of the Model Context Protocol, ask people.
+
+`signoff mcp` runs it over standard input and output. Its tools:
+
+- ``permission_prompt`` answers for every tool call that a coding agent is about to make, in the shape that Claude
+  Code expects of its ``--permission-prompt-tool``: ``{"behavior": "allow", "updatedInput": {…}}`` or
+  ``{"behavior": "deny", "message": "…"}``, as text. The checkpoints judge the agent's tool by its name and input.
+- ``request_approval`` asks about anything and waits a little, ``get_decision`` waits on.
+
+The agent's own process goes on: it waits for the answer of the tool. An approval is handed over once: it is claimed,
+and reported as handed over, because nobody hears what a client then does. Whatever is not an approval is a refusal: a
+rejection, silence, an outage, an error, and an approval that was handed over before.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Literal
+from uuid import uuid4
+
+try:
+    import anyio
+    from mcp.server import MCPServer
+except ImportError as error:
+    raise ImportError("this needs the MCP SDK: pip install 'signoff[mcp]'") from error
+
+from pydantic import BaseModel
+
+from agent.client import AlreadyClaimed, ApiError, AsyncApprovalClient, Claim, Decision, concluded
+from agent.domain.errors import CollaborationError, SignoffError
+
+log = logging.getLogger("signoff.mcp")
+
+TIMEOUT = 600.0
+"""Seconds that ``permission_prompt`` waits for people unless it is told otherwise."""
+
+WAIT = 45.0
+"""Seconds that the other tools wait at most: many clients give up on a tool after a minute."""
+
+PATIENCE = 10.0
+"""Seconds that Signoff may be away while a question is put."""
+
+NAMES = "mcp-"
+"""What the names of this server's requests begin with; it hands over no others of its key."""
+
+HANDED_OVER = (
+    "Handed over to the MCP client that asked, which does it itself; what came of it is not reported."
+)
+
+INSTRUCTIONS = (
+    "People decide about risky actions. Call request_approval before such an action; while its status is `waiting`, "
+    "call get_decision. Act only if `approved` is true, once, and with exactly the `arguments` of the answer."
+)
+
+Status = Literal[
+    "approved", "not_required", "waiting", "rejected", "expired", "withdrawn", "denied", "used", "error"
+]
+
+
+class Word(BaseModel):
+    """What a client is told. Nothing but ``approved`` being true allows anything, and only the ``arguments`` here."""
+
+    approved: bool
+    status: Status
+    request_id: str
+    message: str
+    arguments: dict[str, Any] | None = None
+
+
+class Counter:
+    """Where clients ask: the tools, apart from the protocol."""
+
+    def __init__(self, client: AsyncApprovalClient, *, timeout_seconds: float = TIMEOUT) -> None:
+        self._client = client
+        self._timeout = timeout_seconds
+
+    async def permission_prompt(
+        self,
+        tool_name: str,
+        input: dict[str, Any],  # noqa: A002 - Claude Code's name for it
+        tool_use_id: str | None = None,
+    ) -> str:
+        """Ask people whether this tool may be used with this input. For coding agents, not for models."""
+        name = _name(tool_use_id)
+        try:
+            async with self._withdrawing(name):
+                decision = await self._client.ask(tool_name, input, timeout_seconds=self._timeout, key=name)
+            given = await self._handed_over(decision)
+        except TimeoutError:
+            return _deny(f"nobody has decided within {self._timeout:g} s, and silence is no consent")
+        except Exception as error:  # whatever goes wrong, the answer is no
+            return _deny(str(error) or type(error).__name__)
+        return json.dumps({"behavior": "allow", "updatedInput": given})
+
+    async def request_approval(
+        self,
+        action: str,
+        arguments: dict[str, Any] | None = None,
+        description: str | None = None,
+        context: Any = None,
+        key: str | None = None,
+        wait_seconds: float = WAIT,
+    ) -> Word:
+        """Ask people whether an action may be done with these arguments. Waits up to 45 seconds for their decision.
+
+        Say in `description` (one sentence) what would happen, and in `context` what people should know to decide.
+        With a `key` of your own, asking again asks nobody twice. While the status is `waiting`, call get_decision. Do
+        it only if `approved` is true, once, with exactly the `arguments` of the answer: a person may have changed them.
+        """
+        name = _name(key)
+        try:
+            asked = await self._client.submit(
+                action,
+                arguments or {},
+                description=description,
+                context=context,
+                key=name,
+                patience=min(PATIENCE, self._timeout),
+            )
+            if isinstance(asked, Decision):
+                return await self._word(name, asked)
+        except Exception as error:  # whatever goes wrong, the answer is no
+            return _refused(name, error)
+        return await self.get_decision(name, wait_seconds)
+
+    async def get_decision(self, request_id: str, wait_seconds: float = WAIT) -> Word:
+        """What people have decided about an earlier request_approval. Waits up to 45 seconds while they have not.
+
+        An approval is given out once: do it when `approved` is true. Asked again the status is `used`.
+        """
+        if not request_id.startswith(NAMES):
+            return _refused(request_id, SignoffError("this is no request_id of request_approval"))
+        try:
+            review = await self._client.get(request_id, wait=min(max(wait_seconds, 0.0), WAIT))
+            if review.status == "waiting":
+                words = "Nobody has decided yet. Call get_decision with this request_id."
+                return Word(approved=False, status="waiting", request_id=request_id, message=words)
+            return await self._word(request_id, concluded(review))
+        except Exception as error:  # whatever goes wrong, the answer is no
+            return _refused(request_id, error)
+
+    async def _word(self, name: str, decision: Decision) -> Word:
+        given = await self._handed_over(decision)
+        words = "Nobody has to be asked." if decision.status == "not_required" else _approval(decision)
+        return Word(approved=True, status=decision.status, request_id=name, message=words, arguments=given)
+
+    async def _handed_over(self, decision: Decision) -> dict[str, Any]:
+        """The arguments that the client may act on, once. Raises AlreadyClaimed, ApiError and Unreachable."""
+        if decision.status == "not_required":
+            return dict(decision.arguments)
+        claim = await self._client.claim(decision)
+        await self._report(claim)
+        return dict(claim.arguments)
+
+    async def _report(self, claim: Claim) -> None:
+        """Say that it is out of our hands. A report that fails takes nothing back: then people are asked."""
+        try:
+            await self._client.report(claim, HANDED_OVER)
+        except SignoffError as failed:
+            log.error("could not report: %s (request %s)", failed, claim.id)  # noqa: TRY400
+
+    @asynccontextmanager
+    async def _withdrawing(self, name: str) -> AsyncIterator[None]:
+        """Take the question back when nobody waits for its answer any more."""
+        try:
+            yield
+        except (TimeoutError, anyio.get_cancelled_exc_class()):
+            with anyio.move_on_after(5, shield=True):
+                try:
+                    await self._client.withdraw(name, patience=4.0)
+                except SignoffError as error:
+                    log.warning("could not take the question back: %s", error)
+            raise
+
+
+def server(client: AsyncApprovalClient, *, timeout_seconds: float = TIMEOUT) -> MCPServer[Any]:
+    """The MCP server, for any transport; ``timeout_seconds`` is how long ``permission_prompt`` waits for people."""
+    counter = Counter(client, timeout_seconds=timeout_seconds)
+    made: MCPServer[Any] = MCPServer("signoff", instructions=INSTRUCTIONS, log_level="WARNING")
+    made.add_tool(counter.permission_prompt, structured_output=False)
+    made.add_tool(counter.request_approval)
+    made.add_tool(counter.get_decision)
+    return made
+
+
+def serve(url: str, key: str, *, timeout_seconds: float = TIMEOUT) -> None:
+    """Serve one client over standard input and output until it hangs up. Raises ValueError for no address or key."""
+    client = AsyncApprovalClient(url, key)
+    server(client, timeout_seconds=timeout_seconds).run("stdio")
+
+
+# --- parts -----------------------------------------------------------------------------------------------------
+
+
+def _name(given: str | None) -> str:
+    """A name for a request: one's own again is the same question."""
+    return NAMES + (re.sub(r"[^A-Za-z0-9_.:@~-]", "~", given) if given else uuid4().hex)
+
+
+def _deny(why: str) -> str:
+    return json.dumps({"behavior": "deny", "message": f"Signoff: {why}"}, ensure_ascii=False)
+
+
+def _approval(decision: Decision) -> str:
+    by = f" by {decision.reviewer}" if decision.reviewer else ""
+    changed = ", who changed the arguments" if decision.edited else ""
+    return f"Approved{by}{changed}. Do it once, with exactly these arguments."
+
+
+def _refused(name: str, error: Exception) -> Word:
+    status: Status = "error"
+    if isinstance(error, CollaborationError):
+        status = error.cause
+    elif isinstance(error, AlreadyClaimed):
+        status = "used"
+    elif isinstance(error, ApiError) and error.status == 403:
+        status = "denied"
+    words = f"Not approved, do not do it: {str(error) or type(error).__name__}"
+    return Word(approved=False, status=status, request_id=name, message=words)

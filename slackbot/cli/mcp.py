@@ -1,0 +1,41 @@
+"""`signoff mcp`: coding agents, and whoever speaks the Model Context Protocol, ask people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agent.domain.errors import SignoffError
+from slackbot.cli import access, terminal
+
+
+def mcp(
+    timeout: Annotated[
+        str, typer.Option(help="How long permission_prompt waits for people: 30m, 4h. Then the answer is no.")
+    ] = "10m",
+    url: Annotated[
+        str | None, typer.Option(envvar="SIGNOFF_URL", help="Where Signoff is.", show_default=False)
+    ] = None,
+    key_file: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="SIGNOFF_KEY_FILE",
+            help="A file with the API key; or set SIGNOFF_KEY. Never an option: others could read it.",
+        ),
+    ] = None,
+) -> None:
+    """Serve MCP over standard input and output: request_approval, get_decision, permission_prompt.
+
+    For Claude Code: `claude mcp add signoff -- signoff mcp`, then
+    `claude -p … --permission-prompt-tool mcp__signoff__permission_prompt`.
+    """
+    seconds = terminal.duration(timeout).total_seconds()
+    where, key = access.address(url), access.secret(key_file)
+    try:
+        from agent.integrations.mcp import serve  # noqa: PLC0415 - an extra, and slow to import
+
+        serve(where, key, timeout_seconds=seconds)
+    except (ImportError, ValueError) as error:
+        raise SignoffError(str(error)) from None

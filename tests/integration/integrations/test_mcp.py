@@ -1,0 +1,166 @@
+"""`signoff mcp` as clients of the Model Context Protocol meet it: a process of its own, over its pipes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp_types import TextContent
+
+from agent.client import AsyncApprovalClient
+from agent.integrations.mcp import server
+from slackbot.cli import main
+from tests.integration.integrations.conftest import ROOT, Desk
+from tests.integration.web.conftest import until
+
+FIFTY = {"table_name": "users", "count": 50}
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Path:
+    """The command `signoff`, as it is installed beside an agent."""
+    script = tmp_path / "signoff"
+    begin = f'exec {sys.executable} -c "from slackbot.cli import main; main()" "$@"'
+    script.write_text(f"#!/bin/sh\nexport PYTHONPATH={ROOT}\n{begin}\n")
+    script.chmod(0o755)
+    return script
+
+
+@asynccontextmanager
+async def connected(desk: Desk, command: Path, *options: str) -> AsyncIterator[Client]:
+    """A client whose server is a process of its own."""
+    told = {"SIGNOFF_URL": desk.url, "SIGNOFF_KEY": desk.key}
+    async with Client(
+        StdioServerParameters(command=str(command), args=["mcp", *options], env=told)
+    ) as client:
+        yield client
+
+
+@asynccontextmanager
+async def near(url: str, key: str, **options: float) -> AsyncIterator[Client]:
+    """A client whose server is in the same process."""
+    async with AsyncApprovalClient(url, key) as asking, Client(server(asking, **options)) as client:
+        yield client
+
+
+async def prompt(client: Client, name: str = "delete_records", **changes: Any) -> dict[str, Any]:
+    """What a coding agent does before it uses a tool; the answer is JSON in one text."""
+    told = {"tool_name": name, "input": FIFTY, **changes}
+    [block] = (await client.call_tool("permission_prompt", told)).content
+    assert isinstance(block, TextContent)
+    answer: dict[str, Any] = json.loads(block.text)
+    return answer
+
+
+async def word(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
+    """What request_approval and get_decision tell."""
+    return (await client.call_tool(tool, arguments)).structured_content or {}
+
+
+async def test_a_coding_agent_asks_before_it_uses_a_tool(desk: Desk, command: Path) -> None:
+    """Allowed with the input that people decided, once; denied with their reason; a killed server loses nothing."""
+    killed = False
+    try:
+        async with connected(desk, command, "--timeout", "1m") as client:
+            running = asyncio.create_task(prompt(client, tool_use_id="toolu_01"))
+            await desk.asked()
+            await desk.click()
+            assert await running == {"behavior": "allow", "updatedInput": FIFTY}
+            again = await prompt(client, tool_use_id="toolu_01")
+            assert (again["behavior"], "claimed already" in again["message"]) == ("deny", True)
+
+            running = asyncio.create_task(prompt(client, tool_use_id="toolu_02"))
+            await desk.edit(await desk.asked(2), FIFTY | {"count": 3})
+            assert await running == {"behavior": "allow", "updatedInput": FIFTY | {"count": 3}}
+
+            running = asyncio.create_task(prompt(client))
+            await desk.decide(await desk.asked(3), "rejected", reason="Not on a Friday")
+            denied = await running
+            assert (denied["behavior"], "Not on a Friday" in denied["message"]) == ("deny", True)
+            assert (await prompt(client, "read_records"))["behavior"] == "allow"
+
+            asked = {"action": "delete_records", "arguments": FIFTY, "key": "k", "wait_seconds": 0}
+            waiting = await word(client, "request_approval", **asked)
+            killed = True
+            for process in psutil.Process().children(recursive=True):
+                if "mcp" in process.cmdline():
+                    process.kill()
+            await client.call_tool("get_decision", {"request_id": "mcp-k"})
+            pytest.fail("the server was not killed")
+    except Exception:
+        if not killed:  # how a client tells that its server was killed is its own affair
+            raise
+    assert (waiting["approved"], waiting["status"], waiting["request_id"]) == (False, "waiting", "mcp-k")
+    assert await desk.statuses() == ["approved", "approved", "rejected", "waiting"]
+    assert await desk.executions() == ["succeeded", "succeeded"]
+
+    await desk.edit(await desk.asked(4), FIFTY | {"count": 3})
+    async with near(desk.url, desk.key) as client:
+        approved = await word(client, "get_decision", request_id="mcp-k")
+        assert (approved["approved"], approved["arguments"]) == (True, FIFTY | {"count": 3})
+        used = await word(client, "get_decision", request_id="mcp-k")
+        assert (used["approved"], used["status"], used["arguments"]) == (False, "used", None)
+        other = await word(client, "get_decision", request_id=await desk.asked())
+        assert (other["approved"], other["status"]) == (False, "error")
+
+
+async def test_whatever_is_no_approval_is_a_denial(desk: Desk) -> None:
+    """Silence, a call that is cancelled, a service that is away and a key that it does not know allow nothing."""
+    async with near(desk.url, desk.key, timeout_seconds=0.3) as client:
+        denied = await prompt(client)
+        assert (denied["behavior"], "nobody has decided" in denied["message"]) == ("deny", True)
+    assert await desk.statuses() == ["cancelled"]
+
+    async with near(desk.url, desk.key) as client:
+        running = asyncio.create_task(prompt(client))
+        await desk.asked(2)
+        running.cancel()
+
+        async def withdrawn() -> bool:
+            return await desk.statuses() == ["cancelled", "cancelled"]
+
+        await until(withdrawn)
+
+    for url, expected in (("http://127.0.0.1:9", "does not answer"), (desk.url, "401")):
+        async with near(url, "signoff_nobody", timeout_seconds=0.5) as client:
+            denied = await prompt(client)
+            refused = await word(client, "request_approval", action="delete_records", arguments=FIFTY)
+        assert (denied["behavior"], expected in denied["message"]) == ("deny", True)
+        assert (refused["approved"], refused["status"], refused["arguments"]) == (False, "error", None)
+        assert expected in refused["message"]
+
+
+async def test_the_example_does_what_was_decided(desk: Desk, command: Path) -> None:
+    """The example starts `signoff mcp`, waits, and does exactly what people decided."""
+    running = await desk.run(ROOT / "examples" / "mcp_agent.py", PATH=f"{command.parent}:/usr/bin:/bin")
+    await desk.edit(await desk.asked(), FIFTY | {"count": 3})
+    out, err = await asyncio.wait_for(running.communicate(), 60)
+    assert out.decode() == "Deleted 3 records from users\n", err.decode()
+
+
+@pytest.mark.parametrize(
+    ("url", "words"), [(None, "SIGNOFF_URL is not set"), ("signoff.example", "begins with https://")]
+)
+def test_a_wrong_address_is_told_at_once(
+    url: str | None, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`signoff mcp` without an address, or with a wrong one, says in one line what is wrong, and serves nothing."""
+    monkeypatch.setattr(sys, "argv", ["signoff", "mcp"])
+    monkeypatch.setenv("SIGNOFF_KEY", "signoff_nobody")
+    monkeypatch.delenv("SIGNOFF_URL", raising=False)
+    if url:
+        monkeypatch.setenv("SIGNOFF_URL", url)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    told = capsys.readouterr()
+    assert words in told.err
+    assert not told.out
