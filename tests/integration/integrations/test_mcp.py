@@ -67,7 +67,7 @@ async def word(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
 
 async def test_a_coding_agent_asks_before_it_uses_a_tool(desk: Desk, command: Path) -> None:
     """Allowed with the input that people decided, once; denied with their reason; a killed server loses nothing."""
-    killed = False
+    killed, waiting = False, dict[str, Any]()
     try:
         async with connected(desk, command, "--timeout", "1m") as client:
             running = asyncio.create_task(prompt(client, tool_use_id="toolu_01"))
