@@ -152,7 +152,7 @@ def _concluded(question: Question, review: Review) -> Review | Refusal:
         words = "it has been done already: a person has marked it as done"
     else:
         return review
-    return Refusal(words, None, CollaborationError("withdrawn", request_id=review.id, reason=words))
+    return Refusal(words, words, CollaborationError("withdrawn", request_id=review.id, reason=words))
 
 
 # --- going on ---------------------------------------------------------------------------------------------

@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 import pytest
 
-from agent import approvals, keys
+from agent import approvals, keys, outside
 from agent.approvals import Edit
 from agent.domain.action import Action
 from agent.domain.keys import Scope
@@ -105,6 +105,15 @@ class Desk:
     async def expire(self) -> None:
         """The time of every waiting request runs out."""
         await self.site.house.make_overdue()
+
+    async def settle(self, verdict: Literal["retry", "done"]) -> None:
+        """Whoever has claimed something is silent for too long, and Grace says what became of it."""
+        sql = "UPDATE execution SET lease_until = clock_timestamp() - interval '1 s' WHERE status = 'claimed'"
+        await self.site.write(sql + " RETURNING id")
+        await outside.rescue(self.site.db)
+        [(execution,)] = await rows(self.site.db, "SELECT id FROM execution WHERE status = 'in_doubt'")
+        standing = Standing(GRACE, frozenset({"S0FINANCE"}))
+        await approvals.settle(self.site.db, execution, standing, verdict)
 
     async def statuses(self) -> list[str]:
         """How each request stands, oldest first."""

@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Interrupt
 
-from agent.client import ApprovalClient, AsyncApprovalClient
+from agent.client import AlreadyClaimed, ApprovalClient, AsyncApprovalClient
 from agent.integrations.langchain import (
     HumanInTheLoop,
     HumanInTheLoopMiddleware,
@@ -40,10 +40,16 @@ class Scripted(FakeMessagesListChatModel):
         return self
 
 
+class Killed(BaseException):
+    """The process dies here."""
+
+
 def an_agent(
     saver: Any,
     done: list[tuple[str, int]],
     *tables: str,
+    dies: bool = False,
+    said: int = 0,
     mode: Any = "batched",
     allowed: Any = ("approve", "edit", "reject"),
 ) -> Any:
@@ -52,13 +58,15 @@ def an_agent(
     def delete_records(table_name: str, count: int) -> str:
         """Delete records."""
         done.append((table_name, count))
+        if dies:
+            raise Killed
         return f"deleted {count} from {table_name}"
 
     calls = [
         {"name": "delete_records", "args": {"table_name": table, "count": 50}, "id": f"call-{table}"}
         for table in tables
     ]
-    model = Scripted(responses=[AIMessage("", tool_calls=calls), AIMessage("That is all.")])
+    model = Scripted(responses=[AIMessage("", tool_calls=calls), AIMessage("That is all.")][said:])
     gate = HumanInTheLoopMiddleware(
         {"delete_records": {"allowed_decisions": list(allowed)}}, interrupt_mode=mode
     )
@@ -115,6 +123,32 @@ async def test_an_expiry_is_a_rejection_that_says_so(desk: Desk) -> None:
         values = await aresume_when_decided(client, agent, CONFIG, timeout_seconds=30)
     assert "nobody decided in time" in results(values)["call-users"]
     assert done == []
+
+
+@pytest.mark.parametrize("outcome", ["idempotent", "retry"])
+async def test_killed_while_the_tool_runs(desk: Desk, client: ApprovalClient, outcome: str) -> None:
+    """A new agent over the same checkpoints runs it again if that may be done twice, or if a person says so."""
+    saver, done = InMemorySaver(), list[tuple[str, int]]()
+    dying = an_agent(saver, done, "users", dies=True)
+    dying.invoke({"messages": [("user", "tidy up")]}, CONFIG)
+    may = outcome == "idempotent"
+    running = asyncio.create_task(
+        asyncio.to_thread(resume_when_decided, client, dying, CONFIG, idempotent=may)
+    )
+    await desk.decide(await desk.asked())
+    with pytest.raises(Killed):
+        await running
+    assert dying.get_state(CONFIG).next == ("tools",)
+    again = an_agent(saver, done, "users", said=1)
+    if outcome != "idempotent":
+        with pytest.raises(AlreadyClaimed, match="people settle it"):
+            await asyncio.to_thread(resume_when_decided, client, again, CONFIG)
+        assert len(done) == 1
+        await desk.settle("retry")
+    values = await asyncio.to_thread(resume_when_decided, client, again, CONFIG, idempotent=may)
+    assert len(done) == 2
+    assert "deleted 50 from users" in results(values)["call-users"]
+    assert (await desk.executions())[-1] == "succeeded"
 
 
 EXAMPLE = ROOT / "examples" / "langchain_agent.py"

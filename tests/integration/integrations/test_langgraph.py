@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import runpy
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -84,7 +86,13 @@ class Customer:
         return answer.decode()
 
 
-async def test_the_refund_agent_of_the_tour(desk: Desk, framework_url: str, tmp_path: Path) -> None:
+async def test_the_refund_agent_of_the_tour(
+    desk: Desk,
+    framework_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """Small orders are refunded at once; large ones wait while the chat goes on, and are refunded once through kills.
 
     The process dies by kill -9 after it has claimed the refund, then after it has made it; the third one finishes.
@@ -117,11 +125,24 @@ async def test_the_refund_agent_of_the_tour(desk: Desk, framework_url: str, tmp_
     second = await customer("refunded")
     assert await asyncio.wait_for(second.process.wait(), 30) == -9
     assert await order(7) == ("REFUNDED", 1, None)
-    third = await customer("never")
-    assert "REFUNDED" in await third.say("status of order 7")
+    for name in ("SIGNOFF_URL", "SIGNOFF_KEY"):
+        monkeypatch.setenv(name, desk.environment[name])
+    finished = threading.Event()
+    monkeypatch.setattr("sys.stdin", _until(finished, "status of order 7\n"))
+    example = runpy.run_path(str(EXAMPLES / "langgraph_refunds.py"), run_name="third")
+    third = asyncio.create_task(asyncio.to_thread(example["chat"], url, "customer-1"))
     await until(lambda: _is(desk.executions(), ["succeeded"]), 20)
+    finished.set()
+    await third
+    assert "REFUNDED" in capsys.readouterr().out
     assert await order(7) == ("REFUNDED", 1, None)
     assert await desk.statuses() == ["rejected", "approved"]
+
+
+def _until(finished: threading.Event, *lines: str) -> Iterator[str]:
+    """A customer who says this, and leaves when it is finished."""
+    yield from lines
+    finished.wait(30)
 
 
 async def _is(found: Any, expected: Any) -> bool:
@@ -140,7 +161,7 @@ class Deletions:
 
     @asynccontextmanager
     async def handled_by(self, client: ApprovalClient, store: Any, **terms: Any) -> AsyncIterator[Background]:
-        background = Background(client, store, every=0.1)
+        background = Background(client, store, every=600)
         background.handles("delete_records", self.run, refused=self.refused.append, **terms)
         background.handles("read_records", self.run, **terms)
         background.start()
@@ -153,7 +174,7 @@ class Deletions:
 
 
 async def test_what_waits_is_done_once_as_it_was_decided(desk: Desk, client: ApprovalClient) -> None:
-    """The tool has its answer at once; an edit is what runs; a no and an expiry reach `refused`; all is forgotten."""
+    """The tool has its answer at once; woken, it runs an edit as edited; a no and an expiry reach `refused`."""
     seen, store = Deletions(), InMemoryStore()
     async with seen.handled_by(client, store) as background:
         read = await asyncio.to_thread(background.begin, "r", "read_records", {})
@@ -166,9 +187,12 @@ async def test_what_waits_is_done_once_as_it_was_decided(desk: Desk, client: App
         assert again.waiting
         await desk.edit(await desk.asked(1), ARGUMENTS | {"count": 3})
         await desk.decide(await desk.asked(2), "rejected", reason="Not these")
+        background.wake()
         await until(lambda: _is(desk.executions(), ["succeeded"]))
         await until(lambda: _true(seen.refused))
         await desk.expire()
+        await until(lambda: _is(desk.statuses(), ["approved", "rejected", "expired"]))
+        background.wake()
         await until(lambda: _true(len(seen.refused) == 2 and not store.search(("signoff",))))
     assert [errand.arguments["count"] for errand in seen.done if errand.key == "a"] == [3]
     assert [errand.asked["count"] for errand in seen.done if errand.key == "a"] == [50]
@@ -202,6 +226,11 @@ async def test_what_was_begun_is_taken_up_only_if_it_may_be_done_twice(
     assert len(seen.done) == (1 if idempotent else 0)
     assert await desk.executions() == (["succeeded"] if idempotent else ["claimed"])
     assert len(store.search(("signoff",))) == (0 if idempotent else 1)
+    if not idempotent:
+        await desk.settle("retry")
+        await asyncio.to_thread(next_one._settle, "a", item.value)
+        assert len(seen.done) == 1
+        assert not store.search(("signoff",))
 
 
 def _die(_: Any) -> None:
@@ -333,7 +362,13 @@ async def test_killed_in_the_middle_of_what_was_approved(
         with pytest.raises(AlreadyClaimed):
             await again
         assert effects == []
-        assert await desk.executions() == ["claimed"]
+        await desk.settle("done")
+        values = await asyncio.to_thread(
+            resume_when_decided, client, a_graph(saver, effects.append), CONFIG, timeout_seconds=5
+        )
+        assert [each["type"] for each in values["answers"]] == ["response"]
+        assert "marked it as done" in values["answers"][0]["args"]
+        assert await desk.executions() == ["in_doubt"]
     assert len(await desk.statuses()) == 1
 
 
