@@ -129,8 +129,8 @@ class Approvals(AbstractCapability[Any]):
         author's to add.
 
         Raises TimeoutError while somebody has not decided (with a key the questions go on waiting), AlreadyClaimed
-        while nobody knows what became of a call that was begun before, ApiError, Conflict and Unreachable. Nothing has
-        been claimed then.
+        while nobody knows what became of a call that was begun before, ApiError (paused, say), Conflict and
+        Unreachable. Nothing has been claimed then: ask again later.
         """
         seconds = self._timeout if timeout_seconds is None else timeout_seconds
         asked = [self._decided(call, key, context, seconds) for call in requests.approvals]
@@ -231,7 +231,7 @@ class Approvals(AbstractCapability[Any]):
         word: Word,
         known: Mapping[str, Any],
     ) -> None:
-        """Write one call's answer. What cannot be claimed any more is denied."""
+        """Write one call's answer. What cannot be claimed any more, after another call was, is denied."""
         name = call.tool_call_id
         if isinstance(word, str):
             results.approvals[name] = ToolDenied(word)
@@ -243,7 +243,9 @@ class Approvals(AbstractCapability[Any]):
         else:
             try:
                 claim = await self._client.claim(word)
-            except (SignoffError, ConnectionError) as error:
+            except SignoffError as error:
+                if all(each[MARK] == UNASKED for each in results.metadata.values()):
+                    raise  # nothing is claimed yet, so all of it can be asked again later
                 results.approvals[name] = ToolDenied(f"{call.tool_name} was not done: {error}")
                 return
             self._given[claim.execution_id] = _Given(claim, _note(word))

@@ -75,7 +75,7 @@ class Desk:
 
     async def asked(self, number: int = 1) -> str:
         """The id of the n-th request that was ever opened, as soon as there is one."""
-        found = await until(lambda: self._opened(number), 20)
+        found = await until(lambda: self._opened(number), 60)
         return str(found[number - 1])
 
     async def decide(self, request: str, decision: str = "approved", **more: Any) -> None:

@@ -85,7 +85,8 @@ async def test_a_coding_agent_asks_before_it_uses_a_tool(desk: Desk, command: Pa
             await desk.decide(await desk.asked(3), "rejected", reason="Not on a Friday")
             denied = await running
             assert (denied["behavior"], "Not on a Friday" in denied["message"]) == ("deny", True)
-            assert (await prompt(client, "read_records"))["behavior"] == "allow"
+            more: dict[str, Any] = {"permission_suggestions": []}  # what other versions may send along
+            assert (await prompt(client, "read_records", **more))["behavior"] == "allow"
 
             asked = {"action": "delete_records", "arguments": FIFTY, "key": "k", "wait_seconds": 0}
             waiting = await word(client, "request_approval", **asked)

@@ -20,7 +20,8 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 
-from agent.client import AlreadyClaimed, AsyncApprovalClient
+from agent import pausing
+from agent.client import AlreadyClaimed, ApiError, AsyncApprovalClient
 from agent.domain.errors import SignoffError
 from agent.integrations.pydantic_ai import Approvals, Paused
 from tests.integration.integrations.conftest import ROOT, Desk
@@ -138,7 +139,7 @@ async def test_partial_words_of_people(desk: Desk) -> None:
 
 
 async def test_silence_is_no_consent(desk: Desk, cleaner: Cleaner) -> None:
-    """Undecided, `answer` times out; expired, the call is denied; approved by the program itself, it does not run."""
+    """Undecided, `answer` times out; expired, the call is denied; paused or self-approved, it does not run."""
     paused = await cleaner.paused()
     with pytest.raises(TimeoutError):
         await cleaner.approvals.answer(paused.requests, key="run-1", timeout_seconds=0)
@@ -146,6 +147,11 @@ async def test_silence_is_no_consent(desk: Desk, cleaner: Cleaner) -> None:
     await desk.expire()
     told = await cleaner.go_on(paused, await cleaner.approvals.answer(paused.requests, key="run-1"))
     assert "expired" in told
+    answering = asyncio.create_task(cleaner.approvals.answer(paused.requests, key="run-2"))
+    await pausing.pause(desk.site.db, None, by="test")
+    await desk.decide(await desk.asked(2))
+    with pytest.raises(ApiError, match="paused"):
+        await answering
     with pytest.raises(SignoffError, match="something else than Signoff"):
         await cleaner.go_on(paused, paused.requests.build_results(approve_all=True))
     assert not cleaner.deleted
