@@ -18,7 +18,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import interrupt
 
-from agent.client import AlreadyClaimed, ApprovalClient, AsyncApprovalClient
+from agent.client import AlreadyClaimed, ApiError, ApprovalClient, AsyncApprovalClient
 from agent.domain.errors import CollaborationError
 from agent.integrations.langgraph import (
     Background,
@@ -41,7 +41,7 @@ ARGUMENTS = {"table_name": "users", "count": 50}
 
 @pytest.fixture
 def policy() -> str:
-    return POLICY + REFUNDS
+    return POLICY.replace("[defaults]", '[defaults]\nunmatched = "deny"') + REFUNDS
 
 
 @pytest.fixture
@@ -164,6 +164,7 @@ class Deletions:
         background = Background(client, store, every=600)
         background.handles("delete_records", self.run, refused=self.refused.append, **terms)
         background.handles("read_records", self.run, **terms)
+        background.handles("wipe", self.run, **terms)
         background.start()
         yield background
         await asyncio.to_thread(background.stop)
@@ -183,6 +184,8 @@ async def test_what_waits_is_done_once_as_it_was_decided(desk: Desk, client: App
             begun = await asyncio.to_thread(background.begin, key, "delete_records", ARGUMENTS)
             assert begun.waiting
             await desk.asked(number)
+        with pytest.raises(ApiError, match="denies"):
+            await asyncio.to_thread(background.begin, "d", "wipe", {})
         again = await asyncio.to_thread(background.begin, "a", "delete_records", ARGUMENTS)
         assert again.waiting
         await desk.edit(await desk.asked(1), ARGUMENTS | {"count": 3})
@@ -274,9 +277,9 @@ CONFIG: Any = {"configurable": {"thread_id": "t-1"}}
 
 
 async def test_interrupts_are_answered_in_order(desk: Desk, client: ApprovalClient) -> None:
-    """Several in one interrupt: each its own request, decided in any order, answered in theirs, and reported."""
+    """Each of an interrupt's is a request, unless policy needs nobody or denies it; answered in order, and reported."""
     graph = a_graph(InMemorySaver())
-    graph.invoke({"asked": [human(), human(), human(), human("read_records")]}, CONFIG)
+    graph.invoke({"asked": [human(), human(), human(), human("read_records"), human("wipe")]}, CONFIG)
     running = asyncio.create_task(
         asyncio.to_thread(resume_when_decided, client, graph, CONFIG, timeout_seconds=30)
     )
@@ -286,7 +289,7 @@ async def test_interrupts_are_answered_in_order(desk: Desk, client: ApprovalClie
     assert not running.done()
     await desk.decide(await desk.asked(1))
     answers = (await running)["answers"]
-    assert [each["type"] for each in answers] == ["accept", "edit", "response", "accept"]
+    assert [each["type"] for each in answers] == ["accept", "edit", "response", "accept", "ignore"]
     assert answers[1]["args"] == {"action": "delete_records", "args": ARGUMENTS | {"count": 3}}
     assert "Not these" in answers[2]["args"]
     assert await desk.executions() == ["succeeded", "succeeded"]
