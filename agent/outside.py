@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -17,7 +17,7 @@ from sqlalchemy import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent import approvals
-from agent.batches import AWAY, Broken
+from agent.batches import AWAY, Broken, in_batches
 from agent.domain.action import Action
 from agent.domain.audit import AuditKind
 from agent.domain.errors import Conflict, NotFound
@@ -244,18 +244,15 @@ async def _rescue_one(db: Database, execution_id: UUID) -> bool:
 
 async def lapse_due(db: Database, *, batch_size: int = 200) -> int:
     """Approvals that nobody has claimed within their `execute_within`. Returns how many have lapsed."""
-    lapsed = 0
-    while True:
-        async with db.transaction() as connection:
-            due = await claims.overdue(connection, batch_size)
-            if due:
-                await _lapse(connection, due)
-        lapsed += len(due)
-        if len(due) < batch_size:
-            return lapsed
+    return await in_batches(
+        db, claims.overdue, claims.overdue_one, _lapse, size=batch_size, broken=_BROKEN_LAPSES
+    )
 
 
-async def _lapse(connection: AsyncConnection, due: Any) -> None:
+_BROKEN_LAPSES = Broken("lapse")
+
+
+async def _lapse(connection: AsyncConnection, due: Sequence[Row[Any]]) -> None:
     batch = Batch()
     claims.lapse(batch, [row.id for row in due])
     heads = await chain.lock_heads(connection, [chain.request_subject(row.id) for row in due])

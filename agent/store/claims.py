@@ -43,9 +43,14 @@ async def silent(connection: AsyncConnection, limit: int, but: Collection[UUID] 
     return list((await connection.execute(_SILENT, {"limit": limit, "but": list(but)})).scalars())
 
 
-async def overdue(connection: AsyncConnection, limit: int) -> Sequence[Row[Any]]:
-    """Approvals that nobody claimed in time, and that nobody else holds."""
-    return (await connection.execute(_OVERDUE, {"limit": limit})).all()
+async def overdue(connection: AsyncConnection, limit: int, but: Collection[UUID] = ()) -> Sequence[Row[Any]]:
+    """Approvals that nobody claimed in time, and that nobody else holds; without those named."""
+    return (await connection.execute(_OVERDUE, {"limit": limit, "but": list(but)})).all()
+
+
+async def overdue_one(connection: AsyncConnection, request_id: UUID) -> Sequence[Row[Any]]:
+    """The same of one."""
+    return (await connection.execute(_OVERDUE_ONE, {"id": request_id})).all()
 
 
 def begin(
@@ -125,7 +130,12 @@ SELECT id FROM execution WHERE status = 'claimed' AND lease_until <= (SELECT clo
 """)
 _OVERDUE = text("""
 SELECT id, team_id, channel_id FROM approval_request
-WHERE lapse_at <= (SELECT clock_timestamp()) ORDER BY lapse_at LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
+WHERE lapse_at <= (SELECT clock_timestamp()) AND NOT id = ANY(CAST(:but AS uuid[]))
+ORDER BY lapse_at LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
+""")
+_OVERDUE_ONE = text("""
+SELECT id, team_id, channel_id FROM approval_request
+WHERE lapse_at <= (SELECT clock_timestamp()) AND id = :id FOR NO KEY UPDATE SKIP LOCKED
 """)
 _BEGIN = """
 INSERT INTO execution (id, request_id, attempt, digest, idempotent, worker, claim_hash, lease_until)

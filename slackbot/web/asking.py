@@ -13,13 +13,13 @@ from agent.approvals import NewRequest
 from agent.domain.action import Action, canonical_bytes
 from agent.domain.audit import AuditKind
 from agent.domain.errors import Conflict, SignoffError
-from agent.domain.keys import Principal, Scope
-from agent.domain.people import Person
+from agent.domain.keys import Principal
 from agent.domain.policy import Judgement, Rule, ToolTraits
 from agent.domain.request import API, EXTERNAL
 from agent.store import reads
 from slackbot.secrets import clean_value
 from slackbot.web.problems import ProblemRaised, retry_later
+from slackbot.web.requesters import Requester, check_standing, claimed
 from slackbot.web.shapes import ActionOut, Moment, Shape, Strict
 from slackbot.web.site import Site
 
@@ -126,7 +126,7 @@ async def ask(site: Site, principal: Principal, body: AskIn) -> Opened | NotRequ
     Raises ProblemRaised (403: policy denies it, or the key may not ask so; 503: Slack is away), Conflict and
     MalformedArguments.
     """
-    agent, (requester, asserted) = _agent(principal, body), _requester(site, principal, body)
+    agent, requester = _agent(principal, body), claimed(site, principal, body.requester)
     action, content = body.as_action(), body.content
     async with site.db.connection() as connection:
         found = await reads.opened_as(connection, principal.name, body.request_id)
@@ -135,11 +135,12 @@ async def ask(site: Site, principal: Principal, body: AskIn) -> Opened | NotRequ
             raise Conflict(f"request {body.request_id!r} exists with other content")
         return Opened(id=found.request_id, created=False)
     judged = site.services.policy.judge(
-        body.traits, action, None, agent, requester.user_id if requester else None
+        body.traits, action, None, agent, requester.person.user_id if requester.person else None
     )
     if judged.rule is None:
         return await _unasked(site, principal, body, action, judged)
     _ = site.slack  # without Slack nobody can be asked
+    await check_standing(site, requester)
     try:
         outlet = site.services.outlet(judged.rule.channel)
     except SignoffError as away:
@@ -153,8 +154,8 @@ async def ask(site: Site, principal: Principal, body: AskIn) -> Opened | NotRequ
         context=_context(body),
         agent=agent,
         agent_version=EXTERNAL,
-        requester=requester,
-        requester_asserted=asserted,
+        requester=requester.person,
+        requester_asserted=_asserted(principal, requester),
         outlet=outlet,
         principal=principal.name,
         client_id=body.request_id,
@@ -194,15 +195,12 @@ def _agent(principal: Principal, body: AskIn) -> str:
     return principal.agent or body.agent or principal.key
 
 
-def _requester(site: Site, principal: Principal, body: AskIn) -> tuple[Person | None, str]:
-    """On whose behalf it is asked, and who says so."""
-    owner = principal.owner
-    if body.requester is None or (owner is not None and body.requester == owner.user_id):
-        return owner, principal.name if owner else "none"
-    if not principal.may(Scope.ON_BEHALF):
-        words = f"The key {principal.key} may not name a requester; that takes the scope {Scope.ON_BEHALF}."
-        raise ProblemRaised(403, "scope-missing", "Scope missing", words)
-    return Person(site.slack.team_id, body.requester), f"{principal.name} for {body.requester}"
+def _asserted(principal: Principal, requester: Requester) -> str:
+    """Who says on whose behalf it is asked, for the card and the record."""
+    if requester.person is None:
+        return "none"
+    on_behalf = f" for {requester.person.user_id}" if requester.asserted == "on-behalf" else ""
+    return principal.name + on_behalf
 
 
 def _description(rule: Rule, judged: Judgement, body: AskIn) -> str:

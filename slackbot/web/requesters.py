@@ -29,12 +29,17 @@ class Requester:
 
 async def requester_of(site: Site, principal: Principal, named: str | None) -> Requester:
     """Whose wish this is. Raises ProblemRaised: a person is named who may not be, or who may not start agents."""
-    found = _claimed(site, principal, named)
-    if found.person is not None:
-        standing = await site.slack.directory.identify(found.person)
+    found = claimed(site, principal, named)
+    await check_standing(site, found)
+    return found
+
+
+async def check_standing(site: Site, requester: Requester) -> None:
+    """Whether this person may ask, by what Slack says of them now. Raises ProblemRaised (403; 503: nobody can say)."""
+    if requester.person is not None:
+        standing = await site.slack.directory.identify(requester.person)
         if standing.refusal is not None:
             raise _turned_away(standing.refusal)
-    return found
 
 
 def looks_like_somebody(named: str) -> bool:
@@ -42,7 +47,8 @@ def looks_like_somebody(named: str) -> bool:
     return _USER_ID.fullmatch(named) is not None
 
 
-def _claimed(site: Site, principal: Principal, named: str | None) -> Requester:
+def claimed(site: Site, principal: Principal, named: str | None) -> Requester:
+    """Whose wish the key says that it is. Raises ProblemRaised (403) for a name that it may not say."""
     owner = principal.owner
     if named is None or (owner is not None and owner == Person(site.slack.team_id, named)):
         return Requester(owner, "key-owner") if owner else Requester(None, "none")

@@ -147,6 +147,24 @@ async def test_an_approval_lapses(site: Street) -> None:
     assert (await program.get("/pending/r-1")).json()["status"] == "approved"
 
 
+async def test_a_broken_record_holds_up_no_other_lapse(site: Street) -> None:
+    """Of three approvals that nobody claimed in time two lapse although the record of the third is broken."""
+    program, grace = await site.program(), await site.reviewer()
+    for name in ("r-1", "r-2", "r-3"):
+        told = (await program.ask(name)).json()
+        await grace.decide(told["id"])
+    await site.write(
+        "UPDATE audit_head SET seq = seq - 1 WHERE subject = :last", last=f"request:{told['id']}"
+    )
+    await site.write("UPDATE approval_request SET lapse_at = clock_timestamp() - interval '1 hour'")
+
+    async def lapsed() -> bool:
+        sql = "SELECT client_id FROM approval_request WHERE lapsed_at IS NOT NULL ORDER BY id"
+        return await column(site.db, sql) == ["r-1", "r-2"]
+
+    assert await until(lapsed)
+
+
 async def test_silence_is_doubt_and_people_settle_it(site: Street) -> None:
     """A claim without a result becomes in doubt; Retry on the card makes it claimable again, Mark as done ends it."""
     program = await site.program()

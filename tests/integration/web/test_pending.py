@@ -7,8 +7,9 @@ import time
 from typing import Any
 from uuid import UUID
 
+from agent.domain.people import Person
 from tests.integration.asking import column
-from tests.integration.web.conftest import ADA, GRACE, LINUS, Street, shown
+from tests.integration.web.conftest import ADA, GRACE, LINUS, TEAM, Street, shown
 
 
 async def test_a_question_waits_within_a_second_and_people_see_it(site: Street) -> None:
@@ -188,6 +189,16 @@ async def test_a_requester_is_named_only_with_the_right_to(site: Street) -> None
     assert told["requester_asserted"] == f"key:agency for {LINUS.user_id}"
     card = await site.house.card(1)
     assert "named by the API key agency" in shown(card)
+
+
+async def test_nobody_is_asked_on_behalf_of_who_is_gone(site: Street) -> None:
+    """A key whose owner's account is deactivated, or one that names such a person, asks nobody: 403."""
+    gone = Person(TEAM, "U0GONE")
+    orphan = await (await site.program("orphan", owner=gone)).ask()
+    assert (orphan.status_code, orphan.json()["type"]) == (403, "urn:signoff:deactivated")
+    agency = await site.program("agency", ["request", "on_behalf"])
+    assert (await agency.ask(requester=gone.user_id)).status_code == 403
+    assert await column(site.db, "SELECT count(*) FROM approval_request") == [0]
 
 
 async def test_a_key_of_one_agent_speaks_for_no_other(site: Street) -> None:
