@@ -1,11 +1,13 @@
 """Named points at which a crash test may kill the process; without `SIGNOFF_FAULT` they do nothing.
 
 `SIGNOFF_FAULT=after_claim` ends the process at the first pass of that point, `after_claim:3` at the
-third, the way `kill -9` does: no clean-up, no flush, status 137.
+third, the way `kill -9` does: no clean-up, no flush, status 137. With `freeze@` before the name the process is
+stopped there instead (SIGSTOP), until somebody lets it go on.
 """
 
 import itertools
 import os
+import signal
 from collections.abc import Iterator
 
 POINTS = frozenset(
@@ -26,13 +28,16 @@ POINTS = frozenset(
 """Every point there is. A name outside this catalogue is a mistake and is refused."""
 
 
-def _armed(setting: str) -> tuple[str, Iterator[int]] | None:
+FREEZE = "freeze@"
+
+
+def _armed(setting: str) -> tuple[str, Iterator[int], bool] | None:
     if not setting:
         return None
-    name, _, nth = setting.partition(":")
+    name, _, nth = setting.removeprefix(FREEZE).partition(":")
     if name not in POINTS or not (nth or "1").isdecimal() or int(nth or 1) < 1:
         raise ValueError(f"SIGNOFF_FAULT={setting!r}: expected name or name:n, n from 1; names: {_names()}")
-    return name, itertools.count(1 - int(nth or 1))
+    return name, itertools.count(1 - int(nth or 1)), setting.startswith(FREEZE)
 
 
 def _names() -> str:
@@ -48,4 +53,7 @@ def point(name: str) -> None:
         raise ValueError(f"no fault point {name!r}; there are: {_names()}")
     # The counter is one C call, so that threads cannot both see the pass that counts.
     if _ARMED is not None and _ARMED[0] == name and next(_ARMED[1]) == 0:
-        os._exit(137)
+        if _ARMED[2]:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        else:
+            os._exit(137)

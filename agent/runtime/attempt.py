@@ -36,6 +36,7 @@ async def run_tool(services: Services, work: CallAtWork, tool: Tool, judged: Act
     if isinstance(tool, Delegate) and tool.agent is not None:
         await _hand_down(services, work, tool.agent)
         return
+    asked_at = time.monotonic()
     claim = await executions.claim(
         services.db, work.call.id, worker=services.worker, idempotent=tool.repeatable
     )
@@ -48,7 +49,7 @@ async def run_tool(services: Services, work: CallAtWork, tool: Tool, judged: Act
             why = "the tool has changed since this was proposed; nothing ran"
             await _end_unrun(services, work, tool, claim, why)
             return
-        await _run(services, work, tool, claim)
+        await _run(services, work, tool, claim, asked_at + executions.LEASE_SECONDS)
 
 
 async def _hand_down(services: Services, work: CallAtWork, agent: Agent) -> None:
@@ -82,7 +83,7 @@ async def _end_unrun(services: Services, work: CallAtWork, tool: Tool | None, cl
     await _report(services, claim, _failed(why))
 
 
-async def _run(services: Services, work: CallAtWork, tool: Tool, claim: Claim) -> None:
+async def _run(services: Services, work: CallAtWork, tool: Tool, claim: Claim, until: float) -> None:
     context = ToolContext(
         run_id=work.run.id,
         call_id=work.call.id,
@@ -92,7 +93,7 @@ async def _run(services: Services, work: CallAtWork, tool: Tool, claim: Claim) -
     )
     arguments = invoke.with_context(tool.signature.values(claim.action.arguments), context)
     begun = time.monotonic()
-    task = asyncio.create_task(invoke.call(tool.function, arguments))
+    task = asyncio.create_task(_call(tool, arguments, until))
     try:
         await asyncio.wait({task}, timeout=tool.timeout)
     except asyncio.CancelledError:
@@ -109,6 +110,16 @@ async def _run(services: Services, work: CallAtWork, tool: Tool, claim: Claim) -
         return  # not reported: when the lease is over, the call is ready for another attempt
     overdue = f"it did not end within {tool.timeout:g} s"
     await _report(services, claim, _overdue(tool, begun, overdue))
+
+
+async def _call(tool: Tool, arguments: dict[str, Any], until: float) -> Any:
+    """Begin only while the lease of the claim cannot be over: somebody else may have settled it since.
+
+    A process that was stopped in between (SIGSTOP, a machine that slept) knows nothing of that but by its clock.
+    """
+    if time.monotonic() >= until:
+        raise NotDone("the worker was held up for longer than its lease before it began; nothing ran")
+    return await invoke.call(tool.function, arguments)
 
 
 async def _straggle(

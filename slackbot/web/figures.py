@@ -98,6 +98,8 @@ class FiguresOfService:
                 "Since a sweep of this process came to its end.",
                 part.scheduler_age,
             )
+        tasks = len(asyncio.all_tasks())
+        yield _gauge("signoff_tasks", "Tasks of this process: what waits for people is none of them.", tasks)
         yield self._pools()
         if known is not None:
             yield from _of_database(known)

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 ROOT = Path(__file__).resolve().parents[3]
 FAULT_STATUS = 137
-START_SECONDS = 30.0
+START_SECONDS = 60.0
 _LISTENING = re.compile(r"listening on http://127\.0\.0\.1:(\d+)")
 
 

@@ -1,0 +1,98 @@
+"""A worker that is stopped in the middle (SIGSTOP), outlived by its lease, and let go on."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from slackbot.sandbox.model import Call, Turn
+from tests.integration.crash.process import Serve
+from tests.integration.crash.street import Street, street, until
+
+
+def second(here: Street) -> Serve:
+    """Another worker and scheduler on the same database, without a way in."""
+    return Serve({**here.serve.settings, "SIGNOFF_ROLES": "worker,scheduler"}, here.serve.folder)
+
+
+def process_of(serve: Serve) -> psutil.Process:
+    assert serve._process is not None
+    return psutil.Process(serve._process.pid)
+
+
+async def is_stopped(process: psutil.Process) -> bool:
+    return bool(process.status() == psutil.STATUS_STOPPED)
+
+
+async def frozen_before_its_effect(url: str, folder: Path, seconds: float) -> None:
+    """Claimed, then stopped: the attempt becomes in doubt; revived, the worker starts no effect and changes nothing."""
+    async with street(url, folder, lanes=1) as here:
+        await here.start("freeze@after_claim", SIGNOFF_ROLES="web,worker")
+        process = process_of(here.serve)
+        other = second(here)
+        await here.ask(0)
+        card = await here.card(0)
+        clicked = asyncio.create_task(here.slack.person("U0GRACE").click(card, "signoff:approve"))
+        await until(lambda: is_stopped(process), 20.0)
+        await other.start(listens=False)
+        try:
+            await asyncio.sleep(seconds)  # the measure itself: how long it is away
+            assert await here.column("SELECT status::text FROM execution") == ["in_doubt"]
+            before = await here.column(_WRITTEN)
+            process.send_signal(signal.SIGCONT)
+            await asyncio.gather(clicked, return_exceptions=True)
+            late = "SELECT late_result FROM execution WHERE late_result IS NOT NULL"
+            [said] = await until(lambda: here.column(late), 20.0, here.serve.said)
+            assert "held up for longer than its lease before it began; nothing ran" in said
+            assert here.written() == {}
+            assert await here.column("SELECT status::text FROM execution") == ["in_doubt"]
+            assert await here.column(_WRITTEN) == before
+        finally:
+            process.send_signal(signal.SIGCONT)
+            await other.kill()
+
+
+async def frozen_in_its_turn(url: str, folder: Path, seconds: float) -> None:
+    """Stopped while its model thinks: another worker makes the turn; the revived one's turn is written nowhere."""
+    async with street(url, folder, lanes=1) as here:
+        answered = asyncio.Event()
+
+        async def slow(body: dict[str, Any]) -> Turn:
+            await answered.wait()
+            return Turn("An old thought.", (Call("write_line", {"lane": 0}),))
+
+        here.model.script(slow, "A new thought.")
+        await here.start(SIGNOFF_ROLES="web,worker")
+        process = process_of(here.serve)
+        other = second(here)
+        await here.ask(0)
+        await here.model.wait_for_request(1)
+        process.send_signal(signal.SIGSTOP)
+        await until(lambda: is_stopped(process), 5.0)
+        await other.start(listens=False)
+        try:
+            ended = "SELECT answer FROM agent_run WHERE status = 'completed'"
+            assert await until(lambda: here.column(ended), 40.0, other.said) == ["A new thought."]
+            await asyncio.sleep(max(0.0, seconds - 10.0))
+            before = await here.column(_WRITTEN)
+            answered.set()
+            process.send_signal(signal.SIGCONT)
+            await here.serve.says("run.lease_lost", seconds=20.0)
+            assert await here.column(_WRITTEN) == before
+            assert await here.column("SELECT count(*) FROM tool_call") == [0]
+        finally:
+            process.send_signal(signal.SIGCONT)
+            await other.kill()
+
+
+# Whatever a worker of a run may write; a late result beside a settled or doubtful attempt is no part of it.
+_WRITTEN = """
+SELECT 'run ' || id || status || turn || inputs || heard || coalesce(answer, '') FROM agent_run UNION ALL
+SELECT 'message ' || run_id || seq || coalesce(text, '') FROM run_message UNION ALL
+SELECT 'call ' || id || state || coalesce(answer, '') FROM tool_call UNION ALL
+SELECT 'attempt ' || id || status || coalesce(result, '') || coalesce(error, '') FROM execution ORDER BY 1
+"""

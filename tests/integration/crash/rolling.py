@@ -1,0 +1,91 @@
+"""Runs that wait for people while their two workers are replaced, one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from agent import approvals, runs
+from agent.domain.people import Person, Standing
+from agent.domain.request import Ballot, Verdict
+from agent.runs import NewRun
+from slackbot.sandbox.model import Call, Turn
+from tests.integration.crash.process import Serve
+from tests.integration.crash.street import Street, street, until
+
+TEAM = "T0SANDBOX"
+ADA, GRACE = Person(TEAM, "U0ADA"), Person(TEAM, "U0GRACE")
+STANDING = Standing(GRACE, frozenset({"S0REVIEWERS"}))
+P99_SECONDS = 5.0
+CHECKPOINT = """
+[[checkpoint]]
+checkpoint_id = "lines"
+action_pattern = "write_line"
+channel = "C0LANE0"
+approvers = ["S0REVIEWERS"]
+"""
+
+
+async def rolling_restart(url: str, folder: Path, number: int, *, seconds: float) -> None:
+    """So many runs wait, two workers are replaced while all are approved: each resumes once, p99 within 5 s."""
+    async with street(url, folder, lanes=1) as here:
+        (folder / "checkpoints.toml").write_text(CHECKPOINT)
+        settings = {**here.serve.settings, "SIGNOFF_ROLES": "worker,scheduler", "SIGNOFF_DRAIN_SECONDS": "10"}
+        workers = [Serve(settings, folder), Serve(settings, folder)]
+        try:
+            await asyncio.gather(*(worker.start(listens=False) for worker in workers))
+            requests = await _waiting(here, number)
+            approving = asyncio.create_task(_approve(here, requests, seconds))
+            for worker in workers:
+                assert await worker.stop() == 0, worker.said()
+                await worker.start(listens=False)
+            await approving
+            completed = "SELECT id FROM agent_run WHERE status = 'completed'"
+
+            async def over() -> bool:
+                return len(await here.column(completed)) == number
+
+            await until(over, 60.0, lambda: [worker.said() for worker in workers])
+        finally:
+            await asyncio.gather(*(worker.kill() for worker in workers))
+        await _check(here, number)
+
+
+async def _waiting(here: Street, number: int) -> list[UUID]:
+    def propose(body: dict[str, Any]) -> Turn:
+        lane = int(body["messages"][1]["content"].split("=")[1])
+        return Turn(None, (Call("write_line", {"lane": lane}),))
+
+    here.model.script(*[propose] * number)
+    for lane in range(number):
+        new = NewRun("writer", "1", f"write lane={lane}", "test", ADA, "slack", TEAM, "C0LANE0")
+        await runs.start(here.db, new)
+    waiting = "SELECT id FROM approval_request WHERE status = 'waiting'"
+
+    async def all_wait() -> bool:
+        return len(await here.column(waiting)) == number
+
+    await until(all_wait, 120.0)
+    found: list[UUID] = await here.column(waiting)
+    return found
+
+
+async def _approve(here: Street, requests: list[UUID], seconds: float) -> None:
+    """All of them, spread over the restart, so that decisions fall into every moment of it."""
+    for request_id in requests:
+        ballot = Ballot(request_id, 1, Verdict.APPROVE, STANDING, {GRACE: STANDING}, "test")
+        await approvals.vote(here.db, ballot)
+        await asyncio.sleep(seconds / len(requests))
+
+
+async def _check(here: Street, number: int) -> None:
+    assert here.written() == Counter(range(number))
+    assert await here.column("SELECT status::text FROM execution GROUP BY 1") == ["succeeded"]
+    assert await here.column("SELECT count(*) FROM execution") == [number]
+    [p99] = await here.column("""
+        SELECT percentile_cont(0.99) WITHIN GROUP (ORDER BY extract(epoch FROM e.started_at - d.decided_at))
+        FROM execution AS e JOIN decision AS d ON d.request_id = e.request_id""")
+    assert p99 <= P99_SECONDS, f"{p99:.2f} s from the decision to the tool"
