@@ -61,6 +61,9 @@ async def approve(request: Request, request_id: str, who: Signed, form: Form) ->
     site, comment = site_of(request), _text(form, "comment")
     view = await true_view(site, who, request_id)
     typed = {"comment": comment}
+    if withheld := (await opened(site, who, request_id)).withheld:
+        problem = f"Approve is withheld: {withheld}"  # whatever was sent: no such button was shown
+        return await _back(site, who, request_id, Typed("approve", problem, values=typed), 409)
     if "approve" in view.reason_required and not comment:
         return await _back(site, who, request_id, Typed("approve", NEEDS_A_COMMENT, values=typed), 422)
     if view.risk.value in ("high", "critical") and form.get("sure") != "yes":

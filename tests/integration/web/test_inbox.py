@@ -15,6 +15,8 @@ from agent import keys
 from agent.domain.action import Action
 from agent.domain.keys import Scope
 from agent.store.outbox import Outlet
+from slackbot.secrets import views
+from slackbot.secrets.texts import everything
 from slackbot.web.inbox import assets
 from tests.integration import asking
 from tests.integration.service.conftest import House, http_house, until  # noqa: F401
@@ -138,6 +140,25 @@ async def test_approve_on_the_page(porch: Porch) -> None:  # noqa: F811
     assert "Approved by @grace" in reader.words
     assert "@grace approved on this page" in reader.words
     assert "/approve" not in reader.page
+
+
+async def test_what_could_not_be_read_cannot_be_approved(
+    porch: Porch,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While everything is masked because it was not scanned in time there is no Approve, nor is a forged form taken."""
+    asked = await porch.asked(7)
+    reader = await porch.visitor("U0GRACE")
+    monkeypatch.setattr(views, "Finder", lambda *_args, **_more: everything)
+    await reader.open(f"/inbox/requests/{asked}")
+    assert "Approve is withheld" in reader.words
+    assert (
+        await reader.send(f"/inbox/requests/{asked}/approve", {"revision": "1", "sure": "yes"})
+    ).status_code == 409
+    assert await voted(porch) == []
+    assert (
+        await reader.send(f"/inbox/requests/{asked}/reject", {"revision": "1", "own": "Unreadable"})
+    ).status_code == 303
 
 
 async def test_reject_with_a_reason_that_policy_wants(porch: Porch) -> None:  # noqa: F811
