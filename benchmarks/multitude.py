@@ -37,7 +37,13 @@ FROM generate_series(%(first)s::int, %(last)s::int) AS n
 """
 
 # What differs from the original, table by table; every other column is copied. `t` is the original's row.
-_RUN = {"id": "c.run", "requester_user_id": "c.person", "thread_ts": "c.n::text", "created_at": "c.born"}
+_RUN = {
+    "id": "c.run",
+    "start_key": "NULL",
+    "requester_user_id": "c.person",
+    "thread_ts": "c.n::text",
+    "created_at": "c.born",
+}
 _REQUEST = {
     "id": "c.request",
     "run_id": "c.run",
@@ -78,9 +84,9 @@ _TABLES: dict[str, tuple[str, Mapping[str, str]]] = {
 }
 
 
-async def multiply(url: str, request_id: str, count: int) -> None:
-    """So many copies of this request, told and waiting for days, in a vacuumed database."""
-    await asyncio.to_thread(_multiply, url, request_id, count)
+async def multiply(url: str, request_id: str, count: int, *, after: int = 0) -> None:
+    """So many copies of this request, told and waiting for days, in a vacuumed database that has ``after`` of them."""
+    await asyncio.to_thread(_multiply, url, request_id, count, after)
 
 
 def staff(workspace: Workspace) -> None:
@@ -97,14 +103,15 @@ def owner(url: str) -> psycopg.Connection[Any]:
     return psycopg.connect(plain, autocommit=True, options="-c search_path=signoff -c synchronous_commit=off")
 
 
-def _multiply(url: str, request_id: str, count: int) -> None:
+def _multiply(url: str, request_id: str, count: int, after: int) -> None:
     with owner(url) as connection:
         # What refers to what is copied with it, so foreign keys and guards need not be asked for every row.
         connection.execute("SET session_replication_role = replica")
         statements = list(_statements(connection))
-        for first in range(1, count + 1, CHUNK):
+        last = after + count
+        for first in range(after + 1, last + 1, CHUNK):
             with connection.transaction():
-                connection.execute(_IDS, {"first": first, "last": min(count, first + CHUNK - 1)})
+                connection.execute(_IDS, {"first": first, "last": min(last, first + CHUNK - 1)})
                 for statement in statements:
                     connection.execute(statement, {"request": request_id})
                 connection.execute("DROP TABLE copies")

@@ -31,10 +31,12 @@ class Desk:
         self.grace: Person = stand.slack.person("U0GRACE")
         self.linus: Person = stand.slack.person("U0LINUS")
 
-    async def ask(self, words: str, by: Person | None = None, where: str = AGENTS) -> Message:
+    async def ask(
+        self, words: str, by: Person | None = None, where: str = AGENTS, agent: str = "refunds"
+    ) -> Message:
         """Ada, or somebody else, runs the agent; returns the message at the root of the run's thread."""
         before = {each["ts"] for each in self._slack.messages(where)}
-        await (by or self.ada).command("/agent", f"run refunds {words}", where)
+        await (by or self.ada).command("/agent", f"run {agent} {words}", where)
         return await self._slack.wait_for(
             lambda: next((each for each in self._slack.messages(where) if each["ts"] not in before), {}),
             timeout=10,
@@ -51,7 +53,11 @@ class Desk:
 
     def cards(self, order: int) -> list[Message]:
         """The cards about this order, as they look now."""
-        return [each for each in self._slack.messages(REVIEWS) if f"order {order}" in each["text"]]
+        return self.cards_with(f"order {order}")
+
+    def cards_with(self, words: str) -> list[Message]:
+        """The cards whose first line has these words."""
+        return [each for each in self._slack.messages(REVIEWS) if words in each["text"]]
 
     def card(self, order: int) -> Message:
         """The latest of them."""

@@ -1,4 +1,4 @@
-"""The main job in six scenes. Each goes through the doors that people use and then looks at what became of it."""
+"""The main job in scenes. Each goes through the doors that people use and then looks at what became of it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from slackbot.cards import ACTION_APPROVE, ACTION_REJECT
 from slackbot.demo.desk import Desk, whispered
 from slackbot.demo.rules import SECONDS_AUTO
 from slackbot.demo.scene import Scene
+from slackbot.demo.tour import CRASH
 
 GENERAL = "C0GENERAL"  # scenes take turns between two channels: in each there is a message a second at most
 DONE = "has been made"
@@ -92,7 +93,7 @@ async def kill(scene: Scene, desk: Desk) -> None:
         scene.note("the request after Linus's as well", "approved", (await desk.request(6)).status.value)
         scene.note("attempts to run the refund", 0, await desk.attempts(6))
         await scene.see("Slack has been told, and is quiet", True, desk.quiet)
-        service.kill()
+        desk.stand.slack.levers[CRASH]()  # what the button on the page does
         await scene.see("the service was killed by signal", [9], lambda: [-code for code in service.endings])
     scene.note("order 6, with nobody at work", "PENDING_REFUND", await desk.status(6))
     await scene.see("order 6 after the restart", "REFUNDED", lambda: desk.status(6), within=BACK_SECONDS)
@@ -101,11 +102,40 @@ async def kill(scene: Scene, desk: Desk) -> None:
     scene.note("attempts to run the refund, all told", 1, await desk.attempts(6))
 
 
+async def manage(scene: Scene, desk: Desk) -> None:
+    """Two calls of one turn are decided apart: what is approved runs, what is rejected does not."""
+    words = 'delete 50 old records from the users table, and send notification recipient=ops message="tidied"'
+    run = await desk.ask(words, where=GENERAL, agent="data_manager")
+    await scene.see(
+        "cards about the deletion", 1, lambda: len(desk.cards_with("Delete 50 records from users"))
+    )
+    await scene.see("cards about the notification", 1, lambda: len(desk.cards_with("send_notification")))
+    await desk.grace.click(desk.cards_with("Delete 50 records from users")[-1], ACTION_APPROVE)
+    await desk.linus.click(desk.cards_with("send_notification")[-1], ACTION_REJECT)
+    await scene.see("the form for the reason", 1, lambda: len(desk.stand.slack.views("U0LINUS")))
+    await desk.linus.submit(
+        desk.stand.slack.views("U0LINUS")[-1], {"signoff:reason_input": "Nobody needs to know"}
+    )
+    await scene.see("what was approved was done", True, lambda: "Deleted 50 records" in desk.said(run))
+    await scene.see("the agent hears the reason", True, lambda: "Nobody needs to know" in desk.said(run))
+    scene.note("what was rejected was done", False, "Sent notification" in desk.said(run))
+
+
+async def durable(scene: Scene, desk: Desk) -> None:
+    """A plain function asks between two steps, and goes on when somebody has answered."""
+    run = await desk.ask("move house", agent="durable-task")
+    question = "Should I proceed with task: move house?"
+    await scene.see("cards with its question", 1, lambda: len(desk.cards_with(question)))
+    await desk.grace.click(desk.cards_with(question)[-1], ACTION_APPROVE)
+    await scene.see("it went on to its end", True, lambda: "Agent successful: move house" in desk.said(run))
+
+
 Act = Callable[[Scene, Desk], Awaitable[None]]
 
 PLAY: tuple[tuple[tuple[str, Act], ...], ...] = (
     (("A small refund happens at once", small), ("Approve", approve)),
     (("Reject, with a model that repeats a false price", reject), ("Expire", expire)),
+    (("Two calls, one approved and one rejected", manage), ("A task without a model", durable)),
     (("kill -9 between decision and refund", kill),),
 )
 """The scenes; those that stand together are played at the same time, because they do not touch one another."""

@@ -22,13 +22,14 @@ from agent.store.database import Database
 from slackbot.demo.folder import Folder
 from slackbot.demo.rules import REVIEWS, Rules
 from slackbot.demo.service import ServiceProcess, environment
+from slackbot.demo.tour import CRASH
 from slackbot.sandbox import SlackSandbox, Workspace
 from slackbot.sandbox.model import MODEL_NAME, ScriptedModel
 
 T = TypeVar("T")
 Tell = Callable[[str], None]
 
-TOUR_AGENTS = "agent.examples.refunds, agent.examples.data_manager"
+TOUR_AGENTS = "agent.examples.refunds, agent.examples.data_manager, agent.examples.durable_task"
 DATABASE = "signoff_demo"
 FIRST_START_SECONDS = 120.0  # the first one also compiles every module
 PORTS_TRIED = 20
@@ -112,11 +113,22 @@ async def opened(
             lambda: slack.wait_for(lambda: slack.sockets.connections, timeout=FIRST_START_SECONDS),
             tell,
         )
+        slack.levers[CRASH] = lambda: _crash(service)
         supervision = asyncio.create_task(service.supervise(), name="service")
         stack.push_async_callback(_end, supervision)
         stand = Stand(folder, rules, slack, model, service, url, settings, supervision)
         await stand.while_it_lives(service.ready.wait())
         yield stand
+
+
+def _crash(service: ServiceProcess) -> str:
+    """What the button says when it was pressed."""
+    try:
+        return (
+            f"Process {service.kill()} was killed (kill -9). It is started again, and goes on where it stood."
+        )
+    except ProcessLookupError:
+        return "It is down already, and is being started again."
 
 
 def _database(stack: AsyncExitStack, folder: Folder, tell: Tell) -> str:

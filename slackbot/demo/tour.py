@@ -8,6 +8,8 @@ from typing import Any
 from slackbot.demo.rules import SECONDS
 
 AGENTS, REVIEWS = "C0AGENTS", "C0REVIEW"
+CRASH = "crash"
+"""The lever on the sandbox's page that kills the service."""
 
 
 def _ask(text: str, order: int) -> dict[str, Any]:
@@ -61,15 +63,36 @@ def for_refunds() -> dict[str, Any]:
             ),
             _ask(
                 "*Two people.* Order 6 cost 2,450.00, and above 2,000.00 two must approve. Approve as Grace: the card "
-                "says that one is missing. Before Linus approves, run `kill -9` on the service (the terminal shows "
-                "its process number): it is started again, and the refund is made once.",
+                "says that one is missing. Then Linus approves, and the refund is made.",
                 6,
             ),
+            {
+                "text": "*Crash it, at any moment.* Before or after a click, while a refund is asked for, decided or "
+                "made: this kills the service (`kill -9`). It is started again, goes on where it stood, and nothing is "
+                "refunded twice.",
+                "lever": CRASH,
+                "label": "Crash the service",
+            },
             _ask(
                 f"*Nobody answers.* Order 8 cost 7,320.00; its rule leaves {SECONDS} seconds. Halfway its thread "
                 "reminds Grace and Linus; then the card expires. Press Ask again as Ada.",
                 8,
             ),
+            {
+                "text": "*Two calls, one yes and one no.* The data manager deletes and notifies; each call has its own "
+                "card. Approve one as Grace, reject the other: what was approved runs as soon as it is.",
+                "as": "U0ADA",
+                "channel": AGENTS,
+                "command": "/agent run data_manager delete 50 old records from the users table, and send notification "
+                'recipient=ops message="the users table was tidied"',
+            },
+            {
+                "text": "*An agent without a model.* A plain function works, asks, and waits for days if need be; "
+                "no answer in time counts as no.",
+                "as": "U0ADA",
+                "channel": AGENTS,
+                "command": "/agent run durable-task move house",
+            },
             {
                 "text": "*App Home.* Open signoff under Apps, as Grace: what waits for her, with the same buttons, her "
                 "requests, running agents, and what was decided.",

@@ -41,6 +41,7 @@ class Control:
         router.add_get("/sandbox/people/{user}/views", self._guarded(self._views))
         router.add_get("/sandbox/people/{user}/home", self._guarded(self._home))
         router.add_get("/sandbox/events", self._guarded(self._events))
+        router.add_post("/sandbox/levers/{name}", self._guarded(self._lever))
         for name, act in self._acts().items():
             router.add_post(f"/sandbox/act/{name}", self._guarded(self._action(act)))
 
@@ -94,6 +95,12 @@ class Control:
         if self._stage.tour is None:
             return web.json_response({"error": "no tour"}, status=404)
         return web.json_response(self._stage.tour)
+
+    async def _lever(self, request: web.Request) -> web.Response:
+        lever = self._stage.levers.get(request.match_info["name"])
+        if lever is None:
+            return web.json_response({"error": "no such lever"}, status=404)
+        return web.json_response({"told": lever()})
 
     async def _messages(self, request: web.Request) -> web.Response:
         channel = request.match_info["channel"]

@@ -39,7 +39,8 @@ class SlackSandbox:
     Deliveries go over Socket Mode while the app holds a connection, else to `request_url` (may be set later).
     `trigger_seconds` and `ack_seconds` are Slack's 3 s; `event_retry_delays` are seconds between retries of
     an event. `echo` tells the app of its own messages, as Slack does. `tour` is what the page proposes to try:
-    `{"title", "steps": [{"text", "as"?, "channel"?, "command"?}]}`.
+    `{"title", "steps": [{"text", "as"?, "channel"?, "command"?, "lever"?, "label"?}]}`; a `lever` names one of
+    `levers`, which may be put there later.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class SlackSandbox:
             should_escape,
             tour,
         )
+        self.levers = self.stage.levers
         self._echo = echo
         self._runner: web.AppRunner | None = None
 

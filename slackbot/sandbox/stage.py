@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from .deliveries import Deliveries
 from .interactions import Interactions
@@ -26,6 +27,8 @@ class Stage:
     commands: tuple[Json, ...]
     should_escape: bool = True
     tour: Json | None = None
+    levers: dict[str, Callable[[], str]] = field(default_factory=dict)
+    """What buttons of the tour do to the world around, by name; each returns what the page then says."""
 
     @property
     def command_names(self) -> set[str]:

@@ -175,3 +175,20 @@ async def test_the_page_hears_of_changes(slack: SlackSandbox, client: AsyncWebCl
                 told.append(json.loads(line[6:]))
     assert [change["type"] for change in told] == ["message", "update", "delete"]
     assert {change["ts"] for change in told} == {ts}
+
+
+async def test_levers_do_something_to_the_world_around() -> None:
+    """The page's buttons beside Slack call what was put there, with the same guard as its other acts."""
+    pulled: list[str] = []
+
+    def crash() -> str:
+        pulled.append("crash")
+        return "It is down."
+
+    async with SlackSandbox() as slack, aiohttp.ClientSession() as session:
+        slack.levers["crash"] = crash
+        url = f"{slack.url}/sandbox/levers/crash"
+        assert (await post(session, url, {}))[0] == 403
+        assert await post(session, url, {}, **{"X-Sandbox": "1"}) == (200, {"told": "It is down."})
+        assert (await post(session, f"{url}2", {}, **{"X-Sandbox": "1"}))[0] == 404
+    assert pulled == ["crash"]

@@ -61,7 +61,7 @@ async def test_memory_tasks_and_connections_do_not_grow_with_what_waits(
         seen = [await figures(here)]
         waiting = 1
         for many in MANY:
-            await multiply(database_url, request, many - waiting)
+            await multiply(database_url, request, many - waiting, after=waiting)
             waiting = many
             await asyncio.sleep(SETTLE)
             seen.append(await figures(here))

@@ -1,4 +1,4 @@
-// The "what to try" panel, when the server offers a tour: {title, steps: [{text, as?, channel?, command?}]}.
+// The "what to try" panel, when the server offers a tour: {title, steps: [{text, as?, channel?, command?, lever?, label?}]}.
 
 import { byId, el } from "./dom.js";
 import { mrkdwn } from "./text.js";
@@ -30,7 +30,18 @@ function draw(step, fill) {
     if (matchMedia("(max-width: 1100px)").matches) show(false);
     fill({ ...step, as });
   };
+  if (step.lever) return drawLever(step);
   const words = step.command ? (as ? `Write it as ${nameOf(as)}` : "Write it") : `Act as ${nameOf(as)}`;
   return el("li", {}, el("div", {}, mrkdwn(step.text)), step.command && el("code", { class: "sample" }, step.command),
     (step.command || as) && el("button", { type: "button", class: "button", onclick: use }, words));
+}
+
+function drawLever(step) {
+  const told = el("div", { class: "told", role: "status" });
+  const pull = async () => {
+    const answer = await fetch(`/sandbox/levers/${step.lever}`, { method: "POST", headers: { "X-Sandbox": "1" } });
+    told.textContent = answer.ok ? (await answer.json()).told : "It could not be done.";
+  };
+  const button = el("button", { type: "button", class: "button", onclick: pull }, step.label || step.lever);
+  return el("li", {}, el("div", {}, mrkdwn(step.text)), button, told);
 }
