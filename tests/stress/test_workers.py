@@ -17,7 +17,7 @@ AWAY = float(os.environ.get("AWAY", "120"))
 @pytest.mark.stress
 async def test_a_rolling_restart_resumes_each_run_once(database_url: str, tmp_path: Path) -> None:
     """Every line is written once, nothing is in doubt, p99 from decision to tool within 5 s."""
-    await rolling_restart(database_url, tmp_path, RUNS, seconds=20.0)
+    await rolling_restart(database_url, tmp_path, RUNS, seconds=RUNS / 10)
 
 
 @pytest.mark.stress

@@ -90,7 +90,14 @@ async def _check(here: Street, number: int) -> None:
     assert here.written() == Counter(range(number))
     assert await here.column("SELECT status::text FROM execution GROUP BY 1") == ["succeeded"]
     assert await here.column("SELECT count(*) FROM execution") == [number]
-    [p99] = await here.column("""
-        SELECT percentile_cont(0.99) WITHIN GROUP (ORDER BY extract(epoch FROM e.started_at - d.decided_at))
-        FROM execution AS e JOIN decision AS d ON d.request_id = e.request_id""")
-    assert p99 <= P99_SECONDS, f"{p99:.2f} s from the decision to the tool"
+    took = sorted(map(float, await here.column(_TOOK)))
+    p99 = took[int(0.99 * (len(took) - 1))]
+    assert p99 <= P99_SECONDS, (
+        f"{p99:.2f} s from the decision to the tool; median {took[len(took) // 2]:.2f} s"
+    )
+
+
+_TOOK = """
+SELECT extract(epoch FROM e.started_at - d.decided_at)
+FROM execution AS e JOIN decision AS d ON d.request_id = e.request_id
+"""
