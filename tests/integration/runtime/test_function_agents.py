@@ -355,3 +355,17 @@ async def test_outside_an_agent_there_is_nothing_to_wait_for():
     """`ask` outside of a run says so, instead of failing somewhere deep."""
     with pytest.raises(RuntimeError, match="inside a @function_agent"):
         await ask("Anybody there?")
+
+
+async def test_progress_is_one_message_however_often_it_is_told(stage):
+    """Each `set_status` is an update of the run's first message, drawn from the facts; no line is added for it."""
+    s = await stage(durable_task)
+    run_id = await s.go("durable-task", "move house")
+    told = await s.sql(
+        "SELECT kind::text, coalesce_key FROM delivery WHERE run_id = :id AND kind = 'run_root'", id=run_id
+    )
+    assert [tuple(each) for each in told] == [("run_root", f"run:{run_id}")]
+    lines = await s.sql(
+        "SELECT body ->> 'line' FROM delivery WHERE run_id = :id AND kind = 'run_line'", id=run_id
+    )
+    assert [line for (line,) in lines] == ["pending"]
