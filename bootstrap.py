@@ -118,7 +118,10 @@ def build(extras: list[str], *, anew: bool) -> None:
             stop("this Python lacks its venv module; on Debian or Ubuntu: apt-get install python3-venv")
         run(sys.executable, "-m", "venv", "--clear", str(VENV.resolve()))
     project = f".[{','.join(extras)}]" if extras else "."
-    run(str(PYTHON), "-m", "pip", "install", "--quiet", "-c", "constraints.txt", "-e", project)
+    # Compiled is what is imported, when it is: most of what the packages bring along never is.
+    run(
+        str(PYTHON), "-m", "pip", "install", "--quiet", "--no-compile", "-c", "constraints.txt", "-e", project
+    )
 
 
 def browser() -> None:
