@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+import structlog
 from sqlalchemy import Row
 
 from agent import jobs
@@ -20,6 +21,8 @@ from agent.store import deliveries, floods, outbox
 from agent.store.batch import Batch
 from agent.store.database import Database
 from agent.store.outbox import Outlet
+
+log = structlog.get_logger(__name__)
 
 LEASE_SECONDS = 10.0
 """Longer than one call to Slack may take (8 s), and as short as that allows: a drain that dies holds up its channel."""
@@ -165,6 +168,13 @@ async def sent(db: Database, lease: OutletLease, due: Due, ts: str | None, *, pa
         deliveries.mark_sent(batch, due.ids, due.wanted, ts)
         deliveries.mark_well(batch, lease.team_id, lease.channel_id)
         await batch.send(connection)
+    log.info(
+        "told",
+        action="delivery.sent",
+        kind=due.kind,
+        request_id=str(due.request_id) if due.request_id else None,
+        run_id=str(due.run_id) if due.run_id else None,
+    )
     return True
 
 

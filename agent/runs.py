@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
+import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent import jobs
+from agent import jobs, tracing
 from agent.cancelling import cancel, cancel_by_operator, cancel_by_program, end_orphans
 from agent.domain.action import Action
 from agent.domain.audit import AuditKind
@@ -36,6 +37,8 @@ from agent.store.chain import Entry
 from agent.store.database import Database
 from agent.store.ids import new_id
 from agent.store.writes import calls, families, run_beginnings, run_endings, runs, sweeps
+
+log = structlog.get_logger(__name__)
 
 __all__ = [
     "Leased",
@@ -178,6 +181,8 @@ async def record_turn(db: Database, lease: RunLease, turn: Turn) -> None:
             outbox.tell(batch, [outbox.run_root(run.outlet, run.id)])
         if final:
             notices.finished(batch, run.id)
+            tracing.ended("run", run.id)
+            log.info("run ended", action="run.ended", run_id=str(run.id), status=RunStatus.COMPLETED.value)
             if not await families.has_open_calls(connection, run.id):
                 await families.answer_above(
                     connection, batch, run, Answer(AnswerKind.RESULT, turn.text or "")

@@ -36,6 +36,7 @@ from slackbot.permalinks import Permalinks
 from slackbot.scheduler import Scheduler
 from slackbot.settings import Role, Settings
 from slackbot.socket_mode import SocketMode, TokenRejected
+from slackbot.telemetry import Telemetry
 from slackbot.web import (
     Connected,
     FiguresOfService,
@@ -132,6 +133,7 @@ class Service:
         )
         self._draining = False
         self._scheduler = Scheduler(db)
+        self._telemetry: Telemetry | None = None
         self._tasks: list[asyncio.Task[Any]] = []
         self._failed: asyncio.Future[None] | None = None
         self._schema = migrations.head()
@@ -158,6 +160,9 @@ class Service:
             # One for all calls, so that connections are kept open; it does not take over the client's timeout.
             self._client.session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT))
         await self.db.open()
+        self._telemetry = Telemetry.of(self.db, self.name)
+        if self._telemetry is not None:
+            self._telemetry.start()
         await record.policy_loaded(self.db, self.policy.digest, f"worker:{self.name}")
         if self.settings.health_port is not None:
             await self._health.start()
@@ -217,6 +222,8 @@ class Service:
         if self._client is not None and self._client.session is not None:
             await self._client.session.close()
         await self._health.stop()
+        if self._telemetry is not None:
+            await self._telemetry.stop()
         await self.db.close()
 
     # --- Slack ----------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+import structlog
 from sqlalchemy import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -23,6 +24,8 @@ from agent.store.ids import new_id
 from agent.store.outbox import Outlet
 from agent.store.writes import calls, requests, runs
 from agent.store.writes.requests import NewRequest
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,14 @@ async def open(db: Database, new: NewRequest) -> Opened:  # noqa: A001 - the wor
 
 def write_request(batch: Batch, request_id: UUID, new: NewRequest, ask_no: int, head: ChainHead) -> None:
     """The rows of a new request, its first audit event, its card, and the line in its run's thread."""
+    log.info(
+        "people are asked",
+        action="request.opened",
+        request_id=str(request_id),
+        call_id=str(new.call_id) if new.call_id else None,
+        tool=new.action.tool,
+        checkpoint=new.rule.checkpoint_id,
+    )
     requests.insert(batch, request_id, new, content_digest(new), ask_no)
     detail = {
         "digest": new.action.digest.hex(),

@@ -10,7 +10,7 @@ from typing import Any
 
 import structlog
 
-from agent import executions, holds
+from agent import executions, holds, tracing
 from agent.domain.action import Action
 from agent.domain.request import ExecutionStatus
 from agent.executions import Claim, Outcome
@@ -19,6 +19,7 @@ from agent.runtime.agents import Agent, Delegate
 from agent.runtime.hooks import run_hook
 from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool, ToolContext
+from agent.runtime.traced import root_of
 from agent.store.database import DatabaseError
 from agent.store.reads import CallAtWork
 
@@ -49,7 +50,7 @@ async def run_tool(services: Services, work: CallAtWork, tool: Tool, judged: Act
             why = "the tool has changed since this was proposed; nothing ran"
             await _end_unrun(services, work, tool, claim, why)
             return
-        await _run(services, work, tool, claim, asked_at + executions.LEASE_SECONDS)
+        await _traced(services, work, tool, claim, asked_at + executions.LEASE_SECONDS)
 
 
 async def _hand_down(services: Services, work: CallAtWork, agent: Agent) -> None:
@@ -83,7 +84,31 @@ async def _end_unrun(services: Services, work: CallAtWork, tool: Tool | None, cl
     await _report(services, claim, _failed(why))
 
 
-async def _run(services: Services, work: CallAtWork, tool: Tool, claim: Claim, until: float) -> None:
+async def _traced(services: Services, work: CallAtWork, tool: Tool, claim: Claim, until: float) -> None:
+    """Run it, and let a trace show when, below the request that people approved or else below the run."""
+    about: tracing.Attributes = {
+        "run_id": str(work.run.id),
+        "request_id": str(claim.request_id) if claim.request_id else None,
+        "call_id": str(work.call.id),
+        "execution_id": str(claim.execution_id),
+        "agent": work.run.agent,
+        "tool": tool.name,
+        "attempt": claim.attempt,
+        "digest": claim.action.digest.hex(),
+    }
+    root = await root_of(services, work.run)
+    with tracing.doing(f"tool {tool.name}", root, claim.request_id or work.run.id, about) as span:
+        outcome = await _run(services, work, tool, claim, until)
+        status = outcome.status if outcome else None
+        span.set(status=status.value if status else "overdue")
+        if status is not ExecutionStatus.SUCCEEDED:
+            span.failed(status.value if status else "overdue")
+
+
+async def _run(
+    services: Services, work: CallAtWork, tool: Tool, claim: Claim, until: float
+) -> Outcome | None:
+    """How it ended, once that is written down; None: it goes on beyond its time, and will be tried again."""
     context = ToolContext(
         run_id=work.run.id,
         call_id=work.call.id,
@@ -103,13 +128,15 @@ async def _run(services: Services, work: CallAtWork, tool: Tool, claim: Claim, u
             await _report(services, claim, _doubtful(begun, "the service stopped while it ran"))
         raise
     if task.done():
-        await _report(services, claim, _outcome(task, tool, begun))
-        return
+        outcome = _outcome(task, tool, begun)
+        await _report(services, claim, outcome)
+        return outcome
     services.watch(_straggle(services, claim, tool, task, begun))
     if tool.repeatable and claim.attempt < MAX_ATTEMPTS:
-        return  # not reported: when the lease is over, the call is ready for another attempt
-    overdue = f"it did not end within {tool.timeout:g} s"
-    await _report(services, claim, _overdue(tool, begun, overdue))
+        return None  # not reported: when the lease is over, the call is ready for another attempt
+    overdue = _overdue(tool, begun, f"it did not end within {tool.timeout:g} s")
+    await _report(services, claim, overdue)
+    return overdue
 
 
 async def _call(tool: Tool, arguments: dict[str, Any], until: float) -> Any:
@@ -176,14 +203,14 @@ def _failed(why: str) -> Outcome:
 
 async def _report(services: Services, claim: Claim, outcome: Outcome) -> None:
     """Write the outcome down, however long the database is away: the effect cannot be taken back."""
-    on_time = await _written(services, claim, outcome)
-    log.info(
-        "execution ended",
-        action="execution.ended" if on_time else "execution.late",
-        execution_id=str(claim.execution_id),
-        call_id=str(claim.call_id),
-        status=outcome.status.value,
-    )
+    if not await _written(services, claim, outcome):
+        log.info(
+            "an outcome came late",
+            action="execution.late",
+            execution_id=str(claim.execution_id),
+            call_id=str(claim.call_id),
+            status=outcome.status.value,
+        )
 
 
 async def _written(services: Services, claim: Claim, outcome: Outcome) -> bool:

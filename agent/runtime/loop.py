@@ -7,8 +7,9 @@ import random
 from uuid import UUID
 
 import structlog
+from opentelemetry.trace import SpanKind
 
-from agent import runs
+from agent import runs, tracing
 from agent.domain.errors import LeaseLost
 from agent.domain.run import Turn
 from agent.runs import Leased
@@ -17,6 +18,7 @@ from agent.runtime.functions import FunctionAgent
 from agent.runtime.model import ModelError, Reply
 from agent.runtime.replay import advance_function
 from agent.runtime.services import Services
+from agent.runtime.traced import root_of
 
 MAX_TRIES = 6
 """Failures in a row after which a run ends as failed."""
@@ -71,12 +73,22 @@ async def _ask(services: Services, leased: Leased) -> Reply:
         raise ModelError(f"no agent named {leased.run.agent!r} is loaded (SIGNOFF_AGENTS)", retryable=True)
     if (limit := await limits.exceeded(services, leased, agent)) is not None:
         raise ModelError(limit, retryable=False)
-    return await services.model.complete(
-        transcript.chat(agent, leased.messages, leased.calls),
-        [tool.offered for tool in agent.tools],
-        may_call=leased.tools_on,
-        model=agent.model,
-    )
+    about: tracing.Attributes = {
+        "run_id": str(leased.run.id),
+        "agent": agent.name,
+        "model": agent.model or services.model.name,
+        "turn": leased.run.turn + 1,
+    }
+    root = await root_of(services, leased.run)
+    with tracing.doing("model", root, leased.run.id, about, kind=SpanKind.CLIENT) as span:
+        reply = await services.model.complete(
+            transcript.chat(agent, leased.messages, leased.calls),
+            [tool.offered for tool in agent.tools],
+            may_call=leased.tools_on,
+            model=agent.model,
+        )
+        span.set(tokens=reply.tokens, calls=len(reply.calls), finish_reason=reply.finish_reason)
+    return reply
 
 
 async def _failed(services: Services, leased: Leased, error: ModelError) -> None:

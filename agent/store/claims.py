@@ -9,11 +9,14 @@ from collections.abc import Collection, Sequence
 from typing import Any
 from uuid import UUID
 
+import structlog
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.store import pauses
 from agent.store.batch import Batch, ask
+
+log = structlog.get_logger(__name__)
 
 
 async def approval(connection: AsyncConnection, request_id: UUID) -> Row[Any] | None:
@@ -65,6 +68,13 @@ def begin(
     lease_seconds: float,
 ) -> None:
     """Claim the attempt; the database refuses a second open one. The approval cannot lapse any more."""
+    log.info(
+        "execution begins",
+        action="execution.started",
+        execution_id=str(execution_id),
+        request_id=str(request_id),
+        attempt=attempt,
+    )
     batch.add(
         _BEGIN,
         id=execution_id,

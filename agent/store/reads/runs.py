@@ -48,6 +48,11 @@ async def run_view(connection: AsyncConnection, run_id: UUID) -> RunView | None:
     return run_of(row) if row is not None else None
 
 
+async def root_of_run(connection: AsyncConnection, run_id: UUID) -> UUID:
+    """The run at the top of those that handed this one down; itself, if nobody did."""
+    return UUID(str((await connection.execute(_ROOT, {"id": run_id})).scalar() or run_id))
+
+
 async def recent_runs(
     connection: AsyncConnection, *, team_id: str | None = None, limit: int = 20
 ) -> list[RunView]:
@@ -221,6 +226,13 @@ _RUN = text(f"SELECT {RUN_COLUMNS} FROM agent_run WHERE id = :id")  # noqa: S608
 _RUN_OF_CALL = text(
     f"SELECT {RUN_COLUMNS} FROM agent_run WHERE id = (SELECT run_id FROM tool_call WHERE id = :call)"  # noqa: S608
 )
+_ROOT = text("""
+WITH RECURSIVE up AS (
+    SELECT id, parent_run_id FROM agent_run WHERE id = :id
+    UNION ALL SELECT r.id, r.parent_run_id FROM agent_run AS r JOIN up ON r.id = up.parent_run_id
+)
+SELECT id FROM up WHERE parent_run_id IS NULL
+""")
 _RECENT = text(f"""
 SELECT {RUN_COLUMNS} FROM agent_run WHERE CAST(:team AS text) IS NULL OR team_id = :team
 ORDER BY id DESC LIMIT :limit

@@ -8,7 +8,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from agent import jobs
+import structlog
+
+from agent import jobs, tracing
 from agent.domain.audit import AuditKind
 from agent.domain.people import Person
 from agent.domain.request import RequestStatus
@@ -18,6 +20,8 @@ from agent.store.batch import Batch
 from agent.store.chain import ChainHead, Entry
 from agent.store.ids import new_id
 from agent.store.outbox import Outlet
+
+log = structlog.get_logger(__name__)
 
 MOST_HINTS = 50
 """Endings at once whose calls are hinted. What more end together are left to the sweep, which brings as many as can
@@ -81,6 +85,13 @@ def end(batch: Batch, endings: Sequence[Ending], earlier: Sequence[tuple[ChainHe
     )
     for each in endings:
         DECISIONS.labels(each.outcome.value).inc()
+        tracing.ended("request", each.request_id)
+        log.info(
+            "a request has its outcome",
+            action=f"request.{each.outcome.value}",
+            request_id=str(each.request_id),
+            revision=each.revision,
+        )
     _move_calls(batch, endings)
     chain.append_all(batch, [*earlier, *((e.head, _ending_entry(e)) for e in endings)])
     outbox.tell(

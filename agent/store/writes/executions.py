@@ -6,10 +6,14 @@ from collections.abc import Collection
 from typing import Literal
 from uuid import UUID
 
+import structlog
+
 from agent.domain.people import Person
 from agent.domain.request import ExecutionStatus
 from agent.meters import EXECUTIONS
 from agent.store.batch import Batch
+
+log = structlog.get_logger(__name__)
 
 
 def begin(
@@ -25,6 +29,14 @@ def begin(
     lease_seconds: float,
 ) -> None:
     """Claim the attempt; the database refuses a second open one."""
+    log.info(
+        "execution begins",
+        action="execution.started",
+        execution_id=str(execution_id),
+        call_id=str(call_id),
+        request_id=str(request_id) if request_id else None,
+        attempt=attempt,
+    )
     batch.add(
         _BEGIN,
         id=execution_id,
@@ -42,6 +54,7 @@ def finish(batch: Batch, execution_id: UUID, status: ExecutionStatus, outcome: s
     """Write the outcome of an open attempt: the result, or what went wrong."""
     succeeded = status is ExecutionStatus.SUCCEEDED
     EXECUTIONS.labels(status.value).inc()
+    log.info("execution has an outcome", action=f"execution.{status.value}", execution_id=str(execution_id))
     batch.add(
         _FINISH,
         id=execution_id,

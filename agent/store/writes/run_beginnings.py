@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent import jobs
@@ -15,12 +16,15 @@ from agent.store.chain import Entry
 from agent.store.outbox import Outlet
 from agent.store.writes import runs
 
+log = structlog.get_logger(__name__)
+
 
 async def begin_run(connection: AsyncConnection, batch: Batch, run_id: UUID, new: NewRun) -> bool:
     """Begin it. False, and nothing is written, when its start key is taken."""
     if not await runs.insert(connection, run_id, new):
         return False
     runs.add_first_message(batch, run_id, new.task, new.requester)
+    log.info("run started", action="run.started", run_id=str(run_id), agent=new.agent)
     head = chain.fresh(chain.run_subject(run_id), await locks.clock(connection))
     detail = {"agent": new.agent, "version": new.agent_version, "requester": str(new.requester)}
     detail["asserted"] = new.requester_asserted

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from agent import tracing
 from agent.domain.audit import AuditKind
 from agent.domain.people import Person
 from agent.domain.request import RequestStatus
@@ -17,6 +19,8 @@ from agent.store.chain import Entry
 from agent.store.outbox import Outlet
 from agent.store.writes import endings, families, runs
 from agent.store.writes.runs import LockedRun
+
+log = structlog.get_logger(__name__)
 
 
 async def end_run(
@@ -61,6 +65,8 @@ async def end_run(
         detail = {"status": status.value, "cause": cause[:200]}
         chain.append(batch, head, Entry(AuditKind.RUN_ENDED, actor or chain.actor(by), detail))
         notices.finished(batch, each.id)
+        tracing.ended("run", each.id)
+        log.info("run ended", action="run.ended", run_id=str(each.id), status=status.value)
         if each.outlet:
             about = {"run": str(each.id)} if status is RunStatus.FAILED else {}
             tellings = [outbox.run_line(each.outlet, each.id, status.value, cause=cause, **about, **facts)]

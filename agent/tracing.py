@@ -1,0 +1,175 @@
+"""Traces (OpenTelemetry) of what a run does, in one trace across every wait and every process.
+
+Nothing is stored for it. Ids of runs and requests are uuid7, so a run's id is its trace's id, the end of it is its
+span's, and its first half says when it began; whichever process goes on with the run finds the same trace. What ends
+in a transaction (runs, requests) is noted here and told by whoever follows `ended`, once it is committed.
+
+Only the API of OpenTelemetry is used: without a provider all of this does nothing. Attributes are ids, names, states,
+digests and numbers, never arguments, texts or people. Nothing here raises.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Literal
+from uuid import UUID
+
+import structlog
+from opentelemetry import context, trace
+from opentelemetry.trace import NonRecordingSpan, SpanContext, Status, StatusCode, TraceFlags, TracerProvider
+
+log = structlog.get_logger(__name__)
+
+MOST_NOTED = 10_000
+"""Endings that are kept until they are told; more push out the oldest."""
+
+Attributes = Mapping[str, str | int | float | bool | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Something that ends in a transaction of this process."""
+
+    kind: Literal["run", "request"]
+    id: UUID
+    tries: int = 0
+
+
+@dataclass
+class _Following:
+    """Who makes spans, and what has ended since they were last told; nobody, unless tracing is on."""
+
+    provider: TracerProvider | None = None
+    noted: deque[Ended] | None = None
+
+
+_following = _Following()
+wanted_span: ContextVar[int | None] = ContextVar("wanted_span", default=None)
+"""The id that the next span should have: of a run or a request, which other processes know already."""
+
+wanted_trace: ContextVar[int | None] = ContextVar("wanted_trace", default=None)
+
+
+def follow(provider: TracerProvider) -> deque[Ended]:
+    """Make spans with this provider from now on; returns what ends, for its follower to empty."""
+    noted: deque[Ended] = deque(maxlen=MOST_NOTED)
+    _following.provider, _following.noted = provider, noted
+    return noted
+
+
+def unfollow(provider: TracerProvider) -> None:
+    """Make no spans with this provider any more."""
+    if _following.provider is provider:
+        _following.provider = _following.noted = None
+
+
+def is_on() -> bool:
+    """Whether anybody follows."""
+    return _following.provider is not None
+
+
+def ended(kind: Literal["run", "request"], which: UUID) -> None:
+    """Note that this ends, if the present transaction commits."""
+    if _following.noted is not None:
+        _following.noted.append(Ended(kind, which))
+
+
+def span_id(which: UUID) -> int:
+    """The span of a run or a request: the last 64 bits of its id, 62 of which are random (RFC 9562, 5.7)."""
+    return which.int & (2**64 - 1)
+
+
+def began_ns(which: UUID) -> int:
+    """When a uuid7 was made, in ns since 1970."""
+    return (which.int >> 80) * 1_000_000
+
+
+class Span:
+    """What is being done; attributes that are None are left out."""
+
+    def __init__(self, span: trace.Span) -> None:
+        self._span = span
+
+    def set(self, **attributes: str | float | bool | None) -> None:
+        """Say more of it."""
+        with suppress(Exception):
+            self._span.set_attributes(_known(attributes))
+
+    def failed(self, kind: str) -> None:
+        """It went wrong, in a way that has this name."""
+        with suppress(Exception):
+            self._span.set_status(Status(StatusCode.ERROR, kind))
+
+    def end(self, at_ns: int | None = None) -> None:
+        """It is over."""
+        with suppress(Exception):
+            self._span.end(at_ns)
+
+
+@contextmanager
+def doing(
+    name: str,
+    root: UUID,
+    parent: UUID,
+    attributes: Attributes,
+    *,
+    kind: trace.SpanKind = trace.SpanKind.INTERNAL,
+) -> Iterator[Span]:
+    """A span around what is done within, below the span of a run or a request; ``root`` is the run at the top.
+
+    What the block raises is its status, by the error's type alone.
+    """
+    span = begun(name, root, parent, attributes, kind=kind)
+    token = None
+    with suppress(Exception):
+        token = context.attach(trace.set_span_in_context(span._span))  # noqa: SLF001 - ours
+    try:
+        yield span
+    except BaseException as error:
+        span.failed(type(error).__name__)
+        raise
+    finally:
+        if token is not None:
+            with suppress(Exception):
+                context.detach(token)
+        span.end()
+
+
+def begun(
+    name: str,
+    root: UUID,
+    parent: UUID | None,
+    attributes: Attributes,
+    *,
+    own: UUID | None = None,
+    at_ns: int | None = None,
+    kind: trace.SpanKind = trace.SpanKind.INTERNAL,
+) -> Span:
+    """A span in the trace of ``root``, below that of ``parent``, which ``own`` gives its id; the caller ends it."""
+    if _following.provider is None:
+        return Span(trace.INVALID_SPAN)
+    span = wanted_span.set(span_id(own) if own else None)
+    whole = wanted_trace.set(root.int)
+    try:
+        above = context.Context() if parent is None else _below(root, parent)
+        tracer = _following.provider.get_tracer("signoff")
+        return Span(tracer.start_span(name, above, kind, _known(attributes), start_time=at_ns))
+    except Exception:
+        log.exception("a span was not made", action="tracing.failed")
+        return Span(trace.INVALID_SPAN)
+    finally:
+        wanted_span.reset(span)
+        wanted_trace.reset(whole)
+
+
+def _below(root: UUID, parent: UUID) -> context.Context:
+    above = SpanContext(root.int, span_id(parent), is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+    return trace.set_span_in_context(NonRecordingSpan(above), context.Context())
+
+
+def _known(attributes: Attributes) -> dict[str, str | int | float | bool]:
+    return {f"signoff.{name}": value for name, value in attributes.items() if value is not None}

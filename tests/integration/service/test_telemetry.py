@@ -1,0 +1,191 @@
+"""Traces: a run is one trace, from its start through every wait and every process to its end, without its contents."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
+from structlog.testing import capture_logs
+
+from agent import tracing
+from agent.runtime.agents import Agent
+from agent.runtime.tool import tool
+from agent.store.ids import new_id
+from slackbot import telemetry
+from tests.integration.service.conftest import House, until
+from tests.integration.web.receiver import a_receiver
+
+TASK = "please delete_records table_name=users count=50"
+
+
+class Kept(SpanExporter):
+    """A receiver that keeps everything, whichever process's worth of service sent it."""
+
+    def __init__(self) -> None:
+        self.spans: list[ReadableSpan] = []
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        self.spans.extend(spans)
+        return SpanExportResult.SUCCESS
+
+    def named(self, name: str) -> list[ReadableSpan]:
+        return [span for span in self.spans if span.name == name]
+
+
+def agent() -> Agent:
+    @tool
+    def delete_records(table_name: str, count: int) -> str:
+        """Delete records from a table."""
+        return f"Deleted {count} records from {table_name}"
+
+    return Agent("data", "You manage data.", [delete_records])
+
+
+@pytest.fixture
+def receive(monkeypatch: pytest.MonkeyPatch) -> Callable[[SpanExporter], None]:
+    """Let the spans of services that are started from now on go there."""
+
+    def receive(exporter: SpanExporter) -> None:
+        def exporting(worker: str) -> TracerProvider:
+            provider = telemetry.new_provider(worker)
+            provider.add_span_processor(SimpleSpanProcessor(exporter))
+            return provider
+
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+        monkeypatch.setattr(telemetry, "exporting", exporting)
+
+    return receive
+
+
+def about(span: ReadableSpan, name: str) -> Any:
+    assert span.attributes is not None
+    return span.attributes[f"signoff.{name}"]
+
+
+async def test_a_run_is_one_trace_across_its_wait(
+    http_house: House, receive: Callable[[SpanExporter], None]
+) -> None:
+    """Run, approval, another process, execution: one trace with the run's id, the request below the run, decision and
+    tool below the request, each with its own times; no argument, text or person in any attribute."""
+    house, spans = http_house, Kept()
+    receive(spans)
+    first = await house.open([agent()])
+    with capture_logs() as logs:
+        await house.ask("U0ADA", TASK)
+        card = await house.card()
+        await first.stop()
+        assert spans.named("request delete_records") == []
+        await house.open([agent()])
+        answer = await house.slack.person("U0GRACE").click(card, "signoff:approve")
+        assert answer.error is None
+        await house.shows("SELECT status::text FROM agent_run", "completed")
+
+        async def complete() -> list[ReadableSpan]:
+            return spans.named("run data") and spans.named("request delete_records")
+
+        await until(complete)
+    [run], [request] = spans.named("run data"), spans.named("request delete_records")
+    [decision], [executed] = spans.named("decision"), spans.named("tool delete_records")
+    models = spans.named("model")
+    [run_id] = await house.column("SELECT id FROM agent_run")
+    everything = spans.spans
+    assert {span.context.trace_id for span in everything if span.context} == {run_id.int}
+    assert run.parent is None
+    below = {span.name: span.parent and span.parent.span_id for span in everything}
+    assert run.context is not None
+    assert request.context is not None
+    assert below == {
+        "run data": None,
+        "model": run.context.span_id,
+        "request delete_records": run.context.span_id,
+        "decision": request.context.span_id,
+        "tool delete_records": request.context.span_id,
+    }
+    assert len(models) == 2
+    assert (about(run, "status"), about(decision, "status"), about(executed, "status")) == (
+        "completed",
+        "approved",
+        "succeeded",
+    )
+    assert request.start_time is not None
+    assert request.end_time is not None
+    assert executed.start_time is not None
+    assert (run.start_time or 0) <= request.start_time < request.end_time <= executed.start_time
+    assert about(executed, "digest") == about(request, "digest")
+    told = str([dict(span.attributes or {}) for span in everything])
+    assert not [word for word in ("users", "Deleted", "U0GRACE", "U0ADA", "please") if word in told]
+    keys = {line.get("action") for line in logs}
+    assert keys >= {
+        "run.started",
+        "request.opened",
+        "request.approved",
+        "execution.started",
+        "execution.succeeded",
+        "delivery.sent",
+        "run.turn",
+        "run.ended",
+    }
+
+
+class Broken(SpanExporter):
+    """A receiver that raises."""
+
+    def export(self, spans: Any) -> SpanExportResult:
+        raise RuntimeError("broken")
+
+
+async def test_a_fault_in_telemetry_disturbs_nothing(
+    http_house: House, receive: Callable[[SpanExporter], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The receiver raises, and so does whatever makes spans: the run completes as ever."""
+    house = http_house
+    receive(Broken())
+    await house.open([agent()])
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("no spans today")
+
+    monkeypatch.setattr("opentelemetry.sdk.trace.Tracer.start_span", broken)
+    await house.ask("U0ADA", TASK)
+    answer = await house.slack.person("U0GRACE").click(await house.card(), "signoff:approve")
+    assert answer.error is None
+    await house.shows("SELECT status::text FROM agent_run", "completed")
+
+
+@pytest.mark.parametrize(
+    ("environment", "wanted"),
+    [
+        ({}, False),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}, True),
+        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:4318/v1/traces"}, True),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318", "OTEL_SDK_DISABLED": "true"}, False),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318", "OTEL_TRACES_EXPORTER": "none"}, False),
+    ],
+)
+def test_the_standard_variables_turn_it_on(environment: dict[str, str], wanted: bool) -> None:
+    """Traces are sent where OpenTelemetry's own variables say so, and nowhere else."""
+    assert telemetry.is_wanted(environment) is wanted
+
+
+async def test_spans_arrive_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the environment names is sent to: OTLP over HTTP, with the run's id as the trace's."""
+    run = new_id()
+    async with a_receiver() as receiver:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", receiver.url)
+        assert telemetry.is_wanted()
+        provider = telemetry.exporting("a worker")
+        assert provider is not None
+        tracing.follow(provider)
+        tracing.begun("run data", run, None, {"status": "completed"}, own=run).end()
+        tracing.unfollow(provider)
+        await asyncio.to_thread(provider.shutdown)
+        [told] = receiver.told
+    assert told.headers["Content-Type"] == "application/x-protobuf"
+    content = gzip.decompress(told.body) if told.headers.get("Content-Encoding") == "gzip" else told.body
+    assert run.bytes in content
+    assert run.bytes[8:] in content.replace(run.bytes, b"")
