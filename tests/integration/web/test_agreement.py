@@ -11,6 +11,7 @@ import pytest
 
 from agent import keys
 from agent.domain.keys import Scope
+from agent.domain.people import Person
 from tests.integration.service.conftest import House, http_house, until  # noqa: F401
 from tests.integration.web.conftest import POLICY, Program
 from tests.integration.web.visiting import ADA, GRACE, PUBLIC, Porch, Visitor, open_porch
@@ -63,15 +64,18 @@ async def _doors(house: House, stack: AsyncExitStack) -> Doors:
     porch = await open_porch(
         house, (), POLICY, SIGNOFF_ROLES="web,worker,scheduler", SIGNOFF_PUBLIC_URL=PUBLIC
     )
-    programs = []
-    for name, scope, owner in (("asker", Scope.REQUEST, ADA), ("decider", Scope.DECIDE, GRACE)):
+
+    async def program(name: str, scope: Scope, owner: Person) -> Program:
         secret = await keys.create(house.db, name, [scope], by="test", owner=owner)
         url, presented = f"http://127.0.0.1:{porch.service.port}", {"Authorization": f"Bearer {secret}"}
-        programs.append(await stack.enter_async_context(Program(base_url=url, headers=presented, timeout=30)))
+        return await stack.enter_async_context(Program(base_url=url, headers=presented, timeout=30))
+
+    asker = await program("asker", Scope.REQUEST, ADA)
+    decider = await program("decider", Scope.DECIDE, GRACE)
     page = await porch.visitor(GRACE.user_id)
     for browser in porch.visitors:
         stack.push_async_callback(browser.aclose)
-    return Doors(porch, *programs, page)
+    return Doors(porch, asker, decider, page)
 
 
 async def test_whoever_decided_all_three_agree(http_house: House) -> None:  # noqa: F811
