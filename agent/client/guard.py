@@ -37,8 +37,9 @@ class Guard:
     def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Steps[Any]:
         """The steps of one call; their result is the function's.
 
-        Raises what `ask` and `claim` raise, and what the function raises (reported before). An end that is no
-        error of the function (a cancellation, say) is not reported: people are asked what happened.
+        Raises what `ask` and `claim` raise, MalformedArguments for an argument that a reviewer added and the function
+        does not have, and what the function raises (both reported before). An end that is no error of the function (a
+        cancellation, say) is not reported: people are asked what happened.
         """
         bound = inspect.signature(self.function).bind(*args, **kwargs)
         bound.apply_defaults()
@@ -55,8 +56,13 @@ class Guard:
         if decision.status == "not_required":
             return (yield Run(lambda: self.function(*bound.args, **bound.kwargs)))
         claimed = yield from operations.claim(decision, lease_seconds=self.lease_seconds)
+        if added := claimed.arguments.keys() - arguments.keys():
+            words = f"a reviewer added it, and {self.action} takes no such argument; nothing was done"
+            error = MalformedArguments(f"$.{min(added)}", words)
+            yield from _told(claimed, time.monotonic(), error=error)
+            raise error
         for name, value in claimed.arguments.items():
-            if name not in arguments or canonical_bytes(arguments[name]) != canonical_bytes(value):
+            if canonical_bytes(arguments[name]) != canonical_bytes(value):
                 bound.arguments[name] = value
         for name in arguments.keys() - claimed.arguments.keys():
             del bound.arguments[name]

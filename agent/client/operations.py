@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 from uuid import uuid4
 
 from agent.client.conclusion import concluded
@@ -124,7 +125,7 @@ def claim(
     body: dict[str, Any] = {"digest": digest} if digest else {}
     if lease_seconds is not None:
         body["lease_seconds"] = lease_seconds
-    call = Call("POST", f"/pending/{name}/claim", body, headers={"Idempotency-Key": attempt or str(uuid4())})
+    call = Call("POST", f"{_path(name)}/claim", body, headers={"Idempotency-Key": attempt or str(uuid4())})
     told = yield from patiently(call, time.monotonic() + patience)
     action = Action(told["action"]["tool"], told["action"]["tool_version"], told["action"]["arguments"])
     if action.digest.hex() != told["digest"] or (digest and told["digest"] != digest):
@@ -165,14 +166,14 @@ def report(
     if seconds is not None:
         body["seconds"] = seconds
     told = yield from patiently(
-        Call("POST", f"/pending/{claimed.id}/result", body), time.monotonic() + patience
+        Call("POST", f"{_path(claimed.id)}/result", body), time.monotonic() + patience
     )
     return Review.of(told)
 
 
 def withdraw(request_id: str, *, patience: float = PATIENCE) -> Steps[Review]:
     """Take the question back. Raises Conflict when it was decided already, ApiError and Unreachable."""
-    told = yield from patiently(Call("DELETE", f"/pending/{request_id}"), time.monotonic() + patience)
+    told = yield from patiently(Call("DELETE", _path(request_id)), time.monotonic() + patience)
     return Review.of(told)
 
 
@@ -183,7 +184,7 @@ def get(request_id: str, *, wait: float = 0.0, patience: float = PATIENCE) -> St
     """
     deadline = time.monotonic() + wait + patience
     until = time.monotonic() + wait
-    review = Review.of((yield from patiently(Call("GET", f"/pending/{request_id}"), deadline)))
+    review = Review.of((yield from patiently(Call("GET", _path(request_id)), deadline)))
     if review.status == "waiting" and wait > 0:
         review = yield from _decided(review, until)
     return review
@@ -217,6 +218,11 @@ def pending(
 # --- parts ------------------------------------------------------------------------------------------------
 
 
+def _path(name: str) -> str:
+    """The address of one request. No name reaches another one's, whatever characters it has."""
+    return f"/pending/{quote(name, safe='')}"
+
+
 def _question(
     action: str | None, arguments: Mapping[str, Any], description: str | None, context: Any, key: str | None
 ) -> dict[str, Any]:
@@ -240,7 +246,7 @@ def _decided(review: Review, deadline: float) -> Steps[Review]:
     """The request once it is decided, or as it stands at the deadline. A service that is away is waited for."""
     while review.status == "waiting" and (left := deadline - time.monotonic()) > 0:
         wait = min(left, LONGEST_WAIT)
-        call = Call("GET", f"/pending/{review.id}", query={"wait": f"{wait:.3f}"}, seconds=wait + 10.0)
+        call = Call("GET", _path(review.id), query={"wait": f"{wait:.3f}"}, seconds=wait + 10.0)
         try:
             review = Review.of((yield from patiently(call, deadline)))
         except Unreachable:

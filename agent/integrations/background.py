@@ -102,7 +102,8 @@ class Background:
         """Say how this action is done. Before `start`, in every process.
 
         `refused` is called when it will not be done; it may be called again after a crash. With `idempotent`, `run` is
-        called again after a crash in the middle of it; without, people are asked what became of it.
+        called again after a crash in the middle of it; without, people are asked what became of it, and what policy
+        needed nobody for is left as it is.
         """
         self._handlers[action] = _Handler(run, refused, idempotent, lease_seconds)
 
@@ -111,8 +112,8 @@ class Background:
 
         `told` is `description`, `context`, `requester`, `agent` and `rationale` of `ApprovalClient.ask`. While the
         service is away the errand waits, and people are asked later. Raises ApiError (403: policy denies it), Conflict
-        (the key was used for something else), MalformedArguments, KeyError (nobody handles the action), and what
-        `run` raises.
+        (the key was used for something else), AlreadyClaimed (it was begun before, or another process has it),
+        MalformedArguments, KeyError (nobody handles the action), and what `run` raises.
         """
         handler = self._handlers[action]
         value = {"action": action, "arguments": dict(arguments), "told": told}
@@ -120,8 +121,11 @@ class Background:
         if not self._taken(key):
             return Begun(waiting=True)
         try:
-            self._keep(key, value)
-            return self._begun(handler, Errand(key, action, dict(arguments), dict(arguments)), told)
+            kept = self._keep(key, value)
+            if not self._is_ours(kept, handler):
+                words = f"the errand {key!r} was begun before, or another process has it"
+                raise AlreadyClaimed(409, "claimed", words)
+            return self._begun(handler, Errand(key, action, dict(arguments), dict(arguments)), kept)
         finally:
             self._let_go(key)
 
@@ -148,11 +152,13 @@ class Background:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _begun(self, handler: _Handler, errand: Errand, told: Mapping[str, Any]) -> Begun:
+    def _begun(self, handler: _Handler, errand: Errand, kept: Mapping[str, Any]) -> Begun:
         try:
-            asked = self._client.submit(errand.action, errand.asked, key=errand.key, **told)
+            asked = self._client.submit(errand.action, errand.asked, key=errand.key, **kept["told"])
             if isinstance(asked, Review):
+                self._note(errand.key, kept, by=None)
                 return Begun(waiting=True)
+            self._note(errand.key, kept, begun=True)
         except Unreachable:
             return Begun(waiting=True)
         except Exception:
@@ -166,12 +172,24 @@ class Background:
         self._store.delete(NAMESPACE, errand.key)
         return Begun(waiting=False, result=result)
 
-    def _keep(self, key: str, value: Mapping[str, Any]) -> None:
+    def _keep(self, key: str, value: Mapping[str, Any]) -> dict[str, Any]:
+        """As it is kept: `by` the process that alone has it (None: people are asked), and whether it has `begun`."""
         found = self._store.get(NAMESPACE, key)
         if found is None:
-            self._store.put(NAMESPACE, key, dict(value), index=False)
-        elif canonical_bytes(found.value) != canonical_bytes(dict(value)):
+            return self._note(key, value, by=self._name, begun=False)
+        if canonical_bytes({name: found.value[name] for name in value}) != canonical_bytes(dict(value)):
             raise Conflict(f"the errand {key!r} exists with other content")
+        return found.value
+
+    def _note(self, key: str, value: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
+        kept = {**value, **changes}
+        if kept != value:
+            self._store.put(NAMESPACE, key, kept, index=False)
+        return kept
+
+    def _is_ours(self, kept: Mapping[str, Any], handler: _Handler) -> bool:
+        """Until people are asked, whoever began with it has it alone: nothing else keeps two from doing it at once."""
+        return kept["by"] in (None, self._name) and (handler.idempotent or not kept["begun"])
 
     # --- the sweep ----------------------------------------------------------------------------------------
 
@@ -202,21 +220,24 @@ class Background:
 
     def _attend(self, key: str, value: Mapping[str, Any]) -> None:
         try:
-            self._settle(key, value)
+            self._settle(key)
         except Exception as error:
             log.warning("%s of %s is looked at again later: %s", key, value["action"], error)
         finally:
             self._let_go(key)
 
-    def _settle(self, key: str, value: Mapping[str, Any]) -> None:
+    def _settle(self, key: str) -> None:
         """Do what there is to do about one errand, and forget it when it is over."""
-        if self._store.get(NAMESPACE, key) is None:
+        item = self._store.get(NAMESPACE, key)
+        if item is None or not self._is_ours(item.value, self._handlers[item.value["action"]]):
             return
+        value = item.value
         handler, asked = self._handlers[value["action"]], value["arguments"]
         errand = Errand(key, value["action"], asked, asked)
         try:
             found = self._client.submit(value["action"], asked, key=key, **value["told"])
             if isinstance(found, Decision):
+                self._note(key, value, begun=True)
                 _unasked(handler, errand)
             elif found.status == "waiting" or not self._carried_out(handler, errand, found):
                 return

@@ -136,6 +136,8 @@ class Counter:
             return _refused(request_id, SignoffError("this is no request_id of request_approval"))
         try:
             review = await self._client.get(request_id, wait=min(max(wait_seconds, 0.0), WAIT))
+            if review.request_id != request_id:
+                return _refused(request_id, SignoffError("this is no request_id of request_approval"))
             if review.status == "waiting":
                 words = "Nobody has decided yet. Call get_decision with this request_id."
                 return Word(approved=False, status="waiting", request_id=request_id, message=words)

@@ -48,7 +48,8 @@ except ImportError as error:
     raise ImportError("this needs pydantic-ai: pip install 'signoff[pydantic-ai]'") from error
 
 from agent.client import ApiError, AsyncApprovalClient, Claim, Decision, Ending, ended
-from agent.domain.action import parse_arguments
+from agent.client.operations import VERSION
+from agent.domain.action import Action, parse_arguments
 from agent.domain.errors import CollaborationError, MalformedArguments, SignoffError
 
 Word = Decision | Ending | str
@@ -59,8 +60,8 @@ log = logging.getLogger("signoff.client")
 MARK = "signoff"
 """Under this name the metadata of a call say by which claim it runs; an approval without it is none of Signoff's."""
 
-UNASKED = "not_required"
-"""In place of a claim: policy lets the call run, and nobody was asked."""
+UNASKED = "not_required:"
+"""Begins what stands in place of a claim: policy lets the call of this digest run, and nobody was asked."""
 
 REFUSED = 403
 """What the service answers where policy denies an action."""
@@ -160,17 +161,24 @@ class Approvals(AbstractCapability[Any]):
     ) -> Any:
         """Run an approved call by its claim, and report how it went.
 
-        Raises SignoffError for an approval that is none of Signoff's. A cancelled call is not reported: people are
-        asked what became of it.
+        Raises SignoffError for an approval that is none of Signoff's, or of another call. A cancelled call is not
+        reported: people are asked what became of it.
         """
-        if not ctx.tool_call_approved or _mark(ctx) == UNASKED:
+        mark = _mark(ctx) or ""
+        if not ctx.tool_call_approved or mark == UNASKED + _digest(call):
             return await handler(args)
-        given = self._given.pop(_mark(ctx) or "", None)
+        given = self._given.pop(mark, None)
         if given is None:
             raise SignoffError(
                 f"{call.tool_name} was approved by something else than Signoff, so it does not run"
             )
         began = time.monotonic()
+        if given.claim.digest != _digest(call):
+            error = SignoffError(
+                f"what was approved is another call than {call.tool_name}'s, so it does not run"
+            )
+            await self._report(given.claim, began, error=error)
+            raise error
         try:
             result = await handler(args)
         except Exception as error:
@@ -239,12 +247,12 @@ class Approvals(AbstractCapability[Any]):
             results.calls[name] = ToolReturn(word.text) if word.succeeded else ToolFailed(word.text)
         elif word.status == "not_required":
             results.approvals[name] = ToolApproved()
-            results.metadata[name] = {**known, MARK: UNASKED}
+            results.metadata[name] = {**known, MARK: UNASKED + _digest(call)}
         else:
             try:
                 claim = await self._client.claim(word)
             except SignoffError as error:
-                if all(each[MARK] == UNASKED for each in results.metadata.values()):
+                if all(each[MARK].startswith(UNASKED) for each in results.metadata.values()):
                     raise  # nothing is claimed yet, so all of it can be asked again later
                 results.approvals[name] = ToolDenied(f"{call.tool_name} was not done: {error}")
                 return
@@ -269,6 +277,12 @@ def _sound(found: Word | BaseException) -> Word:
     if isinstance(found, BaseException):
         raise found
     return found
+
+
+def _digest(call: ToolCallPart) -> str:
+    """What exactly would be done, as requests and claims have it."""
+    given = call.args if isinstance(call.args, dict) else parse_arguments(call.args or "{}")
+    return Action(call.tool_name, VERSION, given).digest.hex()
 
 
 def _mark(ctx: RunContext[Any]) -> str | None:

@@ -17,6 +17,9 @@ from agent.domain.action import canonical_bytes
 from agent.domain.errors import SignoffError
 
 PREFIX = "SIGNOFF_ARG_"
+GIVEN = ("SIGNOFF_ARGUMENTS", "SIGNOFF_REQUEST_ID", "SIGNOFF_IDEMPOTENCY_KEY")
+"""What else a command finds of its own decision, and never of a gate around this one."""
+
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -82,7 +85,9 @@ def run(command: list[str], given: Mapping[str, str], stopped: list[int]) -> Ran
 
     ``stopped`` are the signals that came before it was there.
     """
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    kept = {
+        name: value for name, value in os.environ.items() if name not in GIVEN and not name.startswith(PREFIX)
+    }
     began = time.monotonic()
     try:
         process = subprocess.Popen(command, env=kept | dict(given))  # noqa: S603 - what we are here for

@@ -183,7 +183,8 @@ def approved(
             report(error=f"not run: {shut}")
             raise
         who = f" by {decision.reviewer}" if decision.reviewer else ""
-        with_what = f", with {terminal.as_json(dict(claimed.arguments))}" if changed else ""
+        # those of the decision: their secrets are masked, and logs of CI jobs are read by many
+        with_what = f", with {terminal.as_json(dict(decision.arguments))}" if changed else ""
         say(f"approved{who}{with_what}")
         named = {"SIGNOFF_REQUEST_ID": claimed.id, "SIGNOFF_IDEMPOTENCY_KEY": claimed.idempotency_key}
         ran = gated.run(command, variables | named, stopped)

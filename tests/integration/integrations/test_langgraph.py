@@ -220,20 +220,46 @@ async def test_what_was_begun_is_taken_up_only_if_it_may_be_done_twice(
     dead.handles("delete_records", _die, idempotent=idempotent)
     assert (await asyncio.to_thread(dead.begin, "a", "delete_records", ARGUMENTS)).waiting
     await desk.decide(await desk.asked())
-    [item] = store.search(("signoff", "background"))
     with pytest.raises(Killed):
-        await asyncio.to_thread(dead._settle, "a", item.value)
+        await asyncio.to_thread(dead._settle, "a")
     next_one = Background(client, store)
     next_one.handles("delete_records", seen.run, idempotent=idempotent)
-    await asyncio.to_thread(next_one._settle, "a", item.value)
+    await asyncio.to_thread(next_one._settle, "a")
     assert len(seen.done) == (1 if idempotent else 0)
     assert await desk.executions() == (["succeeded"] if idempotent else ["claimed"])
     assert len(store.search(("signoff",))) == (0 if idempotent else 1)
     if not idempotent:
         await desk.settle("retry")
-        await asyncio.to_thread(next_one._settle, "a", item.value)
+        await asyncio.to_thread(next_one._settle, "a")
         assert len(seen.done) == 1
         assert not store.search(("signoff",))
+
+
+async def test_what_needs_nobody_is_not_begun_twice(desk: Desk, client: ApprovalClient) -> None:
+    """While one process does it another one leaves it alone; begun by one that died, nobody repeats it."""
+    store, seen, inside, leave = InMemoryStore(), Deletions(), threading.Event(), threading.Event()
+
+    def slowly(_: Errand) -> None:
+        inside.set()
+        leave.wait(20)
+        raise Killed
+
+    first, second, restarted = (Background(client, store, name=name) for name in ("one", "two", "one"))
+    first.handles("read_records", slowly)
+    for each in (second, restarted):
+        each.handles("read_records", seen.run)
+    beginning = asyncio.create_task(asyncio.to_thread(first.begin, "r", "read_records", {}))
+    await asyncio.to_thread(inside.wait, 20)
+    await asyncio.to_thread(second._settle, "r")
+    with pytest.raises(AlreadyClaimed, match="another process"):
+        await asyncio.to_thread(second.begin, "r", "read_records", {})
+    leave.set()
+    with pytest.raises(Killed):
+        await beginning
+    await asyncio.to_thread(restarted._settle, "r")
+    with pytest.raises(AlreadyClaimed, match="begun before"):
+        await asyncio.to_thread(restarted.begin, "r", "read_records", {})
+    assert not seen.done
 
 
 def _die(_: Any) -> None:

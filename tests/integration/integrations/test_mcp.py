@@ -66,7 +66,8 @@ async def word(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
 
 
 async def test_a_coding_agent_asks_before_it_uses_a_tool(desk: Desk, command: Path) -> None:
-    """Allowed with the input that people decided, once; denied with their reason; a killed server loses nothing."""
+    """Allowed with the input that people decided, once; denied with their reason; a killed server loses nothing, and
+    what another program was allowed is handed to nobody here."""
     killed, waiting = False, dict[str, Any]()
     try:
         async with connected(desk, command, "--timeout", "1m") as client:
@@ -109,8 +110,13 @@ async def test_a_coding_agent_asks_before_it_uses_a_tool(desk: Desk, command: Pa
         assert (approved["approved"], approved["arguments"]) == (True, FIFTY | {"count": 3})
         used = await word(client, "get_decision", request_id="mcp-k")
         assert (used["approved"], used["status"], used["arguments"]) == (False, "used", None)
-        other = await word(client, "get_decision", request_id=await desk.asked())
-        assert (other["approved"], other["status"]) == (False, "error")
+        async with AsyncApprovalClient(desk.url, desk.key) as program:
+            await program.submit("delete_records", FIFTY, key="release-17")
+            await desk.decide(await desk.asked(5))
+        for name in (await desk.asked(), "mcp-k/../release-17", "mcp-k/%2e%2e/release-17"):
+            other = await word(client, "get_decision", request_id=name)
+            assert (other["approved"], other["status"]) == (False, "error")
+    assert len(await desk.executions()) == 3
 
 
 async def test_whatever_is_no_approval_is_a_denial(desk: Desk) -> None:

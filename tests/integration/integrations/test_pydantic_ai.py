@@ -115,6 +115,22 @@ async def test_what_people_decide_is_what_runs(desk: Desk, cleaner: Cleaner) -> 
     assert await desk.executions() == ["succeeded", "succeeded", "failed"]
 
 
+async def test_an_approval_is_of_one_call_only(desk: Desk, cleaner: Cleaner) -> None:
+    """Answers about other calls than those of the messages run nothing: neither what people approved of one with
+    other arguments, nor what policy lets run unasked."""
+    paused = await cleaner.paused()
+    asked = (("delete_records", FIFTY | {"count": 1}), ("read_records", {"table_name": "users"}))
+    for tool, arguments in asked:
+        other = DeferredToolRequests(approvals=[ToolCallPart(tool, arguments, tool_call_id="call-1")])
+        answering = asyncio.create_task(cleaner.approvals.answer(other, key=tool))
+        if tool == "delete_records":
+            await desk.decide(await desk.asked())
+        with pytest.raises(SignoffError, match="does not run"):
+            await cleaner.go_on(paused, await answering)
+    assert not cleaner.deleted
+    assert await desk.executions() == ["failed"]
+
+
 async def test_partial_words_of_people(desk: Desk) -> None:
     """Of three calls one is approved, one is rejected with its reason, and one runs unasked, as policy says."""
     cleaner = Cleaner(

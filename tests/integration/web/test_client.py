@@ -24,8 +24,8 @@ from agent.domain.action import Action
 from agent.domain.errors import CollaborationError, Conflict, MalformedArguments
 from agent.domain.keys import Scope
 from agent.domain.people import Standing
-from tests.integration.asking import ADA, GRACE, column, write
-from tests.integration.web.conftest import Program, Street, until
+from tests.integration.asking import column, write
+from tests.integration.web.conftest import ADA, GRACE, Program, Street, until
 from tests.integration.web.line import a_line
 
 ARGUMENTS = {"table_name": "users", "count": 50}
@@ -176,6 +176,30 @@ async def test_a_reviewer_changes_what_is_done(site: Street, caller: Caller, gra
     await running
     assert seen[0] is tables
     assert seen[1] == 3
+
+
+async def test_an_argument_that_the_function_lacks_stops_it(site: Street, key: str, grace: Program) -> None:
+    """A reviewer who adds an argument is heard: a function that has none of its name does not run, and the card says
+    so."""
+    calls: list[str] = []
+    async with AsyncApprovalClient(site.url, key) as client:
+
+        @client.requires_approval(timeout_seconds=20)
+        async def delete_records(table_name: str) -> None:
+            calls.append(table_name)
+
+        running = asyncio.create_task(delete_records("users"))
+        request = await waiting(site)
+        editor = Standing(GRACE, frozenset({"S0FINANCE"}))
+        action = Action("delete_records", "external", {"table_name": "users", "dry_run": True})
+        edit = Edit(UUID(request), 1, editor, action, None, None, "A dry run", "page")
+        assert (await approvals.edit(site.db, edit)).changed
+        await grace.decide(request, revision=2)
+        with pytest.raises(MalformedArguments, match="dry_run: a reviewer added it"):
+            await running
+    assert calls == []
+    [error] = await column(site.db, "SELECT error FROM execution")
+    assert "takes no such argument; nothing was done" in error
 
 
 async def test_nobody_answers_in_time(site: Street, caller: Caller) -> None:

@@ -236,25 +236,27 @@ async def test_a_second_start_with_the_same_key_finds_the_first_ones_request(
 
 
 async def change(gate: Gate, request: str) -> None:
-    """Grace makes two instances of three."""
+    """Grace makes two instances of three; the password stays what it is."""
     reviewer = Standing(GRACE, frozenset({"S0FINANCE"}))
-    edited = Action("deploy", "external", {"env": "prod", "instances": 2})
+    edited = Action("deploy", "external", {"env": "prod", "instances": 2, "password": "Tr0ub4dor"})
     edit = Edit(UUID(request), 1, reviewer, edited, None, None, "Deploy to prod", "page")
     assert (await approvals.edit(gate.site.db, edit)).changed
 
 
 async def test_changed_arguments_are_honoured_or_refused(gate: Gate, grace: Program) -> None:
     """With --accept-edits the command's environment holds what was decided; without, the gate stays shut (78) and the
-    card says why. In neither case does the command run with what was asked about at first."""
+    card says why. In neither case does the command run with what was asked about at first, and no log has a secret."""
     for option in ([], ["--accept-edits"]):
-        started = gate(*DEPLOY, *option, "--", "sh", "-c", SHOWS)
+        started = gate(*DEPLOY, "--arg", "password=Tr0ub4dor", *option, "--", "sh", "-c", SHOWS)
         request = await gate.request()
         await change(gate, request)
         await grace.decide(request, revision=2)
         code, said = await started.ends()
         if option:
             assert (code, str(gate.ran).split()[:2]) == (7, ["prod", "2"])
-            assert 'with {"env": "prod", "instances": 2}' in said
+            assert 'with {"env": "prod", "instances": 2, "password": ' in said
+            assert "Tr0ub4dor" in str(gate.ran)
+            assert "Tr0ub4dor" not in said
         else:
             assert (code, gate.ran) == (78, None)
             assert "this gate takes no changes" in said
@@ -277,9 +279,16 @@ async def test_sigterm_goes_on_to_the_command(gate: Gate, grace: Program) -> Non
 
 
 async def test_policy_may_need_nobody(gate: Gate) -> None:
-    """Where the checkpoint's condition is false nobody is asked, and it says so; what no checkpoint names is asked."""
-    code, said = await gate("--action", "restart", "--arg", "env=staging", "--", "touch", "ran").ends()
-    assert (code, gate.ran, await gate.statuses()) == (0, "", [])
+    """Where the checkpoint's condition is false nobody is asked, and it says so; what no checkpoint names is asked.
+    The command finds nothing of the decision of a gate around this one."""
+    gate.settings |= {
+        "SIGNOFF_IDEMPOTENCY_KEY": "outer",
+        "SIGNOFF_REQUEST_ID": "outer",
+        "SIGNOFF_ARG_ENV": "outer",
+    }
+    restart = ("--action", "restart", "--arg", "env=staging")
+    code, said = await gate(*restart, "--", "sh", "-c", "env | grep -c outer > ran; true").ends()
+    assert (code, gate.ran, await gate.statuses()) == (0, "0", [])
     assert "policy needs nobody's approval for restart" in said
     await gate("--action", "delpoy", "--", "touch", "ran").says("waiting for people")
 
