@@ -177,7 +177,7 @@ async def record_turn(db: Database, lease: RunLease, turn: Turn) -> None:
             batch.hint(jobs.advance_run(run.id))
         if run.outlet and turn.text and not proposed:
             outbox.tell(batch, [outbox.run_line(run.outlet, run.id, "answer", text=turn.text)])
-        if run.outlet and final:
+        if run.outlet:
             outbox.tell(batch, [outbox.run_root(run.outlet, run.id)])
         if final:
             notices.finished(batch, run.id)

@@ -125,7 +125,8 @@ def _park(batch: Batch, call: Row[Any], new: NewRequest) -> None:
                     text=new.description,
                     channel=new.outlet.channel_id,
                     call=str(new.call_id),
-                )
+                ),
+                outbox.run_root(outlet, call.run_id),
             ],
         )
 

@@ -144,11 +144,12 @@ def run_root(run: RunView, *, delivery_id: object | None = None) -> Card:
         parts += _quoted("Progress:", run.progress, MAX_QUOTED, 8)
     if run.cause and run.status in {RunStatus.DENIED, RunStatus.FAILED, RunStatus.CANCELLED}:
         parts += _quoted("Cause:", run.cause, MAX_QUOTED, 8)
-    rows = [blocks.rich_text(*parts), blocks.context(f"run {short(run.id)}")]
+    far = f" · step {run.turn:,}" if run.turn else ""
+    rows = [blocks.rich_text(*parts), blocks.context(f"run {short(run.id)}{far}")]
     text = f"{run_words(run)}: {inert.mrkdwn(f'{run.chain}: {run.task}', 300)}"
     return Card(
         text,
-        blocks.with_ids(rows, f"{run.id}:{run.status}:{run.waiting}:{run.progress}"),
+        blocks.with_ids(rows, f"{run.id}:{run.status}:{run.waiting}:{run.turn}:{run.progress}"),
         metadata(delivery_id, run=run.id),
     )
 

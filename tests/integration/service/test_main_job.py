@@ -54,6 +54,22 @@ async def test_approve_runs_the_tool_once_and_the_agent_answers(house: House) ->
     await house.slack.wait_for(lambda: "signoff:approve" not in str(house.now(card)["blocks"]))
 
 
+async def test_one_message_tells_how_far_the_run_is(house: House) -> None:
+    """The first message of the run's thread is changed as it goes: it waits after a step, is complete after two."""
+    await house.open([Table().agent()])
+    await house.ask("U0ADA", TASK)
+
+    def first(words: str, step: str) -> dict[str, Any] | None:
+        roots = [m for m in house.slack.messages("C0AGENTS") if m["text"].startswith(words)]
+        return next((m for m in roots if step in str(m["blocks"])), None)
+
+    waiting = await house.slack.wait_for(lambda: first("⏳ Waiting for review: ", "step 1"), timeout=10)
+    await house.slack.person("U0GRACE").click(await house.card(), "signoff:approve")
+    ended = await house.slack.wait_for(lambda: first("✅ Completed: ", "step 2"), timeout=10)
+    assert ended["ts"] == waiting["ts"]
+    assert first("⏳ Waiting for review: ", "step 1") is None
+
+
 async def test_reject_with_a_reason_stops_the_run(house: House) -> None:
     """The reason goes through the modal; the run ends denied, logged as a CollaborationError, and nothing runs."""
     table = Table()
