@@ -16,7 +16,7 @@ from agent.store import chain, outbox, reads
 from agent.store.batch import Batch
 from agent.store.chain import Entry
 from agent.store.database import Database
-from agent.store.writes import runs
+from agent.store.writes import families, runs
 
 GO_ON = "Please go on."
 """What its agent hears: a person's word, from which its limits are counted anew."""
@@ -66,6 +66,8 @@ async def _failed(connection: AsyncConnection, run_id: UUID) -> tuple[runs.Locke
         raise Conflict(f"only a run that failed can be resumed; this one is {run.status.value}")
     if seen.erased_at is not None:
         raise Conflict("what this run did has been erased; start a new one")
+    if run.parent_call_id is not None and not await families.is_heard(connection, run):
+        raise Conflict("the run above has been told that this one failed; resume that one")
     return run, seen
 
 

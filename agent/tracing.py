@@ -5,7 +5,7 @@ span's, and its first half says when it began; whichever process goes on with th
 in a transaction (runs, requests) is noted here and told by whoever follows `ended`, once it is committed.
 
 Only the API of OpenTelemetry is used: without a provider all of this does nothing. Attributes are ids, names, states,
-digests and numbers, never arguments, texts or people. Nothing here raises.
+and numbers, never arguments, texts or people. Nothing here raises.
 """
 
 from __future__ import annotations

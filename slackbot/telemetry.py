@@ -162,12 +162,11 @@ class Telemetry:
             "checkpoint": request.checkpoint_id,
             "risk": request.risk.value,
             "revision": request.revision,
-            "digest": request.digest.hex(),
             "status": request.status.value,
         }
         at = int(request.decision.at.timestamp() * 1e9)
         span = self._span(f"request {request.action.tool}", root, run_id, request.id, about)
-        outcome = {name: about[name] for name in ("request_id", "status", "revision", "digest")}
+        outcome = {name: about[name] for name in ("request_id", "status", "revision")}
         facts = {**outcome, "votes": len(request.votes), "approvals_required": request.approvals_required}
         tracing.begun("decision", root, request.id, facts, at_ns=at).end(at)
         span.end(at)

@@ -94,7 +94,6 @@ async def _traced(services: Services, work: CallAtWork, tool: Tool, claim: Claim
         "agent": work.run.agent,
         "tool": tool.name,
         "attempt": claim.attempt,
-        "digest": claim.action.digest.hex(),
     }
     root = await root_of(services, work.run)
     with tracing.doing(f"tool {tool.name}", root, claim.request_id or work.run.id, about) as span:

@@ -104,7 +104,8 @@ def _waited(client: ApprovalClient, asked: Review, seconds: float | None, questi
             return _given_up(client, asked, question)
         asked = client.get(asked.id, wait=wait if left is None else min(wait, left))
         shown = _where(asked, shown)
-        wait = max(FIRST_LOOK, (asked.expires_at - datetime.now(UTC)).total_seconds() + 1.0)
+        if shown:  # else look again soon: the card is on its way
+            wait = max(FIRST_LOOK, (asked.expires_at - datetime.now(UTC)).total_seconds() + 1.0)
     return asked
 
 

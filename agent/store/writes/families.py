@@ -43,6 +43,12 @@ async def answer_above(
     runs.answer(batch, above, ended, given)
 
 
+async def is_heard(connection: AsyncConnection, below: LockedRun) -> bool:
+    """Whether the call that the run stands for still waits for its answer."""
+    call = await locks.call(connection, below.parent_call_id) if below.parent_call_id else None
+    return call is not None and call.state == "delegated"
+
+
 def ending(below: LockedRun, status: RunStatus, cause: str, reason: str | None = None) -> Answer:
     """What the agent above is told of a run that ended before its agent was done."""
     if status is RunStatus.CANCELLED:

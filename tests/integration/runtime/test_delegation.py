@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from agent import runs
-from agent.domain.errors import CollaborationError
+from agent import resuming, runs
+from agent.domain.errors import CollaborationError, Conflict
 from agent.domain.people import Standing
 from agent.domain.policy import Defaults, Policy, Rule
 from agent.domain.run import AnswerKind, CallState, RunStatus
@@ -167,6 +167,8 @@ async def test_a_child_that_fails_is_an_error_to_its_parent(stage):
     assert delegated.answer.kind is AnswerKind.ERROR
     assert "the agent refunds failed: token limit" in delegated.answer.text
     assert (await on.run(parent)).answer == "It could not be done."
+    with pytest.raises(Conflict, match="the run above has been told"):
+        await resuming.resume(on.db, child, Standing(ASKER))
 
 
 async def test_cancelling_the_parent_stops_the_family(stage):

@@ -116,7 +116,7 @@ async def test_a_run_is_one_trace_across_its_wait(
     assert request.end_time is not None
     assert executed.start_time is not None
     assert (run.start_time or 0) <= request.start_time < request.end_time <= executed.start_time
-    assert about(executed, "digest") == about(request, "digest")
+    assert about(executed, "request_id") == about(request, "request_id")
     told = str([dict(span.attributes or {}) for span in everything])
     assert not [word for word in ("users", "Deleted", "U0GRACE", "U0ADA", "please") if word in told]
     keys = {line.get("action") for line in logs}
