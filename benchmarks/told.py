@@ -21,7 +21,7 @@ from slackbot.sandbox import SlackSandbox
 
 PER_SECOND = 50.0
 OPENERS = 8
-CONNECT_AT_ONCE = 50
+BEGIN_AT_ONCE = 2
 LONGEST_WAIT = 60
 SETTLE = 3.0
 """Seconds for the waiters' first looks, before the service's memory is read."""
@@ -40,11 +40,14 @@ class Program:
 
     async def call(self, method: str, path: str, body: object = None) -> tuple[int, dict[str, Any]]:
         """Status and content of one answer, over a new connection."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
-            return await self.over(reader, writer, method, path, body)
-        finally:
-            writer.close()
+            reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+            try:
+                return await self.over(reader, writer, method, path, body)
+            finally:
+                writer.close()
+        except (ConnectionError, asyncio.IncompleteReadError):  # more at once than there is room for
+            return 503, {}
 
     async def over(
         self,
@@ -67,12 +70,12 @@ class Program:
         status, answered = await answer_of(reader)
         return status, json.loads(answered)
 
-    async def wait(self, request: str, connected: asyncio.Semaphore) -> None:
-        """Ask again and again on one connection until it is decided, and note when that was heard."""
-        async with connected:
-            reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+    async def wait(self, request: str, room: asyncio.Semaphore) -> None:
+        """Ask again and again until it is decided, and note when that was heard. ``room``: to begin."""
+        async with room:
+            await asyncio.sleep(0.02)
         while True:
-            status, review = await self.over(reader, writer, "GET", f"/pending/{request}?wait={LONGEST_WAIT}")
+            status, review = await self.call("GET", f"/pending/{request}?wait={LONGEST_WAIT}")
             if status == 503:  # as many ask at once as the service cannot serve: it says to come again
                 self.turned_away += 1
                 await asyncio.sleep(1)
@@ -81,7 +84,6 @@ class Program:
             elif review["status"] != "waiting":
                 break
         self.told[request] = time.monotonic()
-        writer.close()
 
 
 async def lines(ground: Ground, slack: SlackSandbox, *, waiters: int) -> list[Line]:
@@ -96,9 +98,9 @@ async def lines(ground: Ground, slack: SlackSandbox, *, waiters: int) -> list[Li
         program, reviewer = Program(clicker.port, asker), Program(clicker.port, decider)
         requests = await _opened(program, waiters)
         empty = _memory(clicker)
-        room = asyncio.Semaphore(CONNECT_AT_ONCE)
+        room = asyncio.Semaphore(BEGIN_AT_ONCE)
         waiting = [asyncio.create_task(program.wait(request, room)) for request in requests]
-        await asyncio.sleep(SETTLE + waiters / 500)
+        await asyncio.sleep(SETTLE + waiters / 80)
         full = _memory(clicker)
         sent, busy = await _decided(reviewer, requests, clicker)
         done, late = await asyncio.wait(waiting, timeout=PATIENCE)
