@@ -17,7 +17,7 @@ from agent import jobs, tracing
 from agent.cancelling import cancel, cancel_by_operator, cancel_by_program, end_orphans
 from agent.domain.action import Action
 from agent.domain.audit import AuditKind
-from agent.domain.errors import CollaborationError, LeaseLost, NotFound
+from agent.domain.errors import CollaborationError, LeaseLost, NotFound, Refusal, Refused
 from agent.domain.people import Person
 from agent.domain.run import (
     Answer,
@@ -108,10 +108,13 @@ async def hear(
     source_key: str | None,
     *,
     principal: str | None = None,
+    administrator: bool = False,
 ) -> bool:
     """A person says something in the run's thread, or through a program, which is then ``principal``.
 
-    False: heard before, or the run was cancelled.
+    A run that failed or was denied is taken up again by its requester, by an ``administrator`` of the workspace and
+    by the program that started it. False: heard before, or the run was cancelled. Raises ``NotFound``, and
+    ``Refused`` (recorded) for what others say to a run that is over.
     """
     async with db.transaction() as connection:
         run = await runs.lock(connection, run_id)
@@ -121,18 +124,26 @@ async def hear(
         if known or run.status is RunStatus.CANCELLED:
             return False
         batch = Batch()
-        runs.add_message(batch, run, "user", text, author=author, source_key=source_key)
-        runs.take_up(batch, run.id)
-        await _record(
-            connection,
-            batch,
-            run.id,
-            AuditKind.RUN_MESSAGE,
-            principal or chain.actor(author),
-            {"seq": run.last_seq + 1},
-        )
+        who = principal or chain.actor(author)
+        refused = run.over and not (administrator or _is_theirs(run, author, principal))
+        if refused:
+            detail: dict[str, object] = {"refusal": Refusal.NOT_YOURS_TO_TAKE_UP.value, "path": "message"}
+            await _record(connection, batch, run.id, AuditKind.RESUME_REFUSED, who, detail)
+        else:
+            runs.add_message(batch, run, "user", text, author=author, source_key=source_key)
+            runs.take_up(batch, run.id)
+            await _record(connection, batch, run.id, AuditKind.RUN_MESSAGE, who, {"seq": run.last_seq + 1})
         await batch.send(connection)
+    if refused:
+        raise Refused(Refusal.NOT_YOURS_TO_TAKE_UP)
     return True
+
+
+def _is_theirs(run: runs.LockedRun, author: Person | None, principal: str | None) -> bool:
+    """Whether this person, or this program, started the run."""
+    if principal is not None and principal == run.principal:
+        return True
+    return author is not None and author == run.requester
 
 
 async def lease(db: Database, run_id: UUID, worker: str) -> Leased | None:

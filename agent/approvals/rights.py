@@ -31,13 +31,25 @@ def objection(
         return Refused(Refusal.NO_REVIEWERS)
     if not who.roles & set(request.approvers):
         return Refused(Refusal.NOT_A_REVIEWER)
-    if request.prevent_self_review and who.person in (requester(request), key_owner(state)):
-        return Refused(Refusal.SELF_REVIEW)
+    if (own := own_part(request, state, who.person)) is not None:
+        return Refused(own)
     if (ended := _ended(request, state)) is not None:
         return ended
     if revision != request.revision:
         return Refused(Refusal.STALE_REVISION)
     return None
+
+
+def own_part(request: Row[Any], state: Row[Any], person: Person) -> Refusal | None:
+    """What they had themselves to do with it that keeps them from reviewing it, or ``None``.
+
+    Who spoke to the agent before it proposed the call has asked for it as much as who started the run.
+    """
+    if not request.prevent_self_review:
+        return None
+    if person in (requester(request), key_owner(state)):
+        return Refusal.SELF_REVIEW
+    return Refusal.INSTRUCTED if [person.team_id, person.user_id] in state.instructors else None
 
 
 def requester(request: Row[Any]) -> Person | None:

@@ -8,7 +8,7 @@ from uuid import UUID
 from sqlalchemy import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.approvals.rights import DIRECTLY, key_owner, requester
+from agent.approvals.rights import DIRECTLY, own_part, requester
 from agent.domain.audit import AuditKind
 from agent.domain.changes import between, told
 from agent.domain.errors import Conflict, NotFound, Refusal, Refused
@@ -77,13 +77,12 @@ def _objection(
         return Refusal.WRONG_PLACE
     if settler.refusal is not None:
         return settler.refusal
-    own = settler.person == requester(doubt)
     if not asked:
+        own = settler.person == requester(doubt)
         return None if own or administrator else Refusal.NOT_YOURS_TO_SETTLE
     if not settler.roles & set(doubt.approvers):
         return Refusal.NOT_A_REVIEWER
-    own = own or settler.person == key_owner(doubt)
-    return Refusal.SELF_REVIEW if doubt.prevent_self_review and own else None
+    return own_part(doubt, doubt, settler.person)
 
 
 async def _settle(

@@ -83,6 +83,7 @@ class Refusal(StrEnum):
 
     NOT_A_REVIEWER = "not_a_reviewer"
     SELF_REVIEW = "self_review"
+    INSTRUCTED = "instructed"
     AGENT_PRINCIPAL = "agent_principal"
     OUR_BOT = "our_bot"
     GUEST = "guest"
@@ -114,6 +115,7 @@ class Refusal(StrEnum):
     NOT_YOURS_TO_ASK = "not_yours_to_ask"
     NOT_YOURS_TO_SETTLE = "not_yours_to_settle"
     NOT_YOURS_TO_RESUME = "not_yours_to_resume"
+    NOT_YOURS_TO_TAKE_UP = "not_yours_to_take_up"
 
 
 _SENTENCES: dict[Refusal, str] = {
@@ -121,6 +123,10 @@ _SENTENCES: dict[Refusal, str] = {
     Refusal.SELF_REVIEW: (
         "You asked for this action yourself, and its checkpoint does not let people review "
         "their own requests (`prevent_self_review = true`)."
+    ),
+    Refusal.INSTRUCTED: (
+        "You told this agent what to do before it proposed this action, and its checkpoint does not let people "
+        "review what they asked for (`prevent_self_review = true`)."
     ),
     Refusal.AGENT_PRINCIPAL: "The agent that asks for an action cannot decide about it.",
     Refusal.OUR_BOT: "Signoff's own bot user cannot decide anything.",
@@ -178,6 +184,10 @@ _SENTENCES: dict[Refusal, str] = {
     ),
     Refusal.NOT_YOURS_TO_RESUME: (
         "Only who started this run, or an administrator of this workspace, can resume it. Nothing was changed."
+    ),
+    Refusal.NOT_YOURS_TO_TAKE_UP: (
+        "This run is over, so the agent was not told what you wrote. Only who started it, or an administrator of "
+        "this workspace, can take it up again."
     ),
 }
 

@@ -126,6 +126,7 @@ SELECT e.id, e.status::text AS status, e.attempt, e.worker, e.result, e.error, e
        r.id AS request_id, r.principal, r.team_id, r.channel_id, r.approvers,
        (r.policy ->> 'prevent_self_review')::boolean AS prevent_self_review,
        r.requester_team_id, r.requester_user_id, k.owner_team_id AS asker_team, k.owner_user_id AS asker_user,
+       '[]'::jsonb AS instructors,
        EXISTS (SELECT 1 FROM settlement WHERE execution_id = e.id) AS settled
 FROM execution AS e JOIN approval_request AS r ON r.id = e.request_id
 LEFT JOIN api_key AS k ON k.name = CASE WHEN r.principal LIKE 'key:%' THEN substr(r.principal, 5) END

@@ -23,6 +23,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from agent.domain.people import Person
 from agent.store import pauses
 from agent.store.batch import ask
+from agent.store.instructors import INSTRUCTORS
 
 
 async def clock(connection: AsyncConnection) -> datetime:
@@ -56,8 +57,8 @@ async def ballot(
 ) -> tuple[Row[Any], Row[Any]] | None:
     """`request`, and what a vote on it depends on, as it stands after the lock.
 
-    That is: the present revision's digest and editor, the owner of the key that asked, the live votes, the decision,
-    the audit head, the place named by the nonce, and the time.
+    That is: the present revision's digest and editor, the owner of the key that asked, who instructed the agent,
+    the live votes, the decision, the audit head, the place named by the nonce, and the time.
     """
     found, state = await ask(connection, _REQUEST, _BALLOT_STATE, id=request_id, subject=subject, nonce=nonce)
     return (found[0], state[0]) if found else None
@@ -200,8 +201,9 @@ _TAKE_REQUEST_OF_CALL = text("""
 SELECT 1 FROM approval_request AS r JOIN tool_call AS c ON c.id = r.call_id AND c.ask_no = r.ask_no
 WHERE c.id = :call FOR NO KEY UPDATE OF r
 """)
-_BALLOT_STATE = text("""
+_BALLOT_STATE = text(f"""
 SELECT clock_timestamp() AS now, h.seq, h.hash, v.digest, v.editor_team_id, v.editor_user_id,
+       {INSTRUCTORS.format(call="r.call_id")} AS instructors,
        p.nonce, p.surface::text AS surface, p.channel_id AS place_channel, p.ts AS place_ts,
        p.team_id AS place_team, p.user_id AS place_user,
        k.owner_team_id AS asker_team, k.owner_user_id AS asker_user,
@@ -216,7 +218,7 @@ LEFT JOIN agent_run AS a ON a.id = r.run_id
 LEFT JOIN api_key AS k ON k.name = CASE WHEN coalesce(a.principal, r.principal) LIKE 'key:%'
                                         THEN substr(coalesce(a.principal, r.principal), 5) END
 WHERE h.subject = :subject FOR NO KEY UPDATE OF h
-""")
+""")  # noqa: S608 - constants
 _REVISION = text("""
 SELECT r.policy, v.action, v.digest FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id
 WHERE r.id = :id AND v.n = :n
@@ -298,7 +300,7 @@ _RUN_OF_EXECUTION = text("""
 SELECT c.run_id FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id WHERE e.id = :id
 """)
 _RUN_OF_CALL = text("SELECT run_id FROM tool_call WHERE id = :id")
-_EXECUTION = text("""
+_EXECUTION = text(f"""
 SELECT e.id, e.status::text AS status, e.attempt, e.lease_epoch, e.idempotent, e.lease_until, e.worker,
        e.lease_until <= clock_timestamp() AS lease_over,
        e.result, e.error,
@@ -312,13 +314,14 @@ SELECT e.id, e.status::text AS status, e.attempt, e.lease_epoch, e.idempotent, e
        coalesce(r.requester_team_id, a.requester_team_id) AS requester_team_id,
        coalesce(r.requester_user_id, a.requester_user_id) AS requester_user_id,
        k.owner_team_id AS asker_team, k.owner_user_id AS asker_user,
+       {INSTRUCTORS.format(call="c.id")} AS instructors,
        EXISTS (SELECT 1 FROM settlement WHERE execution_id = e.id) AS settled
 FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id JOIN agent_run AS a ON a.id = c.run_id
 LEFT JOIN api_key AS k ON k.name = CASE WHEN a.principal LIKE 'key:%' THEN substr(a.principal, 5) END
 LEFT JOIN approval_request AS r ON r.id = e.request_id
 LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 WHERE e.id = :id FOR NO KEY UPDATE OF c, e
-""")
+""")  # noqa: S608 - constants
 _TAKE_CALL = text("SELECT 1 FROM tool_call WHERE id = :call FOR NO KEY UPDATE")
 _RESUME = text("""
 UPDATE agent_run SET status = 'working', updated_at = clock_timestamp()

@@ -15,7 +15,7 @@ from typing import Any
 from slack_bolt.async_app import AsyncApp
 
 from agent import runs
-from agent.domain.errors import Refusal
+from agent.domain.errors import Refusal, Refused
 from agent.domain.people import Person
 from agent.store import reads
 from slackbot.beginning import may_not
@@ -117,7 +117,12 @@ async def _reply(doors: Doors, said: Said, *, tell: bool) -> bool:
             if tell:
                 _whisper(doors, said, Card(may_not(standing.refusal), []))
             return True
-        await runs.hear(doors.db, run_id, said.words, said.person, said.key)
+        administrator = await doors.directory.is_admin(said.person)
+        try:
+            await runs.hear(doors.db, run_id, said.words, said.person, said.key, administrator=administrator)
+        except Refused as refused:
+            if tell:
+                _whisper(doors, said, Card(refused.sentence, []))
         return True
 
 

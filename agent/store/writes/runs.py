@@ -28,6 +28,7 @@ class LockedRun:
     parent_run_id: UUID | None
     parent_call_id: UUID | None
     outlet: Outlet | None
+    principal: str
     requester: Person | None
     awaiting_calls: int
     inputs: int
@@ -64,7 +65,7 @@ class EndedCall:
 
 _LOCK_RUN = text("""
 SELECT id, status::text AS status, agent, parent_run_id, parent_call_id, team_id, channel_id,
-       requester_team_id, requester_user_id, awaiting_calls, inputs, heard, turn,
+       principal, requester_team_id, requester_user_id, awaiting_calls, inputs, heard, turn,
        lease_epoch, lease_until IS NOT NULL AS leased,
        (SELECT coalesce(max(seq), 0) FROM run_message WHERE run_id = agent_run.id) AS last_seq
 FROM agent_run WHERE id = :id FOR NO KEY UPDATE
@@ -85,6 +86,7 @@ async def lock(connection: AsyncConnection, run_id: UUID) -> LockedRun | None:
         parent_run_id=row.parent_run_id,
         parent_call_id=row.parent_call_id,
         outlet=outlet,
+        principal=row.principal,
         requester=Person(row.requester_team_id, row.requester_user_id) if row.requester_user_id else None,
         awaiting_calls=row.awaiting_calls,
         inputs=row.inputs,

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 from uuid import UUID
 
+from agent.domain.errors import Refusal, sentence
 from agent.domain.people import Person
 from agent.store import reads
 from slackbot.cards import ACTION_APPROVE
@@ -86,6 +87,21 @@ async def test_other_peoples_words_are_not_heard(house: House) -> None:
     await settled(house, 7)
     assert await heard(house, run_id) == []
     await house.told("U0MALLORY", "Guests")
+
+
+async def test_a_reply_does_not_bring_somebody_elses_failed_run_back(house: House) -> None:
+    """The run that failed hears its requester and administrators; others are told who can take it up again."""
+    run_id, ts = await thread_of_a_run(house)
+    house.owner.execute("UPDATE agent_run SET status = 'failed', cause = 'no model' WHERE id = %s", (run_id,))
+    house.slack.person("U0GRACE").mention("C0AGENTS", "go on", thread_ts=ts)
+    await house.told("U0GRACE", sentence(Refusal.NOT_YOURS_TO_TAKE_UP))
+    await house.slack.wait_for(lambda: sent(house, "app_mention") and sent(house, "message") >= 2)
+    assert house.rows("SELECT status::text FROM agent_run") == [("failed",)]
+    house.slack.workspace.change_member("U0GRACE", is_admin=True)
+    house.doors.directory.forget_person("U0GRACE")
+    house.slack.person("U0GRACE").say("C0AGENTS", "and now", thread_ts=ts)
+    await house.slack.wait_for(lambda: sent(house, "message") >= 3)
+    assert await heard(house, run_id) == [("and now", Person(TEAM, "U0GRACE"))]
 
 
 async def test_words_in_a_requests_thread_decide_nothing(house: House) -> None:

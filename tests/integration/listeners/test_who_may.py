@@ -37,9 +37,16 @@ class Who:
     trouble: str = ""
 
 
+HEARD = """
+INSERT INTO run_message (run_id, seq, turn, role, text, author_team_id, author_user_id)
+VALUES (%s, 90, 0, 'user', 'also refund order 9', 'T0SIGNOFF', %s)
+"""
+"""Words that came before the first turn, and so before what that turn proposed."""
+
 PEOPLE = {
     "a reviewer": Who("U0GRACE", None, terms=rule(allow_edit=True)),
     "the requester": Who("U0ADA", "self_review"),
+    "who instructed the agent": Who("U0LINUS", "instructed"),
     "our bot": Who("U0BOT", "our_bot"),
     "another bot": Who("U0ROBOT", "bot"),
     "a guest": Who("U0MALLORY", "guest"),
@@ -167,6 +174,8 @@ async def test_every_door_judges_people_alike(http_house: House, name: str) -> N
         asked, card = await house.asked(
             who.terms, action=Action("process_refund", "1", {"order_id": 7, "amount": 50, "note": ""})
         )
+        if who.refusal == "instructed":
+            house.owner.execute(HEARD, (asked.run_id, who.user))
         payload = await make(house, asked, card, who)
         in_trouble(house, who)
         assert (await house.slack.deliveries.interactive(payload)).acked, way
@@ -175,7 +184,7 @@ async def test_every_door_judges_people_alike(http_house: House, name: str) -> N
         assert await _state(house, asked) == expected, way
         assert _refusals(house, asked) == ([] if who.refusal is None else [(who.refusal,)]), way
         if who.refusal is not None:
-            assert not LOOKED_UP, way
+            assert not LOOKED_UP or who.refusal == "instructed", way
             assert house.rows("SELECT count(*) FROM vote WHERE request_id = %s", asked.request_id) == [(0,)]
 
 
