@@ -32,6 +32,11 @@ FACTS_TIMEOUT = 10.0
 REVISE_TIMEOUT = 1.2
 """Seconds for the same while a click waits; Slack wants to hear within 3 s (interactivity, acknowledgement)."""
 
+NOT_ASKED_WITH = (
+    "the program that asks did not name this argument, and might do the action without it, so nothing was changed; "
+    "reject the request instead, and say what is wanted"
+)
+
 log = structlog.get_logger(__name__)
 
 
@@ -156,9 +161,15 @@ def _tool(registry: Registry, view: RequestView) -> Tool:
 
 
 def _revise_outside(services: Services, view: RequestView, arguments: Mapping[str, Any]) -> Revised:
-    """The same for an action that is done outside: policy judges what it is told. Raises as ``revise`` does."""
+    """The same for an action that is done outside: policy judges what it is told. Raises as ``revise`` does.
+
+    No argument may be added, at the top: frameworks drop what a tool does not take, and then something else would run
+    than what people approved. As each edit is held against the one before it, none is ever added to what was asked.
+    """
     if view.action.tool == EXTERNAL:
         raise Refused(Refusal.EDIT_NOT_ALLOWED)
+    if added := arguments.keys() - view.action.arguments.keys():
+        raise MalformedArguments(f"$.{min(added)}", NOT_ASKED_WITH)
     action = Action(view.action.tool, view.action.tool_version, plain_json(arguments))
     traits = ToolTraits(action.tool, action.tool_version)
     requester = view.requester.user_id if view.requester else None

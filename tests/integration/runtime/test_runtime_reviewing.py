@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from agent.approvals import Edit, Edited
 from agent.domain.errors import MalformedArguments, NotFound, Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.policy import Defaults, Policy, Rule
-from agent.domain.request import Ballot, RequestView, Verdict
+from agent.domain.request import API, Ballot, RequestView, Verdict
 from agent.domain.run import AnswerKind, CallView, RunStatus
 from agent.runtime.agents import Agent
 from agent.runtime.execution import execute_call
@@ -130,13 +131,20 @@ async def test_without_an_edit_the_model_is_told_of_none(stage, world) -> None:
 
 
 async def test_an_edit_is_read_and_judged_as_a_call_is(stage, world) -> None:
-    """Arguments the tool does not take, facts that are not there, and policy's no come back each in its own way."""
+    """Arguments the tool does not take, facts that are not there, and policy's no come back each in its own way.
+
+    An edit adds no argument: neither one that the tool has not, nor, to what a program asks, one that it did not name.
+    """
     on = await stage(payer(paying(world)), policy=policy())
     on.model.script(paid(1))
     _, view = await asked(on)
     with pytest.raises(MalformedArguments) as malformed:
         await revise(on.services, view, {"order": "two"})
     assert malformed.value.path == "$.order"
+    for source in (view.source, API):
+        with pytest.raises(MalformedArguments) as added:
+            await revise(on.services, replace(view, source=source), {"order": 1, "amount": 1, "urgent": True})
+        assert added.value.path == "$.urgent"
     with pytest.raises(MalformedArguments, match="there is no order 9"):
         await revise(on.services, view, {"order": 9})
     dear = await revise(on.services, view, {"order": 3})
