@@ -22,6 +22,7 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -47,8 +48,11 @@ log = logging.getLogger("signoff.client")
 REFUSED = 403
 """What the service answers where policy denies an action."""
 
-Call = tuple[str, str, bytes]
-"""A call by its id and by what exactly it would do."""
+Call = tuple[str | None, str, str, bytes]
+"""A call by its run's key, its id, and what exactly it would do: models' ids of calls repeat in other runs."""
+
+RUN: ContextVar[str | None] = ContextVar("signoff_run", default=None)
+"""The key of the run that this task has decided about last, and goes on with; the SDK tells a tool of no run."""
 
 Word = Decision | Ending | str
 """An approval, what came of the call in an earlier life of the run, or why it is not done."""
@@ -110,11 +114,11 @@ class Approvals:
         makes words for the model of it. Its ``tool_input_guardrails`` see the model's arguments, not an edit.
         """
         inner = copy.copy(tool)
-        raised: dict[str, Exception] = {}
+        raised: dict[tuple[str | None, str], Exception] = {}
 
         async def failed(context: RunContextWrapper[Any], error: Exception) -> str:
             if isinstance(context, ToolContext):
-                raised[context.tool_call_id] = error
+                raised[RUN.get(), context.tool_call_id] = error
             words = await maybe_invoke_function_tool_failure_error_function(
                 function_tool=tool, context=context, error=error
             )
@@ -123,10 +127,11 @@ class Approvals:
             return words
 
         async def invoke(context: ToolContext[Any], arguments: str) -> Any:
-            word = self._decided.pop(_call(tool.name, context.tool_call_id, arguments), None)
+            word = self._decided.pop(_call(RUN.get(), tool.name, context.tool_call_id, arguments), None)
             if word is None:
                 raise SignoffError(
-                    f"{tool.name} was approved by something else than Signoff, so it does not run"
+                    f"{tool.name} was approved by something else than Signoff, so it does not run "
+                    "(or `decide` was not awaited for this run, in its task, right before it)"
                 )
             if isinstance(word, Ending):
                 return (
@@ -142,7 +147,8 @@ class Approvals:
             except Exception as error:
                 await self._report(claim, began, error=error)
                 raise
-            await self._report(claim, began, result=result, error=raised.pop(context.tool_call_id, None))
+            hidden = raised.pop((RUN.get(), context.tool_call_id), None)
+            await self._report(claim, began, result=result, error=hidden)
             return _with_note(result, word)
 
         set_function_tool_failure_error_function(inner, failed)
@@ -185,7 +191,8 @@ class Approvals:
 
         ``key`` names the run (up to 80 letters, digits and ``_.:@~-``): asked again under the same one, also by another
         process, it is the same questions. What people or policy refuse is rejected with the reason as its message, and
-        so is what has no guard. What an earlier life of the run did is answered with what came of it.
+        so is what has no guard. What an earlier life of the run did is answered with what came of it. Await it in the
+        task that then runs the agent with this state, one run after the other: by that a guard knows its run.
 
         Raises TimeoutError while somebody has not decided (the questions go on waiting), AlreadyClaimed while nobody
         knows what became of a call that was begun before, ApiError, Conflict and Unreachable. Then the state is as it
@@ -200,8 +207,9 @@ class Approvals:
             if isinstance(word, str):
                 state.reject(item, rejection_message=word)
             else:
-                self._decided[_call(item.name, item.call_id, item.arguments)] = word
+                self._decided[_call(key, item.name, item.call_id, item.arguments)] = word
                 state.approve(item)
+        RUN.set(key)
 
     async def _word(self, item: ToolApprovalItem, run: str, context: Any, seconds: float) -> Word:
         """An approval, what came of the call in an earlier life, or why not."""
@@ -251,8 +259,8 @@ def _is_guarded(item: ToolApprovalItem) -> bool:
     return [type(getattr(tool, "on_invoke_tool", None)) for tool in named] == [_Guarded]
 
 
-def _call(name: str | None, call_id: str | None, arguments: str | None) -> Call:
-    return call_id or "", name or "", canonical_bytes(parse_arguments(arguments or "{}"))
+def _call(run: str | None, name: str | None, call_id: str | None, arguments: str | None) -> Call:
+    return run, call_id or "", name or "", canonical_bytes(parse_arguments(arguments or "{}"))
 
 
 def _with_note(result: Any, decision: Decision) -> Any:

@@ -93,6 +93,27 @@ async def test_what_people_decide_is_what_runs(desk: Desk, cleaner: Cleaner) -> 
     assert await cleaner.store.read("run-1") is None
 
 
+async def test_two_runs_with_the_same_call_share_no_decision(desk: Desk, cleaner: Cleaner) -> None:
+    """Of two runs with a call of the same id and arguments, each gets what was decided about its own."""
+    both = asyncio.Barrier(2)
+
+    async def life(key: str) -> str:
+        state = (await Runner.run(cleaner.agent, TASK)).to_state()
+        ids.append(state.get_interruptions()[0].call_id)
+        await cleaner.approvals.decide(state, key=key)
+        await both.wait()
+        return str((await Runner.run(cleaner.agent, state)).final_output)
+
+    ids: list[str | None] = []
+    first = asyncio.create_task(life("run-1"))
+    await desk.decide(await desk.asked())
+    second = asyncio.create_task(life("run-2"))
+    await desk.edit(await desk.asked(2), FIFTY | {"count": 3})
+    assert "Deleted 50 records" in await first
+    assert "Deleted 3 records" in await second
+    assert ids[0] == ids[1]
+
+
 async def test_a_refusal_reaches_the_model_with_its_reason(desk: Desk, cleaner: Cleaner) -> None:
     """Of two calls one is rejected with a reason and one approved; a tool without a guard is refused unasked."""
     model = desk.site.house.model
