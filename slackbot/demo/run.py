@@ -89,6 +89,9 @@ def _greet(console: Console, stand: Stand, names: list[str] | None, key: str) ->
     )
     console.print("  A program of your own asks with this key, as Ada:")
     console.print(f"     SIGNOFF_URL={stand.address} SIGNOFF_KEY={key} python examples/guide_agent.py")
+    console.print(
+        "     In examples/ lie others, for LangGraph, LangChain, OpenAI Agents, pydantic-ai, DBOS and MCP."
+    )
     console.print(f"  How it is: {stand.health}   What it says: {stand.folder.log}")
     console.print("  Ctrl-C stops everything.")
     console.print()

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import re
+from io import StringIO
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
+from rich.console import Console
 
 from agent.domain import checkpoints
 from agent.domain.errors import PolicyError
 from slackbot.demo import rules, tour
 from slackbot.demo.folder import claimed
+from slackbot.demo.run import _greet
 from slackbot.demo.scene import Scene, SceneFailed
 from slackbot.demo.service import environment
 from slackbot.sandbox import demo_workspace
+
+
+def test_the_programs_that_the_demo_names_are_there() -> None:
+    """What it prints once it runs names the guide's program and the folder of the others."""
+    told = Console(record=True, width=200, file=StringIO())
+    stand: Any = MagicMock()
+    _greet(told, stand, None, "signoff_key")
+    named = re.findall(r"\bexamples/[\w.]*", told.export_text())
+    assert named == ["examples/guide_agent.py", "examples/"]
+    assert all((Path(__file__).parents[2] / each).exists() for each in named)
 
 
 def test_nothing_of_the_callers_settings_reaches_the_service() -> None:
