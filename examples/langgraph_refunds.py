@@ -188,7 +188,7 @@ def chat(url: str, thread: str) -> None:
         saver, store, shop = PostgresSaver(pool), PostgresStore(pool), Shop(pool)
         saver.setup()
         store.setup()
-        background = Background(client, store, every=0.5)
+        background = Background(client, store, name="shop", every=0.5)
         background.handles(
             "refund_order",
             lambda errand: refund(shop, errand),

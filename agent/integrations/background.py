@@ -7,7 +7,6 @@ is started. Who resumes: your process, by a sweep every few seconds; a webhook o
 from __future__ import annotations
 
 import logging
-import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -66,8 +65,9 @@ class _Handler:
 class Background:
     """Asks, and does what was approved when it is: once, through restarts.
 
-    `store` is a store for threads (`PostgresStore`); several processes may share it. `every` is the time between sweeps
-    in seconds. `name` is this process's own among those that share the store, and the same after a restart.
+    `store` is a store for threads (`PostgresStore`); several processes may share it. `name` tells them apart: by it a
+    process that is started again takes up what it has begun, so it is this one's alone, and stays when its machine or
+    its container changes. `every` is the time between sweeps in seconds. Raises ValueError without a name.
     """
 
     def __init__(
@@ -75,14 +75,18 @@ class Background:
         client: ApprovalClient,
         store: BaseStore,
         *,
+        name: str,
         every: float = 2.0,
-        name: str | None = None,
         threads: int = 4,
     ) -> None:
+        if not name:
+            raise ValueError(
+                "Background needs a name: its own among the processes that share the store, kept for ever"
+            )
         self._client = client
         self._store = store
         self._every = every
-        self._name = name or socket.gethostname()
+        self._name = name
         self._handlers: dict[str, _Handler] = {}
         self._busy: set[str] = set()
         self._lock = threading.Lock()

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypedDict
 
 from agent.client import Claim
 from agent.client.steps import Run, Steps
 from agent.domain.errors import SignoffError
 
-LOOK_BACK = 20
-"""Checkpoints among which a restarted process looks for the last pause; their states are read from the database."""
+PAGE = 20
+"""Checkpoints that are read at once on the way back to the last pause; each has its state with it."""
 
 
 class UnsupportedInterrupt(SignoffError):
@@ -97,12 +98,23 @@ class Graph:
         yield Run(lambda: go(told, self.config, durability="sync"))
 
     def last_pause(self) -> Steps[Any]:
-        """The latest state with interrupts, also answered ones; None when there is none nearby."""
+        """The latest state with interrupts, also answered ones, since the graph was last given something new to do."""
+        before: Any = None
+        while True:
+            past = yield Run(partial(self._past, before))
+            for state in past:
+                if state.interrupts:
+                    return state
+                if state.metadata and state.metadata["source"] == "input":
+                    return None
+            if len(past) < PAGE:
+                return None
+            before = past[-1].config
+
+    def _past(self, before: Any) -> Any:
         if self.asynchronous:
-            past = yield Run(lambda: _listed(self.graph.aget_state_history(self.config, limit=LOOK_BACK)))
-        else:
-            past = yield Run(lambda: list(self.graph.get_state_history(self.config, limit=LOOK_BACK)))
-        return next((state for state in past if state.interrupts), None)
+            return _listed(self.graph.aget_state_history(self.config, before=before, limit=PAGE))
+        return list(self.graph.get_state_history(self.config, before=before, limit=PAGE))
 
 
 async def _listed(states: AsyncIterator[Any]) -> list[Any]:

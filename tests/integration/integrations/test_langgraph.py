@@ -14,12 +14,13 @@ from typing import Any, TypedDict
 import psycopg
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, StateGraph
+from langgraph.graph import END, START, StateGraph
 from langgraph.store.memory import InMemoryStore
-from langgraph.types import interrupt
+from langgraph.types import Command, interrupt
 
 from agent.client import AlreadyClaimed, ApiError, ApprovalClient, AsyncApprovalClient
 from agent.domain.errors import CollaborationError
+from agent.integrations.interrupts import Graph
 from agent.integrations.langgraph import (
     Background,
     Errand,
@@ -161,7 +162,7 @@ class Deletions:
 
     @asynccontextmanager
     async def handled_by(self, client: ApprovalClient, store: Any, **terms: Any) -> AsyncIterator[Background]:
-        background = Background(client, store, every=600)
+        background = Background(client, store, name="one", every=600)
         background.handles("delete_records", self.run, refused=self.refused.append, **terms)
         background.handles("read_records", self.run, **terms)
         background.handles("wipe", self.run, **terms)
@@ -216,13 +217,13 @@ async def test_what_was_begun_is_taken_up_only_if_it_may_be_done_twice(
 ) -> None:
     """Claimed by a process that is gone: done by the next one if it is idempotent, else left for people to settle."""
     store, seen = InMemoryStore(), Deletions()
-    dead = Background(client, store)
+    dead = Background(client, store, name="one")
     dead.handles("delete_records", _die, idempotent=idempotent)
     assert (await asyncio.to_thread(dead.begin, "a", "delete_records", ARGUMENTS)).waiting
     await desk.decide(await desk.asked())
     with pytest.raises(Killed):
         await asyncio.to_thread(dead._settle, "a")
-    next_one = Background(client, store)
+    next_one = Background(client, store, name="one")
     next_one.handles("delete_records", seen.run, idempotent=idempotent)
     await asyncio.to_thread(next_one._settle, "a")
     assert len(seen.done) == (1 if idempotent else 0)
@@ -236,7 +237,14 @@ async def test_what_was_begun_is_taken_up_only_if_it_may_be_done_twice(
 
 
 async def test_what_needs_nobody_is_not_begun_twice(desk: Desk, client: ApprovalClient) -> None:
-    """While one process does it another one leaves it alone; begun by one that died, nobody repeats it."""
+    """While one process does it another one leaves it alone; begun by one that died, nobody repeats it.
+
+    Processes are told apart by their names, so there is none without.
+    """
+    with pytest.raises(TypeError, match="name"):
+        Background(client, InMemoryStore())  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match="needs a name"):
+        Background(client, InMemoryStore(), name="")
     store, seen, inside, leave = InMemoryStore(), Deletions(), threading.Event(), threading.Event()
 
     def slowly(_: Errand) -> None:
@@ -399,6 +407,34 @@ async def test_killed_in_the_middle_of_what_was_approved(
         assert "marked it as done" in values["answers"][0]["args"]
         assert await desk.executions() == ["in_doubt"]
     assert len(await desk.statuses()) == 1
+
+
+async def test_the_last_pause_is_found_however_far_back_it_lies() -> None:
+    """Through more steps than are read at once, in both manners; what came before new input is no longer looked at."""
+
+    def step(state: State) -> Any:
+        return Command(
+            goto="step" if len(state["answers"]) < 50 else END, update={"answers": [1, *state["answers"]]}
+        )
+
+    given: State = {"asked": [human()], "answers": []}
+    graph: Any = (
+        StateGraph(State)
+        .add_node("ask", lambda state: {"answers": interrupt(state["asked"])} if state["asked"] else {})
+        .add_node("step", step)
+        .add_edge(START, "ask")
+        .add_edge("ask", "step")
+        .compile(checkpointer=InMemorySaver())
+    )
+    graph.invoke(given, CONFIG)
+    graph.invoke(Command(resume=[]), CONFIG)
+    here, there = (Graph(graph, CONFIG, asynchronous=each) for each in (False, True))
+    async with AsyncApprovalClient("http://127.0.0.1:9", "signoff_x") as waiting:
+        assert (await waiting.do(there.last_pause())).interrupts[0].value == given["asked"]
+    with ApprovalClient("http://127.0.0.1:9", "signoff_x") as client:
+        assert client.do(here.last_pause()).interrupts[0].value == given["asked"]
+        graph.invoke({"asked": [], "answers": []}, CONFIG)
+        assert client.do(here.last_pause()) is None
 
 
 async def test_what_the_node_raises_is_reported(desk: Desk, client: ApprovalClient) -> None:
