@@ -16,7 +16,7 @@ from uuid import UUID
 from sqlalchemy import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent import approvals
+from agent import approvals, tracing
 from agent.batches import AWAY, Broken, in_batches
 from agent.domain.action import Action
 from agent.domain.audit import AuditKind
@@ -106,6 +106,21 @@ async def claim(
     ``NotClaimed``.
     """
     token = secrets.token_urlsafe(32)
+    with tracing.doing("claim", request_id, request_id, {"request_id": str(request_id)}) as span:
+        claimed = await _claim(db, request_id, principal, digest, lease_seconds, token)
+        span.set(execution_id=str(claimed.execution_id), attempt=claimed.attempt)
+    point("after_claim")
+    return claimed
+
+
+async def _claim(
+    db: Database,
+    request_id: UUID,
+    principal: Principal,
+    digest: bytes | None,
+    lease_seconds: float,
+    token: str,
+) -> Claimed:
     async with db.transaction() as connection:
         found = await claims.approval(connection, request_id)
         if found is None or found.principal != principal.name or found.call_id is not None:
@@ -131,7 +146,6 @@ async def claim(
         chain.append(batch, head, Entry(AuditKind.EXECUTION_CLAIMED, principal.name, detail))
         outbox.tell(batch, [outbox.card(Outlet(found.team_id, found.channel_id), request_id)])
         await batch.send(connection)
-    point("after_claim")
     return Claimed(
         execution_id, request_id, attempt, action, found.revision, found.edited, token, lease_seconds
     )
@@ -161,6 +175,12 @@ async def report(db: Database, request_id: UUID, principal: Principal, token: st
     Raises ``NotFound`` and ``NotReported``: a wrong token, another outcome, or too late, in which case the report is
     kept beside what stands and overwrites nothing.
     """
+    about = {"request_id": str(request_id), "status": outcome.status.value}
+    with tracing.doing("report", request_id, request_id, about):
+        await _report(db, request_id, principal, token, outcome)
+
+
+async def _report(db: Database, request_id: UUID, principal: Principal, token: str, outcome: Outcome) -> None:
     async with db.transaction() as connection:
         execution_id = await claims.claimed_with(connection, request_id, _hash(token))
         attempt = await claims.attempt(connection, execution_id) if execution_id else None
@@ -191,6 +211,7 @@ _KINDS = {
 
 
 def _finish(batch: Batch, attempt: Row[Any], outcome: Outcome, head: ChainHead, actor: str) -> None:
+    tracing.ended("attempt", attempt.request_id)
     executions.finish(batch, attempt.id, outcome.status, outcome.text)
     detail = {"execution": str(attempt.id), "attempt": attempt.attempt}
     chain.append(batch, head, Entry(_KINDS[outcome.status], actor, detail))

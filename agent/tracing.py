@@ -2,7 +2,8 @@
 
 Nothing is stored for it. Ids of runs and requests are uuid7, so a run's id is its trace's id, the end of it is its
 span's, and its first half says when it began; whichever process goes on with the run finds the same trace. What ends
-in a transaction (runs, requests) is noted here and told by whoever follows `ended`, once it is committed.
+in a transaction (runs, requests, attempts of executors outside) is noted here and told by whoever follows `ended`, once
+it is committed. The trace of a program's request is that of the request.
 
 Only the API of OpenTelemetry is used: without a provider all of this does nothing. Attributes are ids, names, states,
 and numbers, never arguments, texts or people. Nothing here raises.
@@ -27,14 +28,15 @@ log = structlog.get_logger(__name__)
 MOST_NOTED = 10_000
 """Endings that are kept until they are told; more push out the oldest."""
 
+Kind = Literal["run", "request", "attempt"]
 Attributes = Mapping[str, str | int | float | bool | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Something that ends in a transaction of this process."""
+    """Something that ends in a transaction of this process; an attempt goes by its request's id."""
 
-    kind: Literal["run", "request"]
+    kind: Kind
     id: UUID
     tries: int = 0
 
@@ -72,8 +74,8 @@ def is_on() -> bool:
     return _following.provider is not None
 
 
-def ended(kind: Literal["run", "request"], which: UUID) -> None:
-    """Note that this ends, if the present transaction commits."""
+def ended(kind: Kind, which: UUID) -> None:
+    """Note that this ends, if the present transaction commits; ``attempt``: the latest one at this request."""
     if _following.noted is not None:
         _following.noted.append(Ended(kind, which))
 

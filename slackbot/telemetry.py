@@ -1,7 +1,8 @@
 """Traces on their way out: on as soon as the standard variables of OpenTelemetry name a receiver.
 
-Spans of runs and requests are made here when they are over, from what the database says of them, by the process in
-which they ended. All of it is best effort: a receiver that is away, or a fault in here, costs spans and nothing else.
+Spans of runs, of requests and of what executors outside did are made here when they are over, from what the database
+says of them, by the process in which they ended. All of it is best effort: a receiver that is away, or a fault in here,
+costs spans and nothing else.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from uuid import UUID
 import structlog
 
 from agent import tracing
+from agent.domain.request import ExecutionStatus
 from agent.domain.run import RunStatus
 from agent.store import reads
 from agent.store.database import Database
@@ -130,7 +132,7 @@ class Telemetry:
         """Make spans of everything that was noted and is over."""
         for _ in range(len(self._noted)):
             each = self._noted.popleft()
-            tell = self._run if each.kind == "run" else self._request
+            tell = {"run": self._run, "request": self._request, "attempt": self._attempt}[each.kind]
             if not await tell(each.id) and each.tries + 1 < TRIES:
                 self._noted.append(replace(each, tries=each.tries + 1))
 
@@ -170,6 +172,28 @@ class Telemetry:
         facts = {**outcome, "votes": len(request.votes), "approvals_required": request.approvals_required}
         tracing.begun("decision", root, request.id, facts, at_ns=at).end(at)
         span.end(at)
+        return True
+
+    async def _attempt(self, request_id: UUID) -> bool:
+        """What an executor outside did, from its claim to its report, or to when it had been silent for too long."""
+        async with self._db.connection() as connection:
+            request = await reads.request_view(connection, request_id)
+        attempt = request.execution if request else None
+        if request is None or attempt is None or attempt.finished_at is None:
+            return False
+        about = {
+            "request_id": str(request.id),
+            "execution_id": str(attempt.id),
+            "agent": request.agent,
+            "tool": request.action.tool,
+            "attempt": attempt.attempt,
+            "status": attempt.status.value,
+        }
+        name, root = f"tool {request.action.tool}", request.run_id or request.id
+        span = self._span(name, root, request.id, attempt.id, about)
+        if attempt.status is not ExecutionStatus.SUCCEEDED:
+            span.failed(attempt.status.value)
+        span.end(int(attempt.finished_at.timestamp() * 1e9))
         return True
 
     @staticmethod

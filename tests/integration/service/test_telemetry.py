@@ -7,15 +7,20 @@ import gzip
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import httpx
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.trace import SpanContext
 from structlog.testing import capture_logs
 
-from agent import tracing
+from agent import keys, tracing
+from agent.domain.keys import Scope
+from agent.domain.people import Person
 from agent.runtime.agents import Agent
 from agent.runtime.tool import tool
 from agent.store.ids import new_id
+from signoff import ask, function_agent, step
 from slackbot import telemetry
 from tests.integration.service.conftest import House, until
 from tests.integration.web.receiver import a_receiver
@@ -130,6 +135,79 @@ async def test_a_run_is_one_trace_across_its_wait(
         "run.turn",
         "run.ended",
     }
+
+
+@function_agent(name="refunds")
+async def refunds(task: str) -> str:
+    (await ask(f"Refund {task}?")).require()
+    return f"refunded {task}"
+
+
+@function_agent(name="orders", tools=[refunds])
+async def orders(task: str) -> str:
+    return await step(refunds, task=task)
+
+
+async def test_what_is_handed_down_and_what_is_done_outside_stay_in_their_trace(
+    http_house: House, receive: Callable[[SpanExporter], None]
+) -> None:
+    """The runs of a task that is handed down are one trace, and so is what becomes of a program's request."""
+    house, spans = http_house, Kept()
+    receive(spans)
+    service = await house.open([orders])
+    await house.ask("U0ADA", "order 7", agent="orders")
+    answer = await house.slack.person("U0GRACE").click(await house.card(), "signoff:approve")
+    assert answer.error is None
+
+    async def handed_down() -> bool:
+        return bool(spans.named("run orders") and spans.named("run refunds") and spans.named("request ask"))
+
+    await until(handed_down)
+    top, below = (context_of(spans, name) for name in ("run orders", "run refunds"))
+    assert {span.context.trace_id for span in spans.spans if span.context} == {top.trace_id}
+    assert parent_of(spans, "run refunds") == top.span_id
+    assert parent_of(spans, "request ask") == below.span_id
+
+    spans.spans.clear()
+    asking, deciding = [
+        await keys.create(house.db, name, [scope], by="test", owner=Person("T0SANDBOX", owner))
+        for name, scope, owner in (("crm", Scope.REQUEST, "U0ADA"), ("grace", Scope.DECIDE, "U0GRACE"))
+    ]
+    body = {"request_id": "r-1", "action_description": "x", "action": "delete_records", "arguments": {"n": 1}}
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{service.port}") as client:
+
+        async def post(key: str, path: str, body: dict[str, Any]) -> Any:
+            told = await client.post(path, json=body, headers={"Authorization": f"Bearer {key}"})
+            assert told.is_success, told.text
+            return told.json()
+
+        await post(asking, "/pending", body)
+        await post(deciding, "/approve/r-1", {"decision": "approved"})
+        claimed = await post(asking, "/pending/r-1/claim", {})
+        await post(asking, "/pending/r-1/result", {"token": claimed["token"], "status": "succeeded"})
+
+    async def reported() -> bool:
+        return bool(spans.named("tool delete_records") and spans.named("request delete_records"))
+
+    await until(reported)
+    [request] = spans.named("request delete_records")
+    assert request.context is not None
+    assert {span.context.trace_id for span in spans.spans if span.context} == {request.context.trace_id}
+    for name in ("decision", "claim", "report", "tool delete_records"):
+        assert parent_of(spans, name) == request.context.span_id
+    [done] = spans.named("tool delete_records")
+    assert (about(done, "status"), about(done, "attempt")) == ("succeeded", 1)
+
+
+def context_of(spans: Kept, name: str) -> SpanContext:
+    [span] = spans.named(name)
+    assert span.context is not None
+    return span.context
+
+
+def parent_of(spans: Kept, name: str) -> int | None:
+    [span] = spans.named(name)
+    return span.parent.span_id if span.parent else None
 
 
 class Broken(SpanExporter):
