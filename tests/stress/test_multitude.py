@@ -17,6 +17,10 @@ MANY = tuple(int(each) for each in os.environ.get("WAITING", "1000,20000").split
 SETTLE = 12.0
 """Seconds in which every sweep has come by several times."""
 
+TOLD = """
+SELECT r.id::text FROM approval_request AS r JOIN card_place AS p ON p.request_id = r.id AND p.ts IS NOT NULL
+WHERE r.status = 'waiting'
+"""
 MEMORY = 15.0
 """MB by which a process may differ from itself: caches of statements, and what the allocator keeps."""
 
@@ -50,15 +54,17 @@ async def figures(here: Street) -> dict[str, float]:
 async def test_memory_tasks_and_connections_do_not_grow_with_what_waits(
     database_url: str, tmp_path: Path
 ) -> None:
-    """The same process with 1, 1,000 and 20,000 waiting runs: as many tasks and connections, and the same memory."""
+    """The same process with 0, 1,000 and 20,000 waiting runs: as many tasks and connections, and the same memory."""
     async with street(database_url, tmp_path, lanes=1) as here:
         await here.start()
         await here.ask(0)
-        await here.card(0)
-        [request] = await here.column("SELECT id::text FROM approval_request")
-        await until(lambda: here.column("SELECT 1 FROM card_place WHERE ts IS NOT NULL"), 20.0)
+        await here.approve(0)  # one whole life before, so that what a process opens once is open
+        await until(lambda: here.column("SELECT 1 FROM agent_run WHERE status = 'completed'"), 20.0)
         await asyncio.sleep(SETTLE)  # the measure itself: a process at rest
         seen = [await figures(here)]
+        assert seen[0]["waiting"] == 0
+        await here.ask(0)
+        [request] = await until(lambda: here.column(TOLD), 20.0)
         waiting = 1
         for many in MANY:
             await multiply(database_url, request, many - waiting, after=waiting)

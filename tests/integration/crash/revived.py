@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,11 @@ async def frozen_before_its_effect(url: str, folder: Path, seconds: float) -> No
 
 
 async def frozen_in_its_turn(url: str, folder: Path, seconds: float) -> None:
-    """Stopped while its model thinks: another worker makes the turn; the revived one's turn is written nowhere."""
+    """Stopped while its model thinks: another worker makes the turn; the revived one's turn is written nowhere.
+
+    Away for longer than its model may take (60 s) it finds, revived, that it has had no answer, and writes nothing of
+    that either.
+    """
     async with street(url, folder, lanes=1) as here:
         answered = asyncio.Event()
 
@@ -72,12 +77,13 @@ async def frozen_in_its_turn(url: str, folder: Path, seconds: float) -> None:
         await here.ask(0)
         await here.model.wait_for_request(1)
         process.send_signal(signal.SIGSTOP)
+        since = time.monotonic()
         await until(lambda: is_stopped(process), 5.0)
         await other.start(listens=False)
         try:
             ended = "SELECT answer FROM agent_run WHERE status = 'completed'"
             assert await until(lambda: here.column(ended), 40.0, other.said) == ["A new thought."]
-            await asyncio.sleep(max(0.0, seconds - 10.0))
+            await asyncio.sleep(since + seconds - time.monotonic())  # the measure itself: how long it is away
             before = await here.column(_WRITTEN)
             answered.set()
             process.send_signal(signal.SIGCONT)
