@@ -1,7 +1,8 @@
 """The use cases on the stop switch: pause an agent or all of them, resume, and what is paused now.
 
-While an agent is paused nothing of it begins: no model turn, no tool call, no claim of an executor outside, approved
-or not. What is under way ends as it ends, and people can go on deciding; it begins when the agent is resumed.
+While an agent is paused nothing of it begins, nor of what agents below do for it: no model turn, no tool call, no claim
+of an executor outside, approved or not. What is under way ends as it ends, and people can go on deciding; it begins
+when the agent is resumed.
 """
 
 from __future__ import annotations

@@ -190,6 +190,8 @@ async def record_turn(db: Database, lease: RunLease, turn: Turn) -> None:
             outbox.tell(batch, [outbox.run_line(run.outlet, run.id, "answer", text=turn.text)])
         if run.outlet:
             outbox.tell(batch, [outbox.run_root(run.outlet, run.id)])
+            told = await families.roots_above(connection, run.outlet, run.parent_run_id, asked_by=run.id)
+            outbox.tell(batch, told)
         if final:
             notices.finished(batch, run.id)
             tracing.ended("run", run.id)

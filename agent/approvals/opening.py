@@ -22,7 +22,7 @@ from agent.store.chain import ChainHead, Entry
 from agent.store.database import Database
 from agent.store.ids import new_id
 from agent.store.outbox import Outlet
-from agent.store.writes import calls, requests, runs
+from agent.store.writes import calls, families, requests, runs
 from agent.store.writes.requests import NewRequest
 
 log = structlog.get_logger(__name__)
@@ -55,6 +55,9 @@ async def open(db: Database, new: NewRequest) -> Opened:  # noqa: A001 - the wor
                 raise Conflict(f"the run of tool call {new.call_id} has ended")
             ask_no = call.ask_no + 1
             _park(batch, call, new)
+            if call.team_id and call.channel_id:
+                outlet = Outlet(call.team_id, call.channel_id)
+                outbox.tell(batch, await families.roots_above(connection, outlet, call.parent_run_id))
         elif (existing := await _find(connection, new)) is not None:
             return existing
         request_id = new_id()

@@ -187,9 +187,8 @@ class RequestView:
     reject_reasons: tuple[str, ...] = ()
     redact: tuple[str, ...] = ()  # names or dotted paths of arguments and facts that nobody is shown
     escalated: bool = False
-    paused_by: str | None = (
-        None  # who stopped its agent, as the record names them; nothing of it begins meanwhile
-    )
+    paused_by: str | None = None  # who stopped its agent, or one above it: nothing of it begins meanwhile
+    paused_agent: str | None = None  # which of these that stop names; None: every agent
     asked_again: AskedAgain | None = None  # expired, and its requester had the same asked once more
     principal: str = "run"  # who opened it: a run's call, or "key:<name>"
     client_id: str = ""  # the opener's own name for it
@@ -198,6 +197,14 @@ class RequestView:
     context: Mapping[str, Any] = field(default_factory=dict)  # task, transcript, earlier_calls
     erased_at: datetime | None = None  # arguments, facts and context are gone; the description says so
     above: tuple[str, ...] = ()  # the agents that handed the task down to this one, the first one first
+
+    @property
+    def held_up(self) -> bool:
+        """Whether a stop keeps it from beginning now, or would once it is approved."""
+        begun = self.execution is not None and self.execution.status is not ExecutionStatus.IN_DOUBT
+        if self.paused_by is None or self.voided or self.stopped or begun:
+            return False
+        return self.status in (RequestStatus.WAITING, RequestStatus.APPROVED)
 
     @property
     def chain(self) -> str:
@@ -225,6 +232,12 @@ class RequestLine:
     voters: tuple[Person, ...] = field(
         default=(), kw_only=True
     )  # whose votes on the present revision are live
+    above: tuple[str, ...] = field(default=(), kw_only=True)  # as for RequestView
+
+    @property
+    def chain(self) -> str:
+        """Its agent, behind those that handed the task down to it: ``orders › refunds``."""
+        return lineage(self.above, self.agent)
 
 
 @dataclass(frozen=True, slots=True)

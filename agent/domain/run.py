@@ -158,6 +158,7 @@ class RunView:
     updated_at: datetime
     answer: str | None = None
     waiting: int = 0  # requests of its calls that people have not decided yet
+    waiting_below: tuple[str, ...] = ()  # the agent of each such request in a run below
     progress: str | None = None  # what a function agent last said about how far it is
     erased_at: datetime | None = None  # what was said and done until then is gone
     principal: str = ""  # what started it: "slack:/agent", "key:ci" …
@@ -171,24 +172,39 @@ class RunView:
         return lineage(self.above, self.agent)
 
     @property
+    def asked(self) -> int:
+        """How many requests wait for people: its own, and those of the runs below that it waits for."""
+        return self.waiting + len(self.waiting_below)
+
+    @property
+    def askers_below(self) -> tuple[str, ...]:
+        """The agents below whose requests it waits for, each once."""
+        return tuple(dict.fromkeys(self.waiting_below))
+
+    @property
     def shown(self) -> RunStatus:
         """Its status as people mean it: `pending_approval` exactly while somebody's word is waited for.
 
-        A run that has answered while a call of its waits in the background waits for people, too; one whose
-        request has just been decided is at work again.
+        A run that has answered while a call of its waits in the background waits for people, too, and so does one
+        that waits for an agent below it which waits for them; one whose request has just been decided is at work again.
         """
         if self.status not in (RunStatus.WORKING, RunStatus.PENDING_APPROVAL, RunStatus.COMPLETED):
             return self.status
-        if self.waiting:
+        if self.asked:
             return RunStatus.PENDING_APPROVAL
         return RunStatus.WORKING if self.status is RunStatus.PENDING_APPROVAL else self.status
 
 
 @dataclass(frozen=True, slots=True)
 class AskedLine:
-    """One question of a run that people have not answered yet."""
+    """One question of a run, or of one below it, that people have not answered yet.
+
+    ``agent`` asks it, ``above`` are those that handed the task down to it, the first one first.
+    """
 
     request_id: UUID
+    agent: str
+    above: tuple[str, ...]
     revision: int
     description: str
     approvals: int
@@ -198,7 +214,7 @@ class AskedLine:
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """A run in a list of runs, with what it waits for (up to so many, oldest first; ``run.waiting`` counts all)."""
+    """A run in a list of runs, with what it waits for (up to so many, oldest first; ``run.asked`` counts all)."""
 
     run: RunView
     asked: tuple[AskedLine, ...] = ()

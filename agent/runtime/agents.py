@@ -27,7 +27,7 @@ class Agent:
     `model` None means the service's own. `max_steps` bounds the model turns since a person last spoke,
     `max_tokens` the tokens of a whole run, prompts included, and `max_seconds` the time since a person last spoke
     in which it did not wait for people. A run that comes to a limit fails, and can be resumed, which counts anew.
-    Change `version` when a run that was parked before should be known to have begun under other instructions.
+    Change `version` with its meaning: what people approved under another one and has not begun is asked again.
 
     `description` tells people what it is for; `inputs`, a JSON schema of an object, what a form should ask them:
     what they enter stands below the task.

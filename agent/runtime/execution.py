@@ -167,7 +167,7 @@ async def _execute(services: Services, work: CallAtWork, agent: Agent, tool: Too
         await attempt.give_up(services, work, tool, f"policy denies this now: {judgement.because}")
     elif decided is None and judgement.verdict == "ask":
         await attempt.give_up(services, work, tool, "this needs approval now; nothing ran, propose it again")
-    elif decided is not None and (changed := _changed(work, decided, action, facts, judgement.rule)):
+    elif decided is not None and (changed := _changed(work, agent, decided, action, facts, judgement.rule)):
         if _in_vain(work):
             await attempt.give_up(services, work, tool, f"{changed}, and the run has ended; nothing ran")
             return False
@@ -187,12 +187,16 @@ def _as_of_now(work: CallAtWork, tool: Tool, decided: Action | None) -> Action:
     return Action(tool.name, tool.version, decided.arguments)
 
 
-def _changed(work: CallAtWork, decided: Action, now: Action, facts: Facts, rule: Rule | None) -> str | None:
+def _changed(
+    work: CallAtWork, agent: Agent, decided: Action, now: Action, facts: Facts, rule: Rule | None
+) -> str | None:
     """Why an approval does not cover what would run now, or None."""
     if decided.digest != work.digest_decided:
         return "the stored action is not the one that was decided"
     if decided.canonical != now.canonical:
         return f"the tool's version is {now.tool_version}, approved was {decided.tool_version}"
+    if work.asked_version not in (None, agent.version):
+        return f"the agent's version is {agent.version}, approved was {work.asked_version}"
     if facts.failed:
         return "its facts cannot be looked up any more"
     if facts.canonical != work.facts:

@@ -18,8 +18,9 @@ from pydantic_core import to_jsonable_python
 from agent import runs
 from agent.domain.action import canonical_bytes, parse_arguments, plain_json
 from agent.domain.errors import CollaborationError, MalformedArguments
-from agent.domain.request import RequestView
+from agent.domain.request import RequestStatus, RequestView
 from agent.domain.run import AnswerKind, CallView, ProposedCall, RunStatus, Turn
+from agent.resuming import GO_ON
 from agent.runs import Leased
 from agent.runtime import limits, wording
 from agent.runtime.agents import Delegate
@@ -95,6 +96,26 @@ class Replay:
         """Told only where the function has not been before; what it said on the way there is old news."""
         if self.position == len(self.recorded) and not self.left:
             self.status = wording.storable(status)[:500]
+
+    def outdated(self) -> str | None:
+        """Why people's last approval is none of what the function would do next, or None.
+
+        It was given to another version of the agent, and nobody has resumed the run since. A question may be put.
+        """
+        decisions = [
+            (view.decision.at, view.agent_version)
+            for view in self.asked.values()
+            if view.status is RequestStatus.APPROVED and view.decision is not None
+        ]
+        at, version = max(decisions, default=(None, self.agent.version))
+        if version == self.agent.version or self.proposed is None or self.proposed.tool == ASK:
+            return None
+        if any(said.text == GO_ON and at is not None and said.at > at for said in self.leased.messages):
+            return None
+        return (
+            f"people approved what version {version} of this agent would do, and it is version {self.agent.version} "
+            f"now: {self.proposed.tool} was not executed; who resumes the run lets it go on under this version"
+        )
 
     def _next(self, tool: str, arguments: Mapping[str, Any]) -> CallView:
         if self.left:
@@ -222,6 +243,9 @@ async def _left(replay: Replay) -> None:
         return
     await _publish(replay)
     db, leased = replay.services.db, replay.leased
+    if (outdated := replay.outdated()) is not None:
+        await _ended(replay, RunStatus.FAILED, outdated, outdated)
+        return
     if replay.proposed is None:
         await runs.rest(db, leased.lease, leased.heard)
         return

@@ -66,6 +66,11 @@ def _problem(agent: Agent, policy: Policy, call: OpenCall) -> tuple[str, Remedy]
     if judged.verdict == "deny":
         return f"policy denies it now: {judged.because}", Remedy.CANCEL
     if tool.version != action.tool_version:
-        versions = f"version {action.tool_version}, and the tool's is {tool.version} now"
-        return f"people were asked about {versions}: an approval counts no more", Remedy.ASK_AGAIN
+        return _outdated(action.tool_version, "the tool's", tool.version), Remedy.ASK_AGAIN
+    if call.agent_version not in (None, agent.version):
+        return _outdated(str(call.agent_version), "the agent's", agent.version), Remedy.ASK_AGAIN
     return None
+
+
+def _outdated(asked: str, whose: str, now: str) -> str:
+    return f"people were asked about {whose} version {asked}, and it is {now} now: an approval counts no more"

@@ -186,6 +186,7 @@ SELECT 1 FROM agent_run WHERE id = (SELECT run_id FROM tool_call WHERE id = :cal
 """)
 _NEW_CALL = text("""
 SELECT c.state::text AS state, c.run_id, c.blocking, c.ask_no, r.awaiting_calls, r.team_id, r.channel_id,
+       r.parent_run_id,
        r.status IN ('denied', 'failed', 'cancelled') AND c.repeats IS NULL AS in_vain
 FROM tool_call AS c JOIN agent_run AS r ON r.id = c.run_id WHERE c.id = :call FOR NO KEY UPDATE OF c
 """)
@@ -335,11 +336,11 @@ WHERE subject = (SELECT coalesce('request:' || r.id, 'run:' || c.run_id)
                  WHERE c.id = :call AND c.state = 'ready')
 FOR NO KEY UPDATE
 """)
-_CALL = text("""
+_CALL = text(f"""
 SELECT c.id, c.run_id, c.state::text AS state, c.blocking, c.tool, c.raw_arguments, c.ask_no, c.repeats,
        c.answer_kind::text AS answer_kind, c.answer, c.action, c.digest,
        a.status IN ('denied', 'failed', 'cancelled') AND c.repeats IS NULL AS in_vain,
-       EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', a.agent)) AS paused,
+       {pauses.stopped("a")} AS paused,
        r.id AS request_id, r.team_id, r.channel_id, r.voided_at, r.policy ->> 'on_reject' AS on_reject,
        d.outcome::text AS outcome, d.digest AS decided_digest, d.user_id AS decided_by, v.action AS decided_action,
        v.editor_team_id, v.editor_user_id, v.changes,
@@ -351,7 +352,7 @@ LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
 LEFT JOIN decision AS d ON d.request_id = r.id
 LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = d.revision
 WHERE c.id = :call
-""")
+""")  # noqa: S608 - constants
 _LOST = text("""
 SELECT id FROM execution WHERE status = 'claimed' AND lease_until <= (SELECT clock_timestamp())
   AND call_id IS NOT NULL AND id <> ALL(CAST(:but AS uuid[])) ORDER BY lease_until LIMIT :limit

@@ -19,15 +19,27 @@ HOLD = text("SELECT pg_advisory_xact_lock_shared(hashtextextended('signoff pause
 """For transactions that claim; send it before the statement that looks."""
 
 
+def stops(agent: str, parent: str) -> str:
+    """A condition on a row of ``pause``: it stops an agent in a run whose ``parent`` is that one (or null).
+
+    A pause of everything does, one of that agent, and one of any agent that handed the task down to it: who stops an
+    agent stops what is done for it.
+    """
+    return f"""(pause.scope = '*' OR pause.scope IN (
+        WITH RECURSIVE chain AS (
+            SELECT {agent} AS agent, {parent} AS parent
+            UNION ALL SELECT p.agent, p.parent_run_id FROM chain AS u JOIN agent_run AS p ON p.id = u.parent)
+        SELECT agent FROM chain))"""  # noqa: S608 - constants
+
+
+def stopped(run: str) -> str:
+    """A condition: nothing of the run that ``run`` names in the query may begin now."""
+    return f"EXISTS (SELECT 1 FROM pause WHERE {stops(f'{run}.agent', f'{run}.parent_run_id')})"  # noqa: S608
+
+
 async def turn(connection: AsyncConnection) -> None:
     """Hold the switch alone, once every claim under way has committed."""
     await connection.execute(_TURN)
-
-
-async def is_paused(connection: AsyncConnection, agent: str) -> bool:
-    """Whether this agent may begin nothing now; holds the switch until the transaction ends."""
-    await connection.execute(HOLD)
-    return bool((await connection.execute(_IS_PAUSED, {"agent": agent})).scalar_one())
 
 
 async def in_force(connection: AsyncConnection) -> list[Pause]:
@@ -59,18 +71,18 @@ class HeldUp:
 
 async def held_up(connection: AsyncConnection, scope: str, limit: int = 500) -> list[HeldUp]:
     """What the switch concerns now; cards beyond the limit say it when they are next drawn."""
-    parameters = {"scope": scope, "limit": limit, "everything": EVERYTHING}
+    parameters = {"scope": scope, "limit": limit}
     rows = (await connection.execute(_HELD_UP, parameters)).all()
     return [HeldUp(row.call_id, row.id, row.team_id, row.channel_id) for row in rows]
 
 
 _TURN = text("SELECT pg_advisory_xact_lock(hashtextextended('signoff pause ' || current_schema(), 0))")
-_IS_PAUSED = text("SELECT EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', :agent))")
 _LIST = text("SELECT scope, by, reason, created_at FROM pause ORDER BY scope <> :everything, scope")
 _BEGIN = "INSERT INTO pause (scope, by, reason) VALUES (%(scope)s, %(by)s, %(reason)s)"
 _END = "DELETE FROM pause WHERE scope = %(scope)s"
-_HELD_UP = text("""
+_HELD_UP = text(f"""
 SELECT c.id AS call_id, r.id, r.team_id, r.channel_id FROM tool_call AS c
 JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
-WHERE c.state = 'ready' AND (:scope = :everything OR r.agent = :scope) LIMIT :limit
-""")
+JOIN agent_run AS a ON a.id = c.run_id CROSS JOIN (SELECT CAST(:scope AS text) AS scope) AS pause
+WHERE c.state = 'ready' AND {stops("a.agent", "a.parent_run_id")} LIMIT :limit
+""")  # noqa: S608 - constants

@@ -30,6 +30,7 @@ MAX_ANSWER = 9000
 MAX_ANSWER_LINES = 120
 MAX_TASK = 1500
 MAX_EDITS = 3000
+MAX_ASKERS = 160
 MAX_PEOPLE = 20
 
 # line -> (our words, what the quoted `text` is called)
@@ -146,19 +147,29 @@ def run_root(run: RunView, *, delivery_id: object | None = None) -> Card:
         parts += _quoted("Cause:", run.cause, MAX_QUOTED, 8)
     far = f" · step {run.turn:,}" if run.turn else ""
     rows = [blocks.rich_text(*parts), blocks.context(f"run {short(run.id)}{far}")]
-    text = f"{run_words(run)}: {inert.mrkdwn(f'{run.chain}: {run.task}', 300)}"
+    text = f"{inert.escaped(run_words(run))}: {inert.mrkdwn(f'{run.chain}: {run.task}', 300)}"
     return Card(
         text,
-        blocks.with_ids(rows, f"{run.id}:{run.status}:{run.waiting}:{run.turn}:{run.progress}"),
+        blocks.with_ids(rows, f"{run.id}:{run_words(run)}:{run.waiting}:{run.turn}:{run.progress}"),
         metadata(delivery_id, run=run.id),
     )
 
 
 def run_words(run: RunView) -> str:
-    """Where a run stands, in a sign and a few words; one that has answered may still wait for people."""
-    if run.status is RunStatus.COMPLETED and run.waiting:
-        return f"⏳ Answered; {run.waiting:,} {'request waits' if run.waiting == 1 else 'requests wait'} for review"
-    return _RUN_WORDS[run.status]
+    """Where a run stands, in a sign and a few words; one that has answered may still wait for people.
+
+    Where only agents below it have asked them, these words name those.
+    """
+    if run.status is RunStatus.COMPLETED and run.asked:
+        return (
+            f"⏳ Answered; {run.asked:,} {'request waits' if run.asked == 1 else 'requests wait'} for review"
+        )
+    if run.shown is RunStatus.PENDING_APPROVAL and not run.waiting:
+        verb = "waits" if len(run.askers_below) == 1 else "wait"
+        return (
+            f"⏳ Waiting for {inert.line(', '.join(run.askers_below), MAX_ASKERS)}, which {verb} for review"
+        )
+    return _RUN_WORDS[run.shown]
 
 
 def _settled(words: str, body: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:

@@ -43,7 +43,7 @@ def decided(line: HistoryLine, link: str | None) -> list[Json]:
 
 def run(view: RunView, *, cancellable: bool) -> list[Json]:
     """A run with its task; a `cancellable` one can be ended from here."""
-    title = f"{inert.line(view.agent, 40)}: {inert.line(view.task, MAX_WORDS)}"
+    title = f"{inert.line(view.chain, 80)}: {inert.line(view.task, MAX_WORDS)}"
     below = _below(
         blocks.text(run_words(view), bold=True),
         blocks.person(view.requester, "nobody in Slack"),
@@ -75,7 +75,7 @@ _KEEP = blocks.plain("Let it go on", blocks.BUTTON_LIMIT)
 
 
 def _origin(line: RequestLine) -> Iterator[list[Json]]:
-    yield [blocks.text(f"agent {inert.line(line.agent, 40)}")]
+    yield [blocks.text(f"agent {inert.line(line.chain, 80)}")]
     yield [blocks.text("for "), blocks.person(line.requester, "nobody in Slack")]
 
 

@@ -53,16 +53,13 @@ def edited(view: RequestView, limit: int) -> list[Json]:
 
 def _paused(view: RequestView) -> list[Json]:
     """Said while it matters: what is decided does not begin before the agent is resumed."""
-    begun = view.execution is not None and view.execution.status is not ExecutionStatus.IN_DOUBT
-    if view.paused_by is None or view.voided or view.stopped or begun:
-        return []
-    if view.status not in (RequestStatus.WAITING, RequestStatus.APPROVED):
+    if view.paused_by is None or not view.held_up:
         return []
     by = _actor(view.paused_by)
     why = ": nothing that is approved begins until it is resumed"
-    return [
-        blocks.section(blocks.text("⏸ Agent paused", bold=True), blocks.text(" by "), by, blocks.text(why))
-    ]
+    which = f" {inert.line(view.paused_agent, 80)}" if view.paused_agent in view.above else ""
+    title = blocks.text(f"⏸ Agent{which} paused", bold=True)
+    return [blocks.section(title, blocks.text(" by "), by, blocks.text(why))]
 
 
 def _actor(recorded: str) -> Json:

@@ -22,7 +22,10 @@ def pause(
     reason: Annotated[str | None, typer.Option(help="Why, for the record.")] = None,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
-    """Stop an agent, or all: nothing begins any more, approved or not; what is under way ends as it ends."""
+    """Stop an agent and what is done for it, or all: nothing begins any more, approved or not.
+
+    What is under way ends as it ends.
+    """
     _turn(agent, reason, use_embedded, stop=True)
 
 

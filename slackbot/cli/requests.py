@@ -89,7 +89,7 @@ def show(request_id: RequestId, use_json: JsonFlag = False, use_embedded: Embedd
     terminal.facts(
         [
             ("request", str(view.id)),
-            ("agent", terminal.line(f"{view.agent} {view.agent_version}", 200)),
+            ("agent", terminal.line(f"{view.chain} {view.agent_version}", 200)),
             ("requester", terminal.who(view.requester)),
             ("checkpoint", terminal.line(f"{view.checkpoint_id} ({view.risk.value})", 200)),
             ("reviewers", terminal.line(" ".join(view.approvers), 500)),
@@ -172,7 +172,7 @@ def _row(view: RequestView) -> list[str]:
         str(view.id),
         terminal.when(view.created_at),
         _status(view),
-        terminal.line(view.agent, 40),
+        terminal.line(view.chain, 80),
         view.risk.value,
         terminal.line(view.description, 80),
         f"{approvals_given}/{view.approvals_required}",

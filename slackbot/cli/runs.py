@@ -70,9 +70,10 @@ def show(run_id: RunId, use_json: JsonFlag = False, use_embedded: EmbeddedFlag =
     terminal.facts(
         [
             ("run", str(run.id)),
-            ("agent", terminal.line(f"{run.agent} {run.agent_version}", 200)),
+            ("agent", terminal.line(f"{run.chain} {run.agent_version}", 200)),
             ("requester", terminal.who(run.requester)),
-            ("status", run.status.value),
+            ("status", run.shown.value),
+            ("waiting", _waiting(run)),
             ("why", terminal.line(run.cause or "", 500)),
             ("made", terminal.when(run.created_at)),
             ("changed", terminal.when(run.updated_at)),
@@ -176,13 +177,20 @@ def _row(view: RunView) -> list[str]:
     return [
         str(view.id),
         terminal.when(view.created_at),
-        view.status.value,
-        terminal.line(view.agent, 40),
+        view.shown.value,
+        terminal.line(view.chain, 80),
         terminal.line(view.task, 80),
         str(view.turn),
-        str(view.waiting),
+        str(view.asked),
         terminal.line(view.cause or "", 60),
     ]
+
+
+def _waiting(run: RunView) -> str:
+    """How many requests wait, and whose below it."""
+    asked = f"{run.asked:,} for people" if run.asked else ""
+    below = ", ".join(run.askers_below)
+    return terminal.line(f"{asked}, asked by {below}" if below else asked, 200)
 
 
 def run_out(view: RunView) -> dict[str, Any]:
@@ -190,9 +198,10 @@ def run_out(view: RunView) -> dict[str, Any]:
     requester = view.requester
     return {
         "id": str(view.id),
-        "status": view.status.value,
+        "status": view.shown.value,
         "cause": view.cause,
         "agent": view.agent,
+        "above": list(view.above),
         "agent_version": view.agent_version,
         "task": view.task,
         "answer": view.answer,
@@ -200,7 +209,7 @@ def run_out(view: RunView) -> dict[str, Any]:
         "parent_run_id": _text(view.parent_run_id),
         "turn": view.turn,
         "tokens": view.tokens,
-        "waiting": view.waiting,
+        "waiting": view.asked,
         "timestamp": terminal.rfc3339(view.created_at),
         "updated_at": terminal.rfc3339(view.updated_at),
         "erased_at": terminal.rfc3339(view.erased_at),

@@ -21,6 +21,7 @@ class RunOut(Shape):
 
     id: UUID
     agent: str
+    above: list[str]
     agent_version: str
     task: str
     status: str
@@ -36,6 +37,7 @@ class RunOut(Shape):
         return cls(
             id=run.id,
             agent=run.agent,
+            above=list(run.above),
             agent_version=run.agent_version,
             task=run.task,
             status=run.status.value,

@@ -29,7 +29,7 @@ def message(notice: Notice, recipient: str, view: RequestView, url: str, sender:
     """What a reviewer reads. `view` has no secrets any more; the message's id is that of the notice."""
     description = without_links(view.description, MAX_DESCRIPTION)
     until = view.expires_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    agent, risk = without_links(view.agent, 100), view.risk.value
+    agent, risk = without_links(view.chain, 100), view.risk.value
     mail = EmailMessage()
     mail["From"] = sender
     mail["To"] = recipient

@@ -49,9 +49,15 @@ class AgentStart(Strict):
 
 
 class QuestionOut(Shape):
-    """One request for review that the agent waits for."""
+    """One request for review that the agent waits for.
+
+    `agent` asks it: the agent itself, or one that it handed a task down to; `above` are those between them and at the
+    top, the first one first.
+    """
 
     request_id: UUID
+    agent: str
+    above: list[str]
     question: str
     revision: int
     approvals: int
@@ -62,6 +68,8 @@ class QuestionOut(Shape):
     def of(cls, line: AskedLine) -> QuestionOut:
         return cls(
             request_id=line.request_id,
+            agent=line.agent,
+            above=list(line.above),
             question=question(line.description),
             revision=line.revision,
             approvals=line.approvals,
@@ -74,11 +82,14 @@ class AgentStatus(Shape):
     """An agent at work on a task.
 
     `status` is `pending_approval` exactly while a person's word is waited for, and `question` is then what they are
-    asked; where several requests wait, `requests` has each. `cause` says why a run ended denied, failed or cancelled.
+    asked; where several requests wait, `requests` has each. An agent that waits for one below it, which waits for
+    people, waits for them, too: `requests` has those questions as well. `above` are the agents that handed the task
+    down to this one, the first one first. `cause` says why a run ended denied, failed or cancelled.
     """
 
     agent_id: UUID
     name: str
+    above: list[str]
     task: str
     status: RunStatus
     created_at: Moment
@@ -95,10 +106,11 @@ class AgentStatus(Shape):
     def of(cls, line: RunLine) -> Self:
         """Of a line that `clean_run_lines` has made fit to be shown."""
         run, asked = line.run, [QuestionOut.of(each) for each in line.asked]
-        more = f" (and {run.waiting - 1} more)" if run.waiting > 1 else ""
+        more = f" (and {run.asked - 1} more)" if run.asked > 1 else ""
         return cls(
             agent_id=run.id,
             name=run.agent,
+            above=list(run.above),
             task=run.task,
             status=run.shown,
             created_at=run.created_at,
@@ -108,7 +120,7 @@ class AgentStatus(Shape):
             progress=run.progress,
             answer=run.answer,
             cause=run.cause,
-            waiting=run.waiting,
+            waiting=run.asked,
             requests=asked,
         )
 

@@ -155,7 +155,8 @@ class ReviewOut(Shape):
     `request_id` is the caller's own name for it, `id` is ours. `status` says what people decided; `lapsed`: approved,
     but nobody has claimed it in time, so it will not be done. `digest` (SHA-256, hex) stands for exactly the action
     of this `revision`, which is another one after each edit. `description` is what people are shown;
-    `action_description` is what the asker called it. `erased_at`: arguments, facts and context are gone since.
+    `action_description` is what the asker called it. `above` are the agents that handed the task down to `agent`, the
+    first one first. `erased_at`: arguments, facts and context are gone since.
     """
 
     request_id: str
@@ -170,6 +171,7 @@ class ReviewOut(Shape):
     edited: bool
     facts: dict[str, Any] | None
     agent: str
+    above: list[str]
     agent_context: Any
     checkpoint_id: str
     risk: Risk
@@ -211,6 +213,7 @@ class ReviewOut(Shape):
             edited=view.editor is not None,
             facts=None if view.facts is None else dict(view.facts),
             agent=view.agent,
+            above=list(view.above),
             agent_context=agent_context(view),
             checkpoint_id=view.checkpoint_id,
             risk=view.risk,

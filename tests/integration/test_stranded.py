@@ -28,7 +28,7 @@ def other() -> str:
     """Something else."""
     return ""
 
-refunds = Agent("{name}", "Refund orders.", [{tools}])
+refunds = Agent("{name}", "Refund orders.", [{tools}], version="{agent_version}")
 '''
 NUMBER = itertools.count()
 
@@ -45,6 +45,7 @@ def deploy(signoff: Command, **changes: str) -> str:
     """Another version of the code in the folder; returns its module's name."""
     said = {
         "version": "1",
+        "agent_version": "1",
         "parameters": "order_id: int",
         "name": "refunds",
         "tools": "process_refund",
@@ -78,9 +79,10 @@ def holds(url: str) -> None:
         ({"name": "payments"}, "there is no such agent any more"),
         ({"tools": "other"}, "there is no such tool any more"),
         ({"parameters": "order: str"}, "its arguments do not fit"),
-        ({"version": "2"}, "people were asked about version 1"),
+        ({"version": "2"}, "people were asked about the tool's"),
+        ({"agent_version": "2"}, "people were asked about the agent's"),
     ],
-    ids=["agent", "tool", "schema", "version"],
+    ids=["agent", "tool", "schema", "version", "agent version"],
 )
 def test_what_would_be_stranded_is_listed(
     signoff: Command, database_url: str, changes: dict[str, str], why: str
@@ -134,7 +136,7 @@ def test_re_ask_has_it_judged_anew(signoff: Command, database_url: str) -> None:
     asked_and_approved(database_url)
     ended = signoff("check", "--pending", "--re-ask", SIGNOFF_AGENTS=deploy(signoff, tools="other"))
     assert (ended.status, states(database_url)) == (1, ["asked", "ready"])
-    ended = signoff("check", "--pending", "--re-ask", SIGNOFF_AGENTS=deploy(signoff, version="2"))
+    ended = signoff("check", "--pending", "--re-ask", SIGNOFF_AGENTS=deploy(signoff, agent_version="2"))
     assert (ended.status, states(database_url)) == (0, ["new", "ready"]), ended.said
     status = on(database_url, lambda db: column(db, "SELECT status::text FROM approval_request ORDER BY id"))
     assert status == ["cancelled", "approved"]

@@ -14,6 +14,7 @@ from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.domain.run import AskedLine, RunLine
+from agent.store.reads.families import names_above, waits_below, with_below
 from agent.store.reads.runs import RUN_COLUMNS, run_of
 
 MOST_ASKED = 20
@@ -21,7 +22,10 @@ MOST_ASKED = 20
 
 
 class RunList(StrEnum):
-    """The lists. A run whose background call waits for people is in ``active`` and ``waiting``, not in ``approved``."""
+    """The lists. A run whose background call waits for people is in ``active`` and ``waiting``, not in ``approved``.
+
+    One that waits for a run below it, which waits for people, is in ``waiting``, too.
+    """
 
     ACTIVE = "active"
     WAITING = "waiting"
@@ -53,7 +57,7 @@ async def run_lines(
 
 
 async def run_line(connection: AsyncConnection, run_id: UUID) -> RunLine | None:
-    """One run with what it waits for, or ``None``."""
+    """One run with what it and those below it wait for, or ``None``."""
     page = "SELECT id FROM agent_run WHERE id = :id"
     row = (await connection.execute(text(_LINES.replace("{page}", page)), {"id": run_id})).one_or_none()
     return _line(row) if row is not None else None
@@ -75,7 +79,10 @@ async def run_started_with(connection: AsyncConnection, start_key: str) -> UUID 
 
 
 async def is_busy(connection: AsyncConnection, run_id: UUID) -> bool:
-    """Whether something happens in the run without anybody's word: a turn is due, or a call is judged or runs."""
+    """Whether something happens in the run, or in one below that it waits for, without anybody's word.
+
+    That is: a turn is due, or a call is judged or runs.
+    """
     found: bool = (await connection.execute(_BUSY, {"id": run_id})).scalar_one()
     return found
 
@@ -84,6 +91,8 @@ def _line(row: Row[Any]) -> RunLine:
     asked = tuple(
         AskedLine(
             request_id=UUID(each["id"]),
+            agent=each["agent"],
+            above=tuple(each["above"] or ()),
             revision=each["revision"],
             description=each["description"],
             approvals=each["approvals"],
@@ -95,11 +104,18 @@ def _line(row: Row[Any]) -> RunLine:
     return RunLine(run_of(row), asked)
 
 
-_WAITING = """
-SELECT DISTINCT r.run_id AS id FROM approval_request AS r JOIN agent_run ON agent_run.id = r.run_id
-WHERE r.team_id = :team AND r.status = 'waiting' AND r.run_id IS NOT NULL{conditions}
-ORDER BY r.run_id DESC LIMIT :limit
-"""
+_WAITING = f"""
+(SELECT DISTINCT r.run_id AS id FROM approval_request AS r JOIN agent_run ON agent_run.id = r.run_id
+ WHERE r.team_id = :team AND r.status = 'waiting' AND r.run_id IS NOT NULL{{conditions}}
+ ORDER BY r.run_id DESC LIMIT :limit)
+UNION
+(SELECT agent_run.id FROM (SELECT DISTINCT run_id FROM tool_call WHERE state = 'delegated') AS d
+ JOIN agent_run ON agent_run.id = d.run_id
+ WHERE agent_run.team_id = :team AND status IN ('working', 'pending_approval', 'completed'){{conditions}}
+   AND {waits_below("agent_run")}
+ ORDER BY agent_run.id DESC LIMIT :limit)
+ORDER BY id DESC LIMIT :limit
+"""  # noqa: S608 - constants
 _ACTIVE = f"""
 (SELECT id FROM agent_run
  WHERE team_id = :team AND status IN ('working', 'pending_approval'){{conditions}} ORDER BY id DESC LIMIT :limit)
@@ -110,8 +126,9 @@ _OVER = """
 SELECT id FROM agent_run WHERE team_id = :team AND status = '{status}'{conditions}
 ORDER BY id DESC LIMIT :limit
 """
-_IN_PEACE = """{conditions}
-  AND NOT EXISTS (SELECT 1 FROM approval_request AS r WHERE r.run_id = agent_run.id AND r.status = 'waiting')"""
+_IN_PEACE = f"""{{conditions}}
+  AND NOT EXISTS (SELECT 1 FROM approval_request AS r WHERE r.run_id = agent_run.id AND r.status = 'waiting')
+  AND NOT {waits_below("agent_run")}"""  # noqa: S608 - constants
 _PAGES = {
     RunList.ACTIVE: _ACTIVE,
     RunList.WAITING: _WAITING,
@@ -124,15 +141,18 @@ _LINES = f"""
 WITH page AS MATERIALIZED ({{page}})
 SELECT {RUN_COLUMNS}, w.asked FROM page JOIN agent_run USING (id) CROSS JOIN LATERAL (
     SELECT coalesce(json_agg(json_build_object(
-        'id', q.request_id, 'revision', q.revision, 'description', q.description, 'approvals', q.given,
-        'required', q.approvals_required, 'expires', q.expires_at) ORDER BY q.request_id), '[]'::json) AS asked
-    FROM (SELECT r.id AS request_id, r.revision, v.description, r.approvals_required, r.expires_at,
+        'id', q.request_id, 'agent', q.agent, 'above', q.above, 'revision', q.revision,
+        'description', q.description, 'approvals', q.given, 'required', q.approvals_required,
+        'expires', q.expires_at) ORDER BY q.request_id), '[]'::json) AS asked
+    FROM (SELECT r.id AS request_id, r.agent, {names_above("a")}, r.revision, v.description,
+                 r.approvals_required, r.expires_at,
                  (SELECT count(*) FROM vote AS b
                   WHERE b.request_id = r.id AND b.revision = r.revision AND b.superseded_by IS NULL
                     AND b.verdict = 'approve') AS given
-          FROM approval_request AS r
+          FROM ({with_below("agent_run")}) AS f
+          JOIN approval_request AS r ON r.run_id = f.id AND r.status = 'waiting'
           JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
-          WHERE r.run_id = agent_run.id AND r.status = 'waiting' ORDER BY r.id LIMIT {MOST_ASKED}) AS q
+          JOIN agent_run AS a ON a.id = f.id ORDER BY r.id LIMIT {MOST_ASKED}) AS q
 ) AS w ORDER BY id DESC
 """  # noqa: S608 - constants
 _OF_SESSION = text("""
@@ -140,9 +160,9 @@ SELECT id FROM agent_run WHERE principal = :principal AND session_id = :session 
 ORDER BY id DESC LIMIT 1
 """)
 _OF_KEY = text("SELECT id FROM agent_run WHERE start_key = :key")
-_BUSY = text("""
-SELECT (status IN ('working', 'pending_approval') AND inputs > heard) OR EXISTS (
-    SELECT 1 FROM tool_call AS c
-    WHERE c.run_id = agent_run.id AND c.state IN ('new', 'ready', 'refused', 'claimed'))
-FROM agent_run WHERE id = :id
-""")
+_BUSY = text(f"""
+SELECT bool_or((f.status IN ('working', 'pending_approval') AND f.inputs > f.heard) OR EXISTS (
+    SELECT 1 FROM tool_call AS c WHERE c.run_id = f.id AND c.state IN ('new', 'ready', 'refused', 'claimed')))
+FROM agent_run CROSS JOIN LATERAL ({with_below("agent_run")}) AS i JOIN agent_run AS f ON f.id = i.id
+WHERE agent_run.id = :id
+""")  # noqa: S608 - constants

@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from agent.domain.people import Person
 from agent.domain.policy import Risk
 from agent.domain.request import Counted, HistoryLine, RequestLine, RequestStatus
+from agent.store.reads.families import names_above
 from agent.store.reads.requests import person as person_of
 
 FIRST = UUID(int=0)
@@ -163,13 +164,14 @@ def _shared(row: Row[Any]) -> dict[str, Any]:
         "approvers": tuple(row.approvers),
         "voters": tuple(Person(team, user) for team, user in row.voters),
         "approvals_required": row.approvals_required,
+        "above": tuple(row.above or ()),
     }
 
 
 # What a line shows, of the requests of a page (`page`, with its order): looked up only for those.
-_LINES = """
-SELECT r.id, v.description, r.agent, r.risk::text AS risk, r.status::text AS status, r.requester_team_id,
-       r.requester_user_id, r.created_at, r.expires_at, r.channel_id, p.ts, r.approvals_required,
+_LINES = f"""
+SELECT {names_above("a")}, r.id, v.description, r.agent, r.risk::text AS risk, r.status::text AS status,
+       r.requester_team_id, r.requester_user_id, r.created_at, r.expires_at, r.channel_id, p.ts, r.approvals_required,
        (SELECT count(*) FROM vote AS b
         WHERE b.request_id = r.id AND b.revision = r.revision AND b.superseded_by IS NULL
           AND b.verdict = 'approve') AS approvals,
@@ -181,7 +183,8 @@ FROM page JOIN approval_request AS r ON r.id = page.id
 JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 LEFT JOIN card_place AS p ON p.request_id = r.id AND p.surface = 'channel'
 LEFT JOIN decision AS d ON d.request_id = r.id
-"""
+LEFT JOIN agent_run AS a ON a.id = r.run_id
+"""  # noqa: S608 - constants
 _WAITING = text(f"""
 WITH page AS MATERIALIZED (
     SELECT id FROM approval_request

@@ -24,6 +24,7 @@ class OpenCall:
     id: UUID
     run_id: UUID
     agent: str
+    agent_version: str | None  # when people were asked
     tool: str
     state: str  # "asked" or "ready"
     action: bytes
@@ -42,6 +43,7 @@ async def open_calls(connection: AsyncConnection) -> AsyncIterator[OpenCall]:
                 id=row.id,
                 run_id=row.run_id,
                 agent=row.agent,
+                agent_version=row.agent_version,
                 tool=row.tool,
                 state=row.state,
                 action=bytes(row.action),
@@ -60,8 +62,9 @@ async def agents_at_work(connection: AsyncConnection) -> list[tuple[str, list[UU
 
 
 _CALLS = text("""
-SELECT c.id, c.run_id, a.agent, c.tool, c.state::text AS state, coalesce(v.action, c.action) AS action, v.facts,
-       r.id AS request_id, v.description, a.requester_team_id, a.requester_user_id
+SELECT c.id, c.run_id, a.agent, r.agent_version, c.tool, c.state::text AS state,
+       coalesce(v.action, c.action) AS action, v.facts, r.id AS request_id, v.description,
+       a.requester_team_id, a.requester_user_id
 FROM tool_call AS c JOIN agent_run AS a ON a.id = c.run_id
 LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
 LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from agent.store.reads.families import with_below
+
 
 async def pulse(connection: AsyncConnection) -> str:
     """A token that is another one whenever a transition has been recorded; read from one end of an index.
@@ -20,7 +22,8 @@ async def pulse(connection: AsyncConnection) -> str:
 async def changed(connection: AsyncConnection, known: Mapping[str, str]) -> dict[str, str]:
     """Those of these (``request:<id>``, ``run:<id>``) that stand otherwise than by their known token, with their token.
 
-    No state has the token of another, and none has the empty one. What does not exist is left out.
+    No state has the token of another, and none has the empty one. What does not exist is left out. A run stands
+    otherwise when one below it does that it waits for.
     """
     runs = {name.removeprefix("run:"): token for name, token in known.items() if name.startswith("run:")}
     others = {name: token for name, token in known.items() if not name.startswith("run:")}
@@ -35,7 +38,7 @@ async def changed(connection: AsyncConnection, known: Mapping[str, str]) -> dict
 
 
 # Only what has changed travels: with thousands of waiters that is a few rows a look.
-_CHANGED = text("""
+_CHANGED = text(f"""
 SELECT subject, h.seq::text AS token
 FROM unnest(CAST(:subjects AS text[]), CAST(:known AS text[])) AS watched (subject, known)
 JOIN audit_head AS h USING (subject)
@@ -44,12 +47,15 @@ UNION ALL
 SELECT 'run:' || id, token
 FROM unnest(CAST(:runs AS uuid[]), CAST(:runs_known AS text[])) AS watched (id, known)
 JOIN (
-    SELECT id, concat_ws('/', status, turn, inputs, heard, awaiting_calls, updated_at, (
+    SELECT agent_run.id, string_agg(concat_ws('/',
+        f.status, f.turn, f.inputs, f.heard, f.awaiting_calls, f.updated_at, (
         SELECT string_agg(c.state::text || c.n, ',' ORDER BY c.state)
-        FROM (SELECT state, count(*) AS n FROM tool_call WHERE run_id = agent_run.id GROUP BY state) AS c)) AS token
-    FROM agent_run WHERE id = ANY(CAST(:runs AS uuid[]))) AS r USING (id)
+        FROM (SELECT state, count(*) AS n FROM tool_call WHERE run_id = f.id GROUP BY state) AS c)), ' ' ORDER BY f.id)
+           AS token
+    FROM agent_run CROSS JOIN LATERAL ({with_below("agent_run")}) AS i JOIN agent_run AS f ON f.id = i.id
+    WHERE agent_run.id = ANY(CAST(:runs AS uuid[])) GROUP BY agent_run.id) AS r USING (id)
 WHERE token <> known
-""")
+""")  # noqa: S608 - constants
 _PULSE = text("""
 SELECT coalesce(latest.at::text, '') || '/' || (
     SELECT count(*) FROM audit_event WHERE at > latest.at - interval '15 seconds')

@@ -12,6 +12,7 @@ from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.domain.action import Action, parse_canonical
+from agent.domain.pause import EVERYTHING
 from agent.domain.people import Person
 from agent.domain.policy import Risk, Rule
 from agent.domain.request import (
@@ -25,6 +26,7 @@ from agent.domain.request import (
     Verdict,
     VoteView,
 )
+from agent.store import pauses
 from agent.store.reads.families import names_above
 from agent.store.reads.ids import BETWEEN, meant
 
@@ -138,6 +140,7 @@ def _view(row: Row[Any]) -> RequestView:
         previous_facts=_facts(row.previous_facts),
         description=row.description,
         paused_by=row.paused_by,
+        paused_agent=None if row.paused_scope == EVERYTHING else row.paused_scope,
         rationale=row.rationale,
         agent=row.agent,
         agent_version=row.agent_version,
@@ -252,7 +255,7 @@ SELECT {names_above("a")}, r.id, r.status::text AS status, r.revision, v.tool, v
        n.id IS NOT NULL AS repeated, m.id AS again_id, q.channel_id AS again_channel, q.ts AS again_ts,
        r.status = 'approved' AND coalesce(c.answer_kind = 'withdrawn', false) AS stopped,
        e.id AS execution_id, e.attempt, e.status::text AS execution_status, e.started_at, e.finished_at,
-       e.error, e.result, (SELECT by FROM pause WHERE scope IN ('*', r.agent) ORDER BY scope LIMIT 1) AS paused_by,
+       e.error, e.result, h.by AS paused_by, h.scope AS paused_scope,
        s.team_id AS settled_team_id, s.user_id AS settled_user_id, s.verdict::text AS settled_as,
        (SELECT b.facts FROM approval_request AS o JOIN request_revision AS b ON b.request_id = o.id
         WHERE o.call_id = r.call_id AND o.ask_no = r.ask_no - 1 AND b.n = o.revision) AS previous_facts,
@@ -267,6 +270,8 @@ LEFT JOIN card_place AS p ON p.request_id = r.id AND p.surface = 'channel'
 LEFT JOIN decision AS d ON d.request_id = r.id
 LEFT JOIN LATERAL (SELECT * FROM execution WHERE request_id = r.id ORDER BY attempt DESC LIMIT 1) AS e ON true
 LEFT JOIN settlement AS s ON s.execution_id = e.id
+LEFT JOIN LATERAL (SELECT by, scope FROM pause
+                   WHERE {pauses.stops("r.agent", "a.parent_run_id")} ORDER BY scope LIMIT 1) AS h ON true
 LEFT JOIN tool_call AS n ON n.repeats = r.call_id AND r.status = 'expired'
 LEFT JOIN approval_request AS m ON m.call_id = n.id AND m.ask_no = n.ask_no
 LEFT JOIN card_place AS q ON q.request_id = m.id AND q.surface = 'channel'

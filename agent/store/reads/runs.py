@@ -14,7 +14,7 @@ from agent.domain.changes import between
 from agent.domain.people import Person
 from agent.domain.run import Answer, AnswerKind, CallState, CallView, Message, RunStatus, RunValues, RunView
 from agent.store.batch import ask
-from agent.store.reads.families import names_above
+from agent.store.reads.families import asking_below, names_above
 from agent.store.reads.ids import BETWEEN, meant
 from agent.store.reads.requests import person
 
@@ -39,6 +39,7 @@ class CallAtWork:
     action_decided: bytes | None
     facts: bytes | None
     policy: dict[str, Any] | None
+    asked_version: str | None  # of its agent, when people were asked
     attempts: int
 
 
@@ -154,6 +155,7 @@ async def call_at_work(connection: AsyncConnection, call_id: UUID) -> CallAtWork
         action_decided=_bytes(more.action_decided),
         facts=_bytes(more.facts),
         policy=more.policy,
+        asked_version=more.asked_version,
         attempts=more.attempts,
     )
 
@@ -193,6 +195,7 @@ def run_of(row: Row[Any]) -> RunView:
         session_id=row.session_id,
         tokens_before=row.tokens_before,
         above=tuple(row.above or ()),
+        waiting_below=tuple(row.waiting_below or ()),
     )
 
 
@@ -221,7 +224,7 @@ RUN_COLUMNS = f"""id, agent, agent_version, principal, session_id, task, status:
        requester_team_id, requester_user_id, parent_run_id, channel_id, thread_ts, turn, steps, tokens, tokens_before,
        awaiting_calls, created_at, updated_at, answer, progress, erased_at,
        (SELECT count(*) FROM tool_call AS w WHERE w.run_id = agent_run.id AND w.state = 'asked') AS waiting,
-       {names_above("agent_run")}"""  # noqa: S608 - a constant
+       {asking_below("agent_run")}, {names_above("agent_run")}"""  # noqa: S608 - a constant
 _RUN = text(f"SELECT {RUN_COLUMNS} FROM agent_run WHERE id = :id")  # noqa: S608 - a constant
 _RUN_OF_CALL = text(
     f"SELECT {RUN_COLUMNS} FROM agent_run WHERE id = (SELECT run_id FROM tool_call WHERE id = :call)"  # noqa: S608
@@ -292,6 +295,7 @@ _HELD = text("SELECT held FROM tool_call WHERE id = :call")
 _AT_WORK = text("""
 SELECT a.requester_asserted, a.team_id, m.text AS words, c.tool_version, c.announced_at, c.held,
        d.outcome::text AS outcome, d.digest AS digest_decided, v.action AS action_decided, v.facts, r.policy,
+       r.agent_version AS asked_version,
        (SELECT count(*) FROM execution WHERE call_id = c.id) AS attempts
 FROM tool_call AS c JOIN agent_run AS a ON a.id = c.run_id
 LEFT JOIN run_message AS m ON m.run_id = c.run_id AND m.turn = c.turn AND m.role = 'assistant'

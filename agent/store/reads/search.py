@@ -17,6 +17,7 @@ from agent.domain.people import Person
 from agent.domain.request import RequestStatus, Verdict
 from agent.domain.run import RunStatus
 from agent.store.ids import id_at
+from agent.store.reads.families import waits_below
 from agent.store.reads.ids import BETWEEN, meant
 
 SKEW = timedelta(minutes=5)
@@ -52,7 +53,7 @@ async def runs_found(
     since: datetime | None = None,
     limit: int = 20,
 ) -> list[UUID]:
-    """The same for runs."""
+    """The same for runs; ``status`` is that of ``RunView.shown``."""
     parameters = {
         "status": status.value if status else None,
         "agent": agent,
@@ -146,6 +147,11 @@ def _before(at: datetime) -> UUID:
 
 _FILTERS = """id >= :first AND (CAST(:since AS timestamptz) IS NULL OR created_at >= :since)
   AND (CAST(:agent AS text) IS NULL OR agent = :agent)"""
+_SHOWN = f"""
+CASE WHEN status NOT IN ('working', 'pending_approval', 'completed') THEN status::text
+     WHEN EXISTS (SELECT 1 FROM tool_call AS c WHERE c.run_id = agent_run.id AND c.state = 'asked')
+       OR {waits_below("agent_run")} THEN 'pending_approval'
+     WHEN status = 'pending_approval' THEN 'working' ELSE status::text END"""  # noqa: S608 - constants
 _REQUESTS = text(f"""
 SELECT id FROM approval_request
 WHERE {_FILTERS} AND (CAST(:status AS text) IS NULL OR status = CAST(:status AS request_status))
@@ -153,7 +159,7 @@ ORDER BY id DESC LIMIT :limit
 """)  # noqa: S608 - a constant
 _RUNS = text(f"""
 SELECT id FROM agent_run
-WHERE {_FILTERS} AND (CAST(:status AS text) IS NULL OR status = CAST(:status AS run_status))
+WHERE {_FILTERS} AND (CAST(:status AS text) IS NULL OR CAST(:status AS text) = {_SHOWN})
 ORDER BY id DESC LIMIT :limit
 """)  # noqa: S608 - a constant
 _REQUEST_LIKE = text(f"SELECT id FROM approval_request WHERE {BETWEEN}")  # noqa: S608 - a constant

@@ -9,8 +9,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.domain.people import Person
 from agent.domain.run import Answer, AnswerKind, NewRun, RunStatus
-from agent.store import locks
+from agent.store import locks, outbox
 from agent.store.batch import Batch
+from agent.store.outbox import Outlet, Telling
 from agent.store.writes import runs
 from agent.store.writes.runs import LockedRun
 
@@ -79,6 +80,20 @@ async def below(
     )
 
 
+async def roots_above(
+    connection: AsyncConnection, outlet: Outlet, parent: UUID | None, *, asked_by: UUID | None = None
+) -> list[Telling]:
+    """The first messages of the runs above a run, nearest first: they say whether what is below waits for people.
+
+    They are in the channel of the run, as every run below another is. With ``asked_by``, the run itself, there are
+    none unless it has asked people for something.
+    """
+    if parent is None:
+        return []
+    above = (await connection.execute(_ABOVE, {"parent": parent, "asked_by": asked_by})).scalars()
+    return [outbox.run_root(outlet, run_id) for run_id in above]
+
+
 async def has_open_calls(connection: AsyncConnection, run_id: UUID) -> bool:
     """Whether something goes on in the background, whose outcome its agent will hear and answer to."""
     found: bool = (await connection.execute(_HAS_OPEN, {"run": run_id})).scalar_one()
@@ -93,6 +108,14 @@ async def orphans(connection: AsyncConnection, limit: int = 100) -> list[UUID]:
 _ORIGIN = text("""
 SELECT principal, requester_team_id, requester_user_id, requester_asserted, team_id, channel_id
 FROM agent_run WHERE id = :run
+""")
+_ABOVE = text("""
+WITH RECURSIVE above AS (
+    SELECT id, parent_run_id, 1 AS far FROM agent_run WHERE id = :parent AND (
+        CAST(:asked_by AS uuid) IS NULL OR EXISTS (SELECT 1 FROM tool_call WHERE run_id = :asked_by AND ask_no > 0))
+    UNION ALL SELECT p.id, p.parent_run_id, u.far + 1 FROM above AS u JOIN agent_run AS p ON p.id = u.parent_run_id
+)
+SELECT id FROM above ORDER BY far
 """)
 _HAS_OPEN = text("SELECT EXISTS (SELECT 1 FROM tool_call WHERE run_id = :run AND state <> 'answered')")
 _ORPHANS = text("""

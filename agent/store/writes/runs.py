@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from agent import jobs
 from agent.domain.people import Person
 from agent.domain.run import Answer, AnswerKind, NewRun, RunLease, RunStatus, Turn
+from agent.store import pauses
 from agent.store.batch import Batch, ask
 from agent.store.outbox import Outlet
 
@@ -314,15 +315,15 @@ VALUES (:id, :parent_run, :parent_call, :agent, :version, :task, :principal, :st
 ON CONFLICT (start_key) DO NOTHING
 """)
 _RUN_OF_KEY = text("SELECT id FROM agent_run WHERE start_key = :key")
-_TAKE_LEASE = text("""
+_TAKE_LEASE = text(f"""
 UPDATE agent_run SET lease_epoch = lease_epoch + 1, lease_worker = :worker,
                      lease_until = clock_timestamp() + make_interval(secs => :seconds)
 WHERE id = :id AND inputs > heard AND status IN ('working', 'pending_approval')
   AND (lease_until IS NULL OR lease_until <= clock_timestamp())
   AND (look_at IS NULL OR look_at <= clock_timestamp())
-  AND NOT EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', agent_run.agent))
+  AND NOT {pauses.stopped("agent_run")}
 RETURNING lease_epoch, inputs, model_failures, clock_timestamp() AS at
-""")
+""")  # noqa: S608 - constants
 # Many rows at once, in no order of ours: one that somebody holds now is left to the next beat, not waited for.
 _BEAT = """
 UPDATE agent_run SET lease_until = clock_timestamp() + make_interval(secs => %(seconds)s)

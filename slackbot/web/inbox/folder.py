@@ -86,6 +86,12 @@ class Folder:
         return status.seconds((execution.finished_at - execution.started_at).total_seconds())
 
     @property
+    def paused_by(self) -> tuple[str | None, str] | None:
+        """Who stopped its agent, while that keeps it from beginning: an id in Slack, and a name."""
+        by = self.view.paused_by
+        return history_words.doer(by) if by and self.view.held_up else None
+
+    @property
     def asserted(self) -> str:
         """How it is known on whose behalf it is."""
         return _ASSERTED.get(
@@ -194,8 +200,9 @@ def _fields(site: Site, view: RequestView) -> Sequence[Any]:
 
 
 def _ids(view: RequestView, steps: Sequence[Step], who: Visitor) -> set[str]:
+    paused_by = history_words.doer(view.paused_by)[0] if view.paused_by else None
     people = [who.person, view.requester, view.editor, *(vote.person for vote in view.votes)]
     people += [view.decision.person if view.decision else None]
     people += [view.execution.settled_by if view.execution else None]
     ids = {person.user_id for person in people if person} | {step.user_id for step in steps if step.user_id}
-    return ids | set(view.approvers)
+    return ids | set(view.approvers) | ({paused_by} if paused_by else set())

@@ -72,15 +72,20 @@ def steps(events: Iterable[AuditEvent]) -> list[Step]:
     return [_step(event) for event in events]
 
 
+def doer(actor: str) -> tuple[str | None, str]:
+    """Who did it, from the name that the record has: somebody's id in Slack if it is a person, and a name."""
+    return (actor.rpartition("/")[2] if actor.startswith(_SLACK) else None), _name(actor)
+
+
 def _step(event: AuditEvent) -> Step:
     detail = event.detail
-    user_id = event.actor.rpartition("/")[2] if event.actor.startswith(_SLACK) else None
+    user_id, name = doer(event.actor)
     refusal = str(detail.get("refusal") or "")
     why = sentence(Refusal(refusal)) if refusal in set(Refusal) else ""
     return Step(
         event.at,
         user_id,
-        _name(event.actor),
+        name,
         _words(event.event, detail),
         _DOORS.get(str(detail.get("path") or ""), ""),
         why,

@@ -45,7 +45,7 @@ class Wanted:
 
     def fits(self, line: RequestLine) -> bool:
         """What the database is not asked about."""
-        folded = f"{line.description} {line.agent}".casefold()
+        folded = f"{line.description} {line.chain}".casefold()
         return all(word in folded or str(line.id).startswith(word) for word in self.words.casefold().split())
 
 

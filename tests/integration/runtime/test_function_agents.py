@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from agent import approvals, runs
+from agent import approvals, resuming, runs
 from agent.domain.people import Standing
 from agent.domain.policy import Defaults, Policy
 from agent.domain.request import Verdict
@@ -369,3 +369,35 @@ async def test_progress_is_one_message_however_often_it_is_told(stage):
         "SELECT body ->> 'line' FROM delivery WHERE run_id = :id AND kind = 'run_line'", id=run_id
     )
     assert [line for (line,) in lines] == ["pending"]
+
+
+async def test_an_approval_of_another_version_ends_where_the_new_one_begins(stage):
+    """What people approved of version 1 lets version 2 begin nothing; who resumes the run lets it go on so."""
+
+    def first() -> str:
+        on.services.registry._agents["careful"] = made("2")  # deployed while it runs
+        done.append("first")
+        return ""
+
+    def second() -> str:
+        done.append("second")
+        return ""
+
+    async def careful(task: str) -> str:
+        (await ask("Both?")).require()
+        await step(first)
+        await step(second)
+        return "done"
+
+    def made(version: str) -> FunctionAgent:
+        return function_agent(name="careful", tools=[first, second], version=version)(careful)
+
+    on = await stage(made("1"))
+    run_id = await on.go("careful", "x")
+    await on.approve((await on.calls(run_id))[0])
+    run = await on.run(run_id)
+    assert (done, run.status) == (["first"], RunStatus.FAILED)
+    assert "people approved what version 1 of this agent would do" in (run.cause or "")
+    await resuming.resume(on.db, run_id, Standing(ASKER))
+    await on.play()
+    assert (done, (await on.run(run_id)).status) == (["first", "second"], RunStatus.COMPLETED)

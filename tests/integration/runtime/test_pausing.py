@@ -10,6 +10,7 @@ from agent import executions, pausing, record, runs
 from agent.domain.request import Verdict
 from agent.domain.run import CallState, RunStatus
 from signoff import function_agent, step, tool
+from slackbot.cards import request_card
 
 done: list[str] = []
 
@@ -64,6 +65,38 @@ async def test_one_agent_is_stopped_and_the_others_go_on(stage):
     await s.play()
     await s.approve((await s.calls(started))[0])
     assert done == ["users"]
+
+
+@function_agent(name="boss", tools=[cleaner])
+async def boss(task: str) -> str:
+    return await step(cleaner, task=task)
+
+
+async def test_who_stops_an_agent_stops_what_is_done_for_it(stage):
+    """A pause of the agent above holds the approved call of the one below it, and its turns, and the card says so."""
+    s = await stage(boss, cleaner)
+    parent, alone = await s.go("boss", "users"), await s.go("cleaner", "logs")
+    ((child,),) = await s.sql("SELECT id FROM agent_run WHERE parent_run_id = :id", id=parent)
+    (call,), (other,) = await s.calls(child), await s.calls(alone)
+    await s.vote(call, Verdict.APPROVE)
+    assert await pausing.pause(s.db, "boss", by="cli:ada")
+    await s.approve(other)
+    assert done == ["logs"]
+    view = await s.request(call)
+    assert (view.paused_by, view.paused_agent, view.held_up) == ("cli:ada", "boss", True)
+    assert "Agent boss paused" in str(request_card(view).blocks)
+    assert (await s.request(other)).paused_by is None
+    assert await executions.claim(s.db, call.id, worker="w", idempotent=False) is None
+    await runs.sweep(s.db)
+    assert await s.jobs_waiting() == 0
+    cards = "SELECT count(*) FROM delivery WHERE request_id = :id AND kind = 'card' AND wanted > 1"
+    assert (await s.sql(cards, id=view.id))[0][0] == 1
+
+    await s.sql("UPDATE agent_run SET inputs = inputs + 1 WHERE id = :id", id=child)
+    assert await runs.lease(s.db, child, "w") is None
+    assert await pausing.resume(s.db, "boss", by="cli:ada")
+    await s.play()
+    assert (done, (await s.run(parent)).status) == (["logs", "users"], RunStatus.COMPLETED)
 
 
 async def test_a_paused_agent_makes_no_turn(stage):

@@ -270,8 +270,9 @@ async def test_changed_facts_void_the_approval(stage, table) -> None:
     assert (await on.run(run_id)).answer == "Paid."
 
 
-async def test_a_new_tool_version_is_asked_anew(stage, table) -> None:
-    """What was approved for one version of a tool does not run under another."""
+@pytest.mark.parametrize("newer", ["tool", "agent"])
+async def test_a_new_version_is_asked_anew(stage, table, newer) -> None:
+    """What was approved for one version of a tool, or of its agent, does not run under another."""
 
     def pay(order_id: int) -> str:
         table.done.append(order_id)
@@ -281,7 +282,8 @@ async def test_a_new_tool_version_is_asked_anew(stage, table) -> None:
     on.model.script(proposing(("pay", {"order_id": 1})))
     run_id = await on.go("cleaner", "pay")
     (call,) = await on.calls(run_id)
-    on.services.registry._agents["cleaner"] = agent(tool(version="2")(pay))
+    now = tool(version="2" if newer == "tool" else "1")(pay)
+    on.services.registry._agents["cleaner"] = agent(now, version="2" if newer == "agent" else "1")
     await on.approve(call)
     (again,) = await on.calls(run_id)
     assert again.request_id != call.request_id

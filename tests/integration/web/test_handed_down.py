@@ -1,0 +1,95 @@
+"""A task that one agent hands down to another: whoever shows it names the whole chain, and who is waited for."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from uuid import UUID
+
+import pytest
+
+from agent import pausing
+from agent.domain.keys import Scope
+from agent.store import reads
+from signoff import ask, function_agent, step
+from slackbot.cli.requests import review
+from slackbot.cli.runs import run_out
+from slackbot.notices.content import RunOut
+from tests.integration.web.living import ADA, GRACE, Living, living
+from tests.integration.web.visiting import PUBLIC, Porch
+
+
+@function_agent(name="refunds")
+async def refunds(task: str) -> str:
+    (await ask(f"Refund {task}?")).require()
+    return f"refunded {task}"
+
+
+@function_agent(name="orders", tools=[refunds])
+async def orders(task: str) -> str:
+    return await step(refunds, task=task)
+
+
+@pytest.fixture
+async def service(database_url: str) -> AsyncIterator[Living]:
+    """The service with an agent that works for another."""
+    async with living(database_url, [orders, refunds], SIGNOFF_PUBLIC_URL=PUBLIC) as opened:
+        yield opened
+
+
+async def test_who_waits_for_whom_is_said_everywhere(service: Living) -> None:
+    """API, inbox, lists, page, Slack and command line name the chain; the run above waits while the one below does."""
+    asker = await service.program("asker", Scope.REQUEST, owner=ADA)
+    grace = await service.reviewer()
+    parent = (await asker.post("/agents", json={"name": "orders", "task": "order 7"})).json()["agent_id"]
+    seen = await service.becomes(grace, parent, "pending_approval", waiting=1)
+    assert seen["question"] == "Refund order 7?"
+    (question,) = seen["requests"]
+    assert (question["agent"], question["above"]) == ("refunds", ["orders"])
+
+    (asked,) = (await grace.get("/pending")).json()["items"]
+    assert (asked["agent"], asked["above"]) == ("refunds", ["orders"])
+    child = asked["run_id"]
+    assert (await grace.get(f"/agents/{child}")).json()["above"] == ["orders"]
+    for which in ("waiting", "active"):
+        assert [each["agent_id"] for each in (await grace.get(f"/agents/{which}")).json()] == [child, parent]
+    paused = await grace.get(f"/agents/orders/runs/{parent}", params={"wait": 1})
+    assert paused.json()["status"] == "paused"
+
+    async with service.house.db.connection() as connection:
+        above = await reads.run_view(connection, UUID(parent))
+        below = await reads.run_view(connection, UUID(child))
+        view = await reads.request_view(connection, UUID(asked["id"]))
+        listed = await reads.runs_found(connection, status=above.shown if above else None)
+        idle = not await reads.is_busy(connection, UUID(parent))
+    assert above is not None
+    assert below is not None
+    assert view is not None
+    assert (run_out(above)["status"], run_out(above)["waiting"]) == ("pending_approval", 1)
+    assert run_out(below)["above"] == RunOut.of(below).above == ["orders"]
+    assert review(service.service.settings, view)["above"] == ["orders"]
+    assert (listed, idle) == ([UUID(child), UUID(parent)], True)
+
+    visitor = await Porch(service.house, service.service).visitor("U0GRACE")
+    await visitor.open("/inbox")
+    assert "through orders › refunds" in visitor.words
+    await pausing.pause(service.house.db, "orders", by=f"slack:{GRACE}")
+    await visitor.open(f"/inbox/requests/{asked['id']}")
+    assert "Agent orders paused by @grace" in visitor.words
+    await pausing.resume(service.house.db, "orders", by=f"slack:{GRACE}")
+    await visitor.open("/inbox/runs")
+    assert "Waiting for review 1 request waits, asked by refunds" in visitor.words
+    await visitor.open(f"/inbox/runs/{parent}")
+    assert "Waiting for review 1 request waits, asked by refunds" in visitor.words
+    await visitor.browser.aclose()
+    waiting = "Waiting for refunds, which waits for review"
+    await service.house.says(waiting, channel="C0REVIEW")
+    told = await service.house.slack.person("U0GRACE").command("/agent", "status", "C0REVIEW")
+    assert waiting in str(told.response)
+    everything = await service.house.slack.person("U0GRACE").command("/approvals", "all", "C0REVIEW")
+    assert "orders › refunds" in str(everything.response)
+
+    answer = await grace.post(f"/agents/{parent}/respond", json={"response": "approve"})
+    assert (answer.status_code, answer.json()["request_id"]) == (200, asked["id"])
+    done = await service.becomes(grace, parent, "completed", waiting=0)
+    assert done["answer"] == "refunded order 7"
+    assert (await grace.get("/agents/waiting")).json() == []
