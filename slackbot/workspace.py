@@ -16,7 +16,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from agent.domain.errors import NotFound, SignoffError
 from slackbot.identity import Directory
-from slackbot.secrets import CleanClient
+from slackbot.secrets.edges import CleanClient
 
 log = structlog.get_logger(__name__)
 

@@ -13,11 +13,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
-
-import cel
+from typing import TYPE_CHECKING, Any
 
 from agent.domain.action import plain_json
+
+if TYPE_CHECKING:
+    import cel
 
 VARIABLES = frozenset({"args", "facts", "agent", "requester"})
 # fmt: off
@@ -52,7 +53,7 @@ class When:
     text: str
     uses_facts: bool
     _loops: int
-    _program: cel.Program
+    _program: "cel.Program"
 
     def applies(
         self, args: Mapping[str, Any], facts: Mapping[str, Any] | None, agent: str, requester: str | None
@@ -83,6 +84,8 @@ def compile_when(text: str) -> When:
     Raises ValueError, with line and column where there is one, for broken syntax and for names of variables
     and functions that do not exist (at run time these would make every action ask).
     """
+    import cel  # noqa: PLC0415 - it brings a command line of its own along, which takes a while
+
     if len(text) > MAX_LENGTH:
         raise ValueError(f"is longer than {MAX_LENGTH} characters")
     try:

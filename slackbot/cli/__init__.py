@@ -1,80 +1,149 @@
-"""The command `signoff`. What a person did wrong is said in one line, without a traceback, with exit code 2."""
+"""The command `signoff`. What a person did wrong is said in one line, without a traceback, with exit code 2.
+
+Each command lives in a room of its own, a module of this package, which is opened when the command is used: the rooms
+stand on the whole service, which takes a second to import, and help is for people in a hurry.
+"""
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_group
 
-from agent.domain.errors import PolicyError, SignoffError
-from agent.store import embedded
-from slackbot.cli import (
-    audit,
-    database,
-    doctor,
-    export,
-    gate,
-    keys,
-    mcp,
-    pausing,
-    policy,
-    project,
-    requests,
-    retention,
-    runs,
-    service,
-    webhooks,
-)
-from slackbot.secrets import clean_now, guard_tracebacks
-from slackbot.settings import SettingsError
+from agent.domain.errors import SignoffError
+
+COMMANDS = {
+    "serve": (
+        "service.serve",
+        "Run the service: Slack's front door, the workers and the scheduler, or some of them.",
+    ),
+    "check": (
+        "policy.check",
+        "Check the settings, the checkpoints file and the agents; list which rule catches each tool.",
+    ),
+    "init": ("project.init", "Write a ten-line example agent, a checkpoints file and an .env template."),
+    "demo": (
+        "project.demo",
+        "The main job in a local sandbox: a stand-in for Slack, a scripted model, an embedded database.",
+    ),
+    "pause": (
+        "pausing.pause",
+        "Stop an agent, or all: nothing begins any more, approved or not; what is under way ends as it ends.",
+    ),
+    "resume": (
+        "pausing.resume",
+        "Let an agent go on, or end the stop of all; what was approved meanwhile begins.",
+    ),
+    "doctor": (
+        "doctor.doctor",
+        "Look whether everything is there that the service needs, and say what mends it; exit code 1 if not.",
+    ),
+    "mcp": (
+        "mcp.mcp",
+        "Serve MCP over standard input and output: request_approval, get_decision, permission_prompt.",
+    ),
+    "manifest": (
+        "project.manifest",
+        "Print the manifest to create the Slack app from; SIGNOFF_PUBLIC_URL is the address where none is given.",
+    ),
+    "export": (
+        "export.export",
+        "Write every request that was opened or decided in that time, and every vote cast; secrets are masked.",
+    ),
+    "retention": (
+        "retention.retention",
+        "Erase arguments, facts, contexts, transcripts and results of what ended longer ago than that.",
+    ),
+    "gate": ("gate.gate", "Ask people; run a command when they approve, and only then, with its exit code."),
+    "db": ("database.commands", "The database: migrate it, or ask where it stands."),
+    "audit": ("audit.commands", "The record of what happened."),
+    "webhooks": ("webhooks.commands", "Webhooks: add, list, remove, and replay what was given up."),
+    "keys": ("keys.commands", "Keys for programs that call the HTTP API."),
+    "requests": (
+        "requests.commands",
+        "Look at requests, or withdraw one. Deciding is for people whom Slack knows: on a card or on the page.",
+    ),
+    "runs": ("runs.commands", "Look at runs of agents, or resume one that failed."),
+}
+"""Each command with where it is, and the first sentence of its help."""
+
+WRONG = 2
+
+
+def opened(name: str) -> Any:
+    """The command itself, with all that it imports; from here on tracebacks are printed without secrets."""
+    from slackbot.secrets import guard_tracebacks  # noqa: PLC0415 - slow to import, as the rooms are
+
+    guard_tracebacks()
+    room, _, named = COMMANDS[name][0].partition(".")
+    module = import_module(f"slackbot.cli.{room}")
+    found, around = getattr(module, named), typer.Typer()
+    if isinstance(found, typer.Typer):
+        around.add_typer(found, name=name)
+    else:
+        around.command(name, **getattr(module, "SHAPE", {}))(found)  # `SHAPE`: how a command differs
+    return get_group(around).commands[name]
+
+
+class Rooms(TyperGroup):
+    """Shows each command by its name and first sentence, and opens the one that is used."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, shown, rest = super().resolve_command(ctx, args)
+        return name, shown if name is None else opened(name), rest
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        try:
+            print(f"signoff {version('signoff')}")
+        except PackageNotFoundError:
+            print("signoff, not installed as a package")
+        raise typer.Exit
+
 
 cli = typer.Typer(
+    cls=Rooms,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     help="Approvals in Slack for AI agents: an agent asks, a person clicks, the agent goes on, once.",
 )
-for command in (
-    service.serve,
-    policy.check,
-    project.init,
-    project.demo,
-    pausing.pause,
-    pausing.resume,
-    doctor.doctor,
-    mcp.mcp,
-    project.manifest,
-    export.export,
-    retention.retention,
-):
-    cli.command()(command)
-cli.command(epilog=gate.EPILOG, context_settings={"allow_interspersed_args": False})(gate.gate)
-cli.add_typer(database.commands, name="db")
-cli.add_typer(audit.commands, name="audit")
-cli.add_typer(webhooks.commands, name="webhooks")
-cli.add_typer(keys.commands, name="keys")
-cli.add_typer(requests.commands, name="requests")
-cli.add_typer(runs.commands, name="runs")
 
-WRONG = 2
+
+@cli.callback()
+def signoff(
+    shown: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_version)
+    ] = False,
+) -> None:
+    """What stands before every command."""
+
+
+for _name, (_, _sentence) in COMMANDS.items():
+    cli.command(_name, help=_sentence)(lambda: None)
 
 
 def main() -> None:
     """The console script."""
     sys.path.insert(0, str(Path.cwd()))  # so that SIGNOFF_AGENTS finds modules of the current folder
-    guard_tracebacks()
     try:
         cli(prog_name="signoff")
-    except (SignoffError, embedded.EmbeddedServerError) as error:
+    except SignoffError as error:
         _fail(error)
     except KeyboardInterrupt:
         raise SystemExit(130) from None
 
 
-def _fail(error: Exception) -> NoReturn:
-    lines = error.problems if isinstance(error, SettingsError | PolicyError) else [str(error)]
-    for line in lines:
+def _fail(error: SignoffError) -> NoReturn:
+    from slackbot.secrets import clean_now  # noqa: PLC0415 - it is slow to import
+
+    for line in getattr(error, "problems", [str(error)]):
         print(f"signoff: {clean_now(line, assigned=False)}", file=sys.stderr)
     raise SystemExit(WRONG)

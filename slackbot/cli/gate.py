@@ -26,6 +26,7 @@ EPILOG = (
     "the arguments and --accept-edits was not given. 130, 143: Ctrl-C, SIGTERM. 2: a wrong option. "
     "In all of these but the first the command has not run."
 )
+SHAPE: dict[str, Any] = {"epilog": EPILOG, "context_settings": {"allow_interspersed_args": False}}
 
 
 def gate(

@@ -13,7 +13,8 @@ from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
 from agent.domain.errors import SignoffError
-from slackbot.secrets import CleanAck, clean_error
+from slackbot.secrets import clean_error
+from slackbot.secrets.edges import CleanAck
 
 log = logging.getLogger(__name__)
 

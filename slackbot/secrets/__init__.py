@@ -1,10 +1,10 @@
 """Secrets do not leave by what people and operators read: cards, modals, answers, files, logs, errors.
 
 `clean_…` make copies that can be shown; `edges` looks once more at what goes to Slack; `records` at what is logged.
+`edges` stands on Slack's libraries, so it is imported by its own name, by who talks to Slack.
 What a tool is given, and what the model reads, is never changed.
 """
 
-from slackbot.secrets.edges import CleanAck, CleanClient, clean_payload
 from slackbot.secrets.records import clean_error, clean_event, clean_now, guard_tracebacks
 from slackbot.secrets.views import (
     Hidden,
@@ -20,14 +20,11 @@ from slackbot.secrets.views import (
 )
 
 __all__ = [
-    "CleanAck",
-    "CleanClient",
     "Hidden",
     "clean_error",
     "clean_event",
     "clean_lines",
     "clean_now",
-    "clean_payload",
     "clean_run",
     "clean_runs",
     "clean_text",

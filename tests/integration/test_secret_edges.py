@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from slackbot.sandbox import SlackSandbox
-from slackbot.secrets import CleanAck, clean_payload
+from slackbot.secrets.edges import CleanAck, clean_payload
 from slackbot.workspace import new_client
 from tests.planted import SECRETS, URL_PASSWORD
 

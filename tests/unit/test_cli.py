@@ -1,0 +1,45 @@
+"""The command line's front: what it says of its commands, and how little it needs to say it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from inspect import cleandoc
+
+import pytest
+
+from slackbot.cli import COMMANDS, opened
+
+ASK = """
+import sys
+from slackbot.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code
+    print(*{name.partition(".")[0] for name in sys.modules}, file=sys.stderr)
+"""
+HEAVY = {"alembic", "fastapi", "openai", "psycopg", "slack_bolt", "slack_sdk", "sqlalchemy", "structlog"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says", "more"),
+    [
+        ("--help", "Ask people; run a command when they approve", {"pydantic", "httpx2", "detect_secrets"}),
+        ("--version", "signoff", {"pydantic", "httpx2", "detect_secrets"}),
+        ("gate --help", "the command has not run", set()),
+    ],
+)
+def test_help_is_there_at_once(arguments: str, says: str, more: set[str]) -> None:
+    """Help and version import nothing that only a service needs, nor does the gate, which scripts often call."""
+    command = [sys.executable, "-c", ASK, *arguments.split()]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert says in " ".join(said.stdout.split())
+    assert not (HEAVY | more) & set(said.stderr.split())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_says_what_each_says_itself(name: str) -> None:
+    """A command is in the list by the first sentence of its own help."""
+    own = cleandoc(opened(name).help).split("\n\n", maxsplit=1)[0]
+    assert " ".join(own.split()) == COMMANDS[name][1]
