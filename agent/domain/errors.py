@@ -102,7 +102,6 @@ class Refusal(StrEnum):
     WRONG_PLACE = "wrong_place"
     UNKNOWN_REQUEST = "unknown_request"
     SAME_VOTE = "same_vote"
-    PAUSED = "paused"
     REASON_REQUIRED = "reason_required"
     EDIT_NOT_ALLOWED = "edit_not_allowed"
     STRICTER_CHECKPOINT = "stricter_checkpoint"
@@ -153,7 +152,6 @@ _SENTENCES: dict[Refusal, str] = {
     Refusal.WRONG_PLACE: "This button does not belong where it was pressed, so nothing was recorded.",
     Refusal.UNKNOWN_REQUEST: "There is no such request, or it is not one you may see.",
     Refusal.SAME_VOTE: "You have already given this answer; it is counted once.",
-    Refusal.PAUSED: "Signoff is paused by an operator: nothing can be decided until it is resumed.",
     Refusal.REASON_REQUIRED: (
         "This answer needs a reason (`reason_required` of its checkpoint); nothing was recorded without one."
     ),

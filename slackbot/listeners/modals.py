@@ -36,7 +36,7 @@ PATH = "slack_modal"
 NOTHING_CHANGED = "Nothing is different, so everything stays as it was."
 
 
-_MAY_PASS = (Refusal.LOOKUP_FAILED, Refusal.RATE_LIMITED_LOOKUP, Refusal.PAUSED)
+_MAY_PASS = (Refusal.LOOKUP_FAILED, Refusal.RATE_LIMITED_LOOKUP)
 _ABOUT_THE_EDIT = (
     Refusal.STRICTER_CHECKPOINT,
     Refusal.EDIT_DENIED,
