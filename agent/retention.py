@@ -6,12 +6,14 @@ the chains still verify; each batch is recorded in the transaction that erases i
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Self
 from uuid import UUID
 
+import structlog
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.domain.audit import AuditKind
@@ -19,7 +21,7 @@ from agent.store import chain, retention
 from agent.store.batch import Batch
 from agent.store.chain import Entry
 from agent.store.database import Database
-from agent.store.faults import DatabaseUnusable
+from agent.store.faults import DatabaseUnusable, in_one_line
 
 SUBJECT = "retention"
 """The chain in which every erasure is recorded."""
@@ -27,15 +29,21 @@ SUBJECT = "retention"
 ROWS_AT_ONCE = 10
 """Deliveries and notices are small: so many times a batch's size go at once."""
 
+log = structlog.get_logger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """How much was erased, or is due to be. ``requests`` includes those of the runs."""
+    """How much was erased, or is due to be. ``requests`` includes those of the runs.
+
+    ``broken`` are the runs and requests that the database would not let be erased; the log has their ids.
+    """
 
     runs: int = 0
     requests: int = 0
     deliveries: int = 0
     notices: int = 0
+    broken: int = 0
 
     @property
     def total(self) -> int:
@@ -47,6 +55,7 @@ class Erased:
             self.requests + other.requests,
             self.deliveries + other.deliveries,
             self.notices + other.notices,
+            self.broken + other.broken,
         )
 
 
@@ -70,8 +79,8 @@ async def due(db: Database, before: datetime) -> Erased:
 async def erase(db: Database, before: datetime, *, by: str, batch_size: int = 200) -> AsyncIterator[Erased]:
     """Erase what ended before that time, a batch a transaction; yields each batch's count.
 
-    That somebody erased is part of the record even when there was nothing to erase. Raises DatabaseUnavailable;
-    what was yielded is erased by then.
+    One that cannot be erased is logged and counted, and holds up no other. That somebody erased is part of the record
+    even when there was nothing to erase. Raises DatabaseUnavailable; what was yielded is erased by then.
     """
     anything = False
     for step in (_runs, _requests, _deliveries, _notices):
@@ -79,9 +88,9 @@ async def erase(db: Database, before: datetime, *, by: str, batch_size: int = 20
         while after is not None:
             async with db.transaction() as connection:
                 found, after = await step(connection, before, after, batch_size)
-                if found.total:
+                if found != Erased():
                     await _record(connection, found, before, by)
-            if found.total:
+            if found != Erased():
                 anything = True
                 yield found
     if not anything:
@@ -95,15 +104,45 @@ _Step = tuple[Erased, UUID | None]
 
 async def _runs(connection: AsyncConnection, before: datetime, after: UUID, limit: int) -> _Step:
     ids = await retention.runs(connection, before, after, limit)
-    asked = await retention.erase_runs(connection, ids) if ids else 0
-    return Erased(runs=len(ids), requests=asked), ids[-1] if ids else None
+    return await _together(connection, _erase_runs, ids), ids[-1] if ids else None
+
+
+async def _erase_runs(connection: AsyncConnection, ids: Sequence[UUID]) -> Erased:
+    return Erased(runs=len(ids), requests=await retention.erase_runs(connection, ids))
 
 
 async def _requests(connection: AsyncConnection, before: datetime, after: UUID, limit: int) -> _Step:
     ids = await retention.requests(connection, before, after, limit)
-    if ids:
-        await retention.erase_requests(connection, ids)
-    return Erased(requests=len(ids)), ids[-1] if ids else None
+    return await _together(connection, _erase_requests, ids), ids[-1] if ids else None
+
+
+async def _erase_requests(connection: AsyncConnection, ids: Sequence[UUID]) -> Erased:
+    await retention.erase_requests(connection, ids)
+    return Erased(requests=len(ids))
+
+
+async def _together(
+    connection: AsyncConnection,
+    erase_these: Callable[[AsyncConnection, Sequence[UUID]], Awaitable[Erased]],
+    ids: Sequence[UUID],
+) -> Erased:
+    """All at once; when that fails, each for itself, so that a broken one is left out alone."""
+    if not ids:
+        return Erased()
+    try:
+        async with connection.begin_nested():
+            return await erase_these(connection, ids)
+    except DBAPIError as error:
+        if error.connection_invalidated:
+            raise
+        if len(ids) == 1:
+            why = in_one_line(error)  # the rest of it, and a traceback, could show the row
+            log.error("not erased", action="retention.failed", item=str(ids[0]), error=why)  # noqa: TRY400
+            return Erased(broken=1)
+    found = Erased()
+    for each in ids:
+        found += await _together(connection, erase_these, [each])
+    return found
 
 
 async def _deliveries(connection: AsyncConnection, before: datetime, after: UUID, limit: int) -> _Step:

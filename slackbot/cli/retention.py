@@ -60,6 +60,9 @@ async def _retain(configured: Settings, url: str, ago: timedelta, *, dry_run: bo
                 erased += batch
                 progress.update(task, advance=batch.total)
         typer.echo(f"erased: {_told(erased)}")
+        if erased.broken:
+            typer.echo(f"signoff: {erased.broken:,} could not be erased; their ids are in the log", err=True)
+            raise typer.Exit(1)
 
 
 def _progress() -> Progress:

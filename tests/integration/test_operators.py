@@ -305,7 +305,10 @@ def test_an_export_that_fails_leaves_no_file(signoff: Command) -> None:
 def test_retention_counts_asks_and_erases(
     signoff: Command, database_url: str, owner: psycopg.Connection
 ) -> None:
-    """A dry run counts and changes nothing; without a terminal it wants --yes; the chain holds after."""
+    """A dry run counts and changes nothing; without a terminal it wants --yes; the chain holds after.
+
+    The exit code is 1 while something is left that could not be erased.
+    """
     request = asked(database_url)
     assert signoff("requests", "withdraw", str(request.request_id)).status == 0
     owner.execute("""
@@ -320,6 +323,10 @@ def test_retention_counts_asks_and_erases(
     assert "confirm with --yes" in lines[-1]
     shown = json.loads(signoff("requests", "show", str(request.request_id), "--json").said)
     assert shown["erased_at"] is None
+    owner.execute("ALTER TABLE agent_run ADD CONSTRAINT broken CHECK (erased_at IS NULL)")
+    done = signoff("retention", "--after", "1s", "--yes")
+    owner.execute("ALTER TABLE agent_run DROP CONSTRAINT broken")
+    assert (done.status, "signoff: 1 could not be erased" in done.said) == (1, True), done.said
     done = signoff("retention", "--after", "1s", "--yes")
     assert (done.status, "erased: 1 runs, 1 requests" in done.said) == (0, True), done.said
     shown = json.loads(signoff("requests", "show", str(request.request_id), "--json").said)

@@ -208,6 +208,30 @@ async def test_small_batches_reach_everything(database: Database, as_owner: Data
     assert await column(database, "SELECT count(*) FROM request_revision WHERE erased_at IS NULL") == [0]
 
 
+async def test_a_broken_one_holds_up_no_other(
+    database: Database, as_owner: Database, owner: psycopg.Connection, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the database will not let be erased is logged by its id, counted and recorded; everything else is erased."""
+    ids = [await _from_outside(database, str(number)) for number in range(3)]
+    for each in ids:
+        await approvals.withdraw(database, each, None, None)
+    broken = f"request_id = '{ids[1]}' AND erased_at IS NOT NULL"
+    owner.execute(f"ALTER TABLE request_revision ADD CONSTRAINT broken CHECK (NOT ({broken})) NOT VALID")
+    try:
+        erased = await _erase(as_owner)
+    finally:
+        owner.execute("ALTER TABLE request_revision DROP CONSTRAINT broken")
+    assert (erased.requests, erased.broken) == (2, 1)
+    left = await column(database, "SELECT request_id FROM request_revision WHERE erased_at IS NULL")
+    assert left == [ids[1]]
+    assert str(ids[1]) in capsys.readouterr().out
+    told = await column(
+        database, "SELECT detail ->> 'broken' FROM audit_event WHERE event = 'retention.erased'"
+    )
+    assert "1" in told
+    assert (await _erase(as_owner)).requests == 1
+
+
 async def test_settled_deliveries_and_notices_go_pending_ones_stay(
     database: Database, as_owner: Database
 ) -> None:
