@@ -1,6 +1,6 @@
 """What this process has done, counted for `/metrics`. Every label has few values, all of them ours.
 
-Counted as it is written, a moment before its transaction commits: the record is exact, these show trends.
+Counted when its transaction is committed: one that is rolled back, and made again, counts once.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ write returns. The statements go out in order, the hints last.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any, LiteralString, cast
@@ -21,6 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent import jobs
 from agent.jobs import Hint
+from agent.store.afterwards import once_committed
 
 
 class Batch:
@@ -29,6 +30,7 @@ class Batch:
     def __init__(self) -> None:
         self._statements: list[tuple[LiteralString, Mapping[str, Any]]] = []
         self._hints: list[Hint] = []
+        self._afterwards: list[Callable[[], object]] = []
 
     def add(self, sql: LiteralString, **parameters: Any) -> None:
         """Append a statement that returns nothing anybody needs."""
@@ -46,6 +48,10 @@ class Batch:
         """Defer these jobs with the transaction."""
         self._hints.extend(hints)
 
+    def afterwards(self, call: Callable[[], object]) -> None:
+        """Call this, which is quick and raises nothing, once the transaction is committed."""
+        self._afterwards.append(call)
+
     async def send(self, connection: AsyncConnection) -> None:
         """Send everything inside the connection's transaction. Raises the driver's errors."""
         raw = await driver_connection(connection)
@@ -53,6 +59,7 @@ class Batch:
             for sql, parameters in self._statements:
                 await cursor.execute(sql, parameters)
             await jobs.defer(raw, self._hints)
+        once_committed(connection, self._afterwards)
 
 
 async def ask(connection: AsyncConnection, *questions: TextClause, **parameters: Any) -> list[list[Any]]:

@@ -20,6 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import QueuePool
 
 from agent.domain.errors import SignoffError
+from agent.store import afterwards
 from agent.store.address import APP_ROLE, SCHEMA, Address
 from agent.store.faults import (
     BudgetExceeded,
@@ -276,6 +277,7 @@ class _Attempt:
             # Begun here and not by the first statement, so that what procrastinate writes through the raw
             # connection is part of it. Does no I/O: the driver sends BEGIN before the first statement.
             self._connection.sync_connection.begin()  # type: ignore[union-attr]
+            afterwards.forget(self._connection)
             try:
                 yield self._connection
                 await self._commit()
@@ -296,6 +298,7 @@ class _Attempt:
         self._committing = True
         await self._connection.commit()
         self._committing = False
+        afterwards.go(self._connection)
 
     def _translated(self, error: Exception) -> DatabaseError | None:
         """What the end of the transaction means to the caller; None: the error speaks for itself."""

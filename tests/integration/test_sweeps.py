@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from prometheus_client import REGISTRY
 from sqlalchemy import event
 from structlog.testing import capture_logs
 
@@ -36,6 +37,10 @@ async def mend_chain(database: Database, request_id: UUID) -> None:
     await write(database, "UPDATE audit_head SET seq = seq + 1 WHERE subject = :subject", subject=subject)
 
 
+def counted_as_expired() -> float:
+    return REGISTRY.get_sample_value("signoff_decisions_total", {"outcome": "expired"}) or 0.0
+
+
 def failures(logs: list[Any]) -> list[tuple[str, str]]:
     return [(each["work"], each["item"]) for each in logs if each.get("action") == "sweep.item_failed"]
 
@@ -44,8 +49,11 @@ def failures(logs: list[Any]) -> list[tuple[str, str]]:
 async def test_a_broken_chain_holds_up_no_other_expiry(
     database: Database, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    """The others expire, also behind it; it is logged once a minute, and expires when its chain is mended."""
-    now = [0.0]
+    """The others expire, also behind it; it is logged once a minute, and expires when its chain is mended.
+
+    Each is counted when it has expired, and not for transactions that were rolled back.
+    """
+    now, before = [0.0], counted_as_expired()
     monkeypatch.setattr(ending, "_BROKEN", Broken("expire", lambda: now[0]))
     broken, *others = [await ask(database, SOON) for _ in range(4)]
     await break_chain(database, broken.request_id)
@@ -56,6 +64,7 @@ async def test_a_broken_chain_holds_up_no_other_expiry(
     assert failures(logs) == [("expire", str(broken.request_id))]
     expired = await column(database, "SELECT id FROM approval_request WHERE status = 'expired'")
     assert set(expired) == {each.request_id for each in others}
+    assert counted_as_expired() == before + 3
     now[0] += AGAIN
     with capture_logs() as logs:
         assert await approvals.expire_due(database, batch_size=size) == 0
@@ -63,6 +72,7 @@ async def test_a_broken_chain_holds_up_no_other_expiry(
     now[0] += AGAIN
     await mend_chain(database, broken.request_id)
     assert await approvals.expire_due(database, batch_size=size) == 1
+    assert counted_as_expired() == before + 4
 
 
 async def test_a_broken_chain_holds_up_no_other_reminder(

@@ -84,7 +84,7 @@ def end(batch: Batch, endings: Sequence[Ending], earlier: Sequence[tuple[ChainHe
         _END_REQUESTS, [{"id": e.request_id, "outcome": e.outcome.value, "at": e.at} for e in endings]
     )
     for each in endings:
-        DECISIONS.labels(each.outcome.value).inc()
+        batch.afterwards(DECISIONS.labels(each.outcome.value).inc)
         tracing.ended("request", each.request_id)
         log.info(
             "a request has its outcome",

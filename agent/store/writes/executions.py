@@ -53,7 +53,7 @@ def begin(
 def finish(batch: Batch, execution_id: UUID, status: ExecutionStatus, outcome: str) -> None:
     """Write the outcome of an open attempt: the result, or what went wrong."""
     succeeded = status is ExecutionStatus.SUCCEEDED
-    EXECUTIONS.labels(status.value).inc()
+    batch.afterwards(EXECUTIONS.labels(status.value).inc)
     log.info("execution has an outcome", action=f"execution.{status.value}", execution_id=str(execution_id))
     batch.add(
         _FINISH,
