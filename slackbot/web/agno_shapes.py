@@ -68,6 +68,7 @@ class Tool(Shape):
 class RunOutput(Shape):
     """A run. `paused`: its `tools` with `requires_confirmation` and without `confirmed` wait for people.
 
+    Where an agent below it has asked them, the tool is that agent's.
     `denied`: a person's no, or nobody's answer in time, ended it; `content` is then why.
     """
 
@@ -115,7 +116,7 @@ async def _rows(
 ) -> tuple[RunView, tuple[CallView, ...], dict[UUID | None, RequestView]]:
     async with site.db.connection() as connection:
         run = await reads.run_view(connection, run_id)
-        calls = await reads.calls(connection, run_id)
+        calls = (*await reads.calls(connection, run_id), *await reads.asked_below(connection, run_id))
         asked = [call.request_id for call in calls if call.request_id]
         views = await reads.request_views(connection, asked) if asked else []
     if run is None:

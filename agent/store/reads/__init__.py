@@ -40,6 +40,7 @@ from agent.store.reads.requests import (
 from agent.store.reads.runs import (
     CallAtWork,
     CancelPaper,
+    asked_below,
     call_at_work,
     calls,
     cancel_paper,
@@ -80,6 +81,7 @@ __all__ = [
     "RunList",
     "StoredPlace",
     "agents_at_work",
+    "asked_below",
     "audiences",
     "ballot_paper",
     "call_at_work",

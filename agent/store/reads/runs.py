@@ -14,7 +14,7 @@ from agent.domain.changes import between
 from agent.domain.people import Person
 from agent.domain.run import Answer, AnswerKind, CallState, CallView, Message, RunStatus, RunValues, RunView
 from agent.store.batch import ask
-from agent.store.reads.families import asking_below, names_above
+from agent.store.reads.families import asking_below, below, names_above
 from agent.store.reads.ids import BETWEEN, meant
 from agent.store.reads.requests import person
 
@@ -132,6 +132,12 @@ async def messages(connection: AsyncConnection, run_id: UUID) -> tuple[Message, 
 async def calls(connection: AsyncConnection, run_id: UUID) -> tuple[CallView, ...]:
     """The run's calls by turn and index."""
     rows = (await connection.execute(_CALLS, {"run": run_id})).all()
+    return tuple(_call(row) for row in rows)
+
+
+async def asked_below(connection: AsyncConnection, run_id: UUID) -> tuple[CallView, ...]:
+    """Calls of runs below, which the run waits for, that people are asked about."""
+    rows = (await connection.execute(_ASKED_BELOW, {"run": run_id})).all()
     return tuple(_call(row) for row in rows)
 
 
@@ -290,6 +296,11 @@ LEFT JOIN request_revision AS v
        ON v.request_id = r.id AND v.n = r.revision AND r.status = 'approved' AND v.editor_user_id IS NOT NULL
 """
 _CALLS = text(f"{_CALL_COLUMNS} WHERE c.run_id = :run ORDER BY c.turn, c.index")
+_ASKED_BELOW = text(f"""
+{_CALL_COLUMNS} WHERE c.state = 'asked' AND c.run_id IN (
+    SELECT b.id FROM agent_run CROSS JOIN LATERAL ({below("agent_run")}) AS b WHERE agent_run.id = :run)
+ORDER BY c.id
+""")  # noqa: S608 - constants
 _CALL = text(f"{_CALL_COLUMNS} WHERE c.id = :call")
 _HELD = text("SELECT held FROM tool_call WHERE id = :call")
 _AT_WORK = text("""

@@ -75,7 +75,7 @@ async def frozen_in_its_turn(url: str, folder: Path, seconds: float) -> None:
         process = process_of(here.serve)
         other = second(here)
         await here.ask(0)
-        await here.model.wait_for_request(1)
+        await here.model.wait_for_request(1, timeout=60.0)
         process.send_signal(signal.SIGSTOP)
         since = time.monotonic()
         await until(lambda: is_stopped(process), 5.0)

@@ -54,6 +54,8 @@ async def test_who_waits_for_whom_is_said_everywhere(service: Living) -> None:
         assert [each["agent_id"] for each in (await grace.get(f"/agents/{which}")).json()] == [child, parent]
     paused = await grace.get(f"/agents/orders/runs/{parent}", params={"wait": 1})
     assert paused.json()["status"] == "paused"
+    waits = [each["request_id"] for each in paused.json()["tools"] if each["requires_confirmation"]]
+    assert waits == [asked["id"]]
 
     async with service.house.db.connection() as connection:
         above = await reads.run_view(connection, UUID(parent))
