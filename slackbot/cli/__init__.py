@@ -34,7 +34,7 @@ COMMANDS = {
     ),
     "pause": (
         "pausing.pause",
-        "Stop an agent, or all: nothing begins any more, approved or not; what is under way ends as it ends.",
+        "Stop an agent and what is done for it, or all: nothing begins any more, approved or not.",
     ),
     "resume": (
         "pausing.resume",
