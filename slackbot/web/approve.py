@@ -11,7 +11,6 @@ from pydantic import ConfigDict, Field, StringConstraints
 
 from agent.domain.errors import Refusal, Refused
 from agent.domain.request import RequestStatus, RequestView, Verdict
-from agent.store import reads
 from slackbot import deciding
 from slackbot.web import finding
 from slackbot.web.bodies import StrictRoute
@@ -108,8 +107,7 @@ async def _told(site: Site, request_id: UUID, refused: Refused) -> Exception:
 
 
 async def _now(site: Site, request_id: UUID) -> RequestView:
-    async with site.db.connection() as connection:
-        view = await reads.request_view(connection, request_id)
+    view = await site.views.get(request_id)
     if view is None:
         raise finding.missing()
     return view

@@ -14,7 +14,6 @@ from agent.domain.action import canonical_bytes
 from agent.domain.request import ExecutionStatus
 from agent.executions import Outcome
 from agent.outside import LEASE_SECONDS, LONGEST_LEASE, NotClaimed, NotReported
-from agent.store import reads
 from slackbot.cards import json_text
 from slackbot.web import finding
 from slackbot.web.bodies import StrictRoute
@@ -155,6 +154,4 @@ async def report_result(
     except NotReported as refused:
         status = 403 if refused.kind == "wrong-token" else 409
         raise ProblemRaised(status, refused.kind, "Not taken as the result", f"{refused}.") from None
-    async with site.db.connection() as connection:
-        now = await reads.request_view(connection, view.id) or view
-    return await review(site, now)
+    return await review(site, await site.views.get(view.id) or view)

@@ -56,8 +56,7 @@ async def open_request(
     if isinstance(opened, NotRequiredOut):
         response.status_code = 200
         return opened
-    async with site.db.connection() as connection:
-        view = await reads.request_view(connection, opened.id)
+    view = await site.views.get(opened.id)
     if view is None:
         raise finding.missing()
     response.status_code = 201 if opened.created else 200
@@ -149,5 +148,4 @@ async def _decided(site: Site, view: RequestView, seconds: float) -> RequestView
 
 
 async def _again(site: Site, view: RequestView) -> RequestView:
-    async with site.db.connection() as connection:
-        return await reads.request_view(connection, view.id) or view
+    return await site.views.get(view.id) or view

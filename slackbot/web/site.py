@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 from fastapi import Request
 from slack_sdk.web.async_client import AsyncWebClient
@@ -15,6 +16,7 @@ from slackbot.identity import Directory
 from slackbot.permalinks import Permalinks
 from slackbot.web.openid import OpenID
 from slackbot.web.problems import retry_later
+from slackbot.web.views import Views
 from slackbot.web.watch import Watch
 
 
@@ -43,6 +45,11 @@ class Site:
     public_url: str | None = None
     openid: OpenID | None = None
     webhook_networks: tuple[Network, ...] = ()
+
+    @cached_property
+    def views(self) -> Views:
+        """Requests, read once for all who ask at the same moment."""
+        return Views(self.db)
 
     @property
     def slack(self) -> Connected:

@@ -7,6 +7,7 @@ Only those are woken whom a change concerns.
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -19,7 +20,10 @@ from agent.store.database import Database
 log = structlog.get_logger(__name__)
 
 PACE = 0.25
-"""Seconds between two looks."""
+"""Seconds between two looks at what was recorded lately."""
+
+SWEEP = 3.0
+"""Seconds between two looks at everything that somebody waits for. What was recorded lately is a hint."""
 
 ANYTHING = "anything"
 
@@ -50,6 +54,7 @@ class Watch:
         self._pace = pace
         self._watched: dict[str, _Watched] = {}
         self._task: asyncio.Task[None] | None = None
+        self._sweep_at = 0.0
         self.closing = False
         """The service stops: nobody is kept waiting, and whoever waits in a loop leaves it."""
 
@@ -111,20 +116,30 @@ class Watch:
 
     async def _look(self) -> None:
         while self._watched:
-            known = {subject: watched.token for subject, watched in self._watched.items()}
             try:
-                found = await self._found(known)
+                found = await self._found()
             except Exception as error:  # whatever it is, the next look may succeed; nobody is told a change
                 log.warning("a look failed", action="watch.failed", error=str(error) or type(error).__name__)
+                self._sweep_at = 0.0
                 found = {}
             for subject, token in found.items():
                 if (watched := self._watched.get(subject)) is not None:
                     watched.is_now(token)
             await asyncio.sleep(self._pace)
 
-    async def _found(self, known: dict[str, str]) -> dict[str, str]:
+    async def _found(self) -> dict[str, str]:
+        """Tokens of what may have changed. Of requests only those that are new here or were touched."""
+        sweeps = time.monotonic() >= self._sweep_at
+        known = {
+            subject: watched.token
+            for subject, watched in self._watched.items()
+            if sweeps or not watched.token or not subject.startswith("request:")
+        }
         async with self._db.connection() as connection:
-            found = await reads.changed(connection, {k: v for k, v in known.items() if k != ANYTHING})
+            found = {} if sweeps else await reads.touched(connection)
+            found |= await reads.changed(connection, {k: v for k, v in known.items() if k != ANYTHING})
             if ANYTHING in known:
                 found[ANYTHING] = await reads.pulse(connection)
+        if sweeps:
+            self._sweep_at = time.monotonic() + SWEEP
         return found

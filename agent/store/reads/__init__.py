@@ -24,7 +24,7 @@ from agent.store.reads.lists import (
 from agent.store.reads.patience import seconds_waited
 from agent.store.reads.pending import OpenCall, agents_at_work, open_calls
 from agent.store.reads.programs import OpenedAs, opened_as, requests_named, requests_page
-from agent.store.reads.pulse import changed, pulse
+from agent.store.reads.pulse import changed, pulse, touched
 from agent.store.reads.requests import (
     BallotPaper,
     Rejection,
@@ -130,6 +130,7 @@ __all__ = [
     "schema_version",
     "seconds_waited",
     "timeline",
+    "touched",
     "values_of",
     "votes_between",
     "waiting_for",

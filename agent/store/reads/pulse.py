@@ -37,6 +37,18 @@ async def changed(connection: AsyncConnection, known: Mapping[str, str]) -> dict
     return {row.subject: row.token for row in rows}
 
 
+async def touched(connection: AsyncConnection) -> dict[str, str]:
+    """Requests of which something was recorded in the last two seconds, with their tokens as `changed` tells them.
+
+    A hint: a transaction that took longer than that to commit is not in it.
+    """
+    return {row.subject: row.token for row in await connection.execute(_TOUCHED)}
+
+
+_TOUCHED = text("""
+SELECT subject, max(seq)::text AS token FROM audit_event
+WHERE at > now() - interval '2 seconds' AND subject LIKE 'request:%' GROUP BY subject
+""")
 # Only what has changed travels: with thousands of waiters that is a few rows a look.
 _CHANGED = text(f"""
 SELECT subject, h.seq::text AS token
