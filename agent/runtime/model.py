@@ -3,20 +3,20 @@
 Nothing is retried here: whoever asks decides when to ask again, and keeps count in the database.
 """
 
+from __future__ import annotations
+
 import asyncio
-import email.utils
-import re
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import openai
-from openai import AsyncOpenAI
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from agent.domain.errors import SignoffError
 from agent.domain.run import ProposedCall
 from agent.runtime import wording
+
+if TYPE_CHECKING:
+    from agent.runtime.provider import Provider
 
 TIMEOUT = 60.0
 """Seconds for one answer, connection included."""
@@ -26,9 +26,6 @@ MAX_CALLS = 128
 
 MAX_NAME = 128
 """Characters kept of a tool's name as the model writes it: more than any tool's own name can have."""
-
-_PASSING = frozenset({408, 409, 425, 429})
-_CODE = re.compile(r"[a-z0-9_]{1,64}\Z")
 
 
 class ModelError(SignoffError):
@@ -62,8 +59,8 @@ class Model:
         self.name = name
         self.last_problem: str | None = None
         """Why the last question was not answered; None when it was. For health checks."""
-        self._timeout = timeout
-        self._client = AsyncOpenAI(api_key=api_key, base_url=base_url, timeout=timeout, max_retries=0)
+        self._make = partial(_provider, api_key, base_url, timeout)
+        self._provider: Provider | None = None
 
     async def complete(
         self,
@@ -97,48 +94,18 @@ class Model:
         if tools:
             request["tools"] = list(tools)
             request["tool_choice"] = "auto" if may_call else "none"
-        try:
-            async with asyncio.timeout(self._timeout):
-                completion: Any = await self._client.chat.completions.create(**request)
-        except (openai.APITimeoutError, TimeoutError):
-            raise ModelError(f"the model did not answer in {self._timeout:g} s", retryable=True) from None
-        except openai.APIStatusError as error:
-            raise _refused(error) from None
-        except openai.APIConnectionError:
-            raise ModelError("the model's provider cannot be reached", retryable=True) from None
-        except (openai.OpenAIError, ValueError) as error:
-            raise _unusable(f"it could not be read ({type(error).__name__})") from None
-        return _reply(completion, may_call=may_call)
+        return _reply(await (await self._reached()).answer(request), may_call=may_call)
+
+    async def _reached(self) -> Provider:
+        """The provider. Its library is loaded with the first question: a service that asks nothing starts faster."""
+        if self._provider is None:
+            self._provider = await asyncio.to_thread(self._make)
+        return self._provider
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.close()
-
-
-def _refused(error: openai.APIStatusError) -> ModelError:
-    status = error.status_code
-    code = error.code if isinstance(error.code, str) and _CODE.match(error.code) else None
-    known = {401: "it did not accept the API key", 404: "it does not know this model or address"}
-    said = known.get(status) or code
-    spent = code == "insufficient_quota"  # a 429 that no waiting mends
-    text = f"the model's provider answered {status}" + (f": {said}" if said else "")
-    return ModelError(
-        text,
-        retryable=(status in _PASSING or status >= 500) and not spent,
-        retry_after=_retry_after(error.response.headers),
-    )
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """RFC 9110 section 10.2.3: seconds or a date; OpenAI also sends milliseconds."""
-    try:
-        if milliseconds := headers.get("retry-after-ms"):
-            return max(0.0, float(milliseconds) / 1000)
-        value = headers.get("retry-after")
-        return None if value is None else max(0.0, float(value))
-    except ValueError:
-        date = email.utils.parsedate_tz(headers.get("retry-after", ""))
-        return None if date is None else max(0.0, email.utils.mktime_tz(date) - time.time())
+        if self._provider is not None:
+            await self._provider.close()
 
 
 def _reply(completion: Any, *, may_call: bool) -> Reply:
@@ -147,7 +114,7 @@ def _reply(completion: Any, *, may_call: bool) -> Reply:
     choice: Any = choices[0] if isinstance(choices, list) and choices else None
     message = getattr(choice, "message", None)
     if message is None:
-        raise _unusable("it holds no choice")
+        raise unusable("it holds no choice")
     reason = getattr(choice, "finish_reason", None)
     calls = _calls(getattr(message, "tool_calls", None)) if may_call else ()
     text = _text(getattr(message, "content", None))
@@ -160,9 +127,9 @@ def _reply(completion: Any, *, may_call: bool) -> Reply:
             raise ModelError("the answer was cut off at the model's length limit", retryable=False)
         text = f"{text}\n[cut off at the model's length limit]"
     elif reason not in ("stop", "tool_calls", "function_call"):
-        raise _unusable("its finish reason is unknown")
+        raise unusable("its finish reason is unknown")
     if not calls and not text:
-        raise _unusable("it is empty")
+        raise unusable("it is empty")
     return Reply(text, calls, _tokens(completion, text), str(reason))
 
 
@@ -170,7 +137,7 @@ def _calls(proposed: Any) -> tuple[ProposedCall, ...]:
     if not proposed:
         return ()
     if not isinstance(proposed, list) or len(proposed) > MAX_CALLS:
-        raise _unusable(f"it proposes more than {MAX_CALLS} calls, or none that can be read")
+        raise unusable(f"it proposes more than {MAX_CALLS} calls, or none that can be read")
     return tuple(_call(item) for item in proposed)
 
 
@@ -178,7 +145,7 @@ def _call(item: Any) -> ProposedCall:
     function = getattr(item, "function", None)
     name, arguments = getattr(function, "name", None), getattr(function, "arguments", None)
     if not isinstance(name, str) or not name:
-        raise _unusable("it calls a tool without a name")
+        raise unusable("it calls a tool without a name")
     if not isinstance(arguments, str):
         arguments = "" if arguments is None else repr(arguments)  # malformed, and shown as such
     return ProposedCall(
@@ -198,5 +165,12 @@ def _tokens(completion: Any, text: str | None) -> int:
     return total if isinstance(total, int) and total > 0 else 1 + len(text or "") // 4
 
 
-def _unusable(why: str) -> ModelError:
+def _provider(api_key: str, base_url: str | None, timeout: float) -> Provider:
+    from agent.runtime.provider import Provider  # noqa: PLC0415 - see there
+
+    return Provider(api_key=api_key, base_url=base_url, timeout=timeout)
+
+
+def unusable(why: str) -> ModelError:
+    """An answer that says nothing we can go by; the next one may."""
     return ModelError(f"the model's answer cannot be used: {why}", retryable=True)

@@ -13,6 +13,7 @@ import re
 import unicodedata
 from functools import lru_cache
 from itertools import groupby
+from typing import NamedTuple
 
 MAX_MARKS = 3
 """Combining marks on one letter: living scripts need up to three, "zalgo" text dozens."""
@@ -85,11 +86,17 @@ def hidden_positions(text: str) -> set[int]:
     for run in _NOT_ASCII.finditer(text):
         marks, before = 0, text[run.start() - 1 : run.start()]
         for position, character in enumerate(run.group(), run.start()):
-            marks = marks + 1 if _is_mark(character) else 0
-            if marks > MAX_MARKS or is_hidden(character, before):
+            kind = _kind(character)
+            if kind is None:
+                marks, before = 0, character
+                continue
+            marks = marks + 1 if kind.is_mark else 0
+            hidden = kind.is_never_shown if not kind.is_style else is_hidden(character, before)
+            if hidden or marks > MAX_MARKS:
                 found.add(position)
-                character = ""  # noqa: PLW2901 - nothing can be styled by what follows
-            before = character
+                before = ""  # nothing can be styled by what follows
+            else:
+                before = character
     return found
 
 
@@ -160,6 +167,19 @@ def _one_line(text: str) -> str:
 
 def _weigh(character: str) -> int:
     return _WEIGHTS.get(character) or (2 if character > "\uffff" else 1)
+
+
+class _Kind(NamedTuple):
+    is_mark: bool
+    is_style: bool
+    is_never_shown: bool
+
+
+@lru_cache(maxsize=4096)
+def _kind(character: str) -> _Kind | None:
+    """What is out of the ordinary about a character; `None`: nothing."""
+    kind = _Kind(_is_mark(character), character in _EMOJI_STYLE, _is_never_shown(character))
+    return kind if any(kind) else None
 
 
 @lru_cache(maxsize=4096)
