@@ -1,0 +1,88 @@
+"""Waiting for a request: many who wait cost one look, and nobody who waits is forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+
+from agent import approvals
+from agent.domain.request import RequestStatus, Verdict
+from agent.store import reads
+from agent.store.database import Database
+from slackbot.web import watch
+from slackbot.web.views import Views
+from slackbot.web.watch import Watch
+from tests.integration.asking import GRACE, Asked, ask, ballot, reviewer
+
+MANY = 20
+
+
+@contextmanager
+def statements(db: Database) -> Iterator[list[str]]:
+    """What is read meanwhile."""
+    sent: list[str] = []
+
+    def heard(_c: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        sent.append(statement)
+
+    event.listen(db._reading.sync_engine, "before_cursor_execute", heard)
+    yield sent
+    event.remove(db._reading.sync_engine, "before_cursor_execute", heard)
+
+
+async def decide(db: Database, asked: Asked) -> None:
+    await approvals.vote(db, ballot(asked, reviewer(GRACE), Verdict.REJECT, reason="no"))
+
+
+async def test_who_asks_at_the_same_moment_is_read_for_at_once(database: Database) -> None:
+    """However many ask for requests in one breath, the database is asked once, and each is told its own."""
+    asked = [await ask(database) for _ in range(3)]
+    views = Views(database)
+    with statements(database) as sent:
+        found = await asyncio.gather(*(views.get(asked[n % 3].request_id) for n in range(MANY)))
+    assert len(sent) == 1
+    assert [view.id for view in found if view] == [asked[n % 3].request_id for n in range(MANY)]
+
+
+async def test_one_who_hangs_up_is_not_all(database: Database) -> None:
+    """Of two who ask for the same request one may leave: the other is told."""
+    asked = await ask(database)
+    views = Views(database)
+    leaving, staying = (asyncio.create_task(views.get(asked.request_id)) for _ in range(2))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    view = await staying
+    assert view is not None
+    assert view.status is RequestStatus.WAITING
+
+
+@pytest.mark.parametrize("by", ["the hint", "the sweep"])
+async def test_a_decision_is_told(database: Database, monkeypatch: pytest.MonkeyPatch, by: str) -> None:
+    """A waiter is told of a decision by the look at what was touched, and without it by the sweep; others wait on."""
+    if by == "the hint":
+        monkeypatch.setattr(watch, "SWEEP", 3600)
+    else:
+        monkeypatch.setattr(reads, "touched", _nothing)
+        monkeypatch.setattr(watch, "SWEEP", 0.2)
+    mine, other = await ask(database), await ask(database)
+    looking = Watch(database, pace=0.02)
+    try:
+        seen = await looking.request(mine.request_id, None, 10)
+        waits = asyncio.create_task(looking.request(mine.request_id, seen, 20))
+        seen_other = await looking.request(other.request_id, None, 10)
+        waits_on = asyncio.create_task(looking.request(other.request_id, seen_other, 20))
+        await decide(database, mine)
+        assert await waits != seen
+        assert not waits_on.done()
+        waits_on.cancel()
+    finally:
+        await looking.stop()
+
+
+async def _nothing(_: object) -> dict[str, str]:
+    return {}
