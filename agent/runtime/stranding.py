@@ -9,7 +9,9 @@ from uuid import UUID
 from agent.domain.action import Action
 from agent.domain.errors import MalformedArguments
 from agent.domain.policy import Policy
+from agent.resuming import GO_ON
 from agent.runtime.agents import Agent, Registry
+from agent.runtime.functions import FunctionAgent
 from agent.store import reads
 from agent.store.database import Database
 from agent.store.reads import OpenCall
@@ -34,7 +36,7 @@ class Stranded:
 
 
 async def stranded(db: Database, registry: Registry, policy: Policy) -> list[Stranded]:
-    """Everything that is open and that this code would strand; runs of agents that are gone come first."""
+    """Everything that is open and that this code would strand; whole runs come first."""
     async with db.connection() as connection:
         at_work = await reads.agents_at_work(connection)
         found = [
@@ -43,6 +45,11 @@ async def stranded(db: Database, registry: Registry, policy: Policy) -> list[Str
             if registry.find(name) is None
             for run_id in ids
         ]
+        for run in await reads.last_approved(connection, GO_ON):
+            agent = registry.find(run.agent)
+            if isinstance(agent, FunctionAgent) and agent.version != run.agent_version:
+                why = _outdated(run.agent_version, "the agent's", agent.version)
+                found.append(Stranded(run.run_id, run.agent, why, Remedy.CANCEL))
         async for call in reads.open_calls(connection):
             agent = registry.find(call.agent)
             if agent is not None and (problem := _problem(agent, policy, call)) is not None:

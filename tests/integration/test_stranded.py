@@ -12,7 +12,7 @@ import pytest
 from agent import approvals
 from agent.store.database import Database
 from tests.integration import invariants
-from tests.integration.asking import GRACE, Asked, ask, ballot, column, reviewer
+from tests.integration.asking import GRACE, Asked, ask, ballot, column, reviewer, write
 from tests.integration.command import Command
 
 AGENT = '''
@@ -30,6 +30,13 @@ def other() -> str:
 
 refunds = Agent("{name}", "Refund orders.", [{tools}], version="{agent_version}")
 '''
+FUNCTION = """
+from signoff import function_agent
+
+@function_agent(name="refunds", version="{agent_version}")
+async def refunds(task: str) -> str:
+    return task
+"""
 NUMBER = itertools.count()
 
 
@@ -41,7 +48,7 @@ def on(url: str, work: Callable[[Database], Awaitable[Any]]) -> Any:
     return asyncio.run(do())
 
 
-def deploy(signoff: Command, **changes: str) -> str:
+def deploy(signoff: Command, code: str = AGENT, **changes: str) -> str:
     """Another version of the code in the folder; returns its module's name."""
     said = {
         "version": "1",
@@ -51,7 +58,7 @@ def deploy(signoff: Command, **changes: str) -> str:
         "tools": "process_refund",
     } | changes
     module = f"deployed_{next(NUMBER)}"
-    (signoff.folder / f"{module}.py").write_text(AGENT.format(**said))
+    (signoff.folder / f"{module}.py").write_text(code.format(**said))
     return module
 
 
@@ -94,6 +101,26 @@ def test_what_would_be_stranded_is_listed(
     ended = signoff("check", "--pending", SIGNOFF_AGENTS=deploy(signoff, **changes))
     assert (ended.status, ended.said.count(why)) == (1, 2), ended.said
     assert states(database_url) == ["asked", "ready"]
+
+
+def test_a_function_that_goes_no_further_is_listed(signoff: Command, database_url: str) -> None:
+    """What people approved of another version of a function is done: the run, which would fail, can be cancelled."""
+
+    async def approved_and_done(db: Database) -> None:
+        asked = await ask(db)
+        await approvals.vote(db, ballot(asked, reviewer(GRACE)))
+        await write(
+            db, "UPDATE tool_call SET state = 'answered', answer_kind = 'result', answered_at = now()"
+        )
+
+    on(database_url, approved_and_done)
+    same = signoff("check", "--pending", SIGNOFF_AGENTS=deploy(signoff, FUNCTION))
+    assert same.status == 0, same.said
+    newer = deploy(signoff, FUNCTION, agent_version="2")
+    listed = signoff("check", "--pending", SIGNOFF_AGENTS=newer)
+    assert (listed.status, listed.said.count("people were asked about the agent's")) == (1, 1), listed.said
+    assert signoff("check", "--pending", "--cancel", SIGNOFF_AGENTS=newer).status == 0
+    assert on(database_url, lambda db: column(db, "SELECT status::text FROM agent_run")) == ["cancelled"]
 
 
 def test_a_policy_that_denies_it_strands_it(signoff: Command, database_url: str) -> None:

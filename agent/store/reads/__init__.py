@@ -22,7 +22,7 @@ from agent.store.reads.lists import (
     waiting_requests,
 )
 from agent.store.reads.patience import seconds_waited
-from agent.store.reads.pending import OpenCall, agents_at_work, open_calls
+from agent.store.reads.pending import Approved, OpenCall, agents_at_work, last_approved, open_calls
 from agent.store.reads.programs import OpenedAs, opened_as, requests_named, requests_page
 from agent.store.reads.pulse import changed, pulse, touched
 from agent.store.reads.requests import (
@@ -68,6 +68,7 @@ from agent.store.reads.search import (
 from agent.store.reads.timeline import timeline
 
 __all__ = [
+    "Approved",
     "BallotPaper",
     "CallAtWork",
     "CancelPaper",
@@ -97,6 +98,7 @@ __all__ = [
     "held_action",
     "history",
     "is_busy",
+    "last_approved",
     "messages",
     "now",
     "open_calls",

@@ -55,6 +55,21 @@ async def open_calls(connection: AsyncConnection) -> AsyncIterator[OpenCall]:
         after = rows[-1].id
 
 
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """A run at work that waits for nobody's word, with the version of its agent that people last approved."""
+
+    run_id: UUID
+    agent: str
+    agent_version: str
+
+
+async def last_approved(connection: AsyncConnection, resumed: str) -> list[Approved]:
+    """All of them, oldest first, but those that were resumed since: in whose transcript ``resumed`` is newer."""
+    rows = (await connection.execute(_APPROVED, {"resumed": resumed})).all()
+    return [Approved(row.id, row.agent, row.agent_version) for row in rows]
+
+
 async def agents_at_work(connection: AsyncConnection) -> list[tuple[str, list[UUID]]]:
     """Each agent that has runs at work or parked, with these."""
     rows = (await connection.execute(_AT_WORK)).all()
@@ -69,6 +84,16 @@ FROM tool_call AS c JOIN agent_run AS a ON a.id = c.run_id
 LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
 LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 WHERE c.state IN ('asked', 'ready') AND c.id > :after ORDER BY c.id LIMIT :limit
+""")
+_APPROVED = text("""
+SELECT a.id, a.agent, r.agent_version FROM agent_run AS a
+JOIN LATERAL (SELECT agent_version, decided_at FROM approval_request
+              WHERE run_id = a.id AND status = 'approved' ORDER BY decided_at DESC LIMIT 1) AS r ON true
+WHERE a.status IN ('working', 'pending_approval')
+  AND NOT EXISTS (SELECT 1 FROM tool_call AS c WHERE c.run_id = a.id AND c.state IN ('asked', 'ready'))
+  AND NOT EXISTS (SELECT 1 FROM run_message AS m
+                  WHERE m.run_id = a.id AND m.role = 'user' AND m.text = :resumed AND m.created_at > r.decided_at)
+ORDER BY a.id
 """)
 _AT_WORK = text("""
 SELECT agent, array_agg(id ORDER BY id) AS runs FROM agent_run WHERE status IN ('working', 'pending_approval')
