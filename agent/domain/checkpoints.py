@@ -274,7 +274,7 @@ def _otherwise(policy: Policy, traits: ToolTraits, *, named: bool) -> str:
     if named:
         return "runs"
     if traits.read_only:
-        return "runs, because it is read-only"
+        return f"runs, because it {traits.exempt}"
     unmatched = {"review": "asked by the defaults", "allow": "runs", "deny": "denied"}
     return f"{unmatched[policy.defaults.unmatched]}, because no checkpoint names it"
 

@@ -193,6 +193,8 @@ class ToolTraits:
     requires_approval: bool = False
     risk: Risk | None = None
     read_only: bool = False
+    exempt: str = "is read-only"
+    """Why `unmatched` does not hold for one that is `read_only` in the eyes of policy, as a phrase."""
 
 
 @dataclass(frozen=True)
@@ -273,7 +275,7 @@ class Policy:
         elif exempt:
             return Judgement("run", None, "; ".join(exempt), describe(action))
         elif tool.read_only or defaults.unmatched == "allow":
-            pardon = "is read-only" if tool.read_only else "is unmatched, and unmatched tools are allowed"
+            pardon = tool.exempt if tool.read_only else "is unmatched, and unmatched tools are allowed"
             return Judgement("run", None, f"no checkpoint names this tool; it {pardon}", describe(action))
         else:
             caught_as, because = UNMATCHED, "no checkpoint names this tool"

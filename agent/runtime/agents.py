@@ -4,13 +4,13 @@ import importlib
 import re
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
 
 from agent.domain.errors import SignoffError
-from agent.domain.policy import Risk
+from agent.domain.policy import Risk, ToolTraits
 from agent.runtime.tool import Tool
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")  # one word, because people type it after `/agent run`
@@ -114,6 +114,10 @@ class Delegate(Tool):
     """An agent as a tool; made by `Agent.as_tool`. It has no effect of its own, and is never in doubt."""
 
     agent: Agent | None = None
+
+    @property
+    def traits(self) -> ToolTraits:
+        return replace(super().traits, exempt="only hands a task down")
 
 
 def _handed_down(task: str) -> str:

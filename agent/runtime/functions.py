@@ -18,7 +18,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Protocol, overload
 from uuid import UUID
@@ -94,9 +94,7 @@ class Step(Tool):
     @property
     def traits(self) -> ToolTraits:
         said = super().traits
-        return ToolTraits(
-            said.name, said.version, said.requires_approval, said.risk, said.read_only or self.plain
-        )
+        return replace(said, read_only=True, exempt="is a plain step") if self.plain else said
 
     def told(self, value: Any) -> str:
         """The result as JSON. Raises ValueError for one that is too large or no JSON."""

@@ -24,7 +24,10 @@ def secret(key_file: Path | None) -> str:
     try:
         return key_file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeError) as error:
-        raise SignoffError(f"SIGNOFF_KEY_FILE: cannot read {key_file}: {error}") from None
+        why = (
+            getattr(error, "strerror", None) or error
+        )  # the system's words alone: its text names the file again
+        raise SignoffError(f"SIGNOFF_KEY_FILE: cannot read {key_file}: {why}") from None
 
 
 def _missing(name: str) -> NoReturn:

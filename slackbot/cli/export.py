@@ -88,7 +88,8 @@ def export(
     use_embedded: EmbeddedFlag = False,
 ) -> None:
     """Write every request that was opened or decided in that time, and every vote cast; secrets are masked."""
-    begin, end = terminal.moment(since), terminal.moment(until) if until else datetime.now(UTC)
+    begin = terminal.moment("--since", since)
+    end = terminal.moment("--until", until) if until else datetime.now(UTC)
     if begin >= end:
         raise typer.BadParameter("must be before --until", param_hint="--since")
     configured = read_settings()

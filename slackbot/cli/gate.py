@@ -84,8 +84,8 @@ def gate(
     told = {"command": shlex.join(command), **_pairs("--context", context or [])}
     more = {"description": description, "context": told, "requester": requester}
     question = keeper.Question(action, arguments, key or f"gate-{uuid4()}", key is not None, more)
-    seconds = terminal.duration(timeout).total_seconds() if timeout else None
-    lease_seconds = terminal.duration(lease).total_seconds()
+    seconds = terminal.duration("--timeout", timeout).total_seconds() if timeout else None
+    lease_seconds = terminal.duration("--lease", lease).total_seconds()
     if not 1 <= lease_seconds <= 86400:
         raise typer.BadParameter("--lease must be between 1s and 24h")
     _log_to_stderr()

@@ -31,7 +31,7 @@ def mcp(
     For Claude Code: `claude mcp add signoff -- signoff mcp`, then
     `claude -p … --permission-prompt-tool mcp__signoff__permission_prompt`.
     """
-    seconds = terminal.duration(timeout).total_seconds()
+    seconds = terminal.duration("--timeout", timeout).total_seconds()
     where, key = access.address(url), access.secret(key_file)
     try:
         from agent.integrations.mcp import serve  # noqa: PLC0415 - an extra, and slow to import

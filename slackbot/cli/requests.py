@@ -15,12 +15,14 @@ from agent.store import reads
 from agent.store.database import Database
 from slackbot.cli import terminal
 from slackbot.cli.ground import EmbeddedFlag, on_database, read_settings
+from slackbot.cli.listing import Listing
 from slackbot.secrets import clean_text, clean_view
 from slackbot.settings import Settings
 
 commands = typer.Typer(
-    invoke_without_command=True,
-    help="Look at requests, or withdraw one. Deciding is for people whom Slack knows: on a card or on the page.",
+    cls=Listing,
+    help="Look at requests, or withdraw one. Deciding is for people whom Slack knows: on a card or on the page."
+    "\n\nWithout a command it lists, with the options of `list`.",
 )
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="JSON instead of a table, in the API's shape.")]
@@ -38,13 +40,6 @@ NOT_HERE = (
 )
 
 
-@commands.callback()
-def requests(context: typer.Context) -> None:
-    """Look at requests, or withdraw one. Deciding is for people whom Slack knows: on a card or on the page."""
-    if context.invoked_subcommand is None:
-        list_requests()
-
-
 @commands.command("list")
 def list_requests(
     status: Status = None,
@@ -56,7 +51,7 @@ def list_requests(
 ) -> None:
     """List requests, the latest first; with --json one object a line."""
     configured = read_settings()
-    from_then = terminal.moment(since) if since else None
+    from_then = terminal.moment("--since", since) if since else None
 
     async def look(db: Database) -> list[RequestView]:
         async with db.connection() as connection:

@@ -32,7 +32,7 @@ def retention(
     is in doubt is never touched. Nothing brings back what was erased. It needs the rights of the schema's owner:
     SIGNOFF_OWNER_URL, or DATABASE_URL where they are the same.
     """
-    ago = terminal.duration(after)
+    ago = terminal.duration("--after", after)
     configured = read_settings()
     with database_url(configured, use_embedded) as url:
         check_schema(configured, url)

@@ -16,19 +16,17 @@ from agent.store import reads
 from agent.store.database import Database
 from slackbot.cli import terminal
 from slackbot.cli.ground import EmbeddedFlag, on_database, read_settings
+from slackbot.cli.listing import Listing
 from slackbot.cli.requests import AgentName, JsonFlag, Limit, Since
 from slackbot.secrets import Hidden, clean_run, clean_runs, clean_text, clean_value, hidden_in_run
 
-commands = typer.Typer(invoke_without_command=True, help="Look at runs of agents, or resume one that failed.")
+commands = typer.Typer(
+    cls=Listing,
+    help="Look at runs of agents, or resume one that failed."
+    "\n\nWithout a command it lists, with the options of `list`.",
+)
 
 RunId = Annotated[str, typer.Argument(help="The run's id, or the beginning of it.")]
-
-
-@commands.callback()
-def runs(context: typer.Context) -> None:
-    """Look at runs of agents."""
-    if context.invoked_subcommand is None:
-        list_runs()
 
 
 @commands.command("list")
@@ -41,7 +39,7 @@ def list_runs(
     use_embedded: EmbeddedFlag = False,
 ) -> None:
     """List runs, the latest first; with --json one object a line."""
-    from_then = terminal.moment(since) if since else None
+    from_then = terminal.moment("--since", since) if since else None
 
     async def look(db: Database) -> list[RunView]:
         async with db.connection() as connection:

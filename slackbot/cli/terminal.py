@@ -44,23 +44,27 @@ def who(person: Person | None) -> str:
     return line(str(person), 60) if person else ""
 
 
-def duration(text: str) -> timedelta:
-    """A length of time such as `90d`, `24h` or `1h30m`. Raises typer.BadParameter."""
+def duration(option: str, text: str) -> timedelta:
+    """A length of time such as `90d`, `24h` or `1h30m`. Raises typer.BadParameter, which names the option."""
     match = _DURATION.match(text) if text else None
     if match is None or not any(match.groups()):
-        raise typer.BadParameter('must be a time such as "90d", "24h" or "1h30m"')
+        raise typer.BadParameter('must be a time such as "90d", "24h" or "1h30m"', param_hint=option)
     days, hours, minutes, seconds = (int(each or 0) for each in match.groups())
     return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
 
 
-def moment(text: str) -> datetime:
-    """A time: a date, RFC 3339, or how long ago (`7d`); without a zone it is UTC. Raises typer.BadParameter."""
+def moment(option: str, text: str) -> datetime:
+    """A time: a date, RFC 3339, or how long ago (`7d`); without a zone it is UTC.
+
+    Raises typer.BadParameter, which names the option.
+    """
     if _DURATION.match(text):
-        return datetime.now(UTC) - duration(text)
+        return datetime.now(UTC) - duration(option, text)
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        raise typer.BadParameter("must be a date, a time (RFC 3339), or how long ago, such as 7d") from None
+        words = "must be a date, a time (RFC 3339), or how long ago, such as 7d"
+        raise typer.BadParameter(words, param_hint=option) from None
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 

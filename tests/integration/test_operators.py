@@ -145,7 +145,7 @@ def test_the_owners_workspace_is_asked_of_slack(signoff: Command, database_url: 
 
 
 def test_requests_are_listed_filtered_and_shown(signoff: Command, database_url: str) -> None:
-    """The table and the JSON lines have what fits the filters; `show` takes the beginning of an id."""
+    """Table and JSON lines have what fits the filters, also without `list`; `show` takes the beginning of an id."""
     first, second = asked(database_url), asked(database_url, agent="other")
     on(database_url, lambda db: approvals.vote(db, ballot(first, reviewer(GRACE))))
     lines = [json.loads(each) for each in signoff("requests", "list", "--json").said.splitlines()]
@@ -157,7 +157,7 @@ def test_requests_are_listed_filtered_and_shown(signoff: Command, database_url: 
         (("--since", "1h"), [second, first]),
         (("--since", "2199-01-01"), []),
     ]:
-        said = signoff("requests", "list", "--json", *filters).said
+        said = signoff("requests", *filters, "--json").said
         ids = [json.loads(each)["id"] for each in said.splitlines()]
         assert ids == [str(each.request_id) for each in expected], filters
     table = signoff("requests").said
@@ -220,7 +220,7 @@ def test_runs_are_listed_and_shown_with_their_transcript(signoff: Command, datab
     [line] = [json.loads(each) for each in signoff("runs", "list", "--json").said.splitlines()]
     assert (line["id"], line["agent"], line["waiting"]) == (str(request.run_id), "refunds", 1)
     assert "refund order 7" in signoff("runs", "list", "--status", "pending_approval").said
-    assert "there are no such runs" in signoff("runs", "list", "--status", "failed").said
+    assert "there are no such runs" in signoff("runs", "--status", "failed").said
     shown = json.loads(signoff("runs", "show", str(request.run_id), "--json").said)
     assert [message["role"] for message in shown["messages"]] == ["user", "assistant"]
     assert shown["calls"][0]["request"] == str(request.request_id)

@@ -8,7 +8,7 @@ from inspect import cleandoc
 
 import pytest
 
-from slackbot.cli import COMMANDS, opened
+from slackbot.cli import COMMANDS, main, opened
 
 ASK = """
 import sys
@@ -43,3 +43,19 @@ def test_the_list_of_commands_says_what_each_says_itself(name: str) -> None:
     """A command is in the list by the first sentence of its own help."""
     own = cleandoc(opened(name).help).split("\n\n", maxsplit=1)[0]
     assert " ".join(own.split()) == COMMANDS[name][1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [("gate --action a --lease 3x -- true", "--lease"), ("runs --since seven", "--since")],
+)
+def test_a_time_that_is_none_is_refused_by_its_options_name(
+    arguments: str, option: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of several options with a time, the message says which one is meant."""
+    monkeypatch.setattr(sys, "argv", ["signoff", *arguments.split()])
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    assert f"Invalid value for {option}" in capsys.readouterr().err

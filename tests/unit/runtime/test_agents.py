@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 import signoff
+from agent.domain.checkpoints import explain
+from agent.domain.policy import Policy
 from agent.runtime.agents import Agent, LoadError, Registry, load_agents
+from agent.runtime.functions import Step
 from agent.runtime.tool import tool
 
 
@@ -71,6 +74,16 @@ def test_an_agent_is_frozen_and_knows_its_tools() -> None:
     assert (agent.blocks("look"), agent.blocks("pay"), agent.blocks("unknown")) == (True, False, True)
     with pytest.raises(dataclasses.FrozenInstanceError):
         agent.name = "b"  # type: ignore[misc]
+
+
+def test_what_no_checkpoint_names_says_truly_why_it_runs() -> None:
+    """`signoff check` calls neither an author's own step nor a handing down read-only."""
+    below = Agent("below", "Do.", tools=[look])
+    told = [explain(Policy(), each.traits) for each in (Step.of(undecorated), below.as_tool())]
+    assert told == [
+        "undecorated: runs, because it is a plain step",
+        "below: runs, because it only hands a task down",
+    ]
 
 
 @pytest.mark.parametrize(
