@@ -15,7 +15,8 @@ from agent.domain.run import Turn
 from agent.runs import Leased
 from agent.runtime import limits, transcript
 from agent.runtime.functions import FunctionAgent
-from agent.runtime.model import ModelError, Reply
+from agent.runtime.model import Reply
+from agent.runtime.no_answer import ModelError
 from agent.runtime.replay import advance_function
 from agent.runtime.services import Services
 from agent.runtime.traced import root_of

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from agent.domain.errors import SignoffError
 from agent.domain.run import ProposedCall
 from agent.runtime import wording
+from agent.runtime.no_answer import ModelError, unusable
 
 if TYPE_CHECKING:
     from agent.runtime.provider import Provider
@@ -26,18 +26,6 @@ MAX_CALLS = 128
 
 MAX_NAME = 128
 """Characters kept of a tool's name as the model writes it: more than any tool's own name can have."""
-
-
-class ModelError(SignoffError):
-    """The model gave no usable answer. The text is safe to show: no key, no body, no address.
-
-    `retryable`: asking again may help. `retry_after`: seconds that the provider asked us to wait, if it did.
-    """
-
-    def __init__(self, text: str, *, retryable: bool, retry_after: float | None = None) -> None:
-        super().__init__(text)
-        self.retryable = retryable
-        self.retry_after = retry_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +157,3 @@ def _provider(api_key: str, base_url: str | None, timeout: float) -> Provider:
     from agent.runtime.provider import Provider  # noqa: PLC0415 - see there
 
     return Provider(api_key=api_key, base_url=base_url, timeout=timeout)
-
-
-def unusable(why: str) -> ModelError:
-    """An answer that says nothing we can go by; the next one may."""
-    return ModelError(f"the model's answer cannot be used: {why}", retryable=True)

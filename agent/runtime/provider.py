@@ -15,7 +15,7 @@ from typing import Any
 import openai
 from openai import AsyncOpenAI
 
-from agent.runtime.model import ModelError, unusable
+from agent.runtime.no_answer import ModelError, unusable
 
 _PASSING = frozenset({408, 409, 425, 429})
 _CODE = re.compile(r"[a-z0-9_]{1,64}\Z")

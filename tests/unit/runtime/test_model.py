@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.runtime.loop import MAX_TRIES, retry_in
-from agent.runtime.model import Model, ModelError
+from agent.runtime.model import Model
+from agent.runtime.no_answer import ModelError
 from slackbot.sandbox.model import Call, Fault, ScriptedModel, Turn
 
 HELLO = [{"role": "user", "content": "hello"}]
