@@ -22,7 +22,8 @@ from slackbot.sandbox import SlackSandbox
 PER_SECOND = 50.0
 OPENERS = 8
 BEGIN_AT_ONCE = 2
-LONGEST_WAIT = 60
+LONGEST_WAIT = 300
+"""Seconds of one long-poll, as for programs in the same network, without proxies that cut a silent connection."""
 SETTLE = 3.0
 """Seconds for the waiters' first looks, before the service's memory is read."""
 

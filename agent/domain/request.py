@@ -196,6 +196,7 @@ class RequestView:
     lapsed_at: datetime | None = None
     context: Mapping[str, Any] = field(default_factory=dict)  # task, transcript, earlier_calls
     erased_at: datetime | None = None  # arguments, facts and context are gone; the description says so
+    recorded: int = 0  # how many things are on record about it: a greater number after every change
     above: tuple[str, ...] = ()  # the agents that handed the task down to this one, the first one first
 
     @property

@@ -40,6 +40,8 @@ async def named(site: Site, principal: Principal, name: str) -> RequestView:
 
     Our own ids come first: nobody can put a request in the place of another by naming it like that.
     """
+    if _is_id(name) and (view := await site.views.get(UUID(name))) is not None:
+        return _of_team(site, view)
     return await _read(site, principal, name, reads.request_view)
 
 
@@ -73,7 +75,13 @@ async def _read(
                 words = "Several programs have a request of this name; use the `id` of the one that is meant."
                 raise ProblemRaised(409, "ambiguous", "Ambiguous", words)
             found = await read(connection, same[0]) if same else None
-    if found is None or found.team_id != team_id:
+    if found is None:
+        raise missing()
+    return _of_team(site, found)
+
+
+def _of_team(site: Site, found: _Found) -> _Found:
+    if found.team_id != site.slack.team_id:
         raise missing()
     return found
 

@@ -24,11 +24,8 @@ from slackbot.web.site import Site, site_of
 
 router = APIRouter(route_class=StrictRoute, tags=["Requests"])
 
-LONGEST_WAIT = 60
-"""Seconds that a call may wait; proxies often cut a connection after a minute without a byte."""
-
-_AT_FIRST = 5.0
-"""Seconds for the first look of a wait, which comes within a fraction of one unless the database is away."""
+LONGEST_WAIT = 300
+"""Seconds that a call may wait. Many proxies cut a connection after a minute without a byte; not everybody has one."""
 
 
 @router.post(
@@ -137,12 +134,9 @@ async def _withdraw(site: Site, principal: Principal, view: RequestView) -> None
 async def _decided(site: Site, view: RequestView, seconds: float) -> RequestView:
     """The same request, once it waits no longer or the time is over. Holds nothing while it waits."""
     deadline = time.monotonic() + seconds
-    seen = await site.watch.request(view.id, None, min(seconds, _AT_FIRST))
-    view = await _again(site, view)
-    while view.status is RequestStatus.WAITING and not site.watch.closing:
-        if (left := deadline - time.monotonic()) <= 0:
+    while view.status is RequestStatus.WAITING and (left := deadline - time.monotonic()) > 0:
+        if not await site.watch.request(view.id, view.recorded, left):
             break
-        seen = await site.watch.request(view.id, seen or None, left)
         view = await _again(site, view)
     return view
 

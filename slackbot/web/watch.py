@@ -63,12 +63,13 @@ class Watch:
         """How many wait here now."""
         return sum(len(watched.waiters) for watched in self._watched.values())
 
-    async def request(self, request_id: UUID, seen: str | None, seconds: float) -> str:
-        """The request's token, as soon as it is not ``seen``, or after so many seconds whatever it is."""
-        return await self._until(f"request:{request_id}", seen, seconds)
+    async def request(self, request_id: UUID, recorded: int, seconds: float) -> bool:
+        """Whether anything more was ``recorded`` about the request, as soon as it is, or after so many seconds."""
+        seen = str(recorded)
+        return await self._until(f"request:{request_id}", seen, seconds) != seen
 
     async def run(self, run_id: UUID, seen: str | None, seconds: float) -> str:
-        """The same for a run."""
+        """The run's token, as soon as it is not ``seen``, or after so many seconds whatever it is."""
         return await self._until(f"run:{run_id}", seen, seconds)
 
     async def anything(self, seen: str | None, seconds: float) -> str:
@@ -91,12 +92,14 @@ class Watch:
                 await self._task
 
     async def _until(self, subject: str, seen: str | None, seconds: float) -> str:
-        """What was there before the call is not missed: the first look after it tells any other token than ``seen``."""
+        """What was there before the call is not missed: `touched` reaches back before it, and a sweep to everything."""
         if self.closing:
             return seen or ""
-        watched = self._watched.setdefault(subject, _Watched())
-        if watched.token and watched.token != seen:
+        watched = self._watched.setdefault(subject, _Watched(seen or ""))
+        if watched.token and seen is None:
             return watched.token
+        if watched.token != seen:  # one of the two is late: the next look tells which
+            watched.token = ""
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         watched.waiters[future] = seen
         self._rouse()

@@ -72,16 +72,35 @@ async def test_a_decision_is_told(database: Database, monkeypatch: pytest.Monkey
     mine, other = await ask(database), await ask(database)
     looking = Watch(database, pace=0.02)
     try:
-        seen = await looking.request(mine.request_id, None, 10)
-        waits = asyncio.create_task(looking.request(mine.request_id, seen, 20))
-        seen_other = await looking.request(other.request_id, None, 10)
-        waits_on = asyncio.create_task(looking.request(other.request_id, seen_other, 20))
+        waits = asyncio.create_task(looking.request(mine.request_id, await recorded(database, mine), 20))
+        waits_on = asyncio.create_task(looking.request(other.request_id, await recorded(database, other), 20))
+        await asyncio.sleep(0)  # both have begun
         await decide(database, mine)
-        assert await waits != seen
+        assert await waits
         assert not waits_on.done()
         waits_on.cancel()
     finally:
         await looking.stop()
+
+
+async def test_a_decision_before_the_wait_is_told(database: Database) -> None:
+    """Who begins to wait with an older view than the last look is told at once, and who has a newer one waits."""
+    asked = await ask(database)
+    before = await recorded(database, asked)
+    looking = Watch(database, pace=0.02)
+    try:
+        await decide(database, asked)
+        assert await looking.request(asked.request_id, before, 20)
+        assert not await looking.request(asked.request_id, await recorded(database, asked), 0.3)
+    finally:
+        await looking.stop()
+
+
+async def recorded(db: Database, asked: Asked) -> int:
+    """How many things are on record about it now."""
+    view = await Views(db).get(asked.request_id)
+    assert view is not None
+    return view.recorded
 
 
 async def _nothing(_: object) -> dict[str, str]:
