@@ -13,11 +13,13 @@ from typing import Any
 
 import psycopg
 import pytest
+import structlog
 
 from agent.store import embedded, migrations
 from agent.store.database import Database
 
 TEMPLATE = "signoff_template"
+_PROCESSORS = structlog.get_config()["processors"]
 OF_THE_MACHINE = ("SIGNOFF_", "SLACK_", "OPENAI_", "DATABASE_URL")
 
 
@@ -49,6 +51,13 @@ def fastest_folder() -> Path:
     if memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 2**31:
         return memory
     return Path("/tmp")
+
+
+@pytest.fixture(autouse=True)
+def _plain_tracebacks() -> None:
+    """structlog draws a traceback with all its variables where `rich` is installed, which takes seconds of a core."""
+    plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[*_PROCESSORS[:-1], plain])
 
 
 @pytest.fixture(autouse=True)

@@ -244,7 +244,7 @@ SELECT r.id, r.revision, r.approvers, r.team_id, r.channel_id,
 FROM approval_request AS r WHERE r.id = :id
 """)
 _VIEW = text(f"""
-SELECT {names_above("a")}, r.id, h.seq, r.status::text AS status, r.revision, v.tool, v.tool_version,
+SELECT {names_above("a")}, r.id, u.seq, r.status::text AS status, r.revision, v.tool, v.tool_version,
        v.action, v.digest, v.erased_at, v.facts, v.description, v.rationale, r.agent,
        r.agent_version, r.run_id, r.source, r.requester_team_id, r.requester_user_id, r.requester_asserted,
        r.checkpoint_id, r.risk::text AS risk, r.policy, r.approvers, r.approvals_required, r.team_id, r.channel_id,
@@ -265,7 +265,7 @@ SELECT {names_above("a")}, r.id, h.seq, r.status::text AS status, r.revision, v.
         FROM vote WHERE request_id = r.id AND revision = r.revision AND superseded_by IS NULL) AS votes
 FROM approval_request AS r
 JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
-LEFT JOIN audit_head AS h ON h.subject = 'request:' || r.id
+LEFT JOIN audit_head AS u ON u.subject = 'request:' || r.id
 LEFT JOIN agent_run AS a ON a.id = r.run_id
 LEFT JOIN tool_call AS c ON c.id = r.call_id AND c.ask_no = r.ask_no
 LEFT JOIN card_place AS p ON p.request_id = r.id AND p.surface = 'channel'
