@@ -42,7 +42,8 @@ def _turn(agent: str | None, reason: str | None, use_embedded: bool, *, stop: bo
     if stop:
         typer.echo(clean_now(f"{who} is paused" if turned else f"{who} was paused already"))
     else:
-        typer.echo(clean_now(f"{who} may go on" if turned else f"{who} was not paused"))
+        nothing = f"{who} was not paused" if agent else "there was no stop of all agents"
+        typer.echo(clean_now(f"{who} may go on" if turned else nothing))
     for each in now:
         why = f": {each.reason}" if each.reason else ""
         since = each.since.astimezone().strftime("%Y-%m-%d %H:%M %Z")

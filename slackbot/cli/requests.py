@@ -11,6 +11,7 @@ import typer
 from agent import approvals
 from agent.domain.errors import SignoffError
 from agent.domain.request import RequestStatus, RequestView
+from agent.domain.short_ids import short
 from agent.store import reads
 from agent.store.database import Database
 from slackbot.cli import terminal
@@ -26,7 +27,9 @@ commands = typer.Typer(
 )
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="JSON instead of a table, in the API's shape.")]
-RequestId = Annotated[str, typer.Argument(help="The request's id, or the beginning of it.")]
+RequestId = Annotated[
+    str, typer.Argument(help="The request's id, whole, as cards show it, or its beginning.")
+]
 Status = Annotated[RequestStatus | None, typer.Option(help="Only those that stand so.")]
 AgentName = Annotated[str | None, typer.Option(help="Only those of this agent.")]
 Since = Annotated[
@@ -164,7 +167,7 @@ async def _id(db: Database, prefix: str) -> UUID:
 def _row(view: RequestView) -> list[str]:
     approvals_given = sum(vote.verdict.value == "approve" for vote in view.votes)
     return [
-        str(view.id),
+        short(view.id),
         terminal.when(view.created_at),
         _status(view),
         terminal.line(view.chain, 80),

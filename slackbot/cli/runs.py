@@ -12,6 +12,7 @@ import typer
 from agent import resuming
 from agent.domain.errors import SignoffError
 from agent.domain.run import CallView, Message, RunStatus, RunView
+from agent.domain.short_ids import short
 from agent.store import reads
 from agent.store.database import Database
 from slackbot.cli import terminal
@@ -26,7 +27,7 @@ commands = typer.Typer(
     "\n\nWithout a command it lists, with the options of `list`.",
 )
 
-RunId = Annotated[str, typer.Argument(help="The run's id, or the beginning of it.")]
+RunId = Annotated[str, typer.Argument(help="The run's id, whole, as lists show it, or its beginning.")]
 
 
 @commands.command("list")
@@ -173,7 +174,7 @@ def _call(call: _Call) -> str:
 
 def _row(view: RunView) -> list[str]:
     return [
-        str(view.id),
+        short(view.id),
         terminal.when(view.created_at),
         view.shown.value,
         terminal.line(view.chain, 80),

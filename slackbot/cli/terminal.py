@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import os
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -11,13 +12,16 @@ from typing import Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from agent.domain.people import Person
 from slackbot.cards import inert
 
 _DURATION = re.compile(r"(?:(\d{1,5})d)?(?:(\d{1,6})h)?(?:(\d{1,7})m)?(?:(\d{1,8})s)?\Z", re.ASCII)
+
+PIPED = 200
+"""Characters in a line of a table that no terminal's width bounds, such as for grep."""
 
 
 def actor() -> str:
@@ -69,11 +73,16 @@ def moment(option: str, text: str) -> datetime:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, nothing: str) -> None:
-    """Rows of inert texts; what looks like markup is text."""
-    drawn = Table(*columns, title_justify="left")
+    """Rows of inert texts; what looks like markup is text. The first column names the row, so it is never cut."""
+    first, *others = columns
+    folded = (Column(each, overflow="fold") for each in others)
+    drawn = Table(Column(first, no_wrap=True), *folded, title_justify="left")
     for row in rows:
         drawn.add_row(*(Text(cell) for cell in row))
-    Console().print(drawn if drawn.row_count else nothing)
+    console = Console()
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console = Console(width=PIPED)
+    console.print(drawn if drawn.row_count else nothing)
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> None:

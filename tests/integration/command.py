@@ -60,7 +60,7 @@ class Command:
             patched.chdir(self.folder)
             patched.setattr(sys, "argv", ["/usr/bin/signoff", *arguments])
             patched.setattr(sys, "path", list(sys.path))
-            patched.setenv("COLUMNS", "200")
+            patched.setenv("COLUMNS", changes.get("COLUMNS") or "200")
             self.capture.readouterr()
             try:
                 cli.main()

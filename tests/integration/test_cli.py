@@ -248,7 +248,7 @@ def test_the_stop_switch(signoff: Command, database_url: str) -> None:
     ended = signoff("pause", "refunds")
     assert (ended.status, "was paused already" in ended.said) == (0, True)
     assert "paused now: refunds, by cli:" in ended.said
-    assert "every agent was not paused" in signoff("resume").said
+    assert "there was no stop of all agents" in signoff("resume").said
     assert "agent refunds may go on" in signoff("resume", "refunds").said
 
 

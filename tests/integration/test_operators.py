@@ -16,6 +16,7 @@ import pytest
 
 from agent import approvals, keys, runs
 from agent.domain.keys import Principal
+from agent.domain.short_ids import short
 from agent.store import reads
 from agent.store.database import Database
 from slackbot.cli import export
@@ -160,13 +161,12 @@ def test_requests_are_listed_filtered_and_shown(signoff: Command, database_url: 
         said = signoff("requests", *filters, "--json").said
         ids = [json.loads(each)["id"] for each in said.splitlines()]
         assert ids == [str(each.request_id) for each in expected], filters
-    table = signoff("requests").said
-    assert str(first.request_id) in table
-    assert "approved" in table
+    assert "approved" in signoff("requests").said
+    assert short(first.request_id) in signoff("requests", COLUMNS="80").said
     shown = json.loads(signoff("requests", "show", str(first.request_id), "--json").said)
     assert shown["decided_by"] == {"team_id": GRACE.team_id, "user_id": GRACE.user_id}
     assert shown["action"]["arguments"] == {"order_id": 0}
-    told = signoff("requests", "show", str(first.request_id).replace("-", "")).said
+    told = signoff("requests", "show", short(first.request_id)).said
     assert shown["digest"] in told
     assert "order_id" in told
     assert "several requests begin" in signoff.is_wrong("requests", "show", "0")[0]
