@@ -93,6 +93,7 @@ def _command(folder: str, said: str, arguments: Sequence[str], settings: Mapping
     os.environ.clear()
     os.environ.update(settings)
     os.chdir(folder)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
     sys.argv = ["signoff", "gate", *arguments]
     cli.main()
 
