@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import time
 from dataclasses import dataclass, field
@@ -154,6 +155,8 @@ async def _decided(
 ) -> tuple[dict[str, float], float]:
     """When each decision was sent, and the share of a core that the service took meanwhile."""
     sent: dict[str, float] = {}
+    gc.collect()
+    gc.freeze()  # the stopwatch has thousands of connections, and is not to stop for looking through them
     process = psutil.Process(clicker.pid)
     process.cpu_percent()
     begun = time.monotonic()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from typing import Annotated
+from uuid import UUID
 
 from fastapi import APIRouter, Query, Request, Response
 
@@ -104,9 +105,12 @@ async def read_request(
 ) -> ReviewOut:
     """A request as it stands now, or as soon as it is no longer waiting."""
     site = site_of(request)
-    view = await finding.found(site, principal, request_id)
-    if wait and view.status is RequestStatus.WAITING:
-        view = await _decided(site, view, wait)
+    view: RequestView | None = await finding.found(site, principal, request_id)
+    if view is not None and wait and view.status is RequestStatus.WAITING:
+        waited, view = (view.id, view.recorded), None  # thousands wait: nobody keeps what will be read again
+        view = await _decided(site, *waited, wait)
+    if view is None:
+        raise finding.missing()
     return await review(site, view)
 
 
@@ -131,14 +135,17 @@ async def _withdraw(site: Site, principal: Principal, view: RequestView) -> None
         raise Conflict(f"the request is {now.status} already; there is nothing to take back")
 
 
-async def _decided(site: Site, view: RequestView, seconds: float) -> RequestView:
+async def _decided(site: Site, request_id: UUID, recorded: int, seconds: float) -> RequestView | None:
     """The same request, once it waits no longer or the time is over. Holds nothing while it waits."""
     deadline = time.monotonic() + seconds
-    while view.status is RequestStatus.WAITING and (left := deadline - time.monotonic()) > 0:
-        if not await site.watch.request(view.id, view.recorded, left):
-            break
-        view = await _again(site, view)
-    return view
+    while (left := deadline - time.monotonic()) > 0:
+        more = await site.watch.request(request_id, recorded, left)
+        view = await site.views.get(request_id)
+        if not more or view is None or view.status is not RequestStatus.WAITING:
+            return view
+        recorded = view.recorded
+        del view
+    return await site.views.get(request_id)
 
 
 async def _again(site: Site, view: RequestView) -> RequestView:
