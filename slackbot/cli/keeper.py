@@ -84,7 +84,10 @@ def decision(client: ApprovalClient, question: Question, seconds: float | None) 
         except MalformedArguments as error:
             raise SignoffError(str(error)) from None
         except Conflict as error:
-            raise SignoffError(f"--key {question.key} stands for something else: {error}") from None
+            raise SignoffError(
+                f"--key {question.key} stands for something else: {error}; every start under it has to have the same "
+                "action, arguments, description, context and command line"
+            ) from None
         except ApiError as error:
             raise Ended(Exit.REFUSED if error.kind == "denied" else Exit.UNAVAILABLE, str(error)) from None
         except Unreachable as error:

@@ -92,6 +92,8 @@ def _greet(console: Console, stand: Stand, names: list[str] | None, key: str) ->
     console.print(
         "     In examples/ lie others, for LangGraph, LangChain, OpenAI Agents, pydantic-ai, DBOS and MCP."
     )
+    console.print("  Operators' commands (`signoff requests`, `keys`, `webhooks`) look here with:")
+    console.print(f"     export DATABASE_URL='{escape(stand.database_url)}'")
     console.print(f"  How it is: {stand.health}   What it says: {stand.folder.log}")
     console.print("  Ctrl-C stops everything.")
     console.print()

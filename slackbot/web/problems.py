@@ -22,6 +22,8 @@ from slackbot.secrets import clean_now
 log = structlog.get_logger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
+FORM = "application/x-www-form-urlencoded"
+"""What curl calls a body unless it is told otherwise."""
 
 
 class Problem(BaseModel):
@@ -160,11 +162,13 @@ async def _unavailable(_: Request, __: Exception) -> Response:
     return retry_later("unavailable", "Unavailable", words, 2).response
 
 
-async def _invalid(_: Request, error: Exception) -> Response:
+async def _invalid(request: Request, error: Exception) -> Response:
     """422 with every field that is wrong, by its path; values are not repeated, they may be secrets."""
     assert isinstance(error, RequestValidationError)  # noqa: S101 - for the type checker; so registered
     found = [{"path": _path(each["loc"]), "problem": str(each["msg"])} for each in error.errors()]
     words = "; ".join(f"{each['path']}: {each['problem']}" for each in found[:5])
+    if request.headers.get("content-type", "").startswith(FORM) and any(e["path"] == "body" for e in found):
+        words += "; send JSON with `Content-Type: application/json`"
     return problem(422, "invalid", "Invalid", words, errors=found)
 
 

@@ -22,11 +22,13 @@ from slackbot.sandbox import demo_workspace
 
 
 def test_the_programs_that_the_demo_names_are_there() -> None:
-    """What it prints once it runs names the guide's program and the folder of the others."""
+    """What it prints once it runs names the guide's program, the folder of the others, and the database."""
     told = Console(record=True, width=200, file=StringIO())
-    stand: Any = MagicMock()
+    stand: Any = MagicMock(database_url="postgresql://@/demo?host=/a&port=1")
     _greet(told, stand, None, "signoff_key")
-    named = re.findall(r"\bexamples/[\w.]*", told.export_text())
+    text = told.export_text()
+    assert "export DATABASE_URL='postgresql://@/demo?host=/a&port=1'" in text
+    named = re.findall(r"\bexamples/[\w.]*", text)
     assert named == ["examples/guide_agent.py", "examples/"]
     assert all((Path(__file__).parents[2] / each).exists() for each in named)
 

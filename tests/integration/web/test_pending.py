@@ -76,6 +76,14 @@ async def test_without_an_action_all_fields_are_agreed_to(site: Street) -> None:
     assert "The agent says: “Send it" in card["text"]
 
 
+async def test_json_without_its_content_type_is_told_what_is_missing(site: Street) -> None:
+    """What `curl -d` sends without a header is 422, and the sentence names the header."""
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    answer = await (await site.program()).post("/pending", content=b'{"request_id": "r-1"}', headers=form)
+    assert answer.status_code == 422
+    assert "Content-Type: application/json" in answer.json()["detail"]
+
+
 async def test_policy_may_need_nobody(site: Street) -> None:
     """Where the checkpoints let it run the answer is 200 `not_required`, and the record of the key says so."""
     program = await site.program()
