@@ -39,6 +39,12 @@ async def in_force(db: Database) -> list[Pause]:
         return await pauses.in_force(connection)
 
 
+async def agents(db: Database) -> list[str]:
+    """Every agent that a pause could concern by now: those of any run or request."""
+    async with db.connection() as connection:
+        return await pauses.agents(connection)
+
+
 async def _turn(db: Database, agent: str | None, by: Person | str, reason: str | None, *, stop: bool) -> bool:
     scope = agent or EVERYTHING
     actor = chain.actor(by) if isinstance(by, Person) else by

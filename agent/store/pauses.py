@@ -51,6 +51,11 @@ async def in_force(connection: AsyncConnection) -> list[Pause]:
     ]
 
 
+async def agents(connection: AsyncConnection) -> list[str]:
+    """Every agent of which there ever was a run or a request."""
+    return list((await connection.execute(_AGENTS)).scalars())
+
+
 def begin(batch: Batch, scope: str, by: str, reason: str | None) -> None:
     batch.add(_BEGIN, scope=scope, by=by, reason=reason)
 
@@ -78,6 +83,7 @@ async def held_up(connection: AsyncConnection, scope: str, limit: int = 500) -> 
 
 _TURN = text("SELECT pg_advisory_xact_lock(hashtextextended('signoff pause ' || current_schema(), 0))")
 _LIST = text("SELECT scope, by, reason, created_at FROM pause ORDER BY scope <> :everything, scope")
+_AGENTS = text("SELECT agent FROM agent_run UNION SELECT agent FROM approval_request ORDER BY agent")
 _BEGIN = "INSERT INTO pause (scope, by, reason) VALUES (%(scope)s, %(by)s, %(reason)s)"
 _END = "DELETE FROM pause WHERE scope = %(scope)s"
 _HELD_UP = text(f"""

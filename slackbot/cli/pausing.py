@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+from difflib import get_close_matches
 from typing import Annotated
 
 import typer
@@ -37,13 +38,18 @@ def resume(agent: Agent = None, use_embedded: EmbeddedFlag = False) -> None:
 def _turn(agent: str | None, reason: str | None, use_embedded: bool, *, stop: bool) -> None:
     configured = read_settings()
     with current_database_url(configured, use_embedded) as url:
-        turned, now = asyncio.run(_turned(configured, url, agent, reason, stop=stop))
+        turned, now, known = asyncio.run(_turned(configured, url, agent, reason, stop=stop))
     who = f"agent {agent}" if agent else "every agent"
     if stop:
         typer.echo(clean_now(f"{who} is paused" if turned else f"{who} was paused already"))
     else:
         nothing = f"{who} was not paused" if agent else "there was no stop of all agents"
         typer.echo(clean_now(f"{who} may go on" if turned else nothing))
+    if stop and agent and agent not in known:
+        near = get_close_matches(agent, known, n=1)
+        hint = f'; did you mean "{near[0]}"? Then pause that one' if near else ""
+        words = f'signoff: nothing was ever done by an agent named "{agent}"{hint}'
+        typer.echo(clean_now(words), err=True)
     for each in now:
         why = f": {each.reason}" if each.reason else ""
         since = each.since.astimezone().strftime("%Y-%m-%d %H:%M %Z")
@@ -52,11 +58,11 @@ def _turn(agent: str | None, reason: str | None, use_embedded: bool, *, stop: bo
 
 async def _turned(
     configured: Settings, url: str, agent: str | None, reason: str | None, *, stop: bool
-) -> tuple[bool, list[Pause]]:
+) -> tuple[bool, list[Pause], list[str]]:
     by = f"cli:{getpass.getuser()}"
     async with a_database(configured, url) as database:
         if stop:
             turned = await pausing.pause(database, agent, by=by, reason=reason)
         else:
             turned = await pausing.resume(database, agent, by=by)
-        return turned, await pausing.in_force(database)
+        return turned, await pausing.in_force(database), await pausing.agents(database)

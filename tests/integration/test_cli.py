@@ -243,8 +243,13 @@ def test_audit_verify_finds_a_changed_row(
 
 
 def test_the_stop_switch(signoff: Command, database_url: str) -> None:
-    """`signoff pause` stops, says what is stopped by whom, and `signoff resume` lets go on; twice is no mistake."""
-    assert "agent refunds is paused" in signoff("pause", "refunds", "--reason", "odd").said
+    """`signoff pause` stops, says what is stopped by whom, and `signoff resume` lets go on; twice is no mistake.
+
+    Who pauses an agent of which there never was anything is told so: it may be a slip of the pen.
+    """
+    told = signoff("pause", "refunds", "--reason", "odd").said
+    assert "agent refunds is paused" in told
+    assert 'nothing was ever done by an agent named "refunds"' in told
     ended = signoff("pause", "refunds")
     assert (ended.status, "was paused already" in ended.said) == (0, True)
     assert "paused now: refunds, by cli:" in ended.said
