@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import structlog
@@ -18,6 +19,10 @@ from slackbot.cli.ground import EmbeddedFlag, check_schema, database_url, read_p
 from slackbot.settings import Role, Settings, SettingsError
 
 log = structlog.get_logger(__name__)
+
+SWITCH = 0.0005
+"""Seconds after which a busy event loop lets a thread go on: secrets are looked for in threads, and each turn of theirs
+would take ten times that by default."""
 
 if TYPE_CHECKING:
     from slackbot.app import Service
@@ -59,6 +64,7 @@ async def _serve(configured: Settings, url: str, policy: Policy, registry: Regis
 
 async def _live(service: Service, configured: Settings) -> None:
     await service.start()
+    sys.setswitchinterval(SWITCH)
     gc.collect()
     gc.freeze()  # what is there now stays: no later collection has to look through it while clicks wait
     if service.port is not None:

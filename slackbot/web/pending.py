@@ -139,9 +139,9 @@ async def _decided(site: Site, request_id: UUID, recorded: int, seconds: float) 
     """The same request, once it waits no longer or the time is over. Holds nothing while it waits."""
     deadline = time.monotonic() + seconds
     while (left := deadline - time.monotonic()) > 0:
-        more = await site.watch.request(request_id, recorded, left)
+        now = await site.watch.request(request_id, recorded, left)
         view = await site.views.get(request_id)
-        if not more or view is None or view.status is not RequestStatus.WAITING:
+        if now == str(recorded) or view is None or view.status is not RequestStatus.WAITING:
             return view
         recorded = view.recorded
         del view

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -63,10 +64,9 @@ class Watch:
         """How many wait here now."""
         return sum(len(watched.waiters) for watched in self._watched.values())
 
-    async def request(self, request_id: UUID, recorded: int, seconds: float) -> bool:
-        """Whether anything more was ``recorded`` about the request, as soon as it is, or after so many seconds."""
-        seen = str(recorded)
-        return await self._until(f"request:{request_id}", seen, seconds) != seen
+    def request(self, request_id: UUID, recorded: int, seconds: float) -> Awaitable[str]:
+        """How many things are on record about the request, as soon as it is another number than ``recorded``."""
+        return self._until(f"request:{request_id}", str(recorded), seconds)
 
     async def run(self, run_id: UUID, seen: str | None, seconds: float) -> str:
         """The run's token, as soon as it is not ``seen``, or after so many seconds whatever it is."""
@@ -103,15 +103,19 @@ class Watch:
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         watched.waiters[future] = seen
         self._rouse()
+        clock = asyncio.get_running_loop().call_later(seconds, self._time_is_up, watched, future)
         try:
-            async with asyncio.timeout(seconds):
-                return await future
-        except TimeoutError:
-            return watched.token or seen or ""
+            return await future
         finally:
+            clock.cancel()
             del watched.waiters[future]
             if not watched.waiters:
                 self._watched.pop(subject, None)
+
+    @staticmethod
+    def _time_is_up(watched: _Watched, future: asyncio.Future[str]) -> None:
+        if not future.done():
+            future.set_result(watched.token or watched.waiters[future] or "")
 
     def _rouse(self) -> None:
         if self._task is None or self._task.done():

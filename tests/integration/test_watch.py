@@ -72,11 +72,14 @@ async def test_a_decision_is_told(database: Database, monkeypatch: pytest.Monkey
     mine, other = await ask(database), await ask(database)
     looking = Watch(database, pace=0.02)
     try:
-        waits = asyncio.create_task(looking.request(mine.request_id, await recorded(database, mine), 20))
-        waits_on = asyncio.create_task(looking.request(other.request_id, await recorded(database, other), 20))
+        seen = await recorded(database, mine)
+        waits = asyncio.ensure_future(looking.request(mine.request_id, seen, 20))
+        waits_on = asyncio.ensure_future(
+            looking.request(other.request_id, await recorded(database, other), 20)
+        )
         await asyncio.sleep(0)  # both have begun
         await decide(database, mine)
-        assert await waits
+        assert int(await waits) > seen
         assert not waits_on.done()
         waits_on.cancel()
     finally:
@@ -90,8 +93,9 @@ async def test_a_decision_before_the_wait_is_told(database: Database) -> None:
     looking = Watch(database, pace=0.02)
     try:
         await decide(database, asked)
-        assert await looking.request(asked.request_id, before, 20)
-        assert not await looking.request(asked.request_id, await recorded(database, asked), 0.3)
+        assert int(await looking.request(asked.request_id, before, 20)) > before
+        now = await recorded(database, asked)
+        assert int(await looking.request(asked.request_id, now, 0.3)) == now
     finally:
         await looking.stop()
 
