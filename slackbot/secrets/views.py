@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -31,6 +33,11 @@ _STEP = re.compile(r"""\.([A-Za-z_][A-Za-z0-9_]*)|\[([0-9]+)\]|\[("(?:\\.|[^"\\]
 _GRACE = 0.25
 """Seconds beyond the budget that are waited for a thread."""
 
+_KEPT = 128
+_SMALL = 20_000
+_made: OrderedDict[UUID, tuple[RequestView, RequestView]] = OrderedDict()
+"""Views as they were read, with what may be shown of them: the last few, of up to 20,000 bytes of action."""
+
 _threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="secrets")
 
 
@@ -45,8 +52,21 @@ async def off_the_loop(work: Callable[[Find], T], hidden: Hidden = (), *, budget
 
 
 async def clean_view(view: RequestView) -> RequestView:
-    """A request as people may see it. Its action is a `MaskedAction` when something is hidden."""
-    return await off_the_loop(lambda find: _view(view, find), hidden_in(view))
+    """A request as people may see it. Its action is a `MaskedAction` when something is hidden.
+
+    What was made of the very same view a moment ago is not made again: a decision is told at several places.
+    """
+    earlier = _made.get(view.id)
+    if earlier is not None and earlier[0] == view:
+        return earlier[1]
+    began = time.monotonic()
+    clean = await off_the_loop(lambda find: _view(view, find), hidden_in(view))
+    in_time = time.monotonic() - began < BUDGET / 2  # else parts of it may be masked for want of time only
+    if in_time and len(view.action.canonical) <= _SMALL:
+        _made[view.id] = (view, clean)
+        while len(_made) > _KEPT:
+            _made.popitem(last=False)
+    return clean
 
 
 async def clean_run(run: RunView, hidden: Hidden = ()) -> RunView:
