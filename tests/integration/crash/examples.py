@@ -124,7 +124,8 @@ def _doubts(here: Street) -> list[dict[str, object]]:
 
 
 async def _check(here: Street, example: Example) -> None:
-    assert await here.column("SELECT status::text FROM agent_run") == ["completed"]
+    ended = await here.column("SELECT status::text || coalesce(': ' || cause, '') FROM agent_run")
+    assert ended == ["completed"], here.serve.said()
     answers = await here.column("SELECT answer FROM tool_call WHERE tool <> 'ask' ORDER BY turn, index")
     assert len(answers) == len(example.results), answers
     for answer, expected in zip(answers, example.results, strict=True):
