@@ -8,7 +8,9 @@ import os
 import re
 import signal
 import sys
+import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from io import TextIOWrapper
 from multiprocessing.connection import Connection
@@ -47,6 +49,8 @@ class Life:
 
     process: BaseProcess
     stdout: asyncio.StreamReader
+    joined: asyncio.Future[None]
+    """One thread waits for its end: of two, one would read another status."""
 
     @classmethod
     async def begin(cls, settings: Mapping[str, str], folder: Path) -> Life:
@@ -59,7 +63,9 @@ class Life:
         pipe = os.fdopen(os.dup(ours.fileno()), "rb")
         ours.close()
         await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stdout), pipe)
-        return cls(process, stdout)
+        joined = asyncio.get_running_loop().create_future()
+        threading.Thread(target=_join, args=(process, joined), daemon=True).start()
+        return cls(process, stdout, joined)
 
     @property
     def pid(self) -> int:
@@ -69,16 +75,23 @@ class Life:
     @property
     def alive(self) -> bool:
         """Whether it has not ended yet."""
-        return self.process.is_alive()
+        return not self.joined.done()
 
     def send_signal(self, number: int) -> None:
-        os.kill(self.pid, number)
+        with suppress(ProcessLookupError):  # it has just ended by itself
+            os.kill(self.pid, number)
 
     async def wait(self) -> int:
         """Wait for its end; returns its status, as of a subprocess."""
-        await asyncio.to_thread(self.process.join)
+        await asyncio.shield(self.joined)
         assert self.process.exitcode is not None
         return self.process.exitcode
+
+
+def _join(process: BaseProcess, joined: asyncio.Future[None]) -> None:
+    process.join()
+    with suppress(RuntimeError):  # the test is over
+        joined.get_loop().call_soon_threadsafe(joined.set_result, None)
 
 
 _processes = multiprocessing.get_context("forkserver")
