@@ -110,10 +110,13 @@ async def _over(here: Street) -> bool:
             await here.slack.person("U0ADA").click(line, "signoff:retry_call")
         except NotOnScreen:
             continue
-    open_ = "SELECT 1 FROM agent_run WHERE status IN ('working', 'pending_approval')"
-    calls = "SELECT 1 FROM tool_call WHERE state <> 'answered'"
-    begun = "SELECT 1 FROM agent_run"
-    return bool(await here.column(begun)) and not await here.column(open_) and not await here.column(calls)
+    # In one look: what was done in the background sets its run to work again with the commit that answers the call.
+    over = """
+        SELECT EXISTS (SELECT FROM agent_run)
+           AND NOT EXISTS (SELECT FROM agent_run WHERE status IN ('working', 'pending_approval'))
+           AND NOT EXISTS (SELECT FROM tool_call WHERE state <> 'answered')
+    """
+    return await here.column(over) == [True]
 
 
 def _doubts(here: Street) -> list[dict[str, object]]:
