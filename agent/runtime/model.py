@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from agent.domain.run import ProposedCall
@@ -87,7 +88,9 @@ class Model:
     async def _reached(self) -> Provider:
         """The provider. Its library is loaded with the first question: a service that asks nothing starts faster."""
         if self._provider is None:
-            self._provider = await asyncio.to_thread(self._make)
+            await asyncio.to_thread(import_module, "agent.runtime.provider")
+        if self._provider is None:  # of several first questions one makes it
+            self._provider = self._make()
         return self._provider
 
     async def close(self) -> None:

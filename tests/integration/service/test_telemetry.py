@@ -20,8 +20,8 @@ from agent.domain.people import Person
 from agent.runtime.agents import Agent
 from agent.runtime.tool import tool
 from agent.store.ids import new_id
-from signoff import ask, function_agent, step
 from slackbot import telemetry
+from tests.integration.handing_down import orders
 from tests.integration.service.conftest import House, until
 from tests.integration.web.receiver import a_receiver
 
@@ -135,17 +135,6 @@ async def test_a_run_is_one_trace_across_its_wait(
         "run.turn",
         "run.ended",
     }
-
-
-@function_agent(name="refunds")
-async def refunds(task: str) -> str:
-    (await ask(f"Refund {task}?")).require()
-    return f"refunded {task}"
-
-
-@function_agent(name="orders", tools=[refunds])
-async def orders(task: str) -> str:
-    return await step(refunds, task=task)
 
 
 async def test_what_is_handed_down_and_what_is_done_outside_stay_in_their_trace(

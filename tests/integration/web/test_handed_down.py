@@ -10,23 +10,12 @@ import pytest
 from agent import pausing
 from agent.domain.keys import Scope
 from agent.store import reads
-from signoff import ask, function_agent, step
 from slackbot.cli.requests import review
 from slackbot.cli.runs import run_out
 from slackbot.notices.content import RunOut
+from tests.integration.handing_down import orders, refunds
 from tests.integration.web.living import ADA, GRACE, Living, living
 from tests.integration.web.visiting import PUBLIC, Porch
-
-
-@function_agent(name="refunds")
-async def refunds(task: str) -> str:
-    (await ask(f"Refund {task}?")).require()
-    return f"refunded {task}"
-
-
-@function_agent(name="orders", tools=[refunds])
-async def orders(task: str) -> str:
-    return await step(refunds, task=task)
 
 
 @pytest.fixture

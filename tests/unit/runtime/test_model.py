@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -187,3 +188,11 @@ def test_waits_grow_and_keep_within_bounds(failures: int, jitter: float, asked_f
 def test_what_cannot_help_is_not_tried_again() -> None:
     """An error that waiting does not mend ends the run at once."""
     assert retry_in(ModelError("x", retryable=False), 0, 0.5) is None
+
+
+async def test_first_questions_at_once_share_one_client() -> None:
+    """However many ask first, one client is made, so that closing the model closes every connection."""
+    model = Model("any", api_key="k", base_url="http://127.0.0.1:9")
+    first, second = await asyncio.gather(model._reached(), model._reached())
+    await model.close()
+    assert first is second
