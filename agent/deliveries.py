@@ -15,6 +15,7 @@ from uuid import UUID
 
 import structlog
 from sqlalchemy import Row
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent import jobs
 from agent.store import deliveries, floods, outbox
@@ -36,13 +37,12 @@ MAX_TOGETHER = 3000
 
 @dataclass(frozen=True, slots=True)
 class OutletLease:
-    """The right to speak at an outlet; ``wait`` is how many seconds until the next message may go out."""
+    """The right to speak at an outlet."""
 
     team_id: str
     channel_id: str
     epoch: int
     worker: str
-    wait: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,7 @@ class Due:
     ambiguous: bool
     thread_ts: str | None  # root to reply to, for lines
     ts: str | None  # message to update, for cards and roots
+    wait: float  # seconds until it may go out
 
     @property
     def id(self) -> UUID:
@@ -71,7 +72,7 @@ async def lease_outlet(db: Database, team_id: str, channel_id: str, worker: str)
     """Take the outlet, unless somebody else is speaking there."""
     async with db.transaction() as connection:
         row = await deliveries.take_outlet(connection, team_id, channel_id, worker, LEASE_SECONDS)
-    return OutletLease(team_id, channel_id, row.lease_epoch, worker, max(0.0, row.wait)) if row else None
+    return OutletLease(team_id, channel_id, row.lease_epoch, worker) if row else None
 
 
 async def release_outlet(db: Database, lease: OutletLease) -> None:
@@ -87,7 +88,8 @@ async def release_outlet(db: Database, lease: OutletLease) -> None:
 async def next_due(db: Database, lease: OutletLease) -> Due | None:
     """What should be said next: by priority, then age; a line waits until its thread has a root.
 
-    What would be a flood of cards is folded into a digest first.
+    What may go out now comes before what has to wait for Slack's pace, and a change of a message that stands has
+    a pace of its own. What would be a flood of cards is folded into a digest first.
     """
     outlet = Outlet(lease.team_id, lease.channel_id)
     async with db.connection() as connection:
@@ -115,6 +117,7 @@ async def next_due(db: Database, lease: OutletLease) -> Due | None:
         ambiguous=first.ambiguous,
         thread_ts=first.root_ts,
         ts=first.root_ts if first.kind in ("card", "run_root", "digest") else None,
+        wait=first.wait,
     )
 
 
@@ -137,9 +140,7 @@ def _fitting(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
 async def begin(db: Database, lease: OutletLease, due: Due) -> bool:
     """Before a post goes out: from now on Slack may have it, until it is known otherwise. False: lease lost."""
     async with db.transaction() as connection:
-        if not await deliveries.hold(
-            connection, lease.team_id, lease.channel_id, lease.epoch, 0.0, LEASE_SECONDS
-        ):
+        if not await _hold(connection, lease):
             return False
         batch = Batch()
         deliveries.begin(batch, due.ids)
@@ -148,11 +149,9 @@ async def begin(db: Database, lease: OutletLease, due: Due) -> bool:
 
 
 async def sent(db: Database, lease: OutletLease, due: Due, ts: str | None, *, pause: float) -> bool:
-    """It stands in the channel as ``ts``; the outlet rests for ``pause`` seconds. False: the lease was lost."""
+    """It stands in the channel as ``ts``; the next of its like follows after ``pause`` seconds. False: lease lost."""
     async with db.transaction() as connection:
-        if not await deliveries.hold(
-            connection, lease.team_id, lease.channel_id, lease.epoch, pause, LEASE_SECONDS
-        ):
+        if not await _hold(connection, lease, **_rest(due, pause)):
             return False
         batch = Batch()
         if ts is not None and due.kind == "card" and due.request_id:
@@ -188,18 +187,16 @@ async def postpone(
     ambiguous: bool = False,
     whole_outlet: bool = False,
 ) -> bool:
-    """Not now: try again after so many seconds. ``whole_outlet``: Slack asked the channel to slow down.
+    """Not now: try again after so many seconds. ``whole_outlet``: Slack asked to slow down, so all its like wait.
 
     ``ambiguous``: Slack may have taken it, so it is looked for before it is sent again; otherwise it has not.
     """
     async with db.transaction() as connection:
-        pause = seconds if whole_outlet else 0.0
-        if not await deliveries.hold(
-            connection, lease.team_id, lease.channel_id, lease.epoch, pause, LEASE_SECONDS
-        ):
+        pause, own = (seconds, 0.0) if whole_outlet else (0.0, seconds)
+        if not await _hold(connection, lease, **_rest(due, pause)):
             return False
         batch = Batch()
-        deliveries.postpone(batch, due.ids, seconds, error, ambiguous=ambiguous)
+        deliveries.postpone(batch, due.ids, own, error, ambiguous=ambiguous)
         await batch.send(connection)
     return True
 
@@ -227,14 +224,31 @@ async def report(db: Database, lease: OutletLease, due: Due, cause: str, admin: 
         await batch.send(connection)
 
 
-async def dead(db: Database, lease: OutletLease, due: Due, error: str) -> bool:
-    """It cannot be told there; kept with the reason, for people to mend."""
+async def dead(db: Database, lease: OutletLease, due: Due, error: str, *, pause: float) -> bool:
+    """It cannot be told there; kept with the reason, for people to mend. The pause is as after a message."""
     async with db.transaction() as connection:
-        if not await deliveries.hold(
-            connection, lease.team_id, lease.channel_id, lease.epoch, 0.0, LEASE_SECONDS
-        ):
+        if not await _hold(connection, lease, **_rest(due, pause)):
             return False
         batch = Batch()
         deliveries.mark_dead(batch, due.ids, error)
         await batch.send(connection)
     return True
+
+
+def _rest(due: Due, pause: float) -> dict[str, float]:
+    """Slack counts new messages by channel and changes by method, so one does not wait for the other."""
+    return {"updates" if due.ts is not None else "posts": pause}
+
+
+async def _hold(
+    connection: AsyncConnection, lease: OutletLease, *, posts: float = 0.0, updates: float = 0.0
+) -> bool:
+    return await deliveries.hold(
+        connection,
+        lease.team_id,
+        lease.channel_id,
+        lease.epoch,
+        LEASE_SECONDS,
+        posts=posts,
+        updates=updates,
+    )

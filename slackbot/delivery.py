@@ -34,10 +34,14 @@ from slackbot.permalinks import Permalinks
 log = structlog.get_logger(__name__)
 
 PACE = 1.0
-"""Seconds between messages in one channel: Slack allows about one post a second there."""
+"""Seconds between new messages in one channel, and between changes there: Slack allows about one post a second in
+a channel, and 50 changes a minute and more. It counts them apart, so a change does not wait for a post's second."""
 
 PATIENCE = 5.0
 """A longer pause than this is not waited for; a hint brings the next drain."""
+
+LOOK = 0.2
+"""Seconds between looks while something has to wait: what was decided meanwhile may go before it."""
 
 SETTLE = 3.0
 """How many seconds an ambiguous post gets to appear in the channel's history before it is looked for."""
@@ -84,18 +88,14 @@ class Drain:
             await deliveries.release_outlet(self._db, lease)
 
     async def _empty(self, lease: OutletLease) -> None:
-        wait = lease.wait
-        while wait <= PATIENCE:
-            await asyncio.sleep(wait)
-            due = await deliveries.next_due(self._db, lease)
-            if due is None:
-                return
-            held, wait = await self._deliver(lease, due)
-            if not held:
+        while (due := await deliveries.next_due(self._db, lease)) and due.wait <= PATIENCE:
+            if due.wait:
+                await asyncio.sleep(min(due.wait, LOOK))
+            elif not await self._deliver(lease, due):
                 return
 
-    async def _deliver(self, lease: OutletLease, due: Due) -> tuple[bool, float]:
-        """Send one message. Returns whether the lease still holds, and the pause until the next."""
+    async def _deliver(self, lease: OutletLease, due: Due) -> bool:
+        """Send one message. Returns whether the lease still holds."""
         try:
             ts = await self._send(lease, due)
         except Later as later:
@@ -103,9 +103,9 @@ class Drain:
         except Never as never:
             log.error("cannot be told", action="delivery.dead", error=never.code, **_names(lease, due))  # noqa: TRY400
             # Slack counts what it refuses, too: a channel whose messages are gone is not gone through at full speed.
-            return await deliveries.dead(self._db, lease, due, never.code), self._pace
+            return await deliveries.dead(self._db, lease, due, never.code, pause=self._pace)
         except LeaseLost:
-            return False, 0.0
+            return False
         except SignoffError:
             raise  # the database: whoever comes next finds everything as it is
         except Exception as error:
@@ -114,9 +114,9 @@ class Drain:
             words = f"{type(error).__name__}: {error}"[:300]
             return await self._put_off(lease, due, Later(words, taken=True, by_people=True))
         self.problem = None
-        return await deliveries.sent(self._db, lease, due, ts, pause=self._pace), self._pace
+        return await deliveries.sent(self._db, lease, due, ts, pause=self._pace)
 
-    async def _put_off(self, lease: OutletLease, due: Due, later: Later) -> tuple[bool, float]:
+    async def _put_off(self, lease: OutletLease, due: Due, later: Later) -> bool:
         """Back-off: 1, 2, 4 … seconds, or what Slack asked for, which then counts for the whole outlet."""
         self.problem = later.words
         log.warning("not told yet", action="delivery.postponed", error=later.words, **_names(lease, due))
@@ -134,7 +134,7 @@ class Drain:
         )
         if held and later.channel:
             await deliveries.report(self._db, lease, due, await self._trouble(lease, later), self._admin)
-        return held, asked or 0.0
+        return held
 
     async def _trouble(self, lease: OutletLease, later: Later) -> str:
         """What is wrong with the channel, in the same words whether Slack refused or we saw it before."""

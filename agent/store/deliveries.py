@@ -37,18 +37,27 @@ async def release_outlet(
 
 
 async def hold(
-    connection: AsyncConnection, team_id: str, channel_id: str, epoch: int, pause: float, seconds: float
+    connection: AsyncConnection,
+    team_id: str,
+    channel_id: str,
+    epoch: int,
+    seconds: float,
+    *,
+    posts: float = 0.0,
+    updates: float = 0.0,
 ) -> bool:
-    """Extend the lease and set the pause after a message; False when another drain has taken over."""
-    key = {"team": team_id, "channel": channel_id, "epoch": epoch, "pause": pause, "seconds": seconds}
-    return bool((await connection.execute(_HOLD, key)).rowcount)
+    """Extend the lease, and set how long nothing is posted or changed; False when another drain has taken over."""
+    key = {"team": team_id, "channel": channel_id, "epoch": epoch, "seconds": seconds}
+    return bool((await connection.execute(_HOLD, {**key, "posts": posts, "updates": updates})).rowcount)
 
 
 async def next_pending(connection: AsyncConnection, team_id: str, channel_id: str) -> Row[Any] | None:
-    """The delivery to be sent next, with the ``ts`` of its card or thread."""
+    """The delivery to be sent next, with the ``ts`` of its card or thread, and in how many seconds it may go."""
     key = {"team": team_id, "channel": channel_id}
     first = (await connection.execute(_NEXT, key)).one_or_none()
-    if first is None or not (first.kind == "digest" or (first.kind == "card" and first.root_ts is None)):
+    if first is None:
+        return (await connection.execute(_LATER, key)).one_or_none()
+    if not (first.kind == "digest" or (first.kind == "card" and first.root_ts is None)):
         return first
     return (await connection.execute(_FAIREST, {**key, "first": first.id})).one_or_none() or first
 
@@ -126,13 +135,21 @@ _IN_TURN = """(d.kind IN ('card', 'run_root', 'direct', 'digest')
            AND NOT EXISTS (SELECT 1 FROM delivery AS e
                            WHERE e.state = 'pending' AND e.kind = d.kind AND e.id < d.id
                              AND (e.request_id = d.request_id OR e.run_id = d.run_id))))"""
+# What changes a message that stands; Slack counts these apart from new messages, and so do we.
+_UPDATES = "(d.kind IN ('card', 'run_root', 'digest') AND coalesce(p.ts, a.thread_ts, g.ts) IS NOT NULL)"
+_READY_AT = f"CASE WHEN {_UPDATES} THEN o.next_update_at ELSE o.next_at END"
+_PLACES = """
+LEFT JOIN digest_card AS g ON g.team_id = d.team_id AND g.channel_id = d.channel_id AND g.agent = d.agent
+LEFT JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel'
+LEFT JOIN agent_run AS a ON a.id = d.run_id
+"""
 _TAKE = text("""
 INSERT INTO outlet AS o (team_id, channel_id, lease_epoch, lease_until, lease_worker)
 VALUES (:team, :channel, 1, clock_timestamp() + make_interval(secs => :seconds), :worker)
 ON CONFLICT (team_id, channel_id) DO UPDATE
 SET lease_epoch = o.lease_epoch + 1, lease_until = excluded.lease_until, lease_worker = excluded.lease_worker
 WHERE o.lease_until IS NULL OR o.lease_until <= clock_timestamp()
-RETURNING lease_epoch, extract(epoch FROM next_at - clock_timestamp())::float AS wait
+RETURNING lease_epoch
 """)
 _RELEASE = text("""
 UPDATE outlet SET lease_until = NULL, lease_worker = NULL
@@ -140,15 +157,14 @@ WHERE team_id = :team AND channel_id = :channel AND lease_epoch = :epoch
 """)
 # What a line waits for brings the drain back; the line itself, if it did, would bring it back at once and for ever.
 _NEXT_AT = text(f"""
-SELECT greatest(min(d.not_before), o.next_at, clock_timestamp())
-FROM delivery AS d JOIN outlet AS o USING (team_id, channel_id)
-LEFT JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel'
-LEFT JOIN agent_run AS a ON a.id = d.run_id
-WHERE d.team_id = :team AND d.channel_id = :channel AND d.state = 'pending' AND {_IN_TURN} GROUP BY o.next_at
+SELECT min(greatest(d.not_before, {_READY_AT}, clock_timestamp()))
+FROM delivery AS d JOIN outlet AS o USING (team_id, channel_id) {_PLACES}
+WHERE d.team_id = :team AND d.channel_id = :channel AND d.state = 'pending' AND {_IN_TURN}
 """)  # noqa: S608 - a constant
 _HOLD = text("""
 UPDATE outlet SET lease_until = clock_timestamp() + make_interval(secs => :seconds),
-                  next_at = greatest(next_at, clock_timestamp() + make_interval(secs => :pause))
+                  next_at = greatest(next_at, clock_timestamp() + make_interval(secs => :posts)),
+                  next_update_at = greatest(next_update_at, clock_timestamp() + make_interval(secs => :updates))
 WHERE team_id = :team AND channel_id = :channel AND lease_epoch = :epoch
 """)
 _TROUBLE = text("""
@@ -173,25 +189,25 @@ WHERE team_id = %(team)s AND channel_id = %(channel)s AND trouble IS NOT NULL
 """
 _WAITS = f"""
 SELECT d.id, d.kind::text AS kind, d.request_id, d.run_id, d.agent, d.body, d.wanted, d.attempts, d.ambiguous,
-       coalesce(p.ts, a.thread_ts, g.ts) AS root_ts
-FROM delivery AS d
-LEFT JOIN digest_card AS g ON g.team_id = d.team_id AND g.channel_id = d.channel_id AND g.agent = d.agent
-LEFT JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel'
-LEFT JOIN agent_run AS a ON a.id = d.run_id
-{{more}}
+       coalesce(p.ts, a.thread_ts, g.ts) AS root_ts,
+       greatest(0, extract(epoch FROM {_READY_AT} - clock_timestamp()))::float AS wait
+FROM delivery AS d JOIN outlet AS o USING (team_id, channel_id) {_PLACES} {{more}}
 WHERE d.team_id = :team AND d.channel_id = :channel AND d.state = 'pending' AND d.not_before <= clock_timestamp()
   AND {_IN_TURN}
 """  # noqa: S608 - a constant
-_NEXT = text(f"{_WAITS.format(more='')} ORDER BY d.priority, d.id LIMIT 1")
+_READY = f"AND {_READY_AT} <= clock_timestamp()"
+_OLDEST = "ORDER BY d.priority, d.id LIMIT 1"
+_NEXT = text(f"{_WAITS.format(more='')} {_READY} {_OLDEST}")
+_LATER = text(f"{_WAITS.format(more='')} {_OLDEST}")
 # There are few of these: what would be many is folded. Agents that have had fewer cards lately go first.
 _LATELY = (
     f"LEFT JOIN approval_request AS r ON r.id = d.request_id LEFT JOIN ({RECENT}) AS f ON f.agent = r.agent"
 )
-_NEW_CARDS = """
-  AND d.priority = (SELECT priority FROM delivery WHERE id = :first)
+_NEW_CARDS = f"""
+  {_READY} AND d.priority = (SELECT priority FROM delivery WHERE id = :first)
   AND (d.kind = 'digest' OR (d.kind = 'card' AND p.ts IS NULL))
 ORDER BY d.kind = 'digest', coalesce(f.lately, 0), d.id LIMIT 1
-"""
+"""  # noqa: S608 - a constant
 _FAIREST = text(_WAITS.format(more=_LATELY) + _NEW_CARDS)
 _SAME_THREAD = text("""
 SELECT id, body FROM delivery

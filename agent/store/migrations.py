@@ -9,10 +9,11 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Self
 
 import psycopg
-from alembic import command
+from alembic import command, context, op
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
@@ -93,8 +94,28 @@ def current(url: str, schema: str = SCHEMA, *, role: str = APP_ROLE) -> str | No
         DatabaseUnusable: too old, or we may not look.
         DatabaseUnavailable: the database does not answer.
     """
-    query = sql.SQL("SELECT version_num FROM {}").format(sql.Identifier(schema, "alembic_version"))
-    address = Address.read(url, schema)
+    return _ask(Address.read(url, schema), "version_num", "alembic_version", role)
+
+
+def fits(found: str | None, oldest: str | None) -> bool:
+    """Whether this code can work with a schema of version `found`, made for code as old as `oldest`."""
+    mine = head()
+    return found == mine or (found is not None and oldest is not None and oldest <= mine < found)
+
+
+def run_file(name: str) -> None:
+    """For a version: executes a file below `sql/`, to the letter: no parameters, no `%` doubled."""
+    statements = (migrations_path() / "sql" / name).read_text(encoding="utf-8")
+    if context.is_offline_mode():
+        op.get_context().impl.static_output(statements)
+    else:
+        op.get_bind().exec_driver_sql(statements, execution_options={"no_parameters": True})
+
+
+def _ask(address: Address, column: str, relation: str, role: str) -> str | None:
+    query = sql.SQL("SELECT {} FROM {}").format(
+        sql.Identifier(column), sql.Identifier(address.schema, relation)
+    )
     with _told(address), _connect(address, autocommit=True) as connection:
         for attempt in ("login", "role"):
             try:
@@ -110,21 +131,24 @@ def current(url: str, schema: str = SCHEMA, *, role: str = APP_ROLE) -> str | No
     raise AssertionError("unreachable")
 
 
+@cache
 def head() -> str:
     """The version that this code needs."""
     return str(_scripts().get_current_head())
 
 
 def pending(url: str, schema: str = SCHEMA, *, role: str = APP_ROLE) -> bool:
-    """Whether `upgrade` has something to do.
+    """Whether `upgrade` has something to do; it has not when the schema is newer and still works with this code.
 
     Raises:
-        DatabaseUnusable: the schema is newer than this code, which must not touch it then.
+        DatabaseUnusable: the schema is too new for this code, which must not touch it then.
         DatabaseUnavailable: the database does not answer.
     """
     found = current(url, schema, role=role)
     known = {script.revision for script in _scripts().walk_revisions()}
     if found is not None and found not in known:
+        if fits(found, _ask(Address.read(url, schema), "oldest", "works_with", role)):
+            return False
         raise DatabaseUnusable(
             f'schema "{schema}" of {Address.read(url)} has version {found}; this Signoff is older'
         )

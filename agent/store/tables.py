@@ -490,9 +490,10 @@ outlet = Table(
     Column("lease_epoch", BigInteger, nullable=False, server_default="0"),
     Column("lease_until", Timestamp),
     Column("lease_worker", Text),
-    Column("next_at", Timestamp, nullable=False, server_default=func.clock_timestamp()),
+    Column("next_at", Timestamp, nullable=False, server_default=func.clock_timestamp()),  # of a new message
     Column("trouble", Text),  # why nothing can be told there until somebody mends it
     Column("trouble_since", Timestamp),
+    Column("next_update_at", Timestamp, nullable=False, server_default=func.clock_timestamp()),
     CheckConstraint("(lease_until IS NULL) = (lease_worker IS NULL)", name="lease_whole"),
     CheckConstraint("(trouble IS NULL) = (trouble_since IS NULL)", name="trouble_whole"),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from slackbot.sandbox.rate_limits import RateLimits
 from slackbot.workspace import new_client
 from tests.integration.asking import GRACE, LINUS, REVIEWS, TEAM, Asked, ask, ballot, column, reviewer, rule
 from tests.integration.listeners.conftest import BOT, workspace
+from tests.integration.service.conftest import until
 
 CHANNEL = REVIEWS.channel_id
 POST, UPDATE = "chat.postMessage", "chat.update"
@@ -70,7 +70,9 @@ class Office:
         """What was put off is due now."""
         async with self.db.transaction() as connection:
             await connection.execute(text("UPDATE delivery SET not_before = clock_timestamp()"))
-            await connection.execute(text("UPDATE outlet SET next_at = clock_timestamp()"))
+            await connection.execute(
+                text("UPDATE outlet SET next_at = clock_timestamp(), next_update_at = next_at")
+            )
         for drain in self.drains:
             drain._messenger._silent_until.clear()
 
@@ -266,6 +268,46 @@ async def test_the_normal_pace_meets_no_limit(office: Office) -> None:
     await office.drain(pace=delivery.PACE).run(TEAM, CHANNEL)
     assert [call.outcome for call in office.slack.calls_of(POST)] == ["ok"] * 3
     assert isinstance(office.slack.rate_limits, RateLimits)
+
+
+async def test_a_decision_does_not_wait_for_the_pace_of_posts(office: Office) -> None:
+    """While new cards keep to one a second, the card that was decided meanwhile changes between two of them."""
+    office.slack.rate_limits.enabled = True
+    office.slack.rate_limits.burst = 1
+    asked = [await ask(office.db) for _ in range(3)]
+    telling = asyncio.create_task(office.drain(pace=delivery.PACE).run(TEAM, CHANNEL))
+    await office.slack.wait_for(office.cards)
+    await until(lambda: office.column("SELECT 1 FROM card_place WHERE ts IS NOT NULL"))
+    await office.approve(asked[0])
+    await telling
+    told = [call for call in office.slack.calls if call.method in (POST, UPDATE)]
+    assert [call.method for call in told[:3]] == [POST, UPDATE, POST]
+    assert {call.outcome for call in told} == {"ok"}
+
+
+async def test_a_429_for_posts_does_not_hold_up_changes(office: Office) -> None:
+    """Slack wants no new message for half a minute: the card decided meanwhile loses its buttons all the same."""
+    first = await ask(office.db)
+    await office.tell_all()
+    await ask(office.db)
+    office.slack.faults.ratelimited(POST, retry_after=30)
+    await office.tell()
+    await office.approve(first)
+    await office.tell()
+    assert [call.outcome for call in office.slack.calls_of(UPDATE)] == ["ok"]
+
+
+async def test_changes_keep_to_a_pace_of_their_own(office: Office) -> None:
+    """Two cards decided at once change one after the other, also when each has a drain of its own."""
+    first, second = await ask(office.db), await ask(office.db)
+    await office.tell_all()
+    drain = office.drain(pace=60.0)
+    for asked in (first, second):
+        await office.approve(asked)
+        await drain.run(TEAM, CHANNEL)
+    assert len(office.slack.calls_of(UPDATE)) == 1
+    [seconds] = await office.column(_SECONDS_TO_LAST_HINT)
+    assert seconds > 50
 
 
 async def test_slack_away_is_not_asked_in_a_circle(office: Office) -> None:
@@ -492,9 +534,9 @@ async def test_what_slack_refuses_takes_its_turn_too(office: Office) -> None:
     await ask(office.db)
     await ask(office.db)
     office.slack.faults.error(POST, "invalid_blocks", times=2)
-    began = time.monotonic()
     await office.drain(pace=0.3).run(TEAM, CHANNEL)
-    assert time.monotonic() - began >= 0.6
+    first, second = office.slack.calls_of(POST)
+    assert second.at - first.at >= 0.3
     dead = "SELECT count(*) FROM delivery WHERE kind = 'card' AND state = 'dead'"
     assert await office.column(dead) == [2]
 

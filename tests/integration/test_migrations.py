@@ -143,9 +143,33 @@ def test_version_is_told(empty_url: str) -> None:
     assert not migrations.pending(empty_url)
 
 
+def test_an_upgrade_keeps_what_is_there(empty_url: str) -> None:
+    """What the first version wrote is there after the upgrade, and its statements still work."""
+    write = "INSERT INTO outlet (team_id, channel_id, lease_epoch) VALUES ('T', %s, 7)"
+    migrations.upgrade(empty_url, to="0001")
+    with psycopg.connect(Address.read(empty_url).conninfo(), autocommit=True) as connection:
+        connection.execute(write, ["before"])
+        assert migrations.pending(empty_url)
+        migrations.upgrade(empty_url)
+        connection.execute(write, ["after"])
+        told = connection.execute("SELECT channel_id, next_update_at <= clock_timestamp() FROM outlet")
+        assert dict(told.fetchall()) == {"before": True, "after": True}
+
+
+def test_a_newer_schema_that_works_with_this_version(
+    database_url: str, owner: psycopg.Connection[Any]
+) -> None:
+    """While a newer version is rolled out, processes of this one start, but migrate nothing."""
+    owner.execute("UPDATE alembic_version SET version_num = '9999'")
+    assert not migrations.pending(database_url)
+    with pytest.raises(DatabaseUnusable, match="9999"):
+        migrations.upgrade(database_url)
+
+
 def test_newer_schema_is_not_touched(database_url: str, owner: psycopg.Connection[Any]) -> None:
     """A database that a newer Signoff has migrated is refused, in one line that names its version."""
     owner.execute("UPDATE alembic_version SET version_num = '9999'")
+    owner.execute("CREATE OR REPLACE VIEW works_with AS SELECT '9999'::text AS oldest")
     for look in (migrations.pending, migrations.upgrade):
         with pytest.raises(DatabaseUnusable, match="9999") as caught:
             look(database_url)
@@ -320,6 +344,7 @@ def test_rights_of_the_service(owner: psycopg.Connection[Any]) -> None:
     assert dict(owner.execute(RIGHTS).fetchall()) == {
         "alembic_version": READ,
         "pending_reviews": READ,
+        "works_with": READ,
         **dict.fromkeys(
             ["run_message", "request_revision", "vote", "decision", "settlement", "audit_event"],
             APPEND,

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from sqlalchemy import text
+from sqlalchemy import TextClause, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 
-async def schema_version(connection: AsyncConnection) -> str | None:
-    """The migration that the schema is at; ``None`` when there is no schema of ours."""
-    if (await connection.execute(_IS_THERE)).scalar_one() is None:
+async def schema_version(connection: AsyncConnection) -> tuple[str | None, str | None]:
+    """The migration that the schema is at, and the oldest version that works with it; ``None`` where there is none."""
+    found = await _told(connection, "alembic_version", _VERSION)
+    return found, await _told(connection, "works_with", _OLDEST)
+
+
+async def _told(connection: AsyncConnection, relation: str, query: TextClause) -> str | None:
+    if (await connection.execute(_IS_THERE, {"relation": relation})).scalar_one() is None:
         return None
-    found: str | None = (await connection.execute(_VERSION)).scalar_one_or_none()
-    return found
+    told: str | None = (await connection.execute(query)).scalar_one_or_none()
+    return told
 
 
-_IS_THERE = text("SELECT to_regclass('alembic_version')")
+_IS_THERE = text("SELECT to_regclass(:relation)")
 _VERSION = text("SELECT version_num FROM alembic_version")
+_OLDEST = text("SELECT oldest FROM works_with")

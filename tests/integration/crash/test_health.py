@@ -94,11 +94,16 @@ async def test_a_database_that_stops_makes_it_unready_until_it_returns(own_serve
 async def test_a_schema_that_is_not_current_makes_it_unready(
     house: House, owner: psycopg.Connection[Any]
 ) -> None:
-    """A database at another revision is not ours to work with; the body says which."""
+    """An older schema is not ours to work with, nor a newer one made for newer code; the body says which it is."""
     service = await house.open([AGENT])
+    mine = migrations.head()
     owner.execute("UPDATE alembic_version SET version_num = '0000'")
-    await says(service, 503, database="its schema is at 0000, not 0001")
-    owner.execute("UPDATE alembic_version SET version_num = '0001'")
+    await says(service, 503, database=f"its schema is at 0000, not {mine}")
+    owner.execute("UPDATE alembic_version SET version_num = '9999'")
+    await says(service, 200, database="ok")
+    owner.execute("CREATE OR REPLACE VIEW works_with AS SELECT '9999'::text AS oldest")
+    await says(service, 503, database=f"its schema is at 9999, not {mine}")
+    owner.execute("UPDATE alembic_version SET version_num = %s", [mine])
     await says(service, 200, database="ok")
 
 
