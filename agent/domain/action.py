@@ -112,8 +112,8 @@ class Action:
         """SHA-256 of the canonical bytes: 32 bytes that stand for exactly this action."""
         return hashlib.sha256(self.canonical).digest()
 
-    @classmethod
-    def from_canonical(cls, encoded: bytes) -> "Action":
+    @staticmethod
+    def from_canonical(encoded: bytes) -> "Action":
         """Read an action back from its stored bytes.
 
         Raises MalformedArguments when they are not the canonical bytes of an action.
@@ -121,7 +121,21 @@ class Action:
         value = _read_canonical(encoded, depth=0)
         if not isinstance(value, dict) or value.keys() != {"arguments", "tool", "tool_version"}:
             raise MalformedArguments("$", "is not an action")
-        return cls(value["tool"], value["tool_version"], value["arguments"])
+        arguments = value["arguments"]
+        if not isinstance(arguments, dict) or len(encoded) > MAX_BYTES:
+            return Action(
+                value["tool"], value["tool_version"], arguments
+            )  # which tells what is wrong, if it is
+        # Read and written once, which proved them canonical: to do so again would find the same.
+        action = object.__new__(Action)
+        for name, read in (
+            ("tool", _named(value["tool"], "tool")),
+            ("tool_version", _named(value["tool_version"], "tool_version")),
+            ("arguments", arguments),
+            ("canonical", encoded),
+        ):
+            object.__setattr__(action, name, read)
+        return action
 
 
 class _DuplicateKey:

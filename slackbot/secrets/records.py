@@ -6,20 +6,27 @@ then is masked whole.
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 import traceback
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from datetime import date
 from types import TracebackType
 from typing import Any
 from uuid import UUID
 
-from agent.domain.redaction import mask, redact_value
+from agent.domain.redaction import Span, mask, redact_value
 from slackbot.secrets.texts import Finder
 
 BUDGET = 0.1
 """Seconds for one log event or message."""
+
+MOST_WORDS = 1000
+"""Words without a secret that are remembered."""
+
+_WORD = re.compile(r"[a-z_. ]{1,40}")
+_harmless: set[str] = set()
 
 _DEEPEST = 12
 
@@ -44,8 +51,19 @@ def clean_event(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> 
     Whatever is no JSON value is written out here, so that no renderer can find a secret in it later.
     """
     find = Finder(budget=BUDGET)
-    cleaned: dict[str, Any] = redact_value(_plain(dict(event), 0), find=find).value
+
+    def found(text: str) -> Sequence[Span]:
+        return () if text in _harmless else _remembered(text, find(text))
+
+    cleaned: dict[str, Any] = redact_value(_plain(dict(event), 0), find=found).value
     return cleaned
+
+
+def _remembered(text: str, spans: Sequence[Span]) -> Sequence[Span]:
+    """Keys, names of actions and other words of ours come with every event: one look is enough."""
+    if not spans and len(_harmless) < MOST_WORDS and _WORD.fullmatch(text):
+        _harmless.add(text)
+    return spans
 
 
 def guard_tracebacks() -> None:
