@@ -24,6 +24,10 @@ SWITCH = 0.0005
 """Seconds after which a busy event loop lets a thread go on: secrets are looked for in threads, and each turn of theirs
 would take ten times that by default."""
 
+SELDOM = 200
+"""Collections of younger garbage (ten by default) between two looks through everything that lives: with thousands of
+waiters such a look stops the process for half a second, and finds next to nothing."""
+
 if TYPE_CHECKING:
     from slackbot.app import Service
 
@@ -65,6 +69,8 @@ async def _serve(configured: Settings, url: str, policy: Policy, registry: Regis
 async def _live(service: Service, configured: Settings) -> None:
     await service.start()
     sys.setswitchinterval(SWITCH)
+    young, middle, _ = gc.get_threshold()
+    gc.set_threshold(young, middle, SELDOM)
     gc.collect()
     gc.freeze()  # what is there now stays: no later collection has to look through it while clicks wait
     if service.port is not None:
