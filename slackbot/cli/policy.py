@@ -11,6 +11,7 @@ from rich.table import Table
 from agent.domain import checkpoints
 from agent.domain.policy import Policy
 from agent.runtime.agents import Registry, load_agents
+from agent.runtime.loose_ends import loose_ends
 from slackbot.cli.ground import EmbeddedFlag, read_policy, read_settings
 from slackbot.cli.pending import Choice, check_pending
 from slackbot.settings import Settings
@@ -66,4 +67,6 @@ def _list_tools(configured: Settings, policy: Policy, registry: Registry) -> Non
     Console().print(
         table if table.row_count else "no agents are loaded: name their modules in SIGNOFF_AGENTS"
     )
+    for sentence in loose_ends(policy, registry):
+        typer.echo(sentence, err=True)
     typer.echo(f"policy digest {policy.digest.hex()}")

@@ -300,6 +300,19 @@ def test_check_says_which_rule_catches_each_tool(signoff: Command) -> None:
     assert "policy digest" in ended.said
 
 
+def test_check_names_what_fits_no_tool(signoff: Command) -> None:
+    """A misspelt tool and a misspelt argument are said, each with its checkpoint; neither is an error."""
+    (signoff.folder / "checkpoints.toml").write_text(
+        CHECKPOINTS
+        + '[[checkpoint]]\ncheckpoint_id = "deletions"\naction_pattern = "delete_*"\nwhen = "args.cuont > 3"\n'
+        + '[[checkpoint]]\ncheckpoint_id = "sending"\naction_pattern = "sned_notification"\n'
+    )
+    ended = signoff("check", DATABASE_URL=None, SLACK_BOT_TOKEN=None, SLACK_APP_TOKEN=None)
+    assert ended.status == 0, ended.said
+    assert 'checkpoint "deletions": "when" looks at args.cuont, but delete_records has no such' in ended.said
+    assert 'checkpoint "sending": none of the tools that are loaded has a name like this' in ended.said
+
+
 def test_check_names_a_misspelt_setting(signoff: Command) -> None:
     """What nobody reads is said, with the name that was probably meant; it is no error."""
     ended = signoff("check", SIGNOFF_CHANEL="#reviews")

@@ -1,0 +1,86 @@
+"""What a checkpoints file names that no tool here has."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.domain import checkpoints
+from agent.runtime.agents import Agent, Registry
+from agent.runtime.loose_ends import loose_ends
+from agent.runtime.tool import Tool
+
+
+def refund(order_id: int, amount: float) -> str:
+    """Pays back."""
+    return f"{order_id} {amount}"
+
+
+def look_up(order_id: int) -> dict[str, float]:
+    return {"price": float(order_id)}
+
+
+REGISTRY = Registry(
+    [
+        Agent("refunds", "Refund.", [Tool(refund, facts=look_up)]),
+        Agent("plain", "Pay.", [Tool(refund, name="pay")]),
+    ]
+)
+
+
+def told(**terms: str) -> list[str]:
+    lines = "".join(f"{key} = '''{value}'''\n" for key, value in ({"checkpoint_id": "x"} | terms).items())
+    return loose_ends(checkpoints.load(f"[[checkpoint]]\n{lines}", filename="checkpoints.toml"), REGISTRY)
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        {"action_pattern": "refund"},
+        {"action_pattern": ".*", "when": "args.amount > 3.0"},
+        {"action_pattern": "refund", "when": "facts.price > 3.0 || args.amount > 3.0"},
+        {"action_pattern": "pay", "when": "has(args.reason) && args.reason == 'args.nothing'"},
+        {"action_pattern": "refund", "description_template": "Refund {args.order_id} of {facts.price}"},
+    ],
+    ids=str,
+)
+def test_what_fits_is_not_mentioned(terms: dict[str, str]) -> None:
+    """Arguments that the tool has, facts where it looks some up, names asked for with `has`, words in quotes."""
+    assert told(**terms) == []
+
+
+@pytest.mark.parametrize(
+    ("terms", "words"),
+    [
+        ({"action_pattern": "refnud"}, "none of the tools"),
+        (
+            {"action_pattern": "pay", "when": "args.amuont > 3.0"},
+            '"when" looks at args.amuont, but pay has no such',
+        ),
+        (
+            {"action_pattern": "pay", "when": "facts.price > 3.0"},
+            "but pay looks up no facts, so that it always asks",
+        ),
+        (
+            {"action_pattern": "pay", "description_template": "{args.order}"},
+            '"description_template" fills in args.order',
+        ),
+        (
+            {"action_pattern": "pay", "link_template": "https://example.com/{args.order}"},
+            '"link_template" fills in',
+        ),
+    ],
+    ids=str,
+)
+def test_what_fits_no_tool_is_named(terms: dict[str, str], words: str) -> None:
+    """Each with its checkpoint, its key and the name that is probably misspelt."""
+    [sentence] = told(**terms)
+    assert sentence.startswith('checkpoint "x": ')
+    assert words in sentence
+
+
+def test_without_agents_nothing_is_said() -> None:
+    """Where programs elsewhere do everything, no checkpoint has a tool here."""
+    policy = checkpoints.load(
+        '[[checkpoint]]\ncheckpoint_id = "x"\naction_pattern = "y"\n', filename="c.toml"
+    )
+    assert loose_ends(policy, Registry()) == []
