@@ -17,7 +17,6 @@ import structlog
 from sqlalchemy import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent import jobs
 from agent.store import deliveries, floods, outbox
 from agent.store.batch import Batch
 from agent.store.database import Database
@@ -76,13 +75,15 @@ async def lease_outlet(db: Database, team_id: str, channel_id: str, worker: str)
 
 
 async def release_outlet(db: Database, lease: OutletLease) -> None:
-    """Give the outlet back, and hint the next drain for what is or becomes due meanwhile."""
+    """Give the outlet back."""
     async with db.transaction() as connection:
-        next_at = await deliveries.release_outlet(connection, lease.team_id, lease.channel_id, lease.epoch)
-        if next_at is not None:
-            batch = Batch()
-            batch.hint(jobs.drain(lease.team_id, lease.channel_id, not_before=next_at))
-            await batch.send(connection)
+        await deliveries.release_outlet(connection, lease.team_id, lease.channel_id, lease.epoch)
+
+
+async def channels_due(db: Database, team_id: str) -> list[str]:
+    """The channels of this workspace where something may be told now, and where nobody is telling."""
+    async with db.connection() as connection:
+        return await deliveries.channels_due(connection, team_id)
 
 
 async def next_due(db: Database, lease: OutletLease) -> Due | None:
@@ -95,9 +96,11 @@ async def next_due(db: Database, lease: OutletLease) -> Due | None:
     async with db.connection() as connection:
         flood = await floods.found(connection, outlet, FLOOD)
         first = None if flood else await deliveries.next_pending(connection, lease.team_id, lease.channel_id)
-        flood = flood or (first is None and await floods.stranded(connection, outlet))
+        if not flood and (first is None or first.wait > 0):
+            flood = await floods.stranded(connection, outlet)
     if flood:
         await _fold(db, outlet)
+        first = None
     async with db.connection() as connection:
         first = first or await deliveries.next_pending(connection, lease.team_id, lease.channel_id)
         if first is None:
@@ -135,6 +138,12 @@ def _fitting(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
     sizes = itertools.accumulate(len(json.dumps(row.body)) for row in rows)
     fitting = [row for row, size in zip(rows, sizes, strict=True) if size <= MAX_TOGETHER]
     return fitting or [rows[0]]
+
+
+async def keep(db: Database, lease: OutletLease) -> bool:
+    """Before a message is changed: the lease lasts longer than the call. False: lease lost."""
+    async with db.transaction() as connection:
+        return await _hold(connection, lease)
 
 
 async def begin(db: Database, lease: OutletLease, due: Due) -> bool:
@@ -197,6 +206,8 @@ async def postpone(
             return False
         batch = Batch()
         deliveries.postpone(batch, due.ids, own, error, ambiguous=ambiguous)
+        if own and due.kind.endswith("_line"):
+            deliveries.postpone_thread(batch, due.kind, due.request_id, due.run_id, own)
         await batch.send(connection)
     return True
 

@@ -26,7 +26,6 @@ QUEUES: Final = (RUNS, CALLS, DELIVERIES)
 
 ADVANCE_RUN: Final = "advance_run"
 EXECUTE_CALL: Final = "execute_call"
-DRAIN: Final = "drain"
 SEND_NOTICES: Final = "send_notices"
 
 PEOPLE_FIRST: Final = 1
@@ -58,11 +57,6 @@ def advance_run(run_id: UUID, not_before: datetime | None = None) -> Hint:
 def execute_call(call_id: UUID, *, decided: bool = False) -> Hint:
     """Do whatever the call's state asks for next. ``decided``: by somebody who is looking at the card now."""
     return Hint(EXECUTE_CALL, CALLS, (("call_id", str(call_id)),), priority=PEOPLE_FIRST if decided else 0)
-
-
-def drain(team_id: str, channel_id: str, not_before: datetime | None = None) -> Hint:
-    """Tell a channel what it has not been told yet."""
-    return Hint(DRAIN, DELIVERIES, (("team_id", team_id), ("channel_id", channel_id)), not_before)
 
 
 def send_notices(target: str) -> Hint:

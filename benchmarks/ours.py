@@ -26,6 +26,7 @@ from benchmarks.waiting import TEAM, Row, Waiting
 from slackbot import logs
 from slackbot.delivery import Drain
 from slackbot.identity import Directory
+from slackbot.rounds import Rounds
 from slackbot.worker import Worker
 from slackbot.workspace import new_client
 
@@ -135,13 +136,16 @@ async def working(db: Database, api_url: str) -> AsyncIterator[None]:
         worker=name,
         outlet=lambda channel: Outlet(TEAM, channel or "C0REVIEW"),
     )
-    worker = Worker(services, db.conninfo("bench worker"), drain.run, lambda _: None, drain_seconds=3)
+    worker = Worker(services, db.conninfo("bench worker"), lambda _: None, drain_seconds=3)
+    rounds = Rounds(db, me["team_id"], drain)
     await worker.start()
+    rounds.start()
     try:
-        while not worker.alive:
+        while not (worker.alive and rounds.alive):
             await asyncio.sleep(0.01)
         yield
     finally:
+        await rounds.stop(3)
         await worker.stop()
 
 

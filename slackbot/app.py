@@ -33,6 +33,7 @@ from slackbot.listeners import Doors, new_app, register
 from slackbot.mail_server import MailServer
 from slackbot.notices import Mailer, Poster, Sender
 from slackbot.permalinks import Permalinks
+from slackbot.rounds import Rounds
 from slackbot.scheduler import Scheduler
 from slackbot.settings import Role, Settings
 from slackbot.socket_mode import SocketMode, TokenRejected
@@ -82,6 +83,7 @@ class Slack:
     edge: Edge | None
     sockets: SocketMode | None
     drain: Drain
+    rounds: Rounds
 
 
 class Service:
@@ -109,7 +111,6 @@ class Service:
         self._worker = Worker(
             self._services,
             db.conninfo(f"signoff worker {self.name}"),
-            self._tell,
             self._notify,
             concurrency=settings.concurrency,
             drain_seconds=settings.drain_seconds,
@@ -198,8 +199,12 @@ class Service:
         log.info("stopping", action="service.stopping", worker=self.name)
         self._draining = True
         self._scheduler.stop()
-        working = asyncio.create_task(
-            self._worker.stop() if Role.WORKER in self.settings.roles else _nothing()
+        for task in self._tasks:  # Slack, where it was still being waited for
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        working = asyncio.gather(
+            self._worker.stop() if Role.WORKER in self.settings.roles else _nothing(),
+            self._slack.rounds.stop(self.settings.drain_seconds) if self._slack else _nothing(),
         )
         if Role.WEB in self.settings.roles:
             # Until whoever balances the load has seen that we are not ready, calls still come in and are served.
@@ -214,9 +219,6 @@ class Service:
         if self._slack:
             await self._slack.doors.asides.finish()
             await self._slack.doors.homes.stop()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._model.close()
         if self._client is not None and self._client.session is not None:
             await self._client.session.close()
@@ -277,12 +279,15 @@ class Service:
             self.name,
             admin=Outlet(workspace.team_id, self._channels[admin]) if admin else None,
         )
-        self._slack = Slack(workspace, directory, doors, edge, sockets, drain)
+        rounds = Rounds(self.db, workspace.team_id, drain)
+        self._slack = Slack(workspace, directory, doors, edge, sockets, drain, rounds)
         if sockets is not None:
             try:
                 await sockets.start()
             except TokenRejected as error:
                 raise SlackRejected(f"Slack rejects SLACK_APP_TOKEN: {error.code}") from None
+        if Role.WORKER in settings.roles:
+            rounds.start()
         log.info(
             "connected to Slack", action="slack.connected", team=workspace.team, team_id=workspace.team_id
         )
@@ -308,11 +313,6 @@ class Service:
         if name is None or name not in self._channels:
             raise NotConnected(f"no channel for requests ({name})")
         return Outlet(self._slack.workspace.team_id, self._channels[name])
-
-    async def _tell(self, team_id: str, channel_id: str) -> None:
-        """What the worker does with a drain hint; without Slack it stays due."""
-        if self._slack is not None and self._slack.workspace.team_id == team_id:
-            await self._slack.drain.run(team_id, channel_id)
 
     def _notify(self, target: str) -> None:
         """What the worker does with a hint about notices."""
@@ -358,19 +358,25 @@ class Service:
             "database": database,
             "slack": self._slack_health(),
             "model": self._model_health(),
-            "worker": self._worker.alive if Role.WORKER in self.settings.roles else None,
+            "worker": self._working(),
             "scheduler_age": self._scheduler.age if Role.SCHEDULER in self.settings.roles else None,
             "draining": self._draining,
             **(await self._figures.told() if database == "ok" else {}),
         }
         return database == "ok" and not self._draining, parts
 
+    def _working(self) -> bool | None:
+        """Whether every queue is worked on, and every channel looked after; ``None`` where neither is our part."""
+        if Role.WORKER not in self.settings.roles:
+            return None
+        return self._worker.alive and (self._slack is None or self._slack.rounds.alive)
+
     def _part(self) -> Part:
         roles = self.settings.roles
         return Part(
             draining=self._draining,
             slack=self._slack_health() == "connected",
-            worker=self._worker.alive if Role.WORKER in roles else None,
+            worker=self._working(),
             scheduler_age=self._scheduler.age if Role.SCHEDULER in roles else None,
         )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from time import monotonic
 from typing import Any
 from uuid import UUID
 
@@ -24,6 +25,7 @@ from agent.domain.request import RequestView
 from agent.faults import point
 from agent.store import reads
 from agent.store.database import Database
+from agent.store.faults import DatabaseError
 from agent.store.outbox import Outlet
 from slackbot import cards, secrets
 from slackbot.cards import Card
@@ -38,10 +40,13 @@ PACE = 1.0
 a channel, and 50 changes a minute and more. It counts them apart, so a change does not wait for a post's second."""
 
 PATIENCE = 5.0
-"""A longer pause than this is not waited for; a hint brings the next drain."""
+"""A longer pause than this is not waited for: the next round finds what is due then."""
 
 LOOK = 0.2
-"""Seconds between looks while something has to wait: what was decided meanwhile may go before it."""
+"""Seconds between looks while something has to wait: what may go out at once goes before it."""
+
+SHARE = 10
+"""A look at a long backlog takes its time; between two looks there is so many times as much."""
 
 SETTLE = 3.0
 """How many seconds an ambiguous post gets to appear in the channel's history before it is looked for."""
@@ -74,6 +79,9 @@ class Drain:
         self._worker = worker
         self._pace = pace
         self._admin = admin
+        self.leaving = False
+        """The service stops: no further message is begun."""
+
         self.problem: str | None = None
         """Why what was to be said last was not said; None when it was. For health checks."""
 
@@ -88,9 +96,15 @@ class Drain:
             await deliveries.release_outlet(self._db, lease)
 
     async def _empty(self, lease: OutletLease) -> None:
-        while (due := await deliveries.next_due(self._db, lease)) and due.wait <= PATIENCE:
+        while not self.leaving:
+            began = monotonic()
+            due = await deliveries.next_due(self._db, lease)
+            if due is None or due.wait > PATIENCE:
+                return
             if due.wait:
-                await asyncio.sleep(min(due.wait, LOOK))
+                # What goes before a new message is a decided card. Before a change goes only a new message: no hurry.
+                look = max(self._pace if due.ts else LOOK, SHARE * (monotonic() - began))
+                await asyncio.sleep(min(due.wait, look))
             elif not await self._deliver(lease, due):
                 return
 
@@ -106,8 +120,8 @@ class Drain:
             return await deliveries.dead(self._db, lease, due, never.code, pause=self._pace)
         except LeaseLost:
             return False
-        except SignoffError:
-            raise  # the database: whoever comes next finds everything as it is
+        except DatabaseError:
+            raise  # whoever comes next finds everything as it is
         except Exception as error:
             # A mistake of ours about one message must not keep all others in its channel waiting.
             log.exception("cannot be told yet", action="delivery.broken", **_names(lease, due))
@@ -117,7 +131,7 @@ class Drain:
         return await deliveries.sent(self._db, lease, due, ts, pause=self._pace)
 
     async def _put_off(self, lease: OutletLease, due: Due, later: Later) -> bool:
-        """Back-off: 1, 2, 4 … seconds, or what Slack asked for, which then counts for the whole outlet."""
+        """Back-off: 1, 2, 4 … seconds, or what Slack asked for, which then counts for all its like here."""
         self.problem = later.words
         log.warning("not told yet", action="delivery.postponed", error=later.words, **_names(lease, due))
         slowest = LONGEST_FOR_PEOPLE if later.by_people else LONGEST
@@ -150,6 +164,8 @@ class Drain:
         if card is None:
             return due.ts
         if due.ts is not None:
+            if not await deliveries.keep(self._db, lease):
+                raise LeaseLost(f"another drain speaks in {lease.channel_id}")
             await self._messenger.update(lease.channel_id, due.ts, card)
             return due.ts
         thread_ts = due.thread_ts if due.kind.endswith("_line") else None

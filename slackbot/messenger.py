@@ -164,7 +164,7 @@ def _sorted(method: str, error: SlackApiError, *, posts: bool) -> Later | Never:
     status = int(getattr(response, "status_code", 0) or getattr(response, "status", 0) or 0)
     if status == 429 or code in SLOW_DOWN:
         asked = str((getattr(response, "headers", None) or {}).get("Retry-After", ""))
-        seconds = float(asked) if asked.isascii() and asked.isdigit() else UNSAID
+        seconds = max(1.0, float(asked)) if asked.isascii() and asked.isdigit() else UNSAID
         return Later(f"{method}: Slack asks to slow down", seconds=seconds)
     if code in MENDABLE:
         return Later(f"{method}: Slack refuses: {code}", by_people=True, channel=code in CHANNEL_TROUBLE)

@@ -7,7 +7,7 @@ deleted when they end however they end, and the sweep finds what nobody looked a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from uuid import UUID
 
 import structlog
@@ -20,9 +20,6 @@ from agent.runtime.loop import advance_run
 from agent.runtime.services import Services
 
 log = structlog.get_logger(__name__)
-
-Drain = Callable[[str, str], Awaitable[None]]
-"""Tells a channel (team id, channel id) what it has not been told yet."""
 
 Notify = Callable[[str], None]
 """Begins to tell a webhook, or people by e-mail, what is due; does not wait for it."""
@@ -41,14 +38,12 @@ class Worker:
         self,
         services: Services,
         conninfo: str,
-        drain: Drain,
         notify: Notify,
         *,
         concurrency: int = 20,
         drain_seconds: float = 30.0,
     ) -> None:
         self._services = services
-        self._drain = drain
         self._notify = notify
         self._drain_seconds = drain_seconds
         self._concurrency = {jobs.RUNS: concurrency, jobs.CALLS: concurrency, jobs.DELIVERIES: 10}
@@ -57,7 +52,6 @@ class Worker:
         self._heart: asyncio.Task[None] | None = None
         self._stopping = False
         self._alive: set[str] = set()
-        self._draining: dict[tuple[str, str], bool] = {}
 
     @property
     def alive(self) -> bool:
@@ -97,10 +91,6 @@ class Worker:
         async def execute(call_id: str) -> None:
             await execute_call(self._services, UUID(call_id))
 
-        @app.task(name=jobs.DRAIN, queue=jobs.DELIVERIES)
-        async def drain(team_id: str, channel_id: str) -> None:
-            await self._empty((team_id, channel_id))
-
         @app.task(name=jobs.SEND_NOTICES, queue=jobs.DELIVERIES)
         async def send_notices(target: str) -> None:
             self._notify(target)
@@ -113,20 +103,6 @@ class Worker:
                 await app.job_manager.finish_job(job, Status.FAILED, delete_job=True)
 
         return app
-
-    async def _empty(self, outlet: tuple[str, str]) -> None:
-        """Drain the outlet; whoever is at it in this process drains once more, so no hint is lost."""
-        draining = self._draining
-        if outlet in draining:
-            draining[outlet] = True
-            return
-        draining[outlet] = True
-        try:
-            while draining[outlet]:
-                draining[outlet] = False
-                await self._drain(*outlet)
-        finally:
-            del draining[outlet]
 
     async def _keep_working(self, queue: str) -> None:
         while not self._stopping:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -25,15 +24,14 @@ async def take_outlet(
     return (await connection.execute(_TAKE, parameters)).one_or_none()
 
 
-async def release_outlet(
-    connection: AsyncConnection, team_id: str, channel_id: str, epoch: int
-) -> datetime | None:
-    """Give the lease back. Returns when the next pending delivery is due, if there is one."""
-    key = {"team": team_id, "channel": channel_id, "epoch": epoch}
-    if (await connection.execute(_RELEASE, key)).rowcount == 0:
-        return None
-    next_at: datetime | None = (await connection.execute(_NEXT_AT, key)).scalar_one_or_none()
-    return next_at
+async def release_outlet(connection: AsyncConnection, team_id: str, channel_id: str, epoch: int) -> None:
+    """Give the lease back, unless another drain has taken over."""
+    await connection.execute(_RELEASE, {"team": team_id, "channel": channel_id, "epoch": epoch})
+
+
+async def channels_due(connection: AsyncConnection, team_id: str) -> list[str]:
+    """Channels without a lease where a delivery may go out now, or something is left that a digest stands for."""
+    return list((await connection.execute(_CHANNELS_DUE, {"team": team_id})).scalars())
 
 
 async def hold(
@@ -124,20 +122,30 @@ def postpone(batch: Batch, ids: Sequence[UUID], seconds: float, error: str, *, a
     batch.add(_POSTPONE, ids=list(ids), seconds=seconds, error=error, ambiguous=ambiguous)
 
 
+def postpone_thread(
+    batch: Batch, kind: str, request_id: UUID | None, run_id: UUID | None, seconds: float
+) -> None:
+    """What is said after it in its thread cannot go before it, and need not be looked at until then."""
+    batch.add(_POSTPONE_THREAD, kind=kind, request=request_id, run=run_id, seconds=seconds)
+
+
 def mark_dead(batch: Batch, ids: Sequence[UUID], error: str) -> None:
     """Given up, with the reason."""
     batch.add(_DEAD, ids=list(ids), error=error)
 
 
-# A line waits for its root, and for every earlier line of its own thread.
-_IN_TURN = """(d.kind IN ('card', 'run_root', 'direct', 'digest')
-       OR (coalesce(p.ts, a.thread_ts) IS NOT NULL
-           AND NOT EXISTS (SELECT 1 FROM delivery AS e
-                           WHERE e.state = 'pending' AND e.kind = d.kind AND e.id < d.id
-                             AND (e.request_id = d.request_id OR e.run_id = d.run_id))))"""
+# A line waits for its root, and for every earlier line of its own thread. In this order: the last look costs most.
+_IN_TURN = """CASE WHEN d.kind IN ('card', 'run_root', 'direct', 'digest') THEN true
+            WHEN coalesce(p.ts, a.thread_ts) IS NULL THEN false
+            ELSE NOT EXISTS (SELECT 1 FROM delivery AS e
+                             WHERE e.state = 'pending' AND e.kind = d.kind AND e.id < d.id
+                               AND (e.request_id = d.request_id OR e.run_id = d.run_id)) END"""
 # What changes a message that stands; Slack counts these apart from new messages, and so do we.
-_UPDATES = "(d.kind IN ('card', 'run_root', 'digest') AND coalesce(p.ts, a.thread_ts, g.ts) IS NOT NULL)"
-_READY_AT = f"CASE WHEN {_UPDATES} THEN o.next_update_at ELSE o.next_at END"
+_CHANGE = "d.kind IN ('card', 'run_root', 'digest')"
+_READY_AT = f"""CASE WHEN {_CHANGE} AND coalesce(p.ts, a.thread_ts, g.ts) IS NOT NULL
+                     THEN o.next_update_at ELSE o.next_at END"""
+# The first part says nothing new, but spares a look at every line while new messages rest.
+_READY = f"(o.next_at <= clock_timestamp() OR {_CHANGE}) AND {_READY_AT} <= clock_timestamp()"
 _PLACES = """
 LEFT JOIN digest_card AS g ON g.team_id = d.team_id AND g.channel_id = d.channel_id AND g.agent = d.agent
 LEFT JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel'
@@ -155,11 +163,27 @@ _RELEASE = text("""
 UPDATE outlet SET lease_until = NULL, lease_worker = NULL
 WHERE team_id = :team AND channel_id = :channel AND lease_epoch = :epoch
 """)
-# What a line waits for brings the drain back; the line itself, if it did, would bring it back at once and for ever.
-_NEXT_AT = text(f"""
-SELECT min(greatest(d.not_before, {_READY_AT}, clock_timestamp()))
-FROM delivery AS d JOIN outlet AS o USING (team_id, channel_id) {_PLACES}
-WHERE d.team_id = :team AND d.channel_id = :channel AND d.state = 'pending' AND {_IN_TURN}
+# Each channel is found by one step through the index of what is pending, however much that is.
+# A channel is not due because of a line whose thread has no root yet: what the line waits for is.
+_CHANNELS_DUE = text(f"""
+WITH RECURSIVE each AS (
+    SELECT min(channel_id) AS channel_id FROM delivery WHERE team_id = :team AND state = 'pending'
+    UNION ALL
+    SELECT (SELECT min(d.channel_id) FROM delivery AS d
+            WHERE d.team_id = :team AND d.state = 'pending' AND d.channel_id > each.channel_id)
+    FROM each WHERE each.channel_id IS NOT NULL
+)
+SELECT each.channel_id FROM each LEFT JOIN outlet AS o ON o.team_id = :team AND o.channel_id = each.channel_id
+WHERE each.channel_id IS NOT NULL AND (o.lease_until IS NULL OR o.lease_until <= clock_timestamp())
+  AND (EXISTS (SELECT 1 FROM delivery AS d {_PLACES}
+               WHERE d.team_id = :team AND d.channel_id = each.channel_id AND d.state = 'pending'
+                 AND d.not_before <= clock_timestamp() AND {_IN_TURN} AND (o.next_at IS NULL OR ({_READY})))
+       OR EXISTS (SELECT 1 FROM delivery AS d
+                  JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel'
+                   AND p.folded AND p.ts IS NULL
+                  WHERE d.team_id = :team AND d.channel_id = each.channel_id AND d.state = 'pending'
+                    AND d.kind IN ('card', 'thread_line') AND NOT d.ambiguous))
+ORDER BY random()
 """)  # noqa: S608 - a constant
 _HOLD = text("""
 UPDATE outlet SET lease_until = clock_timestamp() + make_interval(secs => :seconds),
@@ -195,16 +219,15 @@ FROM delivery AS d JOIN outlet AS o USING (team_id, channel_id) {_PLACES} {{more
 WHERE d.team_id = :team AND d.channel_id = :channel AND d.state = 'pending' AND d.not_before <= clock_timestamp()
   AND {_IN_TURN}
 """  # noqa: S608 - a constant
-_READY = f"AND {_READY_AT} <= clock_timestamp()"
 _OLDEST = "ORDER BY d.priority, d.id LIMIT 1"
-_NEXT = text(f"{_WAITS.format(more='')} {_READY} {_OLDEST}")
+_NEXT = text(f"{_WAITS.format(more='')} AND {_READY} {_OLDEST}")
 _LATER = text(f"{_WAITS.format(more='')} {_OLDEST}")
 # There are few of these: what would be many is folded. Agents that have had fewer cards lately go first.
 _LATELY = (
     f"LEFT JOIN approval_request AS r ON r.id = d.request_id LEFT JOIN ({RECENT}) AS f ON f.agent = r.agent"
 )
 _NEW_CARDS = f"""
-  {_READY} AND d.priority = (SELECT priority FROM delivery WHERE id = :first)
+  AND {_READY} AND d.priority = (SELECT priority FROM delivery WHERE id = :first)
   AND (d.kind = 'digest' OR (d.kind = 'card' AND p.ts IS NULL))
 ORDER BY d.kind = 'digest', coalesce(f.lately, 0), d.id LIMIT 1
 """  # noqa: S608 - a constant
@@ -226,8 +249,13 @@ UPDATE delivery SET state = CASE WHEN wanted > %(wanted)s THEN state ELSE 'sent'
 WHERE id = ANY(%(ids)s) AND state = 'pending'
 """
 _POSTPONE = """
-UPDATE delivery SET not_before = clock_timestamp() + make_interval(secs => %(seconds)s), attempts = attempts + 1,
-       error = %(error)s, ambiguous = %(ambiguous)s
+UPDATE delivery SET not_before = clock_timestamp() + make_interval(secs => %(seconds)s),
+       attempts = least(attempts + 1, 1000), error = %(error)s, ambiguous = %(ambiguous)s
 WHERE id = ANY(%(ids)s) AND state = 'pending'
+"""
+_POSTPONE_THREAD = """
+UPDATE delivery SET not_before = greatest(not_before, clock_timestamp() + make_interval(secs => %(seconds)s))
+WHERE state = 'pending' AND kind = CAST(%(kind)s AS delivery_kind)
+  AND (request_id = CAST(%(request)s AS uuid) OR run_id = CAST(%(run)s AS uuid))
 """
 _DEAD = "UPDATE delivery SET state = 'dead', error = %(error)s WHERE id = ANY(%(ids)s) AND state = 'pending'"

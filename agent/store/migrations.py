@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Self
+from typing import Any, LiteralString, Self
 
 import psycopg
 from alembic import command, context, op
@@ -24,6 +24,9 @@ from agent.store.address import APP_ROLE, SCHEMA, Address, quoted
 from agent.store.faults import DatabaseUnavailable, DatabaseUnusable, in_one_line
 from agent.store.location import migrations_path
 
+_OLDEST: LiteralString = """
+SELECT w.oldest FROM {schema}.works_with AS w JOIN {schema}.alembic_version AS a ON a.version_num = w.version
+"""
 _ONE_AT_A_TIME = threading.Lock()  # alembic keeps its environment in module globals
 
 
@@ -94,7 +97,7 @@ def current(url: str, schema: str = SCHEMA, *, role: str = APP_ROLE) -> str | No
         DatabaseUnusable: too old, or we may not look.
         DatabaseUnavailable: the database does not answer.
     """
-    return _ask(Address.read(url, schema), "version_num", "alembic_version", role)
+    return _ask(Address.read(url, schema), "SELECT version_num FROM {schema}.alembic_version", role)
 
 
 def fits(found: str | None, oldest: str | None) -> bool:
@@ -112,10 +115,8 @@ def run_file(name: str) -> None:
         op.get_bind().exec_driver_sql(statements, execution_options={"no_parameters": True})
 
 
-def _ask(address: Address, column: str, relation: str, role: str) -> str | None:
-    query = sql.SQL("SELECT {} FROM {}").format(
-        sql.Identifier(column), sql.Identifier(address.schema, relation)
-    )
+def _ask(address: Address, question: LiteralString, role: str) -> str | None:
+    query = sql.SQL(question).format(schema=sql.Identifier(address.schema))
     with _told(address), _connect(address, autocommit=True) as connection:
         for attempt in ("login", "role"):
             try:
@@ -147,7 +148,7 @@ def pending(url: str, schema: str = SCHEMA, *, role: str = APP_ROLE) -> bool:
     found = current(url, schema, role=role)
     known = {script.revision for script in _scripts().walk_revisions()}
     if found is not None and found not in known:
-        if fits(found, _ask(Address.read(url, schema), "oldest", "works_with", role)):
+        if fits(found, _ask(Address.read(url, schema), _OLDEST, role)):
             return False
         raise DatabaseUnusable(
             f'schema "{schema}" of {Address.read(url)} has version {found}; this Signoff is older'

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from agent import jobs
 from agent.domain.action import canonical_bytes
 from agent.domain.people import Person
 from agent.domain.request import Change
@@ -108,11 +107,9 @@ def digest(outlet: Outlet, agent: str) -> Telling:
 
 
 def tell(batch: Batch, tellings: Sequence[Telling]) -> None:
-    """Write these down and hint the drains concerned."""
-    if not tellings:
-        return
-    batch.add_rows(_INSERT, [_row(telling) for telling in _each_once(tellings)])
-    batch.hint(*(jobs.drain(t.outlet.team_id, t.outlet.channel_id) for t in tellings))
+    """Write these down; who goes round the channels finds them."""
+    if tellings:
+        batch.add_rows(_INSERT, [_row(telling) for telling in _each_once(tellings)])
 
 
 def _row(telling: Telling) -> dict[str, Any]:

@@ -87,6 +87,11 @@ class Office:
         [count] = await self.column(sql, channel=channel)
         return int(count)
 
+    async def execute(self, sql: str) -> None:
+        """One statement."""
+        async with self.db.transaction() as connection:
+            await connection.execute(text(sql))
+
     async def column(self, sql: str, **parameters: Any) -> list[Any]:
         """The first column of a query."""
         return await column(self.db, sql, **parameters)
@@ -234,14 +239,15 @@ async def test_retry_after_is_honoured(office: Office) -> None:
 
 
 async def test_a_long_retry_after_is_left_to_a_later_drain(office: Office) -> None:
-    """Nobody waits half a minute: the drain goes, the next hint is for then, and earlier ones send nothing."""
+    """Nobody waits half a minute: the drain goes, nothing is due before then, and a drain that comes sends nothing."""
     await ask(office.db)
     office.slack.faults.ratelimited(POST, retry_after=30)
     await office.tell()
     await office.tell()
     assert len(office.slack.calls_of(POST)) == 1
     assert await office.pending() == 1
-    [seconds] = await office.column(_SECONDS_TO_LAST_HINT)
+    assert CHANNEL not in await deliveries.channels_due(office.db, TEAM)
+    [seconds] = await office.column(_SECONDS_OF_REST)
     assert 28 < seconds <= 31
 
 
@@ -306,18 +312,71 @@ async def test_changes_keep_to_a_pace_of_their_own(office: Office) -> None:
         await office.approve(asked)
         await drain.run(TEAM, CHANNEL)
     assert len(office.slack.calls_of(UPDATE)) == 1
-    [seconds] = await office.column(_SECONDS_TO_LAST_HINT)
+    assert CHANNEL not in await deliveries.channels_due(office.db, TEAM)
+    [seconds] = await office.column(_SECONDS_OF_REST)
     assert seconds > 50
 
 
+async def test_what_a_digest_stands_for_brings_no_drain_for_nothing(office: Office) -> None:
+    """A folded request's line is put away at once, also while Slack wants silence: nothing is left that looks due."""
+    folded = await ask(office.db)
+    await office.execute("UPDATE card_place SET folded = true")
+    await office.tell_all()
+    await ask(office.db)
+    office.slack.faults.ratelimited(POST, retry_after=30)
+    await office.tell()
+    async with office.db.transaction() as connection:
+        batch = Batch()
+        outbox.tell(batch, [outbox.request_line(REVIEWS, folded.request_id, "reminder")])
+        await batch.send(connection)
+    assert CHANNEL in await deliveries.channels_due(office.db, TEAM)
+    await office.tell()
+    assert CHANNEL not in await deliveries.channels_due(office.db, TEAM)
+    assert await office.column("SELECT DISTINCT state::text FROM delivery WHERE kind = 'thread_line'") == [
+        "skipped"
+    ]
+
+
+async def test_a_thread_whose_first_line_is_put_off_is_put_off(office: Office) -> None:
+    """What cannot go before a line that failed is not looked at until that is due again."""
+    asked = await ask(office.db)
+    await office.tell_all()
+    async with office.db.transaction() as connection:
+        batch = Batch()
+        for number in range(12):
+            outbox.tell(batch, [outbox.request_line(REVIEWS, asked.request_id, "reminder", text=str(number))])
+        await batch.send(connection)
+    office.slack.faults.http_500(POST)
+    await office.tell()
+    late = "SELECT count(*) FROM delivery WHERE kind = 'thread_line' AND not_before > clock_timestamp()"
+    assert await office.column(late) == [12]
+    await office.tell_all()
+    [card] = office.cards()
+    assert len(office.lines(card)) >= 2
+
+
+async def test_a_drain_that_is_to_leave_begins_no_further_message(office: Office) -> None:
+    """A service that stops ends the message it is at; what else waits in the channel is left to others."""
+    await ask(office.db)
+    await ask(office.db)
+    drain = office.drain(pace=1.0)
+    telling = asyncio.create_task(drain.run(TEAM, CHANNEL))
+    await office.slack.wait_for(office.cards)
+    drain.leaving = True
+    await telling
+    assert len(office.cards()) == 1
+    assert await office.pending() >= 1
+
+
 async def test_slack_away_is_not_asked_in_a_circle(office: Office) -> None:
-    """Nobody answers at all: the drain ends, what it has to say is kept, and the next hint lies in the future."""
+    """Nobody answers at all: the drain ends, what it has to say is kept, and is due again in the future."""
     await ask(office.db)
     await office.slack.stop()
     await office.tell()
     assert await office.pending() == 1
     assert office.drains[0].problem is not None
-    [seconds] = await office.column(_SECONDS_TO_LAST_HINT)
+    assert CHANNEL not in await deliveries.channels_due(office.db, TEAM)
+    [seconds] = await office.column(_SECONDS_OF_REST)
     assert seconds > 0.5
 
 
@@ -571,11 +630,16 @@ async def test_a_card_that_cannot_be_drawn_holds_up_no_other(
     assert await office.column("SELECT error FROM delivery WHERE state = 'pending' AND kind = 'card'") == [
         "RuntimeError: cannot draw this"
     ]
-    [seconds] = await office.column(_SECONDS_TO_LAST_HINT)
+    assert CHANNEL not in await deliveries.channels_due(office.db, TEAM)
+    [seconds] = await office.column(_SECONDS_OF_REST)
     assert seconds > 0.5
 
 
-_SECONDS_TO_LAST_HINT = """
-SELECT extract(epoch FROM max(scheduled_at) - clock_timestamp())::float FROM procrastinate_jobs
-WHERE status = 'todo' AND task_name = 'drain' AND args ->> 'channel_id' = 'C0REVIEW'
+# Before that nothing is told there.
+_SECONDS_OF_REST = """
+SELECT extract(epoch FROM min(greatest(d.not_before, CASE WHEN p.ts IS NULL THEN o.next_at ELSE o.next_update_at END))
+                          - clock_timestamp())::float
+FROM delivery AS d JOIN outlet AS o USING (team_id, channel_id)
+LEFT JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel'
+WHERE d.state = 'pending' AND d.kind = 'card' AND d.channel_id = 'C0REVIEW'
 """

@@ -154,6 +154,7 @@ def test_an_upgrade_keeps_what_is_there(empty_url: str) -> None:
         connection.execute(write, ["after"])
         told = connection.execute("SELECT channel_id, next_update_at <= clock_timestamp() FROM outlet")
         assert dict(told.fetchall()) == {"before": True, "after": True}
+        assert connection.execute("SELECT version FROM works_with").fetchall() == [(migrations.head(),)]
 
 
 def test_a_newer_schema_that_works_with_this_version(
@@ -161,6 +162,12 @@ def test_a_newer_schema_that_works_with_this_version(
 ) -> None:
     """While a newer version is rolled out, processes of this one start, but migrate nothing."""
     owner.execute("UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(DatabaseUnusable, match="9999"):  # the view speaks of the version before
+        migrations.pending(database_url)
+    mine = migrations.head()
+    owner.execute(
+        f"CREATE OR REPLACE VIEW works_with AS SELECT '9999'::text AS version, '{mine}'::text AS oldest"
+    )
     assert not migrations.pending(database_url)
     with pytest.raises(DatabaseUnusable, match="9999"):
         migrations.upgrade(database_url)
@@ -169,7 +176,9 @@ def test_a_newer_schema_that_works_with_this_version(
 def test_newer_schema_is_not_touched(database_url: str, owner: psycopg.Connection[Any]) -> None:
     """A database that a newer Signoff has migrated is refused, in one line that names its version."""
     owner.execute("UPDATE alembic_version SET version_num = '9999'")
-    owner.execute("CREATE OR REPLACE VIEW works_with AS SELECT '9999'::text AS oldest")
+    owner.execute(
+        "CREATE OR REPLACE VIEW works_with AS SELECT '9999'::text AS version, '9999'::text AS oldest"
+    )
     for look in (migrations.pending, migrations.upgrade):
         with pytest.raises(DatabaseUnusable, match="9999") as caught:
             look(database_url)

@@ -21,4 +21,4 @@ async def _told(connection: AsyncConnection, relation: str, query: TextClause) -
 
 _IS_THERE = text("SELECT to_regclass(:relation)")
 _VERSION = text("SELECT version_num FROM alembic_version")
-_OLDEST = text("SELECT oldest FROM works_with")
+_OLDEST = text("SELECT w.oldest FROM works_with AS w JOIN alembic_version AS a ON a.version_num = w.version")

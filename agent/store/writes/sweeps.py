@@ -18,14 +18,12 @@ the way of the rest for ever.
 
 
 async def runnable(connection: AsyncConnection, limit: int = LIMIT) -> list[Hint]:
-    """Hints for runs to advance, calls to look at and outlets to drain, until ``limit`` wait in each queue."""
+    """Hints for runs to advance and calls to look at, until ``limit`` wait in each queue."""
     runs = (await connection.execute(_RUNS, await _room(connection, jobs.RUNS, limit))).scalars()
     calls = (await connection.execute(_CALLS, await _room(connection, jobs.CALLS, limit))).scalars()
-    outlets = (await connection.execute(_OUTLETS, {"limit": limit})).all()
     return [
         *(jobs.advance_run(run_id) for run_id in runs),
         *(jobs.execute_call(call_id) for call_id in calls),
-        *(jobs.drain(row.team_id, row.channel_id) for row in outlets),
     ]
 
 
@@ -60,14 +58,3 @@ WHERE (c.state IN ('new', 'ready', 'refused') OR (c.state = 'asked' AND c.announ
                   WHERE j.status = 'todo' AND j.task_name = 'execute_call' AND j.args ->> 'call_id' = c.id::text)
 ORDER BY random() LIMIT :limit
 """)  # noqa: S608 - constants
-_OUTLETS = text("""
-SELECT d.team_id, d.channel_id FROM delivery AS d
-LEFT JOIN outlet AS o ON o.team_id = d.team_id AND o.channel_id = d.channel_id
-WHERE d.state = 'pending' AND d.not_before <= clock_timestamp()
-  AND (o.lease_until IS NULL OR o.lease_until <= clock_timestamp())
-  AND NOT EXISTS (SELECT 1 FROM procrastinate_jobs AS j
-                  WHERE j.status = 'todo' AND j.task_name = 'drain' AND j.args ->> 'channel_id' = d.channel_id
-                    AND j.args ->> 'team_id' = d.team_id
-                    AND (j.scheduled_at IS NULL OR j.scheduled_at <= clock_timestamp()))
-GROUP BY d.team_id, d.channel_id LIMIT :limit
-""")

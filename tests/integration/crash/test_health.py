@@ -100,8 +100,15 @@ async def test_a_schema_that_is_not_current_makes_it_unready(
     owner.execute("UPDATE alembic_version SET version_num = '0000'")
     await says(service, 503, database=f"its schema is at 0000, not {mine}")
     owner.execute("UPDATE alembic_version SET version_num = '9999'")
+    await says(
+        service, 503, database=f"its schema is at 9999, not {mine}"
+    )  # the view speaks of another version
+    works_with = "CREATE OR REPLACE VIEW works_with AS SELECT '9999'::text AS version, %s::text AS oldest"
+    owner.execute(works_with.replace("%s", f"'{mine}'"))
     await says(service, 200, database="ok")
-    owner.execute("CREATE OR REPLACE VIEW works_with AS SELECT '9999'::text AS oldest")
+    owner.execute(
+        "CREATE OR REPLACE VIEW works_with AS SELECT '9999'::text AS version, '9999'::text AS oldest"
+    )
     await says(service, 503, database=f"its schema is at 9999, not {mine}")
     owner.execute("UPDATE alembic_version SET version_num = %s", [mine])
     await says(service, 200, database="ok")

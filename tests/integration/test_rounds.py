@@ -1,0 +1,151 @@
+"""Going round the channels: what may be told is found wherever it is, by whoever comes by, and by nobody's hint."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from agent import deliveries
+from agent.store import outbox
+from agent.store.batch import Batch
+from agent.store.database import Database
+from agent.store.outbox import Outlet
+from slackbot.rounds import Rounds
+from tests.integration.asking import REVIEWS, TEAM, ask
+from tests.integration.service.conftest import until
+
+HERE, THERE = REVIEWS.channel_id, "C0AGENTS"
+
+
+@dataclass
+class Recorder:
+    """In the drain's place: notes where it was sent, and holds the channel for as long as it is told to."""
+
+    db: Database
+    told: list[str] = field(default_factory=list)
+    go: asyncio.Event = field(default_factory=asyncio.Event)
+    ts: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    fails: bool = False
+
+    async def run(self, team_id: str, channel_id: str) -> None:
+        lease = await deliveries.lease_outlet(self.db, team_id, channel_id, "recorder")
+        if lease is None:
+            return
+        try:
+            self.told.append(channel_id)
+            if self.fails:
+                raise RuntimeError("the drain is broken")
+            await self.go.wait()
+            while due := await deliveries.next_due(self.db, lease):
+                await deliveries.sent(self.db, lease, due, f"{next(self.ts)}.0", pause=0.0)
+        finally:
+            await deliveries.release_outlet(self.db, lease)
+
+
+@pytest.fixture
+async def recorder(database: Database) -> Recorder:
+    return Recorder(database)
+
+
+@pytest.fixture
+async def rounds(database: Database, recorder: Recorder) -> AsyncIterator[Rounds]:
+    going = Rounds(database, TEAM, recorder, pace=0.01)  # type: ignore[arg-type]
+    yield going
+    recorder.go.set()
+    await going.stop(10)
+
+
+async def test_each_channel_with_something_to_tell_is_drained_once(
+    database: Database, recorder: Recorder, rounds: Rounds
+) -> None:
+    """Channels are found wherever they are, side by side, and not again while somebody is telling there."""
+    await ask(database)
+    await ask(database, outlet=Outlet(TEAM, THERE))
+    await ask(database, outlet=Outlet("T0OTHER", "C0THEIRS"))
+    rounds.start()
+    await until(lambda: _said(len(recorder.told) == 2))
+    again = asyncio.get_running_loop().time() + 0.1
+    await until(lambda: _said(asyncio.get_running_loop().time() > again))  # several rounds later
+    assert sorted(recorder.told) == sorted([HERE, THERE])
+    assert rounds.alive
+    assert await deliveries.channels_due(database, "T0OTHER") == ["C0THEIRS"]
+
+
+async def test_what_comes_while_a_channel_is_drained_is_told(
+    database: Database, recorder: Recorder, rounds: Rounds
+) -> None:
+    """No moment is lost between the last look of one drain and the first of the next."""
+    rounds.start()
+    recorder.go.set()
+    for _ in range(20):
+        await ask(database)
+    await until(lambda: _nothing_due(database))
+    assert set(recorder.told) == {HERE, THERE}  # there lie the threads of the runs
+
+
+async def test_a_drain_that_fails_is_tried_again_and_stops_no_other(
+    database: Database, recorder: Recorder, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broken drain comes back after a pause; meanwhile the rounds go on."""
+    monkeypatch.setattr("slackbot.rounds.AFTER_FAILURE", 0.01)
+    recorder.fails = True
+    await ask(database)
+    rounds.start()
+    await until(lambda: _said(len(recorder.told) >= 2))
+    recorder.fails = False
+    recorder.go.set()
+    await until(lambda: _nothing_due(database))
+    assert rounds.alive
+
+
+async def test_a_line_whose_thread_has_no_root_yet_brings_nobody(
+    database: Database, recorder: Recorder, rounds: Rounds
+) -> None:
+    """While the card has to wait, its lines bring no drain: it would find nothing to say, again and again."""
+    asked = await ask(database)
+    here = Outlet(TEAM, HERE)
+    async with database.transaction() as connection:
+        batch = Batch()
+        outbox.tell(batch, [outbox.request_line(here, asked.request_id, "reminder")])
+        batch.add(
+            "UPDATE delivery SET not_before = clock_timestamp() + interval '1 hour' WHERE kind = 'card'"
+        )
+        await batch.send(connection)
+    assert HERE not in await deliveries.channels_due(database, TEAM)
+
+
+async def test_stopping_lets_a_drain_end(database: Database, recorder: Recorder, rounds: Rounds) -> None:
+    """Who stops waits for what is being told, but not longer than it was given."""
+    await ask(database)
+    rounds.start()
+    await until(lambda: _said(bool(recorder.told)))
+    stopping = asyncio.create_task(rounds.stop(10))
+    await asyncio.sleep(0)
+    assert not stopping.done()
+    recorder.go.set()
+    await stopping
+    assert await deliveries.channels_due(database, TEAM) == []
+    assert not rounds.alive
+
+
+async def test_a_drain_that_does_not_end_in_time_is_cut_off(
+    database: Database, recorder: Recorder, rounds: Rounds
+) -> None:
+    """After its time the drain is cut off and lets go of its channel; what it did not tell stays due."""
+    await ask(database)
+    rounds.start()
+    await until(lambda: _said(bool(recorder.told)))
+    await rounds.stop(0.01)
+    assert HERE in await deliveries.channels_due(database, TEAM)
+
+
+async def _said(true: bool) -> bool:
+    return true
+
+
+async def _nothing_due(database: Database) -> bool:
+    return await deliveries.channels_due(database, TEAM) == []
