@@ -45,7 +45,7 @@ PATIENCE = 5.0
 LOOK = 0.2
 """Seconds between looks while something has to wait: what may go out at once goes before it."""
 
-SHARE = 10
+SHARE = 5
 """A look at a long backlog takes its time; between two looks there is so many times as much."""
 
 SETTLE = 3.0

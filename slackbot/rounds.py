@@ -24,7 +24,7 @@ PACE = 0.1
 AFTER_FAILURE = 1.0
 """Seconds until the next round when the database did not answer."""
 
-SHARE = 10
+SHARE = 5
 LONGEST = 5.0
 """A round that takes long, because much is put off, is followed by so many times as long a pause, up to this."""
 
