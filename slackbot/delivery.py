@@ -165,7 +165,7 @@ class Drain:
             return due.ts
         if due.ts is not None:
             if not await deliveries.keep(self._db, lease):
-                raise LeaseLost(f"another drain speaks in {lease.channel_id}")
+                raise _taken_over(lease)
             await self._messenger.update(lease.channel_id, due.ts, card)
             return due.ts
         thread_ts = due.thread_ts if due.kind.endswith("_line") else None
@@ -173,7 +173,7 @@ class Drain:
             return found
         await self._check_channel(lease)
         if not await deliveries.begin(self._db, lease, due):
-            raise LeaseLost(f"another drain speaks in {lease.channel_id}")
+            raise _taken_over(lease)
         ts = await self._messenger.post(lease.channel_id, card, thread_ts)
         if due.kind == "card":
             point("after_card_accepted")
@@ -185,7 +185,7 @@ class Drain:
         found = await self._messenger.find(lease.channel_id, str(due.id), thread_ts)
         if found is not None and thread_ts is None:
             if not await deliveries.begin(self._db, lease, due):
-                raise LeaseLost(f"another drain speaks in {lease.channel_id}")
+                raise _taken_over(lease)
             if (card := await self._draw(lease, due)) is not None:
                 await self._messenger.update(lease.channel_id, found, card)
         return found
@@ -251,6 +251,10 @@ class Drain:
             raise Later(f"the channel could not be looked up: {why}") from error
         if problem is not None:
             raise Later(problem, by_people=True, channel=True)
+
+
+def _taken_over(lease: OutletLease) -> LeaseLost:
+    return LeaseLost(f"another drain speaks in {lease.channel_id}")
 
 
 def _parsed(arguments: str) -> Any:

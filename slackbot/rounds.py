@@ -14,7 +14,8 @@ import structlog
 
 from agent import deliveries
 from agent.store.database import Database
-from slackbot.delivery import Drain
+from slackbot import tasks
+from slackbot.delivery import SHARE, Drain
 
 log = structlog.get_logger(__name__)
 
@@ -24,9 +25,8 @@ PACE = 0.1
 AFTER_FAILURE = 1.0
 """Seconds until the next round when the database did not answer."""
 
-SHARE = 5
 LONGEST = 5.0
-"""A round that takes long, because much is put off, is followed by so many times as long a pause, up to this."""
+"""Seconds of the longest pause: a round that takes long, because much is put off, is followed by a longer one."""
 
 AT_ONCE = 50
 """Channels that one process speaks in at the same time; most of them rest most of the time."""
@@ -65,12 +65,7 @@ class Rounds:
             await self._going
         self._ended = None
         self._drain.leaving = True
-        under_way = list(self._drains.values())
-        if under_way:
-            _, late = await asyncio.wait(under_way, timeout=seconds)
-            for task in late:
-                task.cancel()
-        await asyncio.gather(*under_way, return_exceptions=True)
+        await tasks.end(self._drains.values(), seconds)
 
     async def _go(self) -> None:
         while True:

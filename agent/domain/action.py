@@ -123,9 +123,8 @@ class Action:
             raise MalformedArguments("$", "is not an action")
         arguments = value["arguments"]
         if not isinstance(arguments, dict) or len(encoded) > MAX_BYTES:
-            return Action(
-                value["tool"], value["tool_version"], arguments
-            )  # which tells what is wrong, if it is
+            # Made anew, it tells what is wrong, if anything is.
+            return Action(value["tool"], value["tool_version"], arguments)
         # Read and written once, which proved them canonical: to do so again would find the same.
         action = object.__new__(Action)
         for name, read in (

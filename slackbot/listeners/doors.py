@@ -14,6 +14,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from agent.runtime.agents import Registry
 from agent.runtime.services import Services
 from agent.store.database import Database
+from slackbot import tasks
 from slackbot.cards import Card
 from slackbot.home import Homes
 from slackbot.identity import Directory
@@ -45,10 +46,7 @@ class Asides:
 
     async def finish(self, seconds: float = 2.0) -> None:
         """Wait for what is under way, at the end of the service; what takes longer is dropped."""
-        if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=seconds)
-            for task in late:
-                task.cancel()
+        await tasks.end(self._tasks, seconds)
 
     async def _quietly(self, work: Coroutine[Any, Any, object]) -> None:
         try:

@@ -14,7 +14,7 @@ import structlog
 
 from agent import notices
 from agent.domain.notices import Notice
-from slackbot import secrets
+from slackbot import secrets, tasks
 from slackbot.notices.content import content, view_of
 from slackbot.notices.mail import Mailer, message
 from slackbot.notices.outcome import Never, NotNow
@@ -51,12 +51,7 @@ class Sender:
     async def stop(self, seconds: float) -> None:
         """Take nothing more, and let what is under way arrive within so many seconds."""
         self._stopping = True
-        under_way = list(self._tasks.values())
-        if under_way:
-            _, late = await asyncio.wait(under_way, timeout=seconds)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+        await tasks.end(self._tasks.values(), seconds)
         await self._poster.close()
 
     async def _empty(self, target: str) -> None:
