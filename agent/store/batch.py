@@ -41,8 +41,12 @@ class Batch:
 
         One text for all of them costs a fraction of what an array for each column costs to put together. Values
         are those of JSON, and UUIDs, times and bytes; raises TypeError for any other.
+
+        A statement that joins these rows to a table takes ``LIMIT (SELECT %(many)s::int)`` of them, which is all:
+        PostgreSQL expects a hundred in any text, and would read a table of thousands from end to end to find one.
+        Behind a SELECT the planner does not know the number, and so the plan is kept.
         """
-        self.add(sql, rows=json.dumps(rows, default=_spelled_out))
+        self.add(sql, rows=json.dumps(rows, default=_spelled_out), many=len(rows))
 
     def hint(self, *hints: Hint) -> None:
         """Defer these jobs with the transaction."""

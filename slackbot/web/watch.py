@@ -144,7 +144,8 @@ class Watch:
         }
         async with self._db.connection() as connection:
             found = {} if sweeps else await reads.touched(connection)
-            found |= await reads.changed(connection, {k: v for k, v in known.items() if k != ANYTHING})
+            if others := {name: token for name, token in known.items() if name != ANYTHING}:
+                found |= await reads.changed(connection, others)
             if ANYTHING in known:
                 found[ANYTHING] = await reads.pulse(connection)
         if sweeps:

@@ -243,8 +243,8 @@ SELECT r.id, r.revision, r.approvers, r.team_id, r.channel_id,
         WHERE v.request_id = r.id AND v.revision = r.revision AND v.superseded_by IS NULL) AS voters
 FROM approval_request AS r WHERE r.id = :id
 """)
-# One request is asked for by "=": to plan all these joins takes longer than to run them, and PostgreSQL keeps the plan
-# only where it expects as much of it as of one made for these very values, which of an array it does not.
+# To plan all these joins takes longer than to run them, and PostgreSQL keeps a plan only where it expects as much of it
+# as of one made for these very values. Of one id it does, and of an array where it cannot know how long that is.
 _VIEWED = f"""
 SELECT {names_above("a")}, r.id, u.seq, r.status::text AS status, r.revision, v.tool, v.tool_version,
        v.action, v.digest, v.erased_at, v.facts, v.description, v.rationale, r.agent,
@@ -281,7 +281,10 @@ LEFT JOIN approval_request AS m ON m.call_id = n.id AND m.ask_no = n.ask_no
 LEFT JOIN card_place AS q ON q.request_id = m.id AND q.surface = 'channel'
 WHERE r.id"""  # noqa: S608 - a constant
 _VIEW = text(f"{_VIEWED} = :id")
-_VIEWS = text(f"{_VIEWED} = ANY(CAST(:ids AS uuid[]))")
+_VIEWS = text(f"""
+SELECT one.* FROM unnest(ARRAY(SELECT unnest(CAST(:ids AS uuid[])))) AS asked (id)
+CROSS JOIN LATERAL ({_VIEWED} = asked.id OFFSET 0) AS one
+""")  # noqa: S608 - a constant
 _PLACE = text("""
 SELECT surface::text AS surface, team_id, user_id, channel_id, ts FROM card_place
 WHERE nonce = :nonce AND request_id = :id

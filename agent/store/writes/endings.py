@@ -177,13 +177,15 @@ _END_REQUESTS = """
 UPDATE approval_request AS r SET status = e.outcome, decided_at = e.at,
     lapse_at = CASE WHEN e.outcome = 'approved' AND r.call_id IS NULL
                     THEN e.at + make_interval(secs => (r.policy->>'execute_within')::float) END
-FROM json_to_recordset(%(rows)s) AS e (id uuid, outcome request_status, at timestamptz)
+FROM (SELECT * FROM json_to_recordset(%(rows)s) AS t (id uuid, outcome request_status, at timestamptz)
+      LIMIT (SELECT %(many)s::int)) AS e
 WHERE r.id = e.id AND r.status = 'waiting'
 """
 _MOVE_CALLS = """
 UPDATE tool_call AS c SET state = e.state, answer_kind = e.kind,
                           answer = CASE WHEN e.kind IS NULL THEN NULL ELSE e.answer END
-FROM json_to_recordset(%(rows)s) AS e (id uuid, state call_state, kind answer_kind, answer text)
+FROM (SELECT * FROM json_to_recordset(%(rows)s) AS t (id uuid, state call_state, kind answer_kind, answer text)
+      LIMIT (SELECT %(many)s::int)) AS e
 WHERE c.id = e.id AND c.state = 'asked'
 """
 # The drain of the run's channel is hinted by what follows there (the answer), or found by the sweep.
@@ -191,7 +193,8 @@ _TELL_RUNS = """
 INSERT INTO delivery (id, kind, priority, team_id, channel_id, run_id, body)
 SELECT e.id, 'run_line', e.priority, a.team_id, a.channel_id, a.id,
        e.body || jsonb_build_object('text', v.description)
-FROM json_to_recordset(%(rows)s) AS e (id uuid, request_id uuid, priority smallint, body jsonb)
+FROM (SELECT * FROM json_to_recordset(%(rows)s) AS t (id uuid, request_id uuid, priority smallint, body jsonb)
+      LIMIT (SELECT %(many)s::int)) AS e
 JOIN approval_request AS r ON r.id = e.request_id
 JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 JOIN tool_call AS c ON c.id = r.call_id AND NOT c.blocking

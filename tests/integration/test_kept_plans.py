@@ -1,0 +1,63 @@
+"""What is asked all day long is planned once for each connection, on a real PostgreSQL.
+
+To plan the joins of one request takes ten times as long as to run them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.store import chain, locks, reads
+from agent.store.database import Database
+from tests.integration.asking import ask
+
+OFTEN = 16
+"""The driver prepares a statement at its sixth use, and PostgreSQL then looks five times whether a plan can be kept."""
+
+MANY = 1000
+
+Read = Callable[[AsyncConnection, UUID], Awaitable[object]]
+
+
+async def _one(connection: AsyncConnection, request_id: UUID) -> object:
+    return await reads.request_view(connection, request_id)
+
+
+async def _several(connection: AsyncConnection, request_id: UUID) -> object:
+    return await reads.request_views(connection, [request_id])
+
+
+async def _ballot(connection: AsyncConnection, request_id: UUID) -> object:
+    return await locks.ballot(connection, request_id, chain.request_subject(request_id), None)
+
+
+@pytest.mark.parametrize("read", [_one, _several, _ballot], ids=["a view", "views", "a ballot"])
+async def test_a_plan_is_kept(database: Database, owner: psycopg.Connection[Any], read: Read) -> None:
+    """However often requests are read or voted on, the queries are not planned each time, be there few or many."""
+    asked = await ask(database)
+    owner.execute("SET search_path = signoff")
+    owner.execute(_MORE, {"many": MANY})
+    owner.execute("ANALYZE approval_request, request_revision")
+    async with database.transaction() as connection:
+        for _ in range(OFTEN):
+            await read(connection, asked.request_id)
+        kept = await connection.execute(text("SELECT generic_plans FROM pg_prepared_statements"))
+        assert min(kept.scalars()) > 0
+
+
+_MORE = """
+WITH more AS (
+    INSERT INTO approval_request
+    SELECT (jsonb_populate_record(r, jsonb_build_object(
+        'id', gen_random_uuid(), 'source', 'api', 'run_id', NULL, 'call_id', NULL, 'client_id', n::text))).*
+    FROM approval_request AS r, generate_series(1, %(many)s) AS n RETURNING id)
+INSERT INTO request_revision
+SELECT (jsonb_populate_record(v, jsonb_build_object('request_id', more.id))).* FROM request_revision AS v, more
+"""
