@@ -10,10 +10,10 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from typing import Any, LiteralString, cast
+from typing import Any, LiteralString
 from uuid import UUID
 
-import psycopg
+from psycopg import AsyncCursor
 from psycopg.rows import namedtuple_row
 from sqlalchemy import TextClause
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
@@ -21,7 +21,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent import jobs
 from agent.jobs import Hint
-from agent.store.afterwards import once_committed
+from agent.store import afterwards
+from agent.store.driver import driver_of
 
 
 class Batch:
@@ -31,6 +32,7 @@ class Batch:
         self._statements: list[tuple[LiteralString, Mapping[str, Any]]] = []
         self._hints: list[Hint] = []
         self._afterwards: list[Callable[[], object]] = []
+        self._ended: dict[UUID, int] = {}
 
     def add(self, sql: LiteralString, **parameters: Any) -> None:
         """Append a statement that returns nothing anybody needs."""
@@ -56,29 +58,43 @@ class Batch:
         """Call this, which is quick and raises nothing, once the transaction is committed."""
         self._afterwards.append(call)
 
+    def ended(self, requests: Mapping[UUID, int]) -> None:
+        """These requests end here, with so many things on record about each; who listens hears of it."""
+        self._ended.update(requests)
+
     async def send(self, connection: AsyncConnection) -> None:
         """Send everything inside the connection's transaction. Raises the driver's errors."""
-        raw = await driver_connection(connection)
+        raw = driver_of(connection)
         async with raw.pipeline(), raw.cursor() as cursor:
             for sql, parameters in self._statements:
                 await cursor.execute(sql, parameters)
             await jobs.defer(raw, self._hints)
-        once_committed(connection, self._afterwards)
+        afterwards.once_committed(connection, self._afterwards)
+        afterwards.ended(connection, self._ended)
 
 
 async def ask(connection: AsyncConnection, *questions: TextClause, **parameters: Any) -> list[list[Any]]:
     """Send these one behind the other; returns the rows of each, with their columns as attributes.
 
     Each starts when the one before it has ended, a wait for a lock included, and sees what is committed then.
-    All take their values from the same ``parameters``.
+    All take their values from the same ``parameters``. Also for what is asked all day long alone: SQLAlchemy takes
+    as long to pass a question on as the driver to ask it.
     """
-    raw = await driver_connection(connection)
+    raw = driver_of(connection)
+    if len(questions) == 1:
+        cursor = raw.cursor(row_factory=namedtuple_row)
+        await cursor.execute(_spelled(questions[0]), parameters)
+        return [await _rows(cursor)]
     async with raw.pipeline():
         cursors = []
         for question in questions:
             cursor = raw.cursor(row_factory=namedtuple_row)
             cursors.append(await cursor.execute(_spelled(question), parameters))
-    return [await cursor.fetchall() if cursor.description else [] for cursor in cursors]
+    return [await _rows(cursor) for cursor in cursors]
+
+
+async def _rows(cursor: AsyncCursor[Any]) -> list[Any]:
+    return await cursor.fetchall() if cursor.description else []
 
 
 def _spelled_out(value: Any) -> str:
@@ -99,9 +115,3 @@ def _spelled(question: TextClause) -> LiteralString:
 
 
 _DIALECT = PGDialect_psycopg()  # type: ignore[no-untyped-call]
-
-
-async def driver_connection(connection: AsyncConnection) -> psycopg.AsyncConnection[Any]:
-    """The psycopg connection below; only valid while the caller holds the SQLAlchemy one, in its transaction."""
-    raw = await connection.get_raw_connection()
-    return cast("psycopg.AsyncConnection[Any]", raw.driver_connection)

@@ -92,7 +92,7 @@ def append(batch: Batch, head: ChainHead, *entries: Entry) -> ChainHead:
 
 
 def append_all(batch: Batch, pairs: Sequence[tuple[ChainHead, Entry]]) -> dict[str, ChainHead]:
-    """Link each entry behind its subject's head, in the order given, in two statements for all."""
+    """Link each entry behind its subject's head, in the order given, in one statement for all."""
     heads: dict[str, ChainHead] = {}
     rows: list[dict[str, Any]] = []
     for first, entry in pairs:
@@ -103,23 +103,22 @@ def append_all(batch: Batch, pairs: Sequence[tuple[ChainHead, Entry]]) -> dict[s
         event = {"subject": head.subject, "seq": seq, "at": head.at, "actor": entry.actor, "event": kind}
         rows.append(event | {"detail": detail, "previous": head.hash, "hash": digest})
         heads[head.subject] = ChainHead(head.subject, seq, digest, head.at)
-    batch.add_rows(_INSERT_EVENTS, rows)
-    moved = [{"subject": head.subject, "seq": head.seq, "hash": head.hash} for head in heads.values()]
-    batch.add_rows(_MOVE_HEADS, moved)
+    batch.add_rows(_APPEND, rows)
     return heads
 
 
 _FOUND = text(
     "INSERT INTO audit_head (subject, seq, hash) VALUES (:subject, 0, :hash) ON CONFLICT DO NOTHING"
 )
-_INSERT_EVENTS = """
-INSERT INTO audit_event (subject, seq, at, actor, event, detail, previous, hash)
-SELECT * FROM json_to_recordset(%(rows)s) AS e (
-    subject text, seq int, at timestamptz, actor text, event text, detail jsonb, previous bytea, hash bytea)
-"""
 # A chain that does not exist yet is born here; of two at once the second one fails on the event's key.
-_MOVE_HEADS = """
+_APPEND = """
+WITH e AS (
+    SELECT * FROM json_to_recordset(%(rows)s) AS t (
+        subject text, seq int, at timestamptz, actor text, event text, detail jsonb, previous bytea, hash bytea)
+), recorded AS (
+    INSERT INTO audit_event (subject, seq, at, actor, event, detail, previous, hash) SELECT * FROM e
+)
 INSERT INTO audit_head (subject, seq, hash)
-SELECT * FROM json_to_recordset(%(rows)s) AS h (subject text, seq int, hash bytea)
+SELECT DISTINCT ON (subject) subject, seq, hash FROM e ORDER BY subject, seq DESC
 ON CONFLICT (subject) DO UPDATE SET seq = excluded.seq, hash = excluded.hash
 """

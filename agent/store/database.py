@@ -8,12 +8,15 @@ three seconds.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self, cast
+from uuid import UUID
 
 import psycopg
+import structlog
 from psycopg.pq import TransactionStatus
 from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -22,6 +25,7 @@ from sqlalchemy.pool import QueuePool
 from agent.domain.errors import SignoffError
 from agent.store import afterwards
 from agent.store.address import APP_ROLE, SCHEMA, Address
+from agent.store.driver import driver_of
 from agent.store.faults import (
     BudgetExceeded,
     DatabaseError,
@@ -42,6 +46,11 @@ __all__ = [
     "PoolUse",
     "psycopg_connection",
 ]
+
+log = structlog.get_logger(__name__)
+
+Listener = Callable[[UUID, int], object]
+"""Hears of a request, and of how many things are on record about it."""
 
 POOL_WAIT = 5.0
 DECISION_POOL_WAIT = 0.4
@@ -84,6 +93,7 @@ class Database:
         self.address = Address.read(url, schema, role)
         self._name = application_name
         self._sizes = {"write": pool_size, "read": pool_size, "decide": decision_pool_size}
+        self._listeners: set[Listener] = set()
         budget = int(DECISION_BUDGET * 1000)
         self._writing = self._engine(pool_size, POOL_WAIT)
         self._reading = self._engine(pool_size, POOL_WAIT, read_only=True)
@@ -103,6 +113,14 @@ class Database:
     def conninfo(self, application_name: str | None = None) -> str:
         """For drivers beside SQLAlchemy (procrastinate's own connections): same database, schema and role."""
         return self.address.conninfo(application_name or self._name)
+
+    def on_ending(self, listener: Listener) -> Callable[[], None]:
+        """Have this called, quickly, with each request that ends through here; returns what ends that.
+
+        A hint for who can do without: other processes end requests, too.
+        """
+        self._listeners.add(listener)
+        return partial(self._listeners.discard, listener)
 
     def pools(self) -> list[PoolUse]:
         """How many connections of each pool are in use, and how many there can be."""
@@ -139,7 +157,7 @@ class Database:
             DatabaseUnavailable: nothing was written.
             OutcomeUnknown: the connection broke during COMMIT.
         """
-        attempt = _Attempt(await self._checkout(self._writing, POOL_WAIT), self.address)
+        attempt = _Attempt(await self._checkout(self._writing, POOL_WAIT), self.address, self._tell)
         async with attempt.transact() as connection:
             yield connection
 
@@ -155,7 +173,7 @@ class Database:
             DatabaseUnavailable: nothing was written.
             OutcomeUnknown: COMMIT was sent and not acknowledged in time.
         """
-        attempt = _Attempt(await self._checkout(self._deciding, DECISION_POOL_WAIT), self.address)
+        attempt = _Attempt(await self._checkout(self._deciding, DECISION_POOL_WAIT), self.address, self._tell)
         fuse = asyncio.get_running_loop().call_later(DECISION_BUDGET, attempt.blow)
         clock = asyncio.timeout(DECISION_BUDGET + _GRACE)
         try:
@@ -192,7 +210,7 @@ class Database:
 
     @asynccontextmanager
     async def _by_itself(self, connection: AsyncConnection) -> AsyncIterator[AsyncConnection]:
-        raw = _driver(connection)
+        raw = driver_of(connection)
         try:
             yield connection
         except Exception as error:
@@ -234,6 +252,14 @@ class Database:
         watch(engine)
         return engine
 
+    def _tell(self, request_id: UUID, recorded: int) -> None:
+        """What is committed is committed, whatever a listener makes of it."""
+        for listener in tuple(self._listeners):
+            try:
+                listener(request_id, recorded)
+            except Exception:
+                log.exception("a listener failed", action="database.listener_failed")
+
     async def _checkout(self, engine: AsyncEngine, wait: float) -> AsyncConnection:
         try:
             async with asyncio.timeout(wait):
@@ -251,10 +277,11 @@ class Database:
 class _Attempt:
     """One transaction: knows how far it got, so that its end is told truly."""
 
-    def __init__(self, connection: AsyncConnection, address: Address) -> None:
+    def __init__(self, connection: AsyncConnection, address: Address, tell: Listener) -> None:
         self._connection = connection
-        self._raw = _driver(connection)
+        self._raw = driver_of(connection)
         self._address = address
+        self._tell = tell
         self._committing = False
         self._blown = False
 
@@ -298,7 +325,7 @@ class _Attempt:
         self._committing = True
         await self._connection.commit()
         self._committing = False
-        afterwards.go(self._connection)
+        afterwards.go(self._connection, self._tell)
 
     def _translated(self, error: Exception) -> DatabaseError | None:
         """What the end of the transaction means to the caller; None: the error speaks for itself."""
@@ -329,16 +356,11 @@ async def psycopg_connection(connection: AsyncConnection) -> psycopg.AsyncConnec
     """
     if not connection.in_transaction():
         raise RuntimeError("the raw connection is only for use inside a transaction")
-    return _driver(connection)
+    return driver_of(connection)
 
 
 def _in_use(engine: AsyncEngine) -> int:
     return cast("QueuePool", engine.pool).checkedout()
-
-
-def _driver(connection: AsyncConnection) -> psycopg.AsyncConnection[Any]:
-    raw = connection.sync_connection.connection.driver_connection  # type: ignore[union-attr]
-    return cast("psycopg.AsyncConnection[Any]", raw)
 
 
 async def _give_back(connection: AsyncConnection) -> None:

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.domain.keys import KeyLine, Principal, Scope
 from agent.domain.people import Person
-from agent.store.batch import Batch
+from agent.store.batch import Batch, ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,10 @@ class Use:
 
 async def use(connection: AsyncConnection, digest: bytes) -> Use | None:
     """Count one use of the key with this hash; ``None``: there is none, it was revoked, or has expired."""
-    row = (await connection.execute(_USE, {"hash": digest})).one_or_none()
-    if row is None:
+    (found,) = await ask(connection, _USE, hash=digest)
+    if not found:
         return None
+    row = found[0]
     principal = Principal(row.id, row.name, _scopes(row), _owner(row), row.agent)
     return Use(principal, row.calls, row.per_minute, float(row.seconds_left))
 

@@ -1,7 +1,7 @@
 """Waiting for something to change, for any number of callers at the cost of one look at the database.
 
 Nobody who waits holds a thread or a connection: one task looks, four times a second, and only while somebody waits.
-Only those are woken whom a change concerns.
+Only those are woken whom a change concerns. That a request ends in this very process is told at once.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from uuid import UUID
 import structlog
 
 from agent.store import reads
+from agent.store.chain import request_subject
 from agent.store.database import Database
 
 log = structlog.get_logger(__name__)
@@ -56,6 +57,7 @@ class Watch:
         self._watched: dict[str, _Watched] = {}
         self._task: asyncio.Task[None] | None = None
         self._sweep_at = 0.0
+        self._listen_no_more = db.on_ending(self._ended)
         self.closing = False
         """The service stops: nobody is kept waiting, and whoever waits in a loop leaves it."""
 
@@ -66,7 +68,7 @@ class Watch:
 
     def request(self, request_id: UUID, recorded: int, seconds: float) -> Awaitable[str]:
         """How many things are on record about the request, as soon as it is another number than ``recorded``."""
-        return self._until(f"request:{request_id}", str(recorded), seconds)
+        return self._until(request_subject(request_id), str(recorded), seconds)
 
     async def run(self, run_id: UUID, seen: str | None, seconds: float) -> str:
         """The run's token, as soon as it is not ``seen``, or after so many seconds whatever it is."""
@@ -86,6 +88,7 @@ class Watch:
 
     async def stop(self) -> None:
         """Look no more; those who wait are let go at their time."""
+        self._listen_no_more()
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -116,6 +119,14 @@ class Watch:
     def _time_is_up(watched: _Watched, future: asyncio.Future[str]) -> None:
         if not future.done():
             future.set_result(watched.token or watched.waiters[future] or "")
+
+    def _ended(self, request_id: UUID, recorded: int) -> None:
+        """Told at once, so that who has decided and who waits for it are read for together.
+
+        How many things are on record is a request's token; a run's is another.
+        """
+        if (watched := self._watched.get(request_subject(request_id))) is not None:
+            watched.is_now(str(recorded))
 
     def _rouse(self) -> None:
         if self._task is None or self._task.done():

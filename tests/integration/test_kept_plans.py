@@ -5,9 +5,10 @@ To plan the joins of one request takes ten times as long as to run them.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Awaitable, Callable
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -23,6 +24,8 @@ OFTEN = 16
 
 MANY = 1000
 
+_numbers = itertools.count()
+
 Read = Callable[[AsyncConnection, UUID], Awaitable[object]]
 
 
@@ -31,7 +34,10 @@ async def _one(connection: AsyncConnection, request_id: UUID) -> object:
 
 
 async def _several(connection: AsyncConnection, request_id: UUID) -> object:
-    return await reads.request_views(connection, [request_id])
+    number = next(_numbers) % 5 + 1
+    found = await reads.request_views(connection, [request_id, *(uuid4() for _ in range(number)), request_id])
+    assert [view.id for view in found] == [request_id, request_id]
+    return found
 
 
 async def _ballot(connection: AsyncConnection, request_id: UUID) -> object:

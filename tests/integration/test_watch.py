@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Sequence
+from uuid import UUID
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent import approvals
-from agent.domain.request import RequestStatus, Verdict
+from agent.domain.request import RequestStatus, RequestView, Verdict
 from agent.store import reads
 from agent.store.database import Database
 from slackbot.web import watch
@@ -22,29 +21,25 @@ from tests.integration.asking import GRACE, Asked, ask, ballot, reviewer
 MANY = 20
 
 
-@contextmanager
-def statements(db: Database) -> Iterator[list[str]]:
-    """What is read meanwhile."""
-    sent: list[str] = []
-
-    def heard(_c: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
-        sent.append(statement)
-
-    event.listen(db._reading.sync_engine, "before_cursor_execute", heard)
-    yield sent
-    event.remove(db._reading.sync_engine, "before_cursor_execute", heard)
-
-
 async def decide(db: Database, asked: Asked) -> None:
     await approvals.vote(db, ballot(asked, reviewer(GRACE), Verdict.REJECT, reason="no"))
 
 
-async def test_who_asks_at_the_same_moment_is_read_for_at_once(database: Database) -> None:
+async def test_who_asks_at_the_same_moment_is_read_for_at_once(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However many ask for requests in one breath, the database is asked once, and each is told its own."""
     asked = [await ask(database) for _ in range(3)]
     views = Views(database)
-    with statements(database) as sent:
-        found = await asyncio.gather(*(views.get(asked[n % 3].request_id) for n in range(MANY)))
+    sent: list[Sequence[UUID]] = []
+
+    async def counted(connection: AsyncConnection, ids: Sequence[UUID]) -> list[RequestView]:
+        sent.append(ids)
+        return await request_views(connection, ids)
+
+    request_views = reads.request_views
+    monkeypatch.setattr(reads, "request_views", counted)
+    found = await asyncio.gather(*(views.get(asked[n % 3].request_id) for n in range(MANY)))
     assert len(sent) == 1
     assert [view.id for view in found if view] == [asked[n % 3].request_id for n in range(MANY)]
 
@@ -62,8 +57,10 @@ async def test_one_who_hangs_up_is_not_all(database: Database) -> None:
 
 
 @pytest.mark.parametrize("by", ["the hint", "the sweep"])
-async def test_a_decision_is_told(database: Database, monkeypatch: pytest.MonkeyPatch, by: str) -> None:
-    """A waiter is told of a decision by the look at what was touched, and without it by the sweep; others wait on."""
+async def test_a_decision_elsewhere_is_told(
+    database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    """A waiter is told of another process's decision by the look at what was touched, or by the sweep; others wait."""
     if by == "the hint":
         monkeypatch.setattr(watch, "SWEEP", 3600)
     else:
@@ -78,12 +75,47 @@ async def test_a_decision_is_told(database: Database, monkeypatch: pytest.Monkey
             looking.request(other.request_id, await recorded(database, other), 20)
         )
         await asyncio.sleep(0)  # both have begun
-        await decide(database, mine)
+        async with Database(database_url) as elsewhere:
+            await decide(elsewhere, mine)
         assert int(await waits) > seen
         assert not waits_on.done()
         waits_on.cancel()
     finally:
         await looking.stop()
+
+
+async def test_a_decision_of_this_very_process_is_told_at_once(database: Database) -> None:
+    """Who waits where the decision is made does not wait for the next look."""
+    asked = await ask(database)
+    looking = Watch(database, pace=3600)
+    try:
+        seen = await recorded(database, asked)
+        waits = asyncio.ensure_future(looking.request(asked.request_id, seen, 3600))
+        await asyncio.sleep(0)  # it has begun
+        await decide(database, asked)
+        async with asyncio.timeout(20):
+            assert int(await waits) == await recorded(database, asked)
+    finally:
+        await looking.stop()
+
+
+async def test_who_listens_badly_undoes_no_decision(database: Database) -> None:
+    """A decision is told as made whatever becomes of those who hear of it, and who has stopped hears no more."""
+    heard: list[UUID] = []
+
+    def badly(request_id: UUID, _: int) -> None:
+        heard.append(request_id)
+        raise ValueError("badly")
+
+    first, second = await ask(database), await ask(database)
+    listen_no_more = database.on_ending(badly)
+    await decide(database, first)
+    listen_no_more()
+    await decide(database, second)
+    assert heard == [first.request_id]
+    view = await Views(database).get(first.request_id)
+    assert view is not None
+    assert view.status is RequestStatus.REJECTED
 
 
 async def test_a_decision_before_the_wait_is_told(database: Database) -> None:

@@ -27,8 +27,12 @@ from agent.domain.request import (
     VoteView,
 )
 from agent.store import pauses
+from agent.store.batch import ask
 from agent.store.reads.families import names_above
 from agent.store.reads.ids import BETWEEN, meant
+
+FEW = 16
+"""Requests that are read together with a plan that is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +51,10 @@ class BallotPaper:
 
 async def ballot_paper(connection: AsyncConnection, request_id: UUID) -> BallotPaper | None:
     """Who may decide this request and whose votes are live; ``None`` if there is no such request."""
-    row = (await connection.execute(_BALLOT_PAPER, {"id": request_id})).one_or_none()
-    if row is None:
+    (found,) = await ask(connection, _BALLOT_PAPER, id=request_id)
+    if not found:
         return None
+    row = found[0]
     return BallotPaper(
         request_id=row.id,
         revision=row.revision,
@@ -64,13 +69,15 @@ async def ballot_paper(connection: AsyncConnection, request_id: UUID) -> BallotP
 
 async def request_view(connection: AsyncConnection, request_id: UUID) -> RequestView | None:
     """Everything that may be shown of a request, with the place of its channel card."""
-    row = (await connection.execute(_VIEW, {"id": request_id})).first()
-    return None if row is None else _view(row)
+    (found,) = await ask(connection, _VIEW, id=request_id)
+    return _view(found[0]) if found else None
 
 
 async def request_views(connection: AsyncConnection, request_ids: Sequence[UUID]) -> list[RequestView]:
     """The same of several requests, in the order asked for; ids that are unknown stay out."""
-    found = {row.id: _view(row) for row in await connection.execute(_VIEWS, {"ids": list(request_ids)})}
+    ids = list(dict.fromkeys(request_ids))
+    (rows,) = await ask(connection, _FEW_VIEWS if len(ids) <= FEW else _VIEWS, ids=ids)
+    found = {row.id: _view(row) for row in rows}
     return [found[request_id] for request_id in request_ids if request_id in found]
 
 
@@ -243,8 +250,6 @@ SELECT r.id, r.revision, r.approvers, r.team_id, r.channel_id,
         WHERE v.request_id = r.id AND v.revision = r.revision AND v.superseded_by IS NULL) AS voters
 FROM approval_request AS r WHERE r.id = :id
 """)
-# To plan all these joins takes longer than to run them, and PostgreSQL keeps a plan only where it expects as much of it
-# as of one made for these very values. Of one id it does, and of an array where it cannot know how long that is.
 _VIEWED = f"""
 SELECT {names_above("a")}, r.id, u.seq, r.status::text AS status, r.revision, v.tool, v.tool_version,
        v.action, v.digest, v.erased_at, v.facts, v.description, v.rationale, r.agent,
@@ -281,10 +286,15 @@ LEFT JOIN approval_request AS m ON m.call_id = n.id AND m.ask_no = n.ask_no
 LEFT JOIN card_place AS q ON q.request_id = m.id AND q.surface = 'channel'
 WHERE r.id"""  # noqa: S608 - a constant
 _VIEW = text(f"{_VIEWED} = :id")
-_VIEWS = text(f"""
+# To plan all these joins takes longer than to run them for a few, and PostgreSQL keeps a plan only where it expects as
+# much of it as of one made for these very values: of one id it does, of an array only where it cannot know its length,
+# hence the ARRAY. OFFSET 0 keeps it from joining whole tables. A kept plan is as good as what was known of the tables
+# when it was made; for many it is made anew.
+_FEW_VIEWS = text(f"""
 SELECT one.* FROM unnest(ARRAY(SELECT unnest(CAST(:ids AS uuid[])))) AS asked (id)
 CROSS JOIN LATERAL ({_VIEWED} = asked.id OFFSET 0) AS one
 """)  # noqa: S608 - a constant
+_VIEWS = text(f"{_VIEWED} = ANY(CAST(:ids AS uuid[]))")
 _PLACE = text("""
 SELECT surface::text AS surface, team_id, user_id, channel_id, ts FROM card_place
 WHERE nonce = :nonce AND request_id = :id

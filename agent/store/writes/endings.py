@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -79,21 +80,13 @@ def end(batch: Batch, endings: Sequence[Ending], earlier: Sequence[tuple[ChainHe
     """
     if not endings:
         return
-    batch.add_rows(_INSERT_DECISIONS, [_decision(e) for e in endings])
-    batch.add_rows(
-        _END_REQUESTS, [{"id": e.request_id, "outcome": e.outcome.value, "at": e.at} for e in endings]
-    )
+    batch.add_rows(_DECIDE, [_decision(e) for e in endings])
     for each in endings:
-        batch.afterwards(DECISIONS.labels(each.outcome.value).inc)
+        batch.afterwards(partial(_count, each))
         tracing.ended("request", each.request_id)
-        log.info(
-            "a request has its outcome",
-            action=f"request.{each.outcome.value}",
-            request_id=str(each.request_id),
-            revision=each.revision,
-        )
     _move_calls(batch, endings)
-    chain.append_all(batch, [*earlier, *((e.head, _ending_entry(e)) for e in endings)])
+    heads = chain.append_all(batch, [*earlier, *((e.head, _ending_entry(e)) for e in endings)])
+    batch.ended({e.request_id: heads[e.head.subject].seq for e in endings})
     outbox.tell(
         batch,
         [
@@ -113,6 +106,16 @@ def end(batch: Batch, endings: Sequence[Ending], earlier: Sequence[tuple[ChainHe
         ],
     )
     notices.decided(batch, [e.request_id for e in endings])
+
+
+def _count(ending: Ending) -> None:
+    DECISIONS.labels(ending.outcome.value).inc()
+    log.info(
+        "a request has its outcome",
+        action=f"request.{ending.outcome.value}",
+        request_id=str(ending.request_id),
+        revision=ending.revision,
+    )
 
 
 def _move_calls(batch: Batch, endings: Sequence[Ending]) -> None:
@@ -167,19 +170,20 @@ def _ending_entry(ending: Ending) -> Entry:
     return Entry(_ENDING_KINDS[ending.outcome], actor, detail)
 
 
-_INSERT_DECISIONS = """
-INSERT INTO decision (request_id, outcome, revision, digest, team_id, user_id, reason, decided_at)
-SELECT * FROM json_to_recordset(%(rows)s) AS e (
-    request_id uuid, outcome request_status, revision int, digest bytea, team_id text, user_id text, reason text,
-    decided_at timestamptz)
-"""
-_END_REQUESTS = """
-UPDATE approval_request AS r SET status = e.outcome, decided_at = e.at,
+_DECIDE = """
+WITH e AS (
+    SELECT * FROM json_to_recordset(%(rows)s) AS t (
+        request_id uuid, outcome request_status, revision int, digest bytea, team_id text, user_id text, reason text,
+        decided_at timestamptz)
+    LIMIT (SELECT %(many)s::int)
+), decided AS (
+    INSERT INTO decision (request_id, outcome, revision, digest, team_id, user_id, reason, decided_at)
+    SELECT * FROM e
+)
+UPDATE approval_request AS r SET status = e.outcome, decided_at = e.decided_at,
     lapse_at = CASE WHEN e.outcome = 'approved' AND r.call_id IS NULL
-                    THEN e.at + make_interval(secs => (r.policy->>'execute_within')::float) END
-FROM (SELECT * FROM json_to_recordset(%(rows)s) AS t (id uuid, outcome request_status, at timestamptz)
-      LIMIT (SELECT %(many)s::int)) AS e
-WHERE r.id = e.id AND r.status = 'waiting'
+                    THEN e.decided_at + make_interval(secs => (r.policy->>'execute_within')::float) END
+FROM e WHERE r.id = e.request_id AND r.status = 'waiting'
 """
 _MOVE_CALLS = """
 UPDATE tool_call AS c SET state = e.state, answer_kind = e.kind,
