@@ -38,6 +38,9 @@ _SMALL = 20_000
 _made: OrderedDict[UUID, tuple[RequestView, RequestView]] = OrderedDict()
 """Views as they were read, with what may be shown of them: the last few, of up to 20,000 bytes of action."""
 
+_LITTLE, _FEW = 2000, 8
+"""Characters that are looked through at once, for so many hidden values: a thread would take longer to get to it."""
+
 _threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="secrets")
 
 
@@ -57,13 +60,17 @@ async def clean_view(view: RequestView) -> RequestView:
     What was made of the very same view a moment ago is not made again: a decision is told at several places.
     """
     earlier = _made.get(view.id)
-    if earlier is not None and earlier[0] == view:
+    if earlier is not None and (earlier[0] is view or earlier[0] == view):
         return earlier[1]
-    began = time.monotonic()
-    clean = await off_the_loop(lambda find: _view(view, find), hidden_in(view))
+    began, hidden = time.monotonic(), hidden_in(view)
+    if len(hidden) <= _FEW and _is_little(view):
+        clean = _view(view, Finder(hidden))
+    else:
+        clean = await off_the_loop(lambda find: _view(view, find), hidden)
     in_time = time.monotonic() - began < BUDGET / 2  # else parts of it may be masked for want of time only
     if in_time and len(view.action.canonical) <= _SMALL:
         _made[view.id] = (view, clean)
+        _made.move_to_end(view.id)
         while len(_made) > _KEPT:
             _made.popitem(last=False)
     return clean
@@ -165,6 +172,33 @@ def _view(view: RequestView, find: Find) -> RequestView:
         changes=tuple(_change(change, view, find) for change in view.changes),
         context=redact_value(view.context, find=find, redact=view.redact).value,
     )
+
+
+def _is_little(view: RequestView) -> bool:
+    """Whether all that `_view` looks through is soon looked through; counts no further than it has to."""
+    execution, decision = view.execution, view.decision
+    left: list[Any] = [
+        view.action.arguments,
+        view.facts,
+        view.previous_facts,
+        view.description,
+        view.rationale,
+        [vote.reason for vote in view.votes],
+        decision.reason if decision else None,
+        [execution.error, execution.result] if execution else None,
+        view.link,
+        [[change.path, change.before, change.after] for change in view.changes],
+        view.context,
+    ]
+    room = _LITTLE
+    while left and room >= 0:
+        value = left.pop()
+        room -= len(value) if isinstance(value, str | Mapping | list) else 1
+        if room >= 0 and isinstance(value, Mapping):
+            left += [*value, *value.values()]
+        elif room >= 0 and isinstance(value, list):
+            left += value
+    return room >= 0
 
 
 def _execution(execution: ExecutionView, find: Find) -> ExecutionView:

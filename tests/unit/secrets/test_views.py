@@ -30,6 +30,7 @@ from agent.domain.request import (
 from agent.domain.run import RunStatus, RunValues, RunView
 from slackbot import cards
 from slackbot.secrets import clean_lines, clean_runs, clean_view
+from slackbot.secrets.texts import Finder
 from slackbot.secrets.views import off_the_loop
 from tests.planted import SECRETS, URL_PASSWORD
 
@@ -153,6 +154,25 @@ async def test_what_was_not_scanned_in_time_is_masked_and_cannot_be_approved(
     assert "signoff:approve" not in card
     assert "signoff:reject" in card
     assert "Approve is withheld" in card
+
+
+@pytest.mark.parametrize(
+    ("said", "where"), [("", "the loop"), ("lorem ipsum " * 300, "secrets"), (["x"] * 3000, "secrets")]
+)
+async def test_little_is_looked_through_at_once_and_much_in_a_thread(
+    monkeypatch: pytest.MonkeyPatch, said: Any, where: str
+) -> None:
+    """Whatever is long, deep or numerous leaves the loop to those who click; secrets are found either way."""
+    looked: list[str] = []
+
+    def counted(text: str, *, find: Any = Finder.__call__, self: Any = None) -> Any:
+        looked.append(threading.current_thread().name)
+        return find(self, text)
+
+    monkeypatch.setattr(Finder, "__call__", lambda self, text: counted(text, self=self))
+    shown = await clean_view(view({"note": TOKEN, "more": {"of": [said]}}, rationale=TOKEN))
+    assert TOKEN not in repr(shown)
+    assert all(name.startswith("secrets") == (where == "secrets") for name in looked)
 
 
 async def test_lines_of_a_list_are_cleaned() -> None:
