@@ -220,6 +220,8 @@ class Database:
                 ) from error
             raise
         finally:
+            if raw.closed:  # what was asked through the driver, SQLAlchemy does not know to have failed
+                await connection.invalidate()
             await _give_back(connection)
 
     def _engine(self, size: int, wait: float, *, read_only: bool = False, **settings: int) -> AsyncEngine:

@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.store import address, embedded, migrations
 from agent.store import database as module
+from agent.store.batch import ask
 from agent.store.database import (
     DECISION_BUDGET,
     DECISION_POOL_WAIT,
@@ -30,6 +32,7 @@ from agent.store.database import (
     OutcomeUnknown,
     psycopg_connection,
 )
+from agent.store.driver import driver_of
 
 SLACK = 0.2  # seconds that a busy machine may add to a budget
 INSERT = text("INSERT INTO outlet (team_id, channel_id) VALUES ('T1', :channel)")
@@ -294,16 +297,21 @@ async def test_refused_at_commit(ready: Database, owner: Owner) -> None:
     assert await channels(ready) == []
 
 
-@pytest.mark.parametrize("way", ["transaction", "decision_transaction", "connection"])
-async def test_terminated_backend(ready: Database, owner: Owner, way: str) -> None:
-    """A connection cut by the server is reported as unavailable, and the next one works."""
+@pytest.mark.parametrize("through", ["SQLAlchemy", "the driver"])
+@pytest.mark.parametrize("way", ["transaction", "decision_transaction", "connection", "counting"])
+async def test_terminated_backend(
+    ready: Database, owner: Owner, caplog: pytest.LogCaptureFixture, way: str, through: str
+) -> None:
+    """A connection cut by the server is reported as unavailable, once and in one line, and the next one works."""
     with pytest.raises(DatabaseUnavailable):
         async with getattr(ready, way)() as connection:
-            pid = await connection.scalar(text("SELECT pg_backend_pid()"))
-            owner.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
-            await connection.execute(text("SELECT 1"))
+            asking = connection.execute if through == "SQLAlchemy" else partial(ask, connection)
+            await asking(text("SELECT 1"))
+            owner.execute("SELECT pg_terminate_backend(%s, 5000)", [driver_of(connection).info.backend_pid])
+            await asking(text("SELECT 1"))
     async with getattr(ready, way)() as connection:
         assert await connection.scalar(text("SELECT 1")) == 1
+    assert not [each for each in caplog.records if each.name.startswith("sqlalchemy")]
 
 
 async def test_cancelled(ready: Database, owner: Owner) -> None:
