@@ -103,7 +103,7 @@ async def the_scanner_fails(
     house: House, card: Json, stack: AsyncExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No form is opened that could not be looked through for secrets, so nothing can be sent from it."""
-    monkeypatch.setattr(views, "off_the_loop", broken)
+    monkeypatch.setattr(views, "Finder", broken)
     await house.slack.person("U0GRACE").click(card, ACTION_APPROVE_COMMENT)
     assert house.slack.views("U0GRACE") == []
 
@@ -224,7 +224,7 @@ async def test_a_card_that_cannot_be_looked_through_is_not_shown(
 ) -> None:
     """The scanner fails: what is posted has no Approve, or nothing is posted, and nobody can approve unseen."""
     deleted: list[int] = []
-    monkeypatch.setattr(views, "off_the_loop", broken)
+    monkeypatch.setattr(views, "_view", broken)
     await http_house.open([_agent(deleted)], POLICY)
     http_house.model.script(PROPOSAL)
     await http_house.ask("U0ADA", "please delete_records")
