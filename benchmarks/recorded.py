@@ -12,7 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent import approvals
 from agent.store.address import Address
-from agent.store.database import Database, psycopg_connection
+from agent.store.database import Database
+from agent.store.driver import driver_of
 from benchmarks.waiting import Row, Waiting
 
 Statement = tuple[Any, Any]
@@ -37,7 +38,7 @@ class Recorder(Database):
                 return await super().execute(query, params, **options)
 
         async with super().decision_transaction() as connection:
-            raw = await psycopg_connection(connection)
+            raw = driver_of(connection)
             plain, raw.cursor_factory = raw.cursor_factory, Noting
             try:
                 yield connection

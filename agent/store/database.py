@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self, cast
@@ -17,14 +17,13 @@ from uuid import UUID
 
 import psycopg
 import structlog
-from psycopg.pq import TransactionStatus
 from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import QueuePool
 
 from agent.domain.errors import SignoffError
-from agent.store import afterwards
 from agent.store.address import APP_ROLE, SCHEMA, Address
+from agent.store.attempt import DECISION_BUDGET, Attempt, Listener, give_back
 from agent.store.driver import driver_of
 from agent.store.faults import (
     BudgetExceeded,
@@ -34,7 +33,7 @@ from agent.store.faults import (
     OutcomeUnknown,
     in_one_line,
 )
-from agent.store.liveness import hang_up, watch
+from agent.store.liveness import watch
 
 __all__ = [
     "BudgetExceeded",
@@ -44,23 +43,14 @@ __all__ = [
     "DatabaseUnusable",
     "OutcomeUnknown",
     "PoolUse",
-    "psycopg_connection",
 ]
 
 log = structlog.get_logger(__name__)
 
-Listener = Callable[[UUID, int], object]
-"""Hears of a request, and of how many things are on record about it."""
-
 POOL_WAIT = 5.0
 DECISION_POOL_WAIT = 0.4
-DECISION_BUDGET = 1.2
-"""Seconds. With 0.8 s to find out who clicked this stays below the three that Slack waits for an answer."""
 
 _GRACE = 0.1  # for a body that is not waiting for the database and so does not notice that it was hung up
-
-# Ended by the server's clock: statement_timeout, idle_in_transaction_session_timeout, transaction_timeout.
-_OUT_OF_TIME = {"57014", "25P03", "25P04"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +147,7 @@ class Database:
             DatabaseUnavailable: nothing was written.
             OutcomeUnknown: the connection broke during COMMIT.
         """
-        attempt = _Attempt(await self._checkout(self._writing, POOL_WAIT), self.address, self._tell)
+        attempt = Attempt(await self._checkout(self._writing, POOL_WAIT), self.address, self._tell)
         async with attempt.transact() as connection:
             yield connection
 
@@ -173,7 +163,7 @@ class Database:
             DatabaseUnavailable: nothing was written.
             OutcomeUnknown: COMMIT was sent and not acknowledged in time.
         """
-        attempt = _Attempt(await self._checkout(self._deciding, DECISION_POOL_WAIT), self.address, self._tell)
+        attempt = Attempt(await self._checkout(self._deciding, DECISION_POOL_WAIT), self.address, self._tell)
         fuse = asyncio.get_running_loop().call_later(DECISION_BUDGET, attempt.blow)
         clock = asyncio.timeout(DECISION_BUDGET + _GRACE)
         try:
@@ -222,7 +212,7 @@ class Database:
         finally:
             if raw.closed:  # what was asked through the driver, SQLAlchemy does not know to have failed
                 await connection.invalidate()
-            await _give_back(connection)
+            await give_back(connection)
 
     def _engine(self, size: int, wait: float, *, read_only: bool = False, **settings: int) -> AsyncEngine:
         if read_only:
@@ -276,103 +266,5 @@ class Database:
             ) from error
 
 
-class _Attempt:
-    """One transaction: knows how far it got, so that its end is told truly."""
-
-    def __init__(self, connection: AsyncConnection, address: Address, tell: Listener) -> None:
-        self._connection = connection
-        self._raw = driver_of(connection)
-        self._address = address
-        self._tell = tell
-        self._committing = False
-        self._blown = False
-
-    def blow(self) -> None:
-        """The time is over."""
-        self._blown = True
-        hang_up(self._raw)
-
-    def out_of_time(self) -> DatabaseError:
-        if self._committing:
-            return self._unknown()
-        return BudgetExceeded(
-            f"the database {self._address} took longer than {DECISION_BUDGET} s: nothing was written"
-        )
-
-    @asynccontextmanager
-    async def transact(self) -> AsyncIterator[AsyncConnection]:
-        async with AsyncExitStack() as stack:
-            stack.push_async_callback(_give_back, self._connection)
-            # Begun here and not by the first statement, so that what procrastinate writes through the raw
-            # connection is part of it. Does no I/O: the driver sends BEGIN before the first statement.
-            self._connection.sync_connection.begin()  # type: ignore[union-attr]
-            afterwards.forget(self._connection)
-            try:
-                yield self._connection
-                await self._commit()
-            except Exception as error:
-                if told := self._translated(error):
-                    raise told from error
-                raise
-
-    async def _commit(self) -> None:
-        status = self._raw.info.transaction_status
-        if self._blown:
-            raise self.out_of_time()
-        if status == TransactionStatus.INERROR:
-            # PostgreSQL would answer this COMMIT with a ROLLBACK, and the driver would not complain.
-            raise DatabaseError("an error inside the transaction was passed over; it was rolled back")
-        if status == TransactionStatus.UNKNOWN:
-            raise DatabaseUnavailable(f"lost the database {self._address}: nothing was written")
-        self._committing = True
-        await self._connection.commit()
-        self._committing = False
-        afterwards.go(self._connection, self._tell)
-
-    def _translated(self, error: Exception) -> DatabaseError | None:
-        """What the end of the transaction means to the caller; None: the error speaks for itself."""
-        if isinstance(error, SignoffError):
-            return None
-        if self._raw.closed:
-            if self._committing:
-                return self._unknown()
-            if self._blown or _sqlstate(error) in _OUT_OF_TIME:
-                return self.out_of_time()
-            return DatabaseUnavailable(f"lost the database {self._address}: nothing was written")
-        if _sqlstate(error) == "57014":
-            self._committing = False  # the server is alive and has refused
-            return self.out_of_time()
-        return None
-
-    def _unknown(self) -> OutcomeUnknown:
-        return OutcomeUnknown(
-            f"lost the database {self._address} during COMMIT: it may or may not be written"
-        )
-
-
-async def psycopg_connection(connection: AsyncConnection) -> psycopg.AsyncConnection[Any]:
-    """The driver's connection inside a transaction: what is written through it shares its fate.
-
-    Raises:
-        RuntimeError: `connection` is not in a transaction of ours, so nobody would commit what is written.
-    """
-    if not connection.in_transaction():
-        raise RuntimeError("the raw connection is only for use inside a transaction")
-    return driver_of(connection)
-
-
 def _in_use(engine: AsyncEngine) -> int:
     return cast("QueuePool", engine.pool).checkedout()
-
-
-async def _give_back(connection: AsyncConnection) -> None:
-    """Returns the connection to its pool, rolled back if not committed; cancelling does not stop that."""
-    if not connection.in_transaction():
-        await connection.close()
-        return
-    with suppress(exc.DBAPIError, psycopg.Error):
-        await asyncio.shield(asyncio.ensure_future(connection.close()))
-
-
-def _sqlstate(error: BaseException) -> str | None:
-    return getattr(getattr(error, "orig", error), "sqlstate", None)

@@ -1,7 +1,7 @@
 """Stored facts made fit to be shown: copies of views, runs and lines in which no secret can be read.
 
-The work is done in threads of its own, within a bounded time: neither a long text nor a busy machine holds up a
-click. What could not be looked through in time is masked whole, and says so.
+What takes long is done in threads of their own, within a bounded time: neither a long text nor a busy machine holds
+up a click. What could not be looked through in time is masked whole, and says so.
 """
 
 from __future__ import annotations

@@ -20,9 +20,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.store import address, embedded, migrations
 from agent.store import database as module
+from agent.store.attempt import DECISION_BUDGET
 from agent.store.batch import ask
 from agent.store.database import (
-    DECISION_BUDGET,
     DECISION_POOL_WAIT,
     BudgetExceeded,
     Database,
@@ -30,7 +30,6 @@ from agent.store.database import (
     DatabaseUnavailable,
     DatabaseUnusable,
     OutcomeUnknown,
-    psycopg_connection,
 )
 from agent.store.driver import driver_of
 
@@ -100,15 +99,12 @@ async def test_raw_connection_shares_the_transaction(database: Database) -> None
     raw_insert = "INSERT INTO outlet (team_id, channel_id) VALUES ('T1', 'raw')"
     with pytest.raises(ZeroDivisionError):
         async with database.transaction() as connection:
-            await (await psycopg_connection(connection)).execute(raw_insert)
+            await driver_of(connection).execute(raw_insert)
             raise ZeroDivisionError
     assert await channels(database) == []
     async with database.transaction() as connection:
-        await (await psycopg_connection(connection)).execute(raw_insert)
+        await driver_of(connection).execute(raw_insert)
     assert await channels(database) == ["raw"]
-    async with database.connection() as connection:
-        with pytest.raises(RuntimeError):
-            await psycopg_connection(connection)
 
 
 @pytest.mark.parametrize("way", ["transaction", "decision_transaction"])

@@ -82,7 +82,7 @@ def end(batch: Batch, endings: Sequence[Ending], earlier: Sequence[tuple[ChainHe
         return
     batch.add_rows(_DECIDE, [_decision(e) for e in endings])
     for each in endings:
-        batch.afterwards(partial(_count, each))
+        batch.afterwards(partial(_note, each))
         tracing.ended("request", each.request_id)
     _move_calls(batch, endings)
     heads = chain.append_all(batch, [*earlier, *((e.head, _ending_entry(e)) for e in endings)])
@@ -108,7 +108,7 @@ def end(batch: Batch, endings: Sequence[Ending], earlier: Sequence[tuple[ChainHe
     notices.decided(batch, [e.request_id for e in endings])
 
 
-def _count(ending: Ending) -> None:
+def _note(ending: Ending) -> None:
     DECISIONS.labels(ending.outcome.value).inc()
     log.info(
         "a request has its outcome",
@@ -192,7 +192,6 @@ FROM (SELECT * FROM json_to_recordset(%(rows)s) AS t (id uuid, state call_state,
       LIMIT (SELECT %(many)s::int)) AS e
 WHERE c.id = e.id AND c.state = 'asked'
 """
-# The drain of the run's channel is hinted by what follows there (the answer), or found by the sweep.
 _TELL_RUNS = """
 INSERT INTO delivery (id, kind, priority, team_id, channel_id, run_id, body)
 SELECT e.id, 'run_line', e.priority, a.team_id, a.channel_id, a.id,

@@ -15,7 +15,7 @@ import pytest
 from agent.domain.action import Action
 from agent.domain.people import Person
 from agent.domain.policy import Risk
-from agent.domain.redaction import MaskedAction
+from agent.domain.redaction import Find, MaskedAction
 from agent.domain.request import (
     Change,
     DecisionView,
@@ -29,8 +29,7 @@ from agent.domain.request import (
 )
 from agent.domain.run import RunStatus, RunValues, RunView
 from slackbot import cards
-from slackbot.secrets import clean_lines, clean_runs, clean_view
-from slackbot.secrets.texts import Finder
+from slackbot.secrets import clean_lines, clean_runs, clean_view, views
 from slackbot.secrets.views import off_the_loop
 from tests.planted import SECRETS, URL_PASSWORD
 
@@ -134,8 +133,6 @@ async def test_what_was_not_scanned_in_time_is_masked_and_cannot_be_approved(
     """Both threads are busy for longer than anybody waits: everything is masked, and Approve is withheld."""
     release = threading.Event()
     monkeypatch.setattr("slackbot.secrets.views._GRACE", 0.0)
-    from slackbot.secrets import views  # noqa: PLC0415
-
     blocked = [views._threads.submit(release.wait, 30) for _ in range(2)]
     monkeypatch.setattr("slackbot.secrets.views.BUDGET", 0.05)
     begun = time.monotonic()
@@ -165,14 +162,15 @@ async def test_little_is_looked_through_at_once_and_much_in_a_thread(
     """Whatever is long, deep or numerous leaves the loop to those who click; secrets are found either way."""
     looked: list[str] = []
 
-    def counted(text: str, *, find: Any = Finder.__call__, self: Any = None) -> Any:
+    def noted(view: RequestView, find: Find) -> RequestView:
         looked.append(threading.current_thread().name)
-        return find(self, text)
+        return look(view, find)
 
-    monkeypatch.setattr(Finder, "__call__", lambda self, text: counted(text, self=self))
+    look = views._view
+    monkeypatch.setattr(views, "_view", noted)
     shown = await clean_view(view({"note": TOKEN, "more": {"of": [said]}}, rationale=TOKEN))
     assert TOKEN not in repr(shown)
-    assert all(name.startswith("secrets") == (where == "secrets") for name in looked)
+    assert [name.startswith("secrets") for name in looked] == [where == "secrets"]
 
 
 async def test_lines_of_a_list_are_cleaned() -> None:
