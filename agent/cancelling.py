@@ -10,7 +10,7 @@ from sqlalchemy import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.approvals.rights import DIRECTLY
-from agent.domain.audit import AuditKind
+from agent.domain.audit import AuditKind, run_subject
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.people import CHANNEL, Person, Standing
 from agent.domain.run import RunStatus
@@ -133,7 +133,7 @@ async def _refuse_cancel(
 ) -> None:
     batch = Batch()
     detail: dict[str, Any] = {"refusal": refusal.value, "path": path}
-    subject = chain.run_subject(run_id)
+    subject = run_subject(run_id)
     head = (await chain.lock_heads(connection, [subject]))[subject]
     chain.append(batch, head, Entry(AuditKind.CANCEL_REFUSED, chain.actor(by.person), detail))
     await batch.send(connection)

@@ -18,7 +18,7 @@ from agent.approvals.opening import Opened, write_request
 from agent.approvals.rights import editor
 from agent.batches import AWAY, Broken
 from agent.domain.action import Action
-from agent.domain.audit import AuditKind
+from agent.domain.audit import AuditKind, request_subject, run_subject
 from agent.domain.changes import between, told
 from agent.domain.errors import Conflict, NotFound
 from agent.domain.request import ExecutionStatus
@@ -251,7 +251,7 @@ async def ask_anew(db: Database, call_id: UUID, new: NewRequest) -> Opened:
         calls.ask(batch, new, blocking=call.blocking)
         if call.blocking:
             runs.park(batch, run.id)
-        subject = chain.request_subject(request_id)
+        subject = request_subject(request_id)
         write_request(batch, request_id, new, call.ask_no + 1, chain.fresh(subject, old.at))
         outbox.tell(batch, [*_card_of(call), *_line(call, "voided")])
         await batch.send(connection)
@@ -351,9 +351,7 @@ def _ended(attempt: Row[Any]) -> runs.EndedCall:
 
 async def _head(connection: Any, row: Row[Any], run_id: UUID | None = None) -> ChainHead:
     """The chain that tells of this call: its request's, or its run's when nobody was asked."""
-    subject = (
-        chain.request_subject(row.request_id) if row.request_id else chain.run_subject(run_id or row.run_id)
-    )
+    subject = request_subject(row.request_id) if row.request_id else run_subject(run_id or row.run_id)
     return (await chain.lock_heads(connection, [subject]))[subject]
 
 

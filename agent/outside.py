@@ -19,7 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from agent import approvals, tracing
 from agent.batches import AWAY, Broken, in_batches
 from agent.domain.action import Action
-from agent.domain.audit import AuditKind
+from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import Conflict, NotFound
 from agent.domain.keys import Principal
 from agent.domain.request import ExecutionStatus, RequestStatus
@@ -276,9 +276,9 @@ _BROKEN_LAPSES = Broken("lapse")
 async def _lapse(connection: AsyncConnection, due: Sequence[Row[Any]]) -> None:
     batch = Batch()
     claims.lapse(batch, [row.id for row in due])
-    heads = await chain.lock_heads(connection, [chain.request_subject(row.id) for row in due])
+    heads = await chain.lock_heads(connection, [request_subject(row.id) for row in due])
     entry = Entry(AuditKind.APPROVAL_LAPSED, chain.SYSTEM, {})
-    chain.append_all(batch, [(heads[chain.request_subject(row.id)], entry) for row in due])
+    chain.append_all(batch, [(heads[request_subject(row.id)], entry) for row in due])
     for row in due:
         outlet = Outlet(row.team_id, row.channel_id)
         outbox.tell(batch, [outbox.card(outlet, row.id), outbox.request_line(outlet, row.id, "lapsed")])
@@ -286,7 +286,7 @@ async def _lapse(connection: AsyncConnection, due: Sequence[Row[Any]]) -> None:
 
 
 async def _head(connection: AsyncConnection, request_id: UUID) -> ChainHead:
-    subject = chain.request_subject(request_id)
+    subject = request_subject(request_id)
     return (await chain.lock_heads(connection, [subject]))[subject]
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.approvals.rights import DIRECTLY
-from agent.domain.audit import AuditKind
+from agent.domain.audit import AuditKind, run_subject
 from agent.domain.errors import Conflict, NotFound, Refusal, Refused
 from agent.domain.people import Person, Standing
 from agent.domain.run import RunStatus, RunView
@@ -104,7 +104,7 @@ async def _record(
     actor: str,
     detail: dict[str, Any],
 ) -> None:
-    subject = chain.run_subject(run_id)
+    subject = run_subject(run_id)
     head = (await chain.lock_heads(connection, [subject]))[subject]
     chain.append(batch, head, Entry(kind, actor, detail))
     await batch.send(connection)

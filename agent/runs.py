@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from agent import jobs, tracing
 from agent.cancelling import cancel, cancel_by_operator, cancel_by_program, end_orphans
 from agent.domain.action import Action
-from agent.domain.audit import AuditKind
+from agent.domain.audit import AuditKind, run_subject
 from agent.domain.errors import CollaborationError, LeaseLost, NotFound, Refusal, Refused
 from agent.domain.people import Person
 from agent.domain.run import (
@@ -348,6 +348,6 @@ async def _record(
     actor: str,
     detail: dict[str, object],
 ) -> None:
-    subject = chain.run_subject(run_id)
+    subject = run_subject(run_id)
     head = (await chain.lock_heads(connection, [subject]))[subject]
     chain.append(batch, head, Entry(kind, actor, detail))

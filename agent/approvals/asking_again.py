@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent import jobs
 from agent.approvals.rights import DIRECTLY, requester
-from agent.domain.audit import AuditKind
+from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import Conflict, NotFound, Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.request import RequestStatus
@@ -45,7 +45,7 @@ async def _ask_again(
     await runs.lock(connection, expired.run_id)
     refusal = by.refusal or (None if by.person == requester(expired) else Refusal.NOT_YOURS_TO_ASK)
     batch, detail = Batch(), {"path": path}
-    subject = chain.request_subject(expired.id)
+    subject = request_subject(expired.id)
     if refusal is not None:
         head = (await chain.lock_heads(connection, [subject]))[subject]
         told = {"refusal": refusal.value, **detail}

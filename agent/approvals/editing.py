@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.approvals.rights import bind_place, editor, objection
 from agent.domain.action import Action
-from agent.domain.audit import AuditKind
+from agent.domain.audit import AuditKind, request_subject
 from agent.domain.changes import Difference, as_changes, differences, touches_hidden
 from agent.domain.errors import Refusal, Refused
 from agent.domain.people import Standing
@@ -69,7 +69,7 @@ async def edit(db: Database, edit: Edit) -> Edited:
 
 async def _edit(connection: AsyncConnection, edit: Edit) -> Edited | Refused:
     nonce = edit.place.nonce if edit.place else None
-    subject = chain.request_subject(edit.request_id)
+    subject = request_subject(edit.request_id)
     found = await locks.ballot(connection, edit.request_id, subject, nonce)
     if found is None:
         return Refused(Refusal.UNKNOWN_REQUEST)

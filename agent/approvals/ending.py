@@ -12,6 +12,7 @@ from sqlalchemy import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.batches import Broken, in_batches
+from agent.domain.audit import request_subject
 from agent.domain.errors import NotFound
 from agent.domain.people import Person
 from agent.domain.request import RequestStatus
@@ -39,7 +40,7 @@ async def withdraw(
             raise NotFound(f"no request {request_id}")
         if request.status != RequestStatus.WAITING.value:
             return False
-        subject = chain.request_subject(request.id)
+        subject = request_subject(request.id)
         head = (await chain.lock_heads(connection, [subject]))[subject]
         shown = await locks.revision(connection, request.id, request.revision)
         batch = Batch()
@@ -60,7 +61,7 @@ async def ask_anew(db: Database, request_id: UUID, reason: str, *, principal: st
             raise NotFound(f"no request {request_id}")
         if request.status != RequestStatus.WAITING.value or request.call_id is None:
             return False
-        subject = chain.request_subject(request.id)
+        subject = request_subject(request.id)
         head = (await chain.lock_heads(connection, [subject]))[subject]
         shown = await locks.revision(connection, request.id, request.revision)
         batch = Batch()
@@ -83,8 +84,8 @@ _BROKEN = Broken("expire")
 
 
 async def _deal(connection: AsyncConnection, rows: Sequence[Row[Any]]) -> None:
-    heads = await chain.lock_heads(connection, [chain.request_subject(row.id) for row in rows])
-    due = [(row, heads[chain.request_subject(row.id)]) for row in rows]
+    heads = await chain.lock_heads(connection, [request_subject(row.id) for row in rows])
+    due = [(row, heads[request_subject(row.id)]) for row in rows]
     batch = Batch()
     expired = [
         ending(row, row.digest, RequestStatus.EXPIRED, None, None, head)

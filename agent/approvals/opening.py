@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent import jobs
 from agent.domain.action import canonical_bytes
-from agent.domain.audit import AuditKind
+from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import Conflict, NotFound
 from agent.faults import point
 from agent.store import chain, locks, notices, outbox
@@ -61,7 +61,7 @@ async def open(db: Database, new: NewRequest) -> Opened:  # noqa: A001 - the wor
         elif (existing := await _find(connection, new)) is not None:
             return existing
         request_id = new_id()
-        head = chain.fresh(chain.request_subject(request_id), await locks.clock(connection))
+        head = chain.fresh(request_subject(request_id), await locks.clock(connection))
         write_request(batch, request_id, new, ask_no, head)
         await batch.send(connection)
         point("before_request_commits")

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.approvals.rights import editor, requester
 from agent.batches import Broken, in_batches
+from agent.domain.audit import request_subject
 from agent.domain.people import Person
 from agent.store import chain, locks
 from agent.store.batch import Batch
@@ -36,7 +37,7 @@ _BROKEN = Broken("remind")
 
 
 async def _remind(connection: AsyncConnection, due: Sequence[Row[Any]]) -> None:
-    subjects = [chain.request_subject(row.id) for row in due]
+    subjects = [request_subject(row.id) for row in due]
     voters = await locks.voters(connection, [row.id for row in due])
     heads = await chain.lock_heads(connection, subjects)
     batch = Batch()

@@ -9,7 +9,7 @@ from sqlalchemy import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.approvals.rights import DIRECTLY, own_part, requester
-from agent.domain.audit import AuditKind
+from agent.domain.audit import AuditKind, request_subject, run_subject
 from agent.domain.changes import between, told
 from agent.domain.errors import Conflict, NotFound, Refusal, Refused
 from agent.domain.people import Standing
@@ -113,7 +113,7 @@ async def _record(
 
 async def _head(connection: AsyncConnection, doubt: Row[Any]) -> chain.ChainHead:
     asked = doubt.request_id is not None
-    subject = chain.request_subject(doubt.request_id) if asked else chain.run_subject(doubt.run_id)
+    subject = request_subject(doubt.request_id) if asked else run_subject(doubt.run_id)
     return (await chain.lock_heads(connection, [subject]))[subject]
 
 

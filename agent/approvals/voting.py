@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.approvals.ending import ending
 from agent.approvals.rights import bind_place, editor, objection
-from agent.domain.audit import AuditKind
+from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import Refusal, Refused
 from agent.domain.people import Person
 from agent.domain.request import Ballot, RequestStatus, Verdict
@@ -57,7 +57,7 @@ async def vote(db: Database, ballot: Ballot) -> Voted:
 
 async def _vote(connection: AsyncConnection, ballot: Ballot) -> Voted | Refused:
     nonce = ballot.place.nonce if ballot.place else None
-    subject = chain.request_subject(ballot.request_id)
+    subject = request_subject(ballot.request_id)
     found = await locks.ballot(connection, ballot.request_id, subject, nonce)
     if found is None:
         return Refused(Refusal.UNKNOWN_REQUEST)
@@ -187,7 +187,7 @@ async def record_refusal(
     async with db.transaction() as connection:
         if await locks.request(connection, request_id) is None:
             return
-        subject = chain.request_subject(request_id)
+        subject = request_subject(request_id)
         head = (await chain.lock_heads(connection, [subject]))[subject]
         batch = Batch()
         detail = {"refusal": refusal.value, "revision": revision, "path": path}

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
+from uuid import UUID
 
 from agent.domain.action import canonical_bytes
 from agent.domain.errors import MalformedArguments
@@ -96,6 +97,16 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{self.subject} #{self.seq}: {self.what}"
+
+
+def request_subject(request_id: UUID) -> str:
+    """The name that a request's chain goes by."""
+    return f"request:{request_id}"
+
+
+def run_subject(run_id: UUID) -> str:
+    """The name that a run's chain goes by."""
+    return f"run:{run_id}"
 
 
 def genesis(subject: str) -> bytes:

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -48,14 +47,6 @@ def actor(person: Person | None) -> str:
 def fresh(subject: str, at: datetime) -> ChainHead:
     """The head of a chain that has no event yet."""
     return ChainHead(subject, 0, genesis(subject), at)
-
-
-def request_subject(request_id: UUID) -> str:
-    return f"request:{request_id}"
-
-
-def run_subject(run_id: UUID) -> str:
-    return f"run:{run_id}"
 
 
 _LOCK_HEADS = text(

@@ -15,8 +15,8 @@ from uuid import UUID
 
 import structlog
 
+from agent.domain.audit import request_subject, run_subject
 from agent.store import reads
-from agent.store.chain import request_subject
 from agent.store.database import Database
 
 log = structlog.get_logger(__name__)
@@ -72,7 +72,7 @@ class Watch:
 
     async def run(self, run_id: UUID, seen: str | None, seconds: float) -> str:
         """The run's token, as soon as it is not ``seen``, or after so many seconds whatever it is."""
-        return await self._until(f"run:{run_id}", seen, seconds)
+        return await self._until(run_subject(run_id), seen, seconds)
 
     async def anything(self, seen: str | None, seconds: float) -> str:
         """The same for everything that is recorded."""

@@ -15,7 +15,8 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.store import chain, locks, reads
+from agent.domain.audit import request_subject
+from agent.store import locks, reads
 from agent.store.database import Database
 from tests.integration.asking import ask
 
@@ -41,7 +42,7 @@ async def _several(connection: AsyncConnection, request_id: UUID) -> object:
 
 
 async def _ballot(connection: AsyncConnection, request_id: UUID) -> object:
-    return await locks.ballot(connection, request_id, chain.request_subject(request_id), None)
+    return await locks.ballot(connection, request_id, request_subject(request_id), None)
 
 
 @pytest.mark.parametrize("read", [_one, _several, _ballot], ids=["a view", "views", "a ballot"])

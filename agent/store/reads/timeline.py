@@ -6,10 +6,10 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.domain.audit import AuditEvent
-from agent.store import chain, record
+from agent.domain.audit import AuditEvent, request_subject
+from agent.store import record
 
 
 async def timeline(connection: AsyncConnection, request_id: UUID) -> list[AuditEvent]:
     """The request's whole chain; its details hold ids and digests, never arguments."""
-    return await record.events(connection, chain.request_subject(request_id))
+    return await record.events(connection, request_subject(request_id))

@@ -8,7 +8,7 @@ import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent import jobs
-from agent.domain.audit import AuditKind
+from agent.domain.audit import AuditKind, run_subject
 from agent.domain.run import NewRun
 from agent.store import chain, locks, outbox
 from agent.store.batch import Batch
@@ -25,7 +25,7 @@ async def begin_run(connection: AsyncConnection, batch: Batch, run_id: UUID, new
         return False
     runs.add_first_message(batch, run_id, new.task, new.requester)
     log.info("run started", action="run.started", run_id=str(run_id), agent=new.agent)
-    head = chain.fresh(chain.run_subject(run_id), await locks.clock(connection))
+    head = chain.fresh(run_subject(run_id), await locks.clock(connection))
     detail = {"agent": new.agent, "version": new.agent_version, "requester": str(new.requester)}
     detail["asserted"] = new.requester_asserted
     if new.parent_call_id is not None:

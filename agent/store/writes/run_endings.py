@@ -9,7 +9,7 @@ import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent import tracing
-from agent.domain.audit import AuditKind
+from agent.domain.audit import AuditKind, request_subject, run_subject
 from agent.domain.people import Person
 from agent.domain.request import RequestStatus
 from agent.domain.run import RunStatus
@@ -61,7 +61,7 @@ async def end_run(
     await _stop_calls(connection, batch, [each.id for each in ended], why)
     for each in ended:
         batch.add(_END_RUN, run=each.id, status=status.value, cause=cause)
-        head = (await chain.lock_heads(connection, [chain.run_subject(each.id)]))[chain.run_subject(each.id)]
+        head = (await chain.lock_heads(connection, [run_subject(each.id)]))[run_subject(each.id)]
         detail = {"status": status.value, "cause": cause[:200]}
         chain.append(batch, head, Entry(AuditKind.RUN_ENDED, actor or chain.actor(by), detail))
         notices.finished(batch, each.id)
@@ -81,7 +81,7 @@ async def withdraw_open(
     rows = await locks.open_requests(connection, run_ids)
     if not rows:
         return
-    heads = await chain.lock_heads(connection, [chain.request_subject(row.id) for row in rows])
+    heads = await chain.lock_heads(connection, [request_subject(row.id) for row in rows])
     withdrawn = [
         endings.Ending(
             request_id=row.id,
@@ -92,7 +92,7 @@ async def withdraw_open(
             outcome=RequestStatus.CANCELLED,
             by=by,
             reason=reason,
-            head=heads[chain.request_subject(row.id)],
+            head=heads[request_subject(row.id)],
         )
         for row in rows
     ]
