@@ -156,11 +156,12 @@ async def test_only_signoff_is_heard(launched: Desk) -> None:
     """A webhook wakes the workflow when it is signed with the secret; altered or old it is refused, and other
     programs' requests are of no interest."""
     handle = await asyncio.to_thread(DBOS.start_workflow, tidy, None)
+    request = await launched.asked()
     async with a_receiver() as receiver:
         secret = await webhooks.add(launched.site.db, "test", receiver.url, [Event.DECISION_MADE], by="test")
         other = await asyncio.to_thread(approvals._client.submit, "delete_records", ARGUMENTS, key="k-1")
         await launched.decide(str(other.id))
-        await launched.decide(await launched.asked())
+        await launched.decide(request)
         await until(lambda: _true(len(receiver.told) == 2))
         first, second = receiver.told
     approvals._secret = secret
