@@ -98,3 +98,10 @@ async def database(database_url: str) -> AsyncIterator[Database]:
     """The same database, opened as the service opens it: with the rights of `signoff_app`."""
     async with Database(database_url, application_name="signoff tests") as opened:
         yield opened
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Why a test was tried again, in a line: the second try hides it, and it may be more than a slow machine."""
+    for report in terminalreporter.stats.get("rerun", []):
+        crash = getattr(report.longrepr, "reprcrash", None)
+        terminalreporter.write_line(f"RERUN {report.nodeid}: {crash or str(report.longrepr)[-300:]}")
