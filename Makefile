@@ -10,6 +10,10 @@ ARGS   ?=
 WORKERS ?= 4
 AUTO   ?=
 BIN    := .venv/bin
+
+# Packages are compiled when they are imported first. Where that may not be kept, every process would compile them anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTEST  = echo 'hypothesis seed $(SEED)'; $(BIN)/python -m pytest --hypothesis-seed=$(SEED)
 
 .DEFAULT_GOAL := help
