@@ -36,7 +36,7 @@ on_reject = "stop"
 """
 
 
-async def until(look: Callable[[], Awaitable[T]], seconds: float = 10.0) -> T:
+async def until(look: Callable[[], Awaitable[T | None]], seconds: float = 10.0) -> T:
     """Look until there is something to see; the pause between looks is short, the patience bounded."""
     deadline = monotonic() + seconds
     while True:

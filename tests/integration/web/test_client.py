@@ -141,7 +141,7 @@ async def test_rejected_is_logged_and_raised(
     running = asyncio.create_task(caller.guard(calls.append, action="delete_records")("users"))
     with caplog.at_level(logging.INFO, "signoff.client"):
         request = await waiting(site)
-        await grace.decide(request, "rejected", reason="Not these users")
+        await grace.decides(request, "rejected", reason="Not these users")
         with pytest.raises(CollaborationError, match=r"rejected by .*: Not these users") as raised:
             await running
     assert (raised.value.cause, raised.value.reason) == ("rejected", "Not these users")
@@ -194,7 +194,7 @@ async def test_an_argument_that_the_function_lacks_stops_it(site: Street, key: s
         action = Action("delete_records", "external", {"table_name": "users", "dry_run": True})
         edit = Edit(UUID(request), 1, editor, action, None, None, "A dry run", "page")
         assert (await approvals.edit(site.db, edit)).changed
-        await grace.decide(request, revision=2)
+        await grace.decides(request, revision=2)
         with pytest.raises(MalformedArguments, match="dry_run: a reviewer added it"):
             await running
     assert calls == []
@@ -240,7 +240,7 @@ async def test_what_the_function_raises_is_reported_and_raised(
         raise LookupError(f"no table {table_name}")
 
     running = asyncio.create_task(caller.guard(delete_records)("users"))
-    await grace.decide(await waiting(site))
+    await grace.decides(await waiting(site))
     with pytest.raises(LookupError, match="no table users"):
         await running
     assert await column(site.db, "SELECT error FROM execution WHERE status = 'failed'") == [
@@ -275,7 +275,7 @@ async def test_a_process_that_was_killed_finds_its_request_again(
     request = await waiting(site)
     first.kill()
     await first.wait()
-    await grace.decide(request)
+    await grace.decides(request)
     second = await elsewhere(site, key)
     said, _ = await second.communicate()
     assert said.decode().split() == ["approved", GRACE.user_id]
@@ -290,7 +290,7 @@ async def test_a_request_with_a_key_goes_on_waiting(site: Street, caller: Caller
     with pytest.raises(Conflict):
         await caller.ask("delete_records", {**ARGUMENTS, "count": 51}, key="night-7")
     running = asyncio.create_task(caller.ask("delete_records", ARGUMENTS, key="night-7"))
-    await grace.decide(await waiting(site))
+    await grace.decides(await waiting(site))
     decision = await running
     assert (decision.status, decision.arguments, decision.edited) == ("approved", ARGUMENTS, False)
     assert len(await status(site)) == 1
@@ -311,7 +311,7 @@ async def test_five_at_once_do_it_once(site: Street, key: str, grace: Program) -
             return delete_records
 
         running = [asyncio.create_task(guarded(client)("users")) for client in clients]
-        await grace.decide(await waiting(site))
+        await grace.decides(await waiting(site))
         ended = await asyncio.gather(*running, return_exceptions=True)
     assert calls == ["users"]
     assert [each for each in ended if each == "done"] == ["done"]
@@ -325,7 +325,7 @@ async def test_the_steps_one_by_one(site: Street, caller: Caller, grace: Program
     request = await waiting(site)
     [listed] = await caller.pending()
     assert (listed.id, listed.status, listed.raw["agent_context"]) == (request, "waiting", {"task": "tidy"})
-    await grace.decide(request)
+    await grace.decides(request)
     decision = await running
     claimed = await caller.claim(decision, lease_seconds=60)
     assert claimed.arguments == ARGUMENTS
@@ -348,12 +348,12 @@ async def test_asking_without_waiting(site: Street, caller: Caller, grace: Progr
     with pytest.raises(TimeoutError, match="nobody has decided yet"):
         concluded(asked, ARGUMENTS)
     assert (await caller.submit("delete_records", ARGUMENTS, key="later")).id == asked.id
-    await grace.decide(asked.id)
+    await grace.decides(asked.id)
     decision = concluded(await caller.get("later", wait=5), ARGUMENTS)
     assert (decision.status, decision.reviewer, decision.arguments) == ("approved", GRACE.user_id, ARGUMENTS)
     assert (await caller.submit("read_records", {"table_name": "users"})).status == "not_required"
     other = await caller.submit("delete_records", ARGUMENTS)
-    await grace.decide(other.id, "rejected", reason="No")
+    await grace.decides(other.id, "rejected", reason="No")
     with pytest.raises(CollaborationError, match=r"rejected by .*: No"):
         concluded(await caller.get(other.id))
 
@@ -363,7 +363,7 @@ async def test_a_claim_with_a_name_can_be_taken_up_again(
 ) -> None:
     """Claimed again under the same name it is the same claim, whose token still counts; under another it is taken."""
     running = asyncio.create_task(caller.ask("delete_records", ARGUMENTS))
-    await grace.decide(await waiting(site))
+    await grace.decides(await waiting(site))
     decision = await running
     first = await caller.claim(decision, attempt="nightly-7:1")
     assert await caller.claim(decision, attempt="nightly-7:1") == first
@@ -385,7 +385,7 @@ async def test_the_service_starts_again_while_somebody_waits(
     await site.service.stop()
     assert not running.done()
     await site.house.open([], SIGNOFF_PORT=port)
-    await grace.decide(request)
+    await grace.decides(request)
     assert (await running).status == "approved"
     assert len(await status(site)) == 1
 
@@ -400,7 +400,7 @@ async def test_a_lost_answer_opens_no_second_request(
         caller = Caller(kind, line.url, key)
         running = asyncio.create_task(caller.ask("delete_records", ARGUMENTS))
         await until(lambda: _true(line.swallowed == 2))
-        await grace.decide(await waiting(site))
+        await grace.decides(await waiting(site))
         assert (await running).status == "approved"
         await caller.close()
     assert len(await status(site)) == 1

@@ -79,7 +79,7 @@ async def test_what_is_not_approved_cannot_be_claimed(site: Street) -> None:
     program, other = await site.program(), await site.program("erp")
     await program.ask()
     assert kind(await claim(program)) == (409, "not-approved")
-    await (await site.reviewer()).decide("r-1", "rejected")
+    await (await site.reviewer()).decides("r-1", "rejected")
     assert kind(await claim(program)) == (409, "not-approved")
     await program.ask("r-2")
     await program.delete("/pending/r-2")
@@ -152,7 +152,7 @@ async def test_a_broken_record_holds_up_no_other_lapse(site: Street) -> None:
     program, grace = await site.program(), await site.reviewer()
     asked = [(await program.ask(name)).json()["id"] for name in ("r-1", "r-2", "r-3")]
     for each in asked:
-        await grace.decide(each)
+        await grace.decides(each)
     await site.write("UPDATE audit_head SET seq = seq - 1 WHERE subject = :last", last=f"request:{asked[-1]}")
     await site.write("UPDATE approval_request SET lapse_at = clock_timestamp() - interval '1 hour'")
 
@@ -222,7 +222,7 @@ async def test_an_edit_in_slack_is_what_is_claimed(site: Street) -> None:
     now = await until(lambda: revision(program, 2))
     assert now["digest"] != first["digest"]
     assert now["edited"]
-    await (await site.reviewer()).decide("r-1", revision=2)
+    await (await site.reviewer()).decides("r-1", revision=2)
     assert kind(await claim(program, digest=first["digest"])) == (409, "other-digest")
     got = (await claim(program)).json()
     assert (got["action"]["arguments"]["count"], got["edited"], got["revision"]) == (3, True, 2)

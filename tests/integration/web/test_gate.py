@@ -178,7 +178,7 @@ async def test_approved_it_runs_with_its_own_exit_code(gate: Gate, grace: Progra
     assert asked["action"]["arguments"] == ARGUMENTS
     assert asked["agent_context"]["commit"] == "abc"
     assert "SIGNOFF_ARG_ENV" in asked["agent_context"]["command"]
-    await grace.decide(request)
+    await grace.decides(request)
     code, said = await started.ends()
     assert (code, str(gate.ran)) == (7, f"prod 3 {json.dumps(ARGUMENTS, separators=(',', ':'))}")
     assert f"approved by {GRACE.user_id}" in said
@@ -188,7 +188,7 @@ async def test_approved_it_runs_with_its_own_exit_code(gate: Gate, grace: Progra
 async def test_silence_and_rejection_run_nothing(gate: Gate, grace: Program) -> None:
     """Rejected: 77, with the reason. Nobody in time: 75 and the request is withdrawn, unless its own time ended it."""
     rejected = gate(*DEPLOY, "--", "touch", "ran")
-    await grace.decide(await gate.request(), "rejected", reason="Not on a Friday")
+    await grace.decides(await gate.request(), "rejected", reason="Not on a Friday")
     code, said = await rejected.ends()
     assert code == 77
     assert f"rejected by {GRACE.user_id}: Not on a Friday" in said
@@ -225,7 +225,7 @@ async def test_a_second_start_with_the_same_key_finds_the_first_ones_request(
     first.process.kill()
     second = gate(*deploy)
     await second.says(request)
-    await grace.decide(request)
+    await grace.decides(request)
     assert (await second.ends())[0] == 0
     assert await gate.executions() == ["succeeded: exit code 0"]
     code, said = await gate(*deploy).ends()
@@ -251,7 +251,7 @@ async def test_changed_arguments_are_honoured_or_refused(gate: Gate, grace: Prog
         started = gate(*DEPLOY, "--arg", "password=Tr0ub4dor", *option, "--", "sh", "-c", SHOWS)
         request = await gate.request()
         await change(gate, request)
-        await grace.decide(request, revision=2)
+        await grace.decides(request, revision=2)
         code, said = await started.ends()
         if option:
             assert (code, str(gate.ran).split()[:2]) == (7, ["prod", "2"])
@@ -268,7 +268,7 @@ async def test_sigterm_goes_on_to_the_command(gate: Gate, grace: Program) -> Non
     """Once it runs, SIGTERM is the command's to handle; how it ended is reported all the same."""
     handles = "trap 'echo stopped > ran; exit 9' TERM; echo up > up; while :; do sleep 0.05; done"
     started = gate(*DEPLOY, "--", "sh", "-c", handles)
-    await grace.decide(await gate.request())
+    await grace.decides(await gate.request())
 
     async def is_up() -> bool:
         return (gate.folder / "up").exists()
@@ -341,7 +341,7 @@ async def test_the_command_of_a_shell(gate: Gate, grace: Program) -> None:
         stderr=asyncio.subprocess.PIPE,
     )
     ended = asyncio.create_task(process.communicate(b"piped "))
-    await grace.decide(await gate.request())
+    await grace.decides(await gate.request())
     out, said = await asyncio.wait_for(ended, 20)
     assert (process.returncode, out) == (0, b"piped prod\n")
     assert said.startswith(b"signoff: waiting for people")

@@ -20,7 +20,7 @@ async def approved(site: Street) -> Program:
     """A program whose request `r-1` is approved."""
     program = await site.program()
     await program.ask()
-    await (await site.reviewer()).decide("r-1")
+    await (await site.reviewer()).decides("r-1")
     return program
 
 
@@ -67,7 +67,7 @@ async def test_what_was_refused_may_be_tried_again(site: Street) -> None:
     program = await site.program()
     await program.ask()
     assert (await claim(program, "once")).status_code == 409
-    await (await site.reviewer()).decide("r-1")
+    await (await site.reviewer()).decides("r-1")
     assert (await claim(program, "once")).status_code == 200
 
 

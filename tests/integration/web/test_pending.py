@@ -45,7 +45,7 @@ async def test_the_same_question_is_the_same_request(site: Street) -> None:
     ):
         other = await program.ask(**changed)
         assert other.status_code == 409, changed
-    await (await site.reviewer()).decide(first["id"])
+    await (await site.reviewer()).decides(first["id"])
     assert (await program.ask()).json()["status"] == "approved"
     other_key = await site.program("erp")
     assert (await other_key.ask()).status_code == 201
@@ -135,7 +135,7 @@ async def test_what_is_taken_back_is_cancelled(site: Street) -> None:
         (actor, event) for actor, event, _ in await site.events(f"request:{told['id']}")
     }
     await program.ask("r-2")
-    await (await site.reviewer()).decide("r-2")
+    await (await site.reviewer()).decides("r-2")
     assert (await program.delete("/pending/r-2")).status_code == 409
     await program.ask("r-3")
     admin = await site.program("admin", ["admin"])
@@ -175,7 +175,7 @@ async def test_lists_are_paged_and_filtered(site: Street) -> None:
         return [each["request_id"] for each in (await program.get("/pending", params=query)).json()["items"]]
 
     assert await ids(agent="odd") == ["r-3", "r-1"]
-    await (await site.reviewer()).decide("r-3")
+    await (await site.reviewer()).decides("r-3")
     assert await ids(status="approved") == ["r-3"]
     assert await ids(status="waiting", limit=1) == ["r-4"]
     middle = (await program.get("/pending/r-2")).json()["timestamp"]
