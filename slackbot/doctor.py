@@ -44,14 +44,18 @@ class Finding:
 
 
 async def examine(
-    configured: Settings, policy: Policy, database: Database | None, url: str | None
+    configured: Settings, policy: Policy | SignoffError, database: Database | None, url: str | None
 ) -> AsyncIterator[Finding]:
     """Look at everything in turn; a part that cannot be looked at is a finding, not an error.
 
-    ``database`` and its address ``url`` are the ones in use: DATABASE_URL, or the embedded server's.
+    ``policy`` is what the checkpoints file says, or why there is nothing that could be enforced; ``database`` and its
+    address ``url`` are the ones in use: DATABASE_URL, or the embedded server's.
     """
     for name in configured.unknown:
         yield Finding("settings", False, f"there is no setting {name}", "mend its name, or take it away")
+    yield _checkpoints(policy)
+    if isinstance(policy, SignoffError):
+        policy = Policy()
     yield await _database(configured, database, url)
     if configured.slack_bot_token is None:
         yield Finding("Slack", False, "SLACK_BOT_TOKEN is not set", "install the app and set its bot token")
@@ -60,6 +64,13 @@ async def examine(
         async for finding in _slack(configured, policy, client):
             yield finding
     yield await _model(configured)
+
+
+def _checkpoints(policy: Policy | SignoffError) -> Finding:
+    if isinstance(policy, SignoffError):
+        remedy = "mend the file, or let `signoff init` write one to begin with"
+        return Finding("checkpoints", False, str(policy), remedy)
+    return Finding("checkpoints", True, f"{len(policy.rules)} in the file, and defaults for the rest")
 
 
 async def _database(configured: Settings, database: Database | None, url: str | None) -> Finding:

@@ -7,6 +7,7 @@ import asyncio
 from rich.console import Console
 from rich.markup import escape
 
+from agent.domain.errors import SignoffError
 from agent.domain.policy import Policy
 from slackbot.cli.ground import EmbeddedFlag, a_database, database_url, read_policy, read_settings
 from slackbot.secrets import clean_now
@@ -16,7 +17,7 @@ from slackbot.settings import Settings
 def doctor(use_embedded: EmbeddedFlag = False) -> None:
     """Look whether everything is there that the service needs, and say what mends it; exit code 1 if not."""
     configured = read_settings()
-    policy = read_policy(configured)
+    policy = _policy(configured)
     url = configured.database_url
     if url is None and not use_embedded:
         raise SystemExit(asyncio.run(_examine(configured, policy, None)))
@@ -24,7 +25,14 @@ def doctor(use_embedded: EmbeddedFlag = False) -> None:
         raise SystemExit(asyncio.run(_examine(configured, policy, address)))
 
 
-async def _examine(configured: Settings, policy: Policy, url: str | None) -> int:
+def _policy(configured: Settings) -> Policy | SignoffError:
+    try:
+        return read_policy(configured)
+    except SignoffError as error:
+        return error
+
+
+async def _examine(configured: Settings, policy: Policy | SignoffError, url: str | None) -> int:
     """Tell each finding as it comes. Returns the exit code."""
     from slackbot import doctor as doctoring  # noqa: PLC0415 - OpenAI's client takes a second that only this owes
 
@@ -33,7 +41,8 @@ async def _examine(configured: Settings, policy: Policy, url: str | None) -> int
     try:
         async for finding in doctoring.examine(configured, policy, database, url):
             mark = "[green]✓[/]" if finding.well else "[red]✗[/]"
-            console.print(f"{mark} [bold]{escape(finding.part)}[/]: {escape(clean_now(finding.told))}")
+            told = clean_now(finding.told).replace("\n", "\n    ")
+            console.print(f"{mark} [bold]{escape(finding.part)}[/]: {escape(told)}")
             if not finding.well:
                 sick += 1
                 console.print(f"    → {escape(finding.remedy)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -47,9 +48,10 @@ class Clinic:
         assert sick.remedy
         return sick
 
-    async def command(self, folder: Path) -> Ended:
-        """The command itself, as a process."""
-        (folder / "checkpoints.toml").write_text(CHECKPOINTS)
+    async def command(self, folder: Path, policy: str | None = CHECKPOINTS) -> Ended:
+        """The command itself, as a process; with no checkpoints file for `None`."""
+        if policy is not None:
+            (folder / "checkpoints.toml").write_text(policy)
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-m", "slackbot", "doctor"),
@@ -97,6 +99,26 @@ async def test_whoever_is_sick_is_told_what_mends_it(clinic: Clinic, tmp_path: P
     assert ended.status == 1, ended.said
     assert ended.said.count("✗") == 1
     assert "    → invite the bot" in ended.said
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        (None, "there is no file"),
+        ("[defaults]\napprovers = 7\n", "checkpoints.toml:2"),
+    ],
+    ids=["missing", "wrong"],
+)
+async def test_checkpoints_that_cannot_be_enforced_are_a_finding(
+    clinic: Clinic, tmp_path: Path, policy: str | None, words: str
+) -> None:
+    """The file is missing or wrong: told with the rest, which is looked at all the same."""
+    ended = await clinic.command(tmp_path, policy)
+    assert ended.status == 1, ended.said
+    [sick] = re.findall(r"^✗ checkpoints: (.*)$", ended.said, re.MULTILINE)
+    assert words in sick
+    assert "✓ model" in ended.said
+    assert "Traceback" not in ended.said
 
 
 async def test_missing_scopes_are_named(clinic: Clinic) -> None:
@@ -173,8 +195,8 @@ async def test_the_database_in_use_is_the_one_looked_at(clinic: Clinic, empty_ur
     policy = checkpoints.load(CHECKPOINTS, filename="c.toml")
     for url, well in ((clinic.settings["DATABASE_URL"], True), (empty_url, False)):
         async with Database(url) as database:
-            found = [each async for each in doctor.examine(configured, policy, database, url)]
-        assert (found[0].part, found[0].well) == ("database", well)
+            found = {each.part: each async for each in doctor.examine(configured, policy, database, url)}
+        assert found["database"].well is well
 
 
 async def test_a_setting_that_is_none_is_found(clinic: Clinic) -> None:
@@ -194,5 +216,5 @@ async def test_a_model_that_is_away_is_found(clinic: Clinic) -> None:
 async def test_slack_that_is_away_is_one_finding(clinic: Clinic) -> None:
     """What cannot be asked is not guessed, and the model is still looked at."""
     found = await clinic.findings(SLACK_API_URL="http://127.0.0.1:9/api/")
-    assert set(found) == {"database", "bot token", "model"}
+    assert set(found) == {"checkpoints", "database", "bot token", "model"}
     assert not found["bot token"].well
