@@ -250,8 +250,10 @@ def test_hostile_text_takes_linear_time(unit: str) -> None:
         return time.process_time() - begun
 
     seconds(1000)
-    assert seconds(100_000) < 3
-    assert seconds(200_000) < 3.2 * seconds(100_000) + 0.2
+    once = seconds(100_000)
+    assert once < 3
+    # The better of two: a collection of the whole heap of the tests falls into one now and then.
+    assert min(seconds(200_000), seconds(200_000)) < 3.2 * once + 0.2
 
 
 def test_a_text_for_which_there_is_no_time_is_masked_whole() -> None:
