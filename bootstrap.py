@@ -130,14 +130,18 @@ def run(*command: str) -> str:
 
 def registry() -> dict[str, str]:
     """Where pip is told to take packages from, for uv, which reads none of pip's settings."""
-    found = {
-        "UV_INDEX_STRATEGY": "unsafe-best-match"
-    }  # as pip does it: the version counts, not where it lies
+    told = {}
     for line in run(str(PYTHON), "-m", "pip", "config", "list").splitlines():
         name, _, value = line.partition("=")
-        if uv := REGISTRY.get(name.rpartition(".")[2]):
-            values = str(ast.literal_eval(value)).split()
-            found.setdefault(uv, ("," if uv == "UV_FIND_LINKS" else " ").join(values))
+        section, _, option = name.rpartition(".")
+        told[section, option] = value
+    # As pip does it: the version counts, not where it lies.
+    found = {"UV_INDEX_STRATEGY": "unsafe-best-match"}
+    for section in ("global", "install", ":env:"):  # what pip reads last counts
+        for option, uv in REGISTRY.items():
+            if (section, option) in told:
+                values = str(ast.literal_eval(told[section, option])).split()
+                found[uv] = ("," if uv == "UV_FIND_LINKS" else " ").join(values)
     return found
 
 
