@@ -1,14 +1,17 @@
 """Who runs the embedded server: PostgreSQL refuses to run as root, so root lends it an account of its own."""
 
+import fcntl
 import os
 import pwd
 import stat
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 ACCOUNT = "signoff-postgres"
+PASSWD = Path("/etc/passwd")
 
 
 @dataclass(frozen=True)
@@ -76,19 +79,27 @@ class ServerUser:
 
 
 def account() -> pwd.struct_passwd:
-    """The system account for the server, made at its first use: no password, no shell, no home."""
+    """Return the system account for the server, created on first use: no password, no shell, no home.
+
+    `useradd` does not exclude itself: two at once can both add the account, and one of the two entries is lost.
+
+    Raises:
+        OSError: `useradd` failed.
+    """
+    with suppress(KeyError):
+        return pwd.getpwnam(ACCOUNT)
+    with PASSWD.open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with suppress(KeyError):
+            return pwd.getpwnam(ACCOUNT)
+        made = subprocess.run(
+            ["useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", ACCOUNT],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     try:
         return pwd.getpwnam(ACCOUNT)
-    except KeyError:
-        pass
-    made = subprocess.run(
-        ["useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", ACCOUNT],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    try:
-        return pwd.getpwnam(ACCOUNT)  # perhaps made by another process at the same moment
     except KeyError:
         raise OSError(
             f"root needs the system user {ACCOUNT}, and useradd failed: {made.stderr.strip()}"
