@@ -24,10 +24,13 @@ async def policy_loaded(db: Database, digest: bytes, actor: str) -> None:
 
 
 async def problems(db: Database) -> tuple[int, list[Problem]]:
-    """Verify every chain. Returns how many events hold, and where a chain does not."""
+    """Verify every chain. Returns how many events hold, and where a chain does not.
+
+    Heads and events come from one snapshot: an event that commits between two reads would look like tampering.
+    """
     found: list[Problem] = []
     events = 0
-    async with db.connection() as connection:
+    async with db.snapshot() as connection:
         heads = await record.heads(connection)
         subject = ""
         while subject := await record.next_subject(connection, subject) or "":

@@ -1,8 +1,8 @@
 """The way to the database: three pools, and transactions that never claim more than they know.
 
-`transaction()` is for writes, `connection()` for reads, `decision_transaction()` for clicks: it has a pool
-of its own, so that no crowd of workers can keep a person waiting, and a budget of time, because Slack waits
-three seconds.
+`transaction()` is for writes, `connection()` for reads, `snapshot()` for reads that must fit together,
+`decision_transaction()` for clicks: it has a pool of its own, so that no crowd of workers can keep a person
+waiting, and a budget of time, because Slack waits three seconds.
 """
 
 from __future__ import annotations
@@ -185,6 +185,18 @@ class Database:
         """
         async with self._by_itself(await self._checkout(self._reading, POOL_WAIT)) as connection:
             yield connection
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[AsyncConnection]:
+        """For reads that must fit together: every statement sees what the first one sees; writes are refused.
+
+        Raises:
+            DatabaseUnavailable: it does not answer.
+        """
+        connection = await self._checkout(self._reading, POOL_WAIT)
+        frozen = await connection.execution_options(isolation_level="REPEATABLE READ")
+        async with self._by_itself(frozen):
+            yield frozen
 
     @asynccontextmanager
     async def counting(self) -> AsyncIterator[AsyncConnection]:

@@ -7,22 +7,28 @@ import logging
 import socket
 import urllib.request
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from time import monotonic, sleep
 from typing import Any
 
 import psycopg
 import pytest
 import structlog
+from sqlalchemy import text
 
 from agent import record
-from agent.store import migrations
+from agent.domain.audit import AuditKind
+from agent.store import chain, migrations
 from agent.store.address import Address
+from agent.store.batch import Batch
 from agent.store.database import Database
 from slackbot import logs, settings
 from slackbot.sandbox import SlackSandbox
 from tests.integration.command import APP_TOKEN, BOT_TOKEN, CHECKPOINTS, PASSWORD, SECRETS, SIGNING, Command
 from tests.integration.crash.process import Serve
+from tests.integration.service.conftest import until
 
 Postgres = Any
 
@@ -230,12 +236,7 @@ def test_audit_verify_finds_a_changed_row(
     signoff: Command, database_url: str, owner: psycopg.Connection[Any]
 ) -> None:
     """Exit code 0 while the chains hold; 1 after the owner, triggers off, has changed an event."""
-
-    async def leave_a_trace() -> None:
-        async with Database(database_url) as database:
-            await record.policy_loaded(database, b"digest", "worker:test")
-
-    asyncio.run(leave_a_trace())
+    asyncio.run(_record_policies(database_url, b"digest"))
     ended = signoff("audit", "verify")
     assert (ended.status, ended.said) == (0, "1 events verified, 0 problems\n")
     owner.execute("ALTER TABLE audit_event DISABLE TRIGGER ALL")
@@ -244,6 +245,55 @@ def test_audit_verify_finds_a_changed_row(
     assert ended.status == 1
     assert "1 problems" in ended.said
     assert "policy" in ended.said
+
+
+@pytest.mark.parametrize("problems", [0, 1])
+def test_audit_verify_beside_what_is_recorded_meanwhile(
+    signoff: Command, database_url: str, owner: psycopg.Connection[Any], problems: int
+) -> None:
+    """Events that commit between its reads of heads and of events are no alarm; a changed one beside them is."""
+    asyncio.run(_record_policies(database_url, b"first"))
+    if problems:
+        owner.execute("ALTER TABLE audit_event DISABLE TRIGGER ALL")
+        owner.execute("UPDATE audit_event SET actor = 'worker:somebody-else'")
+    locked = Event()
+    with ThreadPoolExecutor(1) as beside:
+        recording = beside.submit(asyncio.run, _record_while_somebody_reads(database_url, locked))
+        assert locked.wait(10)
+        ended = signoff("audit", "verify")
+        recording.result()
+    assert f"1 events verified, {problems} problems" in ended.said
+    assert ended.status == ended.said.count("policy #1: does not fit its hash") == problems
+    assert f"3 events verified, {problems} problems" in signoff("audit", "verify").said
+
+
+async def _record_policies(url: str, *digests: bytes) -> None:
+    async with Database(url) as database:
+        for digest in digests:
+            await record.policy_loaded(database, digest, "worker:test")
+
+
+async def _record_while_somebody_reads(url: str, locked: Event) -> None:
+    """Two events, in a chain that is there and in a new one, committed while somebody waits to read events."""
+    async with Database(url, role=None) as database, database.transaction() as connection:
+        await connection.execute(text("LOCK TABLE audit_event IN ACCESS EXCLUSIVE MODE"))
+        locked.set()
+        heads = await chain.lock_heads(connection, ["policy", "session:new"])
+        batch = Batch()
+        for head in heads.values():
+            chain.append(batch, head, chain.Entry(AuditKind.POLICY_LOADED, "worker:test", {}))
+        await batch.send(connection)
+
+        async def somebody_waits() -> bool:
+            return bool(await connection.scalar(_WAITS_TO_READ))
+
+        await until(somebody_waits)
+
+
+_WAITS_TO_READ = text("""
+SELECT count(*) FROM pg_locks JOIN pg_database AS d ON d.oid = database AND d.datname = current_database()
+WHERE relation = 'audit_event'::regclass AND mode = 'AccessShareLock' AND NOT granted
+""")
 
 
 def test_the_stop_switch(signoff: Command, database_url: str) -> None:

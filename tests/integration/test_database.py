@@ -94,6 +94,27 @@ async def test_reads_cannot_write(database: Database) -> None:
             await connection.execute(INSERT, {"channel": "C1"})
 
 
+async def test_a_snapshot_does_not_change(database: Database) -> None:
+    """Every statement of `snapshot()` sees what its first one saw and writes nothing; other reads stay as they are."""
+    count = text("SELECT count(*) FROM outlet")
+
+    async def seen_beside_a_write(connection: AsyncConnection, channel: str) -> list[int | None]:
+        before = await connection.scalar(count)
+        async with database.transaction() as other:
+            await other.execute(INSERT, {"channel": channel})
+        return [before, await connection.scalar(count)]
+
+    for _ in range(2):
+        async with database.snapshot() as connection:
+            assert await seen_beside_a_write(connection, "C1") == [0, 0]
+            with pytest.raises(exc.InternalError, match="read-only"):
+                await connection.execute(INSERT, {"channel": "C2"})
+        async with database.connection() as connection:
+            assert await seen_beside_a_write(connection, "C3") == [1, 2]
+        async with database.transaction() as connection:
+            await connection.execute(text("DELETE FROM outlet"))
+
+
 async def test_raw_connection_shares_the_transaction(database: Database) -> None:
     """What is written through the driver's own connection, even first of all, commits and rolls back with the rest."""
     raw_insert = "INSERT INTO outlet (team_id, channel_id) VALUES ('T1', 'raw')"
