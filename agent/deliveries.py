@@ -56,6 +56,7 @@ class Due:
     bodies: tuple[Mapping[str, Any], ...]
     wanted: int
     attempts: int
+    error: str | None  # of the attempt before
     ambiguous: bool
     thread_ts: str | None  # root to reply to, for lines
     ts: str | None  # message to update, for cards and roots
@@ -117,6 +118,7 @@ async def next_due(db: Database, lease: OutletLease) -> Due | None:
         bodies=tuple(row.body for row in rows),
         wanted=first.wanted,
         attempts=first.attempts,
+        error=first.error,
         ambiguous=first.ambiguous,
         thread_ts=first.root_ts,
         ts=first.root_ts if first.kind in ("card", "run_root", "digest") else None,
@@ -195,13 +197,15 @@ async def postpone(
     error: str,
     ambiguous: bool = False,
     whole_outlet: bool = False,
+    pause: float = 0.0,
 ) -> bool:
     """Not now: try again after so many seconds. ``whole_outlet``: Slack asked to slow down, so all its like wait.
 
+    ``pause``: the next of its like follows after so many seconds.
     ``ambiguous``: Slack may have taken it, so it is looked for before it is sent again; otherwise it has not.
     """
     async with db.transaction() as connection:
-        pause, own = (seconds, 0.0) if whole_outlet else (0.0, seconds)
+        pause, own = (seconds, 0.0) if whole_outlet else (pause, seconds)
         if not await _hold(connection, lease, **_rest(due, pause)):
             return False
         batch = Batch()
@@ -213,15 +217,15 @@ async def postpone(
 
 
 async def report(db: Database, lease: OutletLease, due: Due, cause: str, admin: Outlet | None) -> None:
-    """Nothing can be told here until somebody mends the channel; whoever can be told elsewhere is told, once.
+    """Something cannot be told here, and it may need people; whoever can be told elsewhere is told, once.
 
     ``admin`` (where operators read) once per cause, a waiting request's run in its thread; both anew only after
-    something could be told here meanwhile.
+    something could be told here meanwhile, to ``admin`` not while anything else still waits for the same cause.
     """
     here = Outlet(lease.team_id, lease.channel_id)
     facts = {"channel": lease.channel_id, "text": cause}
     async with db.transaction() as connection:
-        news = await deliveries.note_trouble(connection, lease.team_id, lease.channel_id, cause)
+        news = await deliveries.note_trouble(connection, lease.team_id, lease.channel_id, cause, due.ids)
         tellings = []
         if news and admin is not None and admin != here:
             tellings.append(outbox.direct(admin, due.request_id, due.run_id, "trouble", **facts))

@@ -56,7 +56,9 @@ PATIENT_LOOKS = 3
 
 LONGEST = 30.0
 LONGEST_FOR_PEOPLE = 60.0
-"""Seconds between attempts, at most: while Slack is away, and while somebody has to mend something."""
+LONGEST_UNKNOWN = 300.0
+"""Seconds between attempts, at most: while Slack is away, while somebody has to mend something, and while Slack
+refuses for a reason that we do not know."""
 
 
 class Drain:
@@ -134,9 +136,12 @@ class Drain:
         """Back-off: 1, 2, 4 … seconds, or what Slack asked for, which then counts for all its like here."""
         self.problem = later.words
         log.warning("not told yet", action="delivery.postponed", error=later.words, **_names(lease, due))
-        slowest = LONGEST_FOR_PEOPLE if later.by_people else LONGEST
+        slowest = LONGEST_FOR_PEOPLE if later.by_people else LONGEST_UNKNOWN if later.unknown else LONGEST
         asked = later.seconds
-        seconds = min(slowest, 2.0 ** min(due.attempts, 6)) if asked is None else asked
+        seconds = min(slowest, 2.0 ** min(due.attempts, 9)) if asked is None else asked
+        if later.unknown and due.error != later.words:
+            # Before the message is put off: after a crash in between, the next attempt still reports it.
+            await deliveries.report(self._db, lease, due, later.words, self._admin)
         held = await deliveries.postpone(
             self._db,
             lease,
@@ -145,6 +150,7 @@ class Drain:
             error=later.words,
             ambiguous=later.taken or due.ambiguous,
             whole_outlet=asked is not None,
+            pause=self._pace if later.unknown else 0.0,
         )
         if held and later.channel:
             await deliveries.report(self._db, lease, due, await self._trouble(lease, later), self._admin)

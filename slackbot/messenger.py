@@ -13,6 +13,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from slackbot import cards
 from slackbot.cards import Card
+from slackbot.slack_errors import Meaning, meaning_of
 
 TIMEOUT = 8
 """Seconds for one call to Slack; an outlet's lease is longer (`agent.deliveries.LEASE_SECONDS`)."""
@@ -23,29 +24,8 @@ PAGES = 5
 UNSAID = 30.0
 """Seconds to be silent after a 429 that does not say how long."""
 
-MENDABLE = frozenset(
-    {
-        "account_inactive",
-        "channel_not_found",
-        "ekm_access_denied",
-        "invalid_auth",
-        "is_archived",
-        "missing_scope",
-        "not_authed",
-        "not_in_channel",
-        "restricted_action",
-        "token_expired",
-        "token_revoked",
-    }
-)
-"""The channel or the token has to be mended by people; what is to be said is kept and tried again."""
-
-PASSING = frozenset({"fatal_error", "internal_error", "request_timeout", "service_unavailable"})
-SLOW_DOWN = frozenset({"rate_limited", "ratelimited"})
-
-
-CHANNEL_TROUBLE = frozenset({"channel_not_found", "is_archived", "not_in_channel", "restricted_action"})
-"""Of these, what is wrong with the channel and not with the token."""
+MAX_CODE = 80
+"""Characters of an error code; Slack's have 40 at most, and whatever answers in its place is told to people."""
 
 
 class Later(Exception):
@@ -53,6 +33,7 @@ class Later(Exception):
 
     `seconds`: how long Slack asked us to be silent, if it did. `taken`: it may have taken it after all.
     `by_people`: nothing will change until somebody mends the channel or the token; `channel`: it is the channel.
+    `unknown`: Slack refused it with a code that we do not know.
     """
 
     def __init__(
@@ -63,6 +44,7 @@ class Later(Exception):
         taken: bool = False,
         by_people: bool = False,
         channel: bool = False,
+        unknown: bool = False,
     ) -> None:
         super().__init__(words)
         self.words = words
@@ -70,10 +52,11 @@ class Later(Exception):
         self.taken = taken
         self.by_people = by_people
         self.channel = channel
+        self.unknown = unknown
 
 
 class Never(Exception):
-    """Slack will never take this; `code` is its word for why."""
+    """Slack will never take this message, or never change the old one; `code` is its word for why."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -157,19 +140,24 @@ def _content(card: Card) -> dict[str, Any]:
 
 
 def _sorted(method: str, error: SlackApiError, *, posts: bool) -> Later | Never:
-    """429 and 5xx mean later (after a 5xx Slack may have taken a post); our own mistakes mean never."""
+    """What follows from Slack's answer. Never only where its code speaks about this very message."""
     response = error.response  # the HTTP library's own when the body could not be read
     data = getattr(response, "data", None)
-    code = str(data.get("error") or "") if isinstance(data, dict) else ""
+    code = str(data.get("error") or "")[:MAX_CODE] if isinstance(data, dict) else ""
     status = int(getattr(response, "status_code", 0) or getattr(response, "status", 0) or 0)
-    if status == 429 or code in SLOW_DOWN:
+    meaning = meaning_of(code, method)
+    if status == 429 or meaning is Meaning.SLOW_DOWN:
         asked = str((getattr(response, "headers", None) or {}).get("Retry-After", ""))
         seconds = max(1.0, float(asked)) if asked.isascii() and asked.isdigit() else UNSAID
         return Later(f"{method}: Slack asks to slow down", seconds=seconds)
-    if code in MENDABLE:
-        return Later(f"{method}: Slack refuses: {code}", by_people=True, channel=code in CHANNEL_TROUBLE)
-    if status >= 500 or not code or code in PASSING:
+    if meaning in (Meaning.CHANNEL, Meaning.TOKEN):
+        words = f"{method}: Slack refuses: {code}"
+        return Later(words, by_people=True, channel=meaning is Meaning.CHANNEL)
+    if status >= 500 or not code or meaning is Meaning.PASSING:
         return Later(f"{method}: Slack answers {code or status}", taken=posts)
+    if meaning is Meaning.UNKNOWN:
+        # Without the method: these words are the cause, of which operators are told once.
+        return Later(f"Slack answers with the error {code}; Signoff tries again", unknown=True)
     return Never(code)
 
 

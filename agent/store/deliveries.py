@@ -73,10 +73,12 @@ async def same_thread(connection: AsyncConnection, first: Row[Any]) -> Sequence[
     return (await connection.execute(_SAME_THREAD, parameters)).all()
 
 
-async def note_trouble(connection: AsyncConnection, team_id: str, channel_id: str, cause: str) -> bool:
-    """Write down why nothing can be told there. Returns whether that is news."""
-    key = {"team": team_id, "channel": channel_id, "cause": cause}
-    return bool((await connection.execute(_TROUBLE, key)).rowcount)
+async def note_trouble(
+    connection: AsyncConnection, team_id: str, channel_id: str, cause: str, ids: Sequence[UUID]
+) -> bool:
+    """Write down why these cannot be told there. Returns whether that is news: nothing else waits for this cause."""
+    key = {"team": team_id, "channel": channel_id, "cause": cause, "ids": list(ids)}
+    return bool((await connection.execute(_TROUBLE, key)).scalar_one_or_none())
 
 
 async def uninformed_run(
@@ -194,6 +196,8 @@ WHERE team_id = :team AND channel_id = :channel AND lease_epoch = :epoch
 _TROUBLE = text("""
 UPDATE outlet SET trouble = :cause, trouble_since = coalesce(trouble_since, clock_timestamp())
 WHERE team_id = :team AND channel_id = :channel AND trouble IS DISTINCT FROM :cause
+RETURNING NOT EXISTS (SELECT 1 FROM delivery WHERE team_id = :team AND channel_id = :channel AND state = 'pending'
+                      AND error = :cause AND id <> ALL(:ids))
 """)
 _UNINFORMED = text("""
 SELECT a.id, a.team_id, a.channel_id FROM approval_request AS r JOIN agent_run AS a ON a.id = r.run_id
@@ -212,8 +216,8 @@ UPDATE outlet SET trouble = NULL, trouble_since = NULL
 WHERE team_id = %(team)s AND channel_id = %(channel)s AND trouble IS NOT NULL
 """
 _WAITS = f"""
-SELECT d.id, d.kind::text AS kind, d.request_id, d.run_id, d.agent, d.body, d.wanted, d.attempts, d.ambiguous,
-       coalesce(p.ts, a.thread_ts, g.ts) AS root_ts,
+SELECT d.id, d.kind::text AS kind, d.request_id, d.run_id, d.agent, d.body, d.wanted, d.attempts, d.error,
+       d.ambiguous, coalesce(p.ts, a.thread_ts, g.ts) AS root_ts,
        greatest(0, extract(epoch FROM {_READY_AT} - clock_timestamp()))::float AS wait
 FROM delivery AS d JOIN outlet AS o USING (team_id, channel_id) {_PLACES} {{more}}
 WHERE d.team_id = :team AND d.channel_id = :channel AND d.state = 'pending' AND d.not_before <= clock_timestamp()

@@ -81,7 +81,7 @@ _RUN_LINES = {
     "settled": ("↩ Settled", "Note:"),
     "unreachable": ("⚠ A card could not be posted or changed; the request stays open", "Why:"),
     "trouble": (
-        "⚠ Requests cannot be shown; they stay open, and `signoff doctor` says what mends it",
+        "⚠ Requests stay open but cannot all be shown (`signoff doctor` finds most causes)",
         "Why:",
     ),
 }

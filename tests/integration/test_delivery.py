@@ -40,10 +40,20 @@ class Office:
     directory: Directory
     drains: list[Drain] = field(default_factory=list)
 
-    def drain(self, pace: float = 0.0) -> Drain:
+    def drain(self, pace: float = 0.0, admin: Outlet | None = None) -> Drain:
         """Another drain, as in another process."""
         client = new_client(self.slack.bot_token, self.slack.api_url)
-        return Drain(self.db, client, self.directory, f"drain-{len(self.drains)}", pace=pace)
+        return Drain(self.db, client, self.directory, f"drain-{len(self.drains)}", pace=pace, admin=admin)
+
+    def open_admin_channel(self) -> None:
+        """Operators are in the workspace, too, and the drain tells them."""
+        self.slack.workspace.add_channel("C0ADMIN", "operators", ["U0ADA", BOT])
+        self.drains[0] = self.drain(admin=Outlet(TEAM, "C0ADMIN"))
+
+    async def told_operators(self) -> list[str]:
+        """What operators have been told so far."""
+        await self.tell_all("C0ADMIN")
+        return [str(message["blocks"]) for message in self.slack.messages("C0ADMIN")]
 
     async def tell(self, channel: str = CHANNEL) -> None:
         """One look of the drain at the channel."""
@@ -506,6 +516,73 @@ async def test_what_people_can_mend_is_kept_and_tried_again(office: Office, code
     assert len(office.cards()) == 1
 
 
+async def test_an_error_that_nobody_knows_drops_no_card(office: Office) -> None:
+    """Slack answers a card with a code of its own invention: it is tried again, told to operators once, and posted."""
+    office.open_admin_channel()
+    asked = await ask(office.db)
+    office.slack.faults.error(POST, "channel_is_dreaming", times=5)
+    for attempt in range(5):
+        await office.tell()
+        assert await office.column(_STATE_OF_CARDS) == [
+            "pending Slack answers with the error channel_is_dreaming; Signoff tries again"
+        ]
+        [seconds] = await office.column(_SECONDS_OF_REST)
+        assert 2**attempt - 1 < seconds <= 2**attempt
+        await office.hurry()
+    await office.tell_all()
+    [card] = office.cards()
+    assert len(office.slack.calls_of(POST)) == 6
+    [told] = await office.told_operators()
+    assert "channel_is_dreaming" in told
+    await office.tell_all("C0AGENTS")
+    [root] = office.slack.messages("C0AGENTS")
+    assert "channel_is_dreaming" in str(office.slack.thread("C0AGENTS", root["ts"]))
+
+    office.slack.faults.error(UPDATE, "is_inactive", times=2)
+    await office.approve(asked)
+    await office.tell_all()
+    assert "signoff:approve" in str(card["blocks"])
+    assert "Approved" in str(office.cards()[0]["blocks"])
+    assert len(await office.told_operators()) == 2
+
+
+async def test_an_error_that_nobody_knows_is_tried_again_every_five_minutes(office: Office) -> None:
+    """However often Slack has refused a card, five minutes later it is tried again."""
+    await ask(office.db)
+    await office.execute("UPDATE delivery SET attempts = 40")
+    office.slack.faults.error(POST, "channel_is_dreaming")
+    await office.tell()
+    [seconds] = await office.column(_SECONDS_OF_REST)
+    assert 295 < seconds <= 300
+
+
+async def test_an_error_that_nobody_knows_is_told_once_beside_what_works(office: Office) -> None:
+    """A card is refused with one code, changes of others with a second, new cards are posted: two causes, two lines."""
+    office.open_admin_channel()
+    stand = [await ask(office.db) for _ in range(3)]
+    await office.tell_all()
+    await ask(office.db)
+    office.slack.faults.error(UPDATE, "is_inactive", times=None)
+    for number, each in enumerate(stand):
+        office.slack.faults.error(POST, "channel_is_dreaming")
+        await office.touch(each)
+        await office.tell()
+        await ask(office.db)
+        await office.tell()
+        assert len(office.cards()) == 4 + number
+        told = await office.told_operators()
+        assert [code in str(told) for code in ("channel_is_dreaming", "is_inactive")] == [True, True]
+        assert len(told) == 2
+        await office.hurry()
+    office.slack.faults.clear()
+    await office.tell_all()
+    assert len(office.cards()) == 7
+    office.slack.faults.error(POST, "channel_is_dreaming")
+    await ask(office.db)
+    await office.tell()
+    assert len(await office.told_operators()) == 3  # it was well in between
+
+
 @pytest.mark.parametrize("trouble", ["left", "archived", "shared", "pending"])
 async def test_nothing_is_posted_into_a_doubtful_channel(office: Office, trouble: str) -> None:
     """Not a member, archived, shared with outsiders or about to be: no post is even tried; mended, it comes."""
@@ -530,10 +607,7 @@ async def test_nothing_is_posted_into_a_doubtful_channel(office: Office, trouble
 async def test_trouble_with_a_channel_is_told_elsewhere_once(office: Office, trouble: str) -> None:
     """The requests stay open; each run's thread and the admin channel hear of it once, and anew after it was well."""
     slack = office.slack
-    slack.workspace.add_channel("C0ADMIN", "operators", ["U0ADA", BOT])
-    client = new_client(slack.bot_token, slack.api_url)
-    admin = Outlet(TEAM, "C0ADMIN")
-    office.drains[0] = Drain(office.db, client, office.directory, "drain-admin", pace=0.0, admin=admin)
+    office.open_admin_channel()
     await ask(office.db)
     await office.tell_all()  # the channel is known to be well, so Slack is the first to refuse
 
@@ -584,20 +658,19 @@ async def test_what_slack_will_never_take_is_dead_with_its_reason(office: Office
     await ask(office.db)
     office.slack.faults.error(POST, "invalid_blocks")
     await office.tell()
-    sql = "SELECT state::text || ' ' || coalesce(error, '') FROM delivery WHERE kind = 'card' ORDER BY id"
-    assert await office.column(sql) == ["dead invalid_blocks", "sent "]
+    assert await office.column(_STATE_OF_CARDS) == ["dead invalid_blocks", "sent "]
 
 
-async def test_what_slack_refuses_takes_its_turn_too(office: Office) -> None:
-    """After a message that is given up the channel rests as after one that was sent: Slack counts both."""
+@pytest.mark.parametrize("code", ["invalid_blocks", "channel_is_dreaming"])
+async def test_what_slack_refuses_takes_its_turn_too(office: Office, code: str) -> None:
+    """After a message that is refused the channel rests as after one that was sent: Slack counts both."""
     await ask(office.db)
     await ask(office.db)
-    office.slack.faults.error(POST, "invalid_blocks", times=2)
+    office.slack.faults.error(POST, code, times=2)
     await office.drain(pace=0.3).run(TEAM, CHANNEL)
     first, second = office.slack.calls_of(POST)
     assert second.at - first.at >= 0.3
-    dead = "SELECT count(*) FROM delivery WHERE kind = 'card' AND state = 'dead'"
-    assert await office.column(dead) == [2]
+    assert len(office.cards()) == 0
 
 
 async def test_the_same_card_twice_in_one_transaction_is_one(office: Office) -> None:
@@ -635,6 +708,9 @@ async def test_a_card_that_cannot_be_drawn_holds_up_no_other(
     assert seconds > 0.5
 
 
+_STATE_OF_CARDS = (
+    "SELECT state::text || ' ' || coalesce(error, '') FROM delivery WHERE kind = 'card' ORDER BY id"
+)
 # Before that nothing is told there.
 _SECONDS_OF_REST = """
 SELECT extract(epoch FROM min(greatest(d.not_before, CASE WHEN p.ts IS NULL THEN o.next_at ELSE o.next_update_at END))

@@ -1,0 +1,49 @@
+"""What Slack's error codes mean for a message that could not be posted or changed.
+
+Slack documents dozens of codes and adds more. A code that is not in this table says nothing about the message, so
+the message is kept and tried again, and operators are told.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Meaning(Enum):
+    """What follows from a code."""
+
+    SLOW_DOWN = "Slack wants silence for a while"
+    PASSING = "Slack's own trouble; it may have taken the message all the same"
+    CHANNEL = "people have to mend the channel"
+    TOKEN = "people have to mend the app's token"  # noqa: S105 - no password
+    MESSAGE = "Slack never takes this message"
+    CLOSED = "the posted message cannot be changed any more"
+    UNKNOWN = "a code that is not listed here"
+
+
+_CODES = {
+    Meaning.SLOW_DOWN: ("rate_limited", "ratelimited"),
+    Meaning.PASSING: ("fatal_error", "internal_error", "request_timeout", "service_unavailable"),
+    Meaning.CHANNEL: ("channel_not_found", "is_archived", "not_in_channel", "restricted_action"),
+    Meaning.TOKEN: (
+        "account_inactive",
+        "ekm_access_denied",
+        "invalid_auth",
+        "missing_scope",
+        "not_authed",
+        "token_expired",
+        "token_revoked",
+    ),
+    Meaning.MESSAGE: ("msg_blocks_too_long", "msg_too_long", "no_text"),
+    Meaning.CLOSED: ("cant_update_message", "edit_window_closed", "message_not_found"),
+}
+_MEANINGS = {code: meaning for meaning, codes in _CODES.items() for code in codes}
+_OF_A_MESSAGE = ("invalid_blocks", "metadata_")  # prefixes of codes
+
+
+def meaning_of(code: str, method: str) -> Meaning:
+    """What the code means as an answer to this method. Only `chat.update` says that a message cannot be changed."""
+    if code.startswith(_OF_A_MESSAGE):
+        return Meaning.MESSAGE
+    found = _MEANINGS.get(code, Meaning.UNKNOWN)
+    return Meaning.UNKNOWN if found is Meaning.CLOSED and method != "chat.update" else found
