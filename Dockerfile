@@ -6,7 +6,8 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 RUN python -m venv /opt/signoff
 WORKDIR /src
 # Dependencies first: they change less often than the code.
-COPY constraints.txt pyproject.toml README.md LICENSE manifest.yml signoff.py ./
+COPY constraints.txt pyproject.toml README.md LICENSE manifest.yml ./
+COPY signoff signoff
 COPY agent agent
 COPY slackbot slackbot
 COPY alembic alembic

@@ -12,13 +12,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from agent.approvals.rights import DIRECTLY
 from agent.domain.audit import AuditKind, run_subject
 from agent.domain.errors import NotFound, Refusal, Refused
-from agent.domain.people import CHANNEL, Person, Standing
+from agent.domain.people import CHANNEL, Standing
 from agent.domain.run import RunStatus
 from agent.store import chain, locks, reads
 from agent.store.batch import Batch
 from agent.store.chain import Entry
 from agent.store.database import Database
 from agent.store.writes import families, run_endings, runs
+from signoff.values import Person
 
 
 async def cancel(

@@ -17,10 +17,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from agent.approvals.opening import Opened, write_request
 from agent.approvals.rights import editor
 from agent.batches import AWAY, Broken
-from agent.domain.action import Action
 from agent.domain.audit import AuditKind, request_subject, run_subject
 from agent.domain.changes import between, told
-from agent.domain.errors import Conflict, NotFound
+from agent.domain.errors import NotFound
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import Answer, AnswerKind, RunLease
 from agent.faults import point
@@ -33,6 +32,8 @@ from agent.store.outbox import Outlet, Telling
 from agent.store.reads.requests import stored_changes
 from agent.store.writes import calls, executions, families, requests, run_beginnings, runs
 from agent.store.writes.requests import NewRequest
+from signoff.errors import Conflict
+from signoff.values import Action
 
 LEASE_SECONDS = 10.0
 """How long an attempt, or a model turn, stays its worker's without a heartbeat (every 2 s)."""

@@ -14,15 +14,16 @@ from datetime import datetime, timedelta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.domain.audit import AuditKind
-from agent.domain.errors import Conflict, NotFound, SignoffError
+from agent.domain.errors import NotFound
 from agent.domain.keys import KeyLine, Principal, Scope
-from agent.domain.people import Person
 from agent.store import chain, keys
 from agent.store.batch import Batch
 from agent.store.chain import ChainHead, Entry
 from agent.store.database import Database
 from agent.store.ids import new_id
 from agent.store.keys import NewKey
+from signoff.errors import Conflict, SignoffError
+from signoff.values import Person
 
 START = "signoff_"
 """How every key begins, so that people and secret scanners recognise one."""

@@ -18,9 +18,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent import approvals, tracing
 from agent.batches import AWAY, Broken, in_batches
-from agent.domain.action import Action
 from agent.domain.audit import AuditKind, request_subject
-from agent.domain.errors import Conflict, NotFound
+from agent.domain.errors import NotFound
 from agent.domain.keys import Principal
 from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.executions import Outcome
@@ -32,6 +31,8 @@ from agent.store.database import Database
 from agent.store.ids import new_id
 from agent.store.outbox import Outlet
 from agent.store.writes import executions
+from signoff.errors import Conflict
+from signoff.values import Action
 
 LEASE_SECONDS = 3600.0
 """How long an executor may be silent, unless its claim says otherwise."""

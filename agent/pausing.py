@@ -10,12 +10,12 @@ from __future__ import annotations
 from agent import jobs
 from agent.domain.audit import AuditKind
 from agent.domain.pause import EVERYTHING, Pause
-from agent.domain.people import Person
 from agent.store import chain, outbox, pauses
 from agent.store.batch import Batch
 from agent.store.chain import Entry
 from agent.store.database import Database
 from agent.store.outbox import Outlet
+from signoff.values import Person
 
 SUBJECT = "pause"
 

@@ -9,14 +9,16 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.approvals.rights import DIRECTLY
 from agent.domain.audit import AuditKind, run_subject
-from agent.domain.errors import Conflict, NotFound, Refusal, Refused
-from agent.domain.people import Person, Standing
+from agent.domain.errors import NotFound, Refusal, Refused
+from agent.domain.people import Standing
 from agent.domain.run import RunStatus, RunView
 from agent.store import chain, outbox, reads
 from agent.store.batch import Batch
 from agent.store.chain import Entry
 from agent.store.database import Database
 from agent.store.writes import families, runs
+from signoff.errors import Conflict
+from signoff.values import Person
 
 GO_ON = "Please go on."
 """What its agent hears: a person's word, from which its limits are counted anew."""

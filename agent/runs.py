@@ -15,10 +15,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent import jobs, tracing
 from agent.cancelling import cancel, cancel_by_operator, cancel_by_program, end_orphans
-from agent.domain.action import Action
 from agent.domain.audit import AuditKind, run_subject
-from agent.domain.errors import CollaborationError, LeaseLost, NotFound, Refusal, Refused
-from agent.domain.people import Person
+from agent.domain.errors import LeaseLost, NotFound, Refusal, Refused
 from agent.domain.run import (
     Answer,
     AnswerKind,
@@ -37,6 +35,8 @@ from agent.store.chain import Entry
 from agent.store.database import Database
 from agent.store.ids import new_id
 from agent.store.writes import calls, families, run_beginnings, run_endings, runs, sweeps
+from signoff.errors import CollaborationError
+from signoff.values import Action, Person
 
 log = structlog.get_logger(__name__)
 

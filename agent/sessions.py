@@ -16,12 +16,12 @@ from typing import Literal
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.domain.audit import AuditKind
-from agent.domain.people import Person
 from agent.store import chain, sessions
 from agent.store.batch import Batch
 from agent.store.chain import Entry
 from agent.store.database import Database
 from agent.store.sessions import Session
+from signoff.values import Person
 
 __all__ = [
     "LINK_LIFE",

@@ -14,13 +14,14 @@ from uuid import UUID
 from agent import jobs
 from agent.domain.addresses import Network, check_url
 from agent.domain.audit import AuditKind
-from agent.domain.errors import Conflict, NotFound, SignoffError
+from agent.domain.errors import NotFound
 from agent.domain.notices import DeadNotice, Event, Webhook, WebhookLine
 from agent.store import chain, notices
 from agent.store.batch import Batch
 from agent.store.chain import Entry
 from agent.store.database import Database
 from agent.store.ids import new_id
+from signoff.errors import Conflict, SignoffError
 
 START = "whsec_"
 """How every webhook's secret begins."""

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from agent import approvals, runs
-from agent.domain.people import Person, Standing
+from agent.domain.people import Standing
 from agent.domain.request import Ballot, Place, RequestView, Verdict
 from agent.domain.run import ProposedCall, Turn
 from agent.runs import NewRun
@@ -21,6 +21,7 @@ from agent.store.outbox import Outlet
 from agent.store.writes.requests import NewRequest
 from benchmarks.ground import settle
 from benchmarks.payments import POLICY, pay
+from signoff.values import Person
 from slackbot.cards import request_card
 from slackbot.sandbox import SlackSandbox
 

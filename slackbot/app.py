@@ -16,7 +16,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from agent import record
-from agent.domain.errors import NotFound, SignoffError
+from agent.domain.errors import NotFound
 from agent.domain.policy import Policy
 from agent.runtime.agents import Registry
 from agent.runtime.heartbeat import Heartbeat
@@ -25,6 +25,7 @@ from agent.runtime.services import Services, worker_name
 from agent.store import migrations, reads
 from agent.store.database import Database
 from agent.store.outbox import Outlet
+from signoff.errors import SignoffError
 from slackbot.delivery import Drain
 from slackbot.edge import PATH, Edge
 from slackbot.home import Homes

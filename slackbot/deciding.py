@@ -6,11 +6,12 @@ from uuid import UUID
 
 from agent import approvals
 from agent.domain.errors import Refusal, Refused
-from agent.domain.people import Person, Standing
+from agent.domain.people import Standing
 from agent.domain.request import Ballot, Place, Verdict
 from agent.store import reads
 from agent.store.database import Database
 from agent.store.reads import BallotPaper
+from signoff.values import Person
 from slackbot.identity import Directory
 
 _DOUBTFUL = (Refusal.LOOKUP_FAILED, Refusal.RATE_LIMITED_LOOKUP)

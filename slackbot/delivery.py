@@ -19,14 +19,15 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from agent import deliveries
 from agent.deliveries import Due, OutletLease
-from agent.domain.errors import LeaseLost, SignoffError
-from agent.domain.redaction import MaskedAction
+from agent.domain.errors import LeaseLost
+from agent.domain.masked_action import MaskedAction
 from agent.domain.request import RequestView
 from agent.faults import point
 from agent.store import reads
 from agent.store.database import Database
 from agent.store.faults import DatabaseError
 from agent.store.outbox import Outlet
+from signoff.errors import SignoffError
 from slackbot import cards, secrets
 from slackbot.cards import Card
 from slackbot.identity import Directory

@@ -17,11 +17,12 @@ from openai import AsyncOpenAI, OpenAIError
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from agent.domain.errors import NotFound, SignoffError
+from agent.domain.errors import NotFound
 from agent.domain.policy import Policy
 from agent.store import migrations
 from agent.store.database import Database
 from agent.store.faults import DatabaseUnusable
+from signoff.errors import SignoffError
 from slackbot import manifest
 from slackbot.identity import Directory
 from slackbot.settings import Settings

@@ -20,11 +20,11 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from agent import approvals
-from agent.domain.people import Person
 from agent.domain.request import Counted, HistoryLine, RequestLine, RequestView
 from agent.domain.run import RunView
 from agent.store import reads
 from agent.store.database import Database
+from signoff.values import Person
 from slackbot.cards import PAGE_OF_HOME, HomeView, Pages, home, notice_modal, page_value
 from slackbot.cards.home import MAX_ROWS, MAX_WAITING
 from slackbot.cursor import Cursor

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from agent.domain.errors import SignoffError
+from signoff.errors import SignoffError
 from slackbot.edge import PATH
 
 

@@ -7,12 +7,13 @@ from typing import Any
 
 from agent import approvals
 from agent.approvals import Edit, Edited
-from agent.domain.people import Person, Standing
+from agent.domain.people import Standing
 from agent.domain.request import Place, RequestStatus, RequestView
 from agent.runtime import judging
 from agent.runtime.agents import Registry
 from agent.runtime.judging import Revised
 from agent.runtime.services import Services
+from signoff.values import Person
 from slackbot.identity import Directory
 
 

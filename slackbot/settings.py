@@ -18,9 +18,9 @@ from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_vali
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from agent.domain.addresses import Network, networks
-from agent.domain.errors import SignoffError
 from agent.store.address import Address
 from agent.store.faults import DatabaseUnusable
+from signoff.errors import SignoffError
 from slackbot.mail_server import MailServer, sender_address
 from slackbot.secrets import clean_now
 

@@ -20,8 +20,8 @@ from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
 from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from agent.domain.errors import SignoffError
 from agent.faults import point
+from signoff.errors import SignoffError
 from slackbot.meters import CLICK_TO_ACK
 
 log = logging.getLogger(__name__)

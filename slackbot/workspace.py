@@ -14,7 +14,8 @@ import structlog
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from agent.domain.errors import NotFound, SignoffError
+from agent.domain.errors import NotFound
+from signoff.errors import SignoffError
 from slackbot.identity import Directory
 from slackbot.secrets.edges import CleanClient
 

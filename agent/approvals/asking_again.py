@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from agent import jobs
 from agent.approvals.rights import DIRECTLY, requester
 from agent.domain.audit import AuditKind, request_subject
-from agent.domain.errors import Conflict, NotFound, Refusal, Refused
+from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.request import RequestStatus
 from agent.store import chain, locks, outbox
@@ -20,6 +20,7 @@ from agent.store.chain import Entry
 from agent.store.database import Database
 from agent.store.outbox import Outlet
 from agent.store.writes import calls, runs
+from signoff.errors import Conflict
 
 
 async def ask_again(db: Database, request_id: UUID, by: Standing, *, path: str = DIRECTLY) -> UUID:

@@ -11,7 +11,6 @@ from sqlalchemy import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.approvals.rights import bind_place, editor, objection
-from agent.domain.action import Action
 from agent.domain.audit import AuditKind, request_subject
 from agent.domain.changes import Difference, as_changes, differences, touches_hidden
 from agent.domain.errors import Refusal, Refused
@@ -24,6 +23,7 @@ from agent.store.chain import ChainHead, Entry
 from agent.store.database import Database
 from agent.store.outbox import Outlet
 from agent.store.writes import calls, requests
+from signoff.values import Action
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from agent.batches import Broken, in_batches
 from agent.domain.audit import request_subject
 from agent.domain.errors import NotFound
-from agent.domain.people import Person
 from agent.domain.request import RequestStatus
 from agent.faults import point
 from agent.store import chain, locks
@@ -25,6 +24,7 @@ from agent.store.outbox import Outlet
 from agent.store.writes import deadlines, endings
 from agent.store.writes.deadlines import Escalation
 from agent.store.writes.endings import Ending
+from signoff.values import Person
 
 
 async def withdraw(

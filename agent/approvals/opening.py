@@ -12,9 +12,8 @@ from sqlalchemy import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent import jobs
-from agent.domain.action import canonical_bytes
 from agent.domain.audit import AuditKind, request_subject
-from agent.domain.errors import Conflict, NotFound
+from agent.domain.errors import NotFound
 from agent.faults import point
 from agent.store import chain, locks, notices, outbox
 from agent.store.batch import Batch
@@ -24,6 +23,8 @@ from agent.store.ids import new_id
 from agent.store.outbox import Outlet
 from agent.store.writes import calls, families, requests, runs
 from agent.store.writes.requests import NewRequest
+from signoff.canonical import canonical_bytes
+from signoff.errors import Conflict
 
 log = structlog.get_logger(__name__)
 

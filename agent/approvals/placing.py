@@ -7,9 +7,9 @@ from typing import Literal
 from uuid import UUID
 
 from agent.domain.errors import NotFound
-from agent.domain.people import Person
 from agent.store.database import Database
 from agent.store.writes import places as stored
+from signoff.values import Person
 
 OwnSurface = Literal["home", "modal"]
 

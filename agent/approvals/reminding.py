@@ -12,7 +12,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from agent.approvals.rights import editor, requester
 from agent.batches import Broken, in_batches
 from agent.domain.audit import request_subject
-from agent.domain.people import Person
 from agent.store import chain, locks
 from agent.store.batch import Batch
 from agent.store.chain import ChainHead
@@ -20,6 +19,7 @@ from agent.store.database import Database
 from agent.store.outbox import Outlet
 from agent.store.writes import deadlines
 from agent.store.writes.deadlines import Reminder
+from signoff.values import Person
 
 
 async def remind_due(db: Database, *, batch_size: int = 200) -> int:

@@ -7,10 +7,11 @@ from typing import Any
 from sqlalchemy import Row
 
 from agent.domain.errors import Refusal, Refused
-from agent.domain.people import Person, Standing
+from agent.domain.people import Standing
 from agent.domain.request import Place, RequestStatus
 from agent.store.batch import Batch
 from agent.store.writes import requests
+from signoff.values import Person
 
 DIRECTLY = "direct"
 """The `path` in the record of what came by none of our doors: a program called the use case itself."""

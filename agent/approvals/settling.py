@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from agent.approvals.rights import DIRECTLY, own_part, requester
 from agent.domain.audit import AuditKind, request_subject, run_subject
 from agent.domain.changes import between, told
-from agent.domain.errors import Conflict, NotFound, Refusal, Refused
+from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.run import Answer, AnswerKind
 from agent.store import chain, claims, locks, outbox
@@ -20,6 +20,7 @@ from agent.store.chain import Entry
 from agent.store.database import Database
 from agent.store.outbox import Outlet, Telling
 from agent.store.writes import calls, executions, runs
+from signoff.errors import Conflict
 
 Word = Literal["retry", "done"]
 

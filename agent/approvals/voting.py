@@ -17,7 +17,6 @@ from agent.approvals.ending import ending
 from agent.approvals.rights import bind_place, editor, objection
 from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import Refusal, Refused
-from agent.domain.people import Person
 from agent.domain.request import Ballot, RequestStatus, Verdict
 from agent.domain.tally import LiveVote, Tally, tally
 from agent.faults import point
@@ -27,6 +26,7 @@ from agent.store.chain import ChainHead, Entry
 from agent.store.database import Database
 from agent.store.outbox import Outlet
 from agent.store.writes import endings, requests
+from signoff.values import Person
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 from agent.client.clients import ApprovalClient, AsyncApprovalClient
 from agent.client.conclusion import concluded, ended
-from agent.client.errors import AlreadyClaimed, ApiError, Unreachable
 from agent.client.values import Claim, Decision, Ending, Review
+from signoff.errors import AlreadyClaimed, ApiError, Unreachable
 
 __all__ = [
     "AlreadyClaimed",

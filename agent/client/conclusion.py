@@ -6,9 +6,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from agent.client.errors import AlreadyClaimed
 from agent.client.values import Decision, Ending, Review
-from agent.domain.errors import CollaborationError
+from signoff.errors import AlreadyClaimed, CollaborationError
 
 log = logging.getLogger("signoff.client")
 

@@ -12,8 +12,8 @@ from typing import Any
 from agent.client import operations
 from agent.client.steps import Run, Steps
 from agent.client.values import Claim
-from agent.domain.action import canonical_bytes
-from agent.domain.errors import MalformedArguments, SignoffError
+from signoff.canonical import canonical_bytes
+from signoff.errors import MalformedArguments, SignoffError
 
 log = logging.getLogger("signoff.client")
 

@@ -11,13 +11,13 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from agent.client.conclusion import concluded
-from agent.client.errors import AlreadyClaimed, ApiError, Unreachable
 from agent.client.patience import PASSING, patiently
 from agent.client.steps import Call, Steps
 from agent.client.values import Claim, Decision, Review, Status
-from agent.domain.action import Action, canonical_bytes
-from agent.domain.errors import Conflict, MalformedArguments, SignoffError
-from agent.domain.policy import describe
+from signoff.canonical import canonical_bytes
+from signoff.description import describe
+from signoff.errors import AlreadyClaimed, ApiError, Conflict, MalformedArguments, SignoffError, Unreachable
+from signoff.values import Action
 
 log = logging.getLogger("signoff.client")
 

@@ -9,10 +9,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from agent.client.errors import AlreadyClaimed, ApiError, Unreachable
 from agent.client.steps import Answer, Call, Pause, Steps, Unreached
-from agent.domain.errors import Conflict
-from agent.domain.retrying import retry_after
+from signoff.errors import AlreadyClaimed, ApiError, Conflict, Unreachable
+from signoff.retry_after import retry_after
 
 log = logging.getLogger("signoff.client")
 

@@ -12,8 +12,8 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from agent.domain.action import canonical_bytes
-from agent.domain.errors import MalformedArguments
+from signoff.canonical import canonical_bytes
+from signoff.errors import MalformedArguments
 
 FIRST_SEQ = 1
 

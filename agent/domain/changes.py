@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agent.domain.action import Action, canonical_bytes
-from agent.domain.paths import Step, written
-from agent.domain.redaction import Span, has_mask, redact_value
 from agent.domain.request import Change
-from agent.domain.template import plain
+from signoff.canonical import canonical_bytes
+from signoff.description import plain
+from signoff.paths import Step, written
+from signoff.redaction import Span, has_mask, redact_value
+from signoff.values import Action
 
 Difference = tuple[tuple[Step, ...], Any, Any]
 

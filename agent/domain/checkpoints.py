@@ -14,11 +14,12 @@ from difflib import get_close_matches
 from typing import Any
 
 from agent.domain import fields
-from agent.domain.errors import MalformedArguments, PolicyError
+from agent.domain.errors import PolicyError
 from agent.domain.link import names_of
-from agent.domain.paths import is_redacted
 from agent.domain.policy import Defaults, Policy, Rule, Terms, ToolTraits, on_reject_by_risk
 from agent.domain.toml_lines import Lines
+from signoff.errors import MalformedArguments
+from signoff.paths import is_redacted
 
 TERMS = {
     "risk": fields.risk,

@@ -1,11 +1,8 @@
-"""Everything that Signoff raises on purpose.
+"""The errors of the service; those that programs see as well are in `signoff.errors`.
 
 SignoffError
-├── MalformedArguments      the model's arguments have no canonical form; goes back to the model
 ├── PolicyError             the checkpoints file cannot be enforced as written; the service does not start
-├── CollaborationError      a person's decision (or its absence) stopped the run, or a parent of it
 ├── Refused                 somebody may not do what they tried to do; `sentence` is what they are told
-├── Conflict                the same id with other content, or a fact that is already settled otherwise
 ├── NotFound                no such thing (or none that the asker may know of)
 └── LeaseLost               another worker has taken the run over; nothing more may be written
 """
@@ -13,26 +10,8 @@ SignoffError
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Literal
 
-
-class SignoffError(Exception):
-    """The root of the tree: catch this to catch all of ours and nothing else. It can be pickled, as it is."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (type(self), self.args, self.__dict__)
-
-
-class MalformedArguments(SignoffError):
-    """A value that has no canonical JSON form, so that nobody could approve exactly it.
-
-    `path` is where (`$.items[2].price`), `problem` is what, as a phrase that follows it.
-    """
-
-    def __init__(self, path: str, problem: str) -> None:
-        super().__init__(f"{path}: {problem}")
-        self.path = path
-        self.problem = problem
+from signoff.errors import SignoffError
 
 
 class PolicyError(SignoffError):
@@ -41,33 +20,6 @@ class PolicyError(SignoffError):
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = list(problems)
         super().__init__("\n".join(self.problems))
-
-
-class CollaborationError(SignoffError):
-    """The run ends because a person said no, or because nobody answered in time.
-
-    Its text starts with the cause. Expired is not rejected: `reviewer` and `reason` are None for it.
-    """
-
-    def __init__(
-        self,
-        cause: Literal["rejected", "expired", "withdrawn"],
-        *,
-        request_id: str,
-        reason: str | None = None,
-        reviewer: str | None = None,
-    ) -> None:
-        by = f" by {reviewer}" if reviewer else ""
-        why = f": {reason}" if reason else ""
-        super().__init__(f"{cause}{by}{why} (request {request_id})")
-        self.cause = cause
-        self.request_id = request_id
-        self.reason = reason
-        self.reviewer = reviewer
-
-
-class Conflict(SignoffError):
-    """The same id was used for other content, or the question has been settled otherwise."""
 
 
 class NotFound(SignoffError):
@@ -223,10 +175,3 @@ def _moment(at: object) -> str:
     if isinstance(at, datetime):
         at = at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
     return f" at {at}" if at else ""
-
-
-def _again(kind: type[SignoffError], args: tuple[Any, ...], state: dict[str, Any]) -> SignoffError:
-    """An error out of its pickle; it was worded before, so that its own constructor has nothing to add."""
-    error = kind.__new__(kind, *args)
-    error.__dict__.update(state)
-    return error

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from agent.domain.action import plain_json
+from signoff.canonical import plain_json
 
 if TYPE_CHECKING:
     import cel

@@ -12,8 +12,9 @@ from typing import Any
 
 from agent.domain.expression import compile_when
 from agent.domain.link import check_link
-from agent.domain.policy import RESERVED_IDS, NeedsReason, OnReject, OnTimeout, Risk, Unmatched
+from agent.domain.policy import RESERVED_IDS, NeedsReason, OnReject, OnTimeout, Unmatched
 from agent.domain.template import check
+from signoff.values import Risk
 
 SHORTEST = timedelta(seconds=1)
 LONGEST = timedelta(days=365)

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
-from agent.domain.people import Person
+from signoff.values import Person
 
 
 class Scope(StrEnum):

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from agent.domain.action import canonical_bytes
 from agent.domain.template import MISSING, parts, value_at
+from signoff.canonical import canonical_bytes
 
 MAX_LINK = 3000
 """Characters that Slack takes as the address of a button."""

@@ -5,20 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from agent.domain.errors import Refusal
+from signoff.values import Person
 
 CHANNEL = "channel"
 """The entry of `approvers` that stands for all current members of the review channel."""
-
-
-@dataclass(frozen=True, slots=True)
-class Person:
-    """A human (or principal) of one Slack workspace. Every Slack id is kept with its team."""
-
-    team_id: str
-    user_id: str
-
-    def __str__(self) -> str:
-        return f"{self.team_id}/{self.user_id}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,18 +12,19 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from enum import StrEnum
 from functools import cached_property
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_serializer
 
-from agent.domain.action import Action, canonical_bytes, plain_json
-from agent.domain.errors import MalformedArguments
 from agent.domain.expression import compile_when
 from agent.domain.link import render_link
-from agent.domain.redaction import by_name
-from agent.domain.template import plain, render, shorten
+from agent.domain.template import render
+from signoff.canonical import canonical_bytes, plain_json
+from signoff.description import describe, tool_and_arguments
+from signoff.errors import MalformedArguments
+from signoff.redaction import by_name
+from signoff.values import Action, Risk
 
 OnReject = Literal["stop", "tell_model"]
 OnTimeout = Literal["expire", "escalate"]
@@ -38,33 +39,6 @@ REQUIRES_APPROVAL = "requires_approval"
 FACTS_FAILED = "facts_failed"
 RESERVED_IDS = frozenset({UNMATCHED, REQUIRES_APPROVAL, FACTS_FAILED})
 """Checkpoint ids of the rules that policy makes itself, out of the defaults."""
-
-
-class Risk(StrEnum):
-    """How much can go wrong; ordered, `low` is the smallest. `high` and above ask for confirmation."""
-
-    LOW = "low"
-    MEDIUM = "medium"
-    HIGH = "high"
-    CRITICAL = "critical"
-
-    @property
-    def rank(self) -> int:
-        """0 for low, 3 for critical."""
-        return list(Risk).index(self)
-
-    # A string compares by its letters, by which "critical" would be the smallest.
-    def __lt__(self, other: str) -> bool:
-        return self.rank < Risk(other).rank
-
-    def __le__(self, other: str) -> bool:
-        return self.rank <= Risk(other).rank
-
-    def __gt__(self, other: str) -> bool:
-        return self.rank > Risk(other).rank
-
-    def __ge__(self, other: str) -> bool:
-        return self.rank >= Risk(other).rank
 
 
 def on_reject_by_risk(risk: Risk) -> OnReject:
@@ -115,7 +89,7 @@ class Terms(BaseModel):
     """Users and user groups."""
 
     redact: tuple[str, ...] = ()
-    """Names or dotted paths of arguments and facts whose values nobody is shown (`agent.domain.paths`)."""
+    """Names or dotted paths of arguments and facts whose values nobody is shown (`signoff.paths`)."""
 
     execute_within: timedelta = timedelta(hours=24)
     """How long an approval can be claimed by an executor outside; then it lapses. Our own agents start at once."""
@@ -165,7 +139,7 @@ class Rule(Terms):
         """
         arguments = by_name(action.arguments, self.redact).value
         if self.description_template is None:
-            return _listed(action.tool, arguments)
+            return tool_and_arguments(action.tool, arguments)
         return render(self.description_template, arguments, by_name(facts, self.redact, "facts").value)
 
     def link(self, action: Action, facts: Mapping[str, Any] | None) -> str | None:
@@ -310,16 +284,6 @@ def allows_edit(opened: Rule, now: Rule) -> bool:
     """
     stays_separate = opened.editor_may_approve <= now.editor_may_approve
     return opened.allow_edit and now.allow_edit and stays_separate and not stricter(opened, now)
-
-
-def describe(action: Action) -> str:
-    """A tool's name and its arguments, each cut when long, for actions without a template."""
-    return _listed(action.tool, by_name(action.arguments).value)
-
-
-def _listed(tool: str, arguments: Mapping[str, Any]) -> str:
-    named = ", ".join(f"{name}: {plain(value)}" for name, value in arguments.items())
-    return shorten(f"{tool}({named})", 600)
 
 
 def _ask(rule: Rule, because: str, action: Action, facts: Mapping[str, Any] | None) -> Judgement:

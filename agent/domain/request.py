@@ -13,10 +13,9 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from agent.domain.action import Action
 from agent.domain.lineage import lineage
-from agent.domain.people import Person, Standing
-from agent.domain.policy import Risk
+from agent.domain.people import Standing
+from signoff.values import Action, Person, Risk
 
 API = "api"
 """`source` of a request that a program opened."""

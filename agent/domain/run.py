@@ -19,8 +19,8 @@ from typing import Any
 from uuid import UUID
 
 from agent.domain.lineage import lineage
-from agent.domain.people import Person
 from agent.domain.request import Change
+from signoff.values import Person
 
 
 class RunStatus(StrEnum):

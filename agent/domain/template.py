@@ -11,12 +11,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from agent.domain.action import canonical_bytes
-from agent.domain.errors import MalformedArguments
+from signoff.description import plain
+from signoff.errors import MalformedArguments
 
 ROOTS = ("args", "facts")
-MAX_VALUE = 200
-"""Characters shown of one value; the rest is counted."""
 
 _PART = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]|[^{}]+")
 _PATH = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)*\Z")
@@ -37,16 +35,6 @@ def render(template: str, args: Mapping[str, Any], facts: Mapping[str, Any] | No
     """
     roots = {"args": args, "facts": facts or {}}
     return "".join(part if path is None else _show(path, roots) for part, path in parts(template))
-
-
-def shorten(text: str, limit: int = MAX_VALUE) -> str:
-    """The text, or its beginning and how many characters were left out."""
-    return text if len(text) <= limit else f"{text[:limit]}… (+{len(text) - limit} characters)"
-
-
-def plain(value: Any) -> str:
-    """A JSON value as people read it: a string as it is, anything else as canonical JSON; cut when long."""
-    return shorten(value if isinstance(value, str) else canonical_bytes(value).decode())
 
 
 @lru_cache(maxsize=1024)

@@ -19,9 +19,9 @@ try:
 except ImportError as error:
     raise ImportError("agents of LangGraph need it: pip install 'signoff[langgraph]'") from error
 
-from agent.client import AlreadyClaimed, ApiError, ApprovalClient, Decision, Review, Unreachable, concluded
-from agent.domain.action import canonical_bytes
-from agent.domain.errors import CollaborationError, Conflict
+from agent.client import ApprovalClient, Decision, Review, concluded
+from signoff.canonical import canonical_bytes
+from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, Conflict, Unreachable
 
 log = logging.getLogger("signoff.client")
 

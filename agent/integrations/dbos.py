@@ -33,8 +33,8 @@ except ImportError as missing:
 
 from agent.client import ApprovalClient, Claim, Decision, Review, concluded
 from agent.client.webhook import is_from_signoff
-from agent.domain.errors import CollaborationError, Conflict, SignoffError
 from agent.integrations.dbos_steps import PATIENCE, Event, Message, Step, Wait, awaited, blocking, one_step
+from signoff.errors import CollaborationError, Conflict, SignoffError
 
 log = logging.getLogger("signoff.dbos")
 

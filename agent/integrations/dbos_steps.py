@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from dbos import DBOS, StepOptions
 
-from agent.client import ApiError, Unreachable
+from signoff.errors import ApiError, Unreachable
 
 T = TypeVar("T")
 

@@ -20,10 +20,8 @@ try:
 except ImportError as error:
     raise ImportError("agents of LangGraph need it: pip install 'signoff[langgraph]'") from error
 
-from agent.client import AlreadyClaimed, ApiError, Claim, Review, concluded, operations
+from agent.client import Claim, Review, concluded, operations
 from agent.client.steps import Steps
-from agent.domain.action import canonical_bytes
-from agent.domain.errors import CollaborationError, SignoffError
 from agent.integrations.interrupts import (
     Claims,
     Graph,
@@ -33,6 +31,8 @@ from agent.integrations.interrupts import (
     Shape,
     UnsupportedInterrupt,
 )
+from signoff.canonical import canonical_bytes
+from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, SignoffError
 
 log = logging.getLogger("signoff.client")
 

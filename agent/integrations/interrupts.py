@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypedDict
 
 from agent.client import Claim
 from agent.client.steps import Run, Steps
-from agent.domain.errors import SignoffError
+from signoff.errors import SignoffError
 
 PAGE = 20
 """Checkpoints that are read at once on the way back to the last pause; each has its state with it."""

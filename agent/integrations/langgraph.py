@@ -21,10 +21,10 @@ except ImportError as error:
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agent.client import ApprovalClient, AsyncApprovalClient
-from agent.domain.action import canonical_bytes
 from agent.integrations.background import Background, Begun, Errand
 from agent.integrations.driving import through
 from agent.integrations.interrupts import Graph, Options, Question, Refusal, UnsupportedInterrupt
+from signoff.canonical import canonical_bytes
 
 __all__ = [
     "Background",

@@ -30,8 +30,8 @@ except ImportError as error:
 
 from pydantic import BaseModel
 
-from agent.client import AlreadyClaimed, ApiError, AsyncApprovalClient, Claim, Decision, concluded
-from agent.domain.errors import CollaborationError, SignoffError
+from agent.client import AsyncApprovalClient, Claim, Decision, concluded
+from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, SignoffError
 
 log = logging.getLogger("signoff.mcp")
 

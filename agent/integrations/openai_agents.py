@@ -39,9 +39,9 @@ try:
 except ImportError as error:
     raise ImportError("this needs the OpenAI Agents SDK: pip install 'signoff[openai-agents]'") from error
 
-from agent.client import ApiError, AsyncApprovalClient, Claim, Decision, Ending, ended
-from agent.domain.action import canonical_bytes, parse_arguments
-from agent.domain.errors import CollaborationError, MalformedArguments, SignoffError
+from agent.client import AsyncApprovalClient, Claim, Decision, Ending, ended
+from signoff.canonical import canonical_bytes, parse_arguments
+from signoff.errors import ApiError, CollaborationError, MalformedArguments, SignoffError
 
 log = logging.getLogger("signoff.client")
 

@@ -47,10 +47,11 @@ try:
 except ImportError as error:
     raise ImportError("this needs pydantic-ai: pip install 'signoff[pydantic-ai]'") from error
 
-from agent.client import ApiError, AsyncApprovalClient, Claim, Decision, Ending, ended
+from agent.client import AsyncApprovalClient, Claim, Decision, Ending, ended
 from agent.client.operations import VERSION
-from agent.domain.action import Action, parse_arguments
-from agent.domain.errors import CollaborationError, MalformedArguments, SignoffError
+from signoff.canonical import parse_arguments
+from signoff.errors import ApiError, CollaborationError, MalformedArguments, SignoffError
+from signoff.values import Action
 
 Word = Decision | Ending | str
 """An approval, what came of the call in an earlier life of the run, or why it is not done."""

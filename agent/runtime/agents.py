@@ -9,9 +9,10 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
 
-from agent.domain.errors import SignoffError
-from agent.domain.policy import Risk, ToolTraits
+from agent.domain.policy import ToolTraits
 from agent.runtime.tool import Tool
+from signoff.errors import SignoffError
+from signoff.values import Risk
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")  # one word, because people type it after `/agent run`
 

@@ -11,7 +11,6 @@ from typing import Any
 import structlog
 
 from agent import executions, holds, tracing
-from agent.domain.action import Action
 from agent.domain.request import ExecutionStatus
 from agent.executions import Claim, Outcome
 from agent.runtime import invoke, wording
@@ -22,6 +21,7 @@ from agent.runtime.tool import NotDone, Tool, ToolContext
 from agent.runtime.traced import root_of
 from agent.store.database import DatabaseError
 from agent.store.reads import CallAtWork
+from signoff.values import Action
 
 MAX_ATTEMPTS = 3
 """How often a tool that may be tried again is tried when it times out."""

@@ -9,8 +9,6 @@ from uuid import UUID
 import structlog
 
 from agent import approvals, executions, holds, runs
-from agent.domain.action import Action
-from agent.domain.errors import CollaborationError, Conflict, MalformedArguments
 from agent.domain.policy import Rule, stricter
 from agent.domain.run import Answer, AnswerKind, CallState, RunStatus
 from agent.faults import point
@@ -22,6 +20,8 @@ from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool
 from agent.store import reads
 from agent.store.reads import CallAtWork
+from signoff.errors import CollaborationError, Conflict, MalformedArguments
+from signoff.values import Action
 
 _OVER = (RunStatus.DENIED, RunStatus.FAILED, RunStatus.CANCELLED)
 _HEARD_BY_TOOL = (AnswerKind.REJECTED, AnswerKind.EXPIRED, AnswerKind.WITHDRAWN, AnswerKind.DENIED)

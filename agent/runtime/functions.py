@@ -26,13 +26,12 @@ from uuid import UUID
 from pydantic_core import from_json, to_json
 
 from agent.domain import fields
-from agent.domain.action import Action
-from agent.domain.errors import CollaborationError, SignoffError
-from agent.domain.people import Person
-from agent.domain.policy import Risk, Rule, ToolTraits
+from agent.domain.policy import Rule, ToolTraits
 from agent.runtime import docstring
 from agent.runtime.agents import Agent, Delegate
 from agent.runtime.tool import Tool
+from signoff.errors import CollaborationError, SignoffError
+from signoff.values import Action, Person, Risk
 
 ASK = "ask"
 """The tool as which every question of a function agent is judged and recorded."""

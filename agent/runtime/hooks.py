@@ -6,11 +6,11 @@ from typing import Any
 
 import structlog
 
-from agent.domain.action import Action
-from agent.domain.errors import MalformedArguments
 from agent.runtime import invoke, wording
 from agent.runtime.tool import Tool, ToolContext
 from agent.store.reads import CallAtWork
+from signoff.errors import MalformedArguments
+from signoff.values import Action
 
 TIMEOUT = 10.0
 """Seconds that a hook may take."""

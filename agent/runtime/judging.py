@@ -13,9 +13,7 @@ from typing import Any, Protocol
 import structlog
 from pydantic_core import to_jsonable_python
 
-from agent.domain.action import Action, canonical_bytes, parse_arguments, plain_json
-from agent.domain.errors import MalformedArguments, NotFound, Refusal, Refused
-from agent.domain.people import Person
+from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.policy import Judgement, Rule, ToolTraits
 from agent.domain.request import API, EXTERNAL, RequestView
 from agent.runtime import invoke, transcript, wording
@@ -25,6 +23,9 @@ from agent.runtime.tool import NotDone, Tool
 from agent.store import reads
 from agent.store.reads import CallAtWork
 from agent.store.writes.requests import NewRequest
+from signoff.canonical import canonical_bytes, parse_arguments, plain_json
+from signoff.errors import MalformedArguments
+from signoff.values import Action, Person
 
 FACTS_TIMEOUT = 10.0
 """Seconds that a look-up may take, or less when the tool itself has less."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.domain.errors import SignoffError
+from signoff.errors import SignoffError
 
 
 class ModelError(SignoffError):

@@ -16,8 +16,6 @@ import structlog
 from pydantic_core import to_jsonable_python
 
 from agent import runs
-from agent.domain.action import canonical_bytes, parse_arguments, plain_json
-from agent.domain.errors import CollaborationError, MalformedArguments
 from agent.domain.request import RequestStatus, RequestView
 from agent.domain.run import AnswerKind, CallView, ProposedCall, RunStatus, Turn
 from agent.resuming import GO_ON
@@ -35,6 +33,8 @@ from agent.runtime.functions import (
 )
 from agent.runtime.services import Services
 from agent.store import reads
+from signoff.canonical import canonical_bytes, parse_arguments, plain_json
+from signoff.errors import CollaborationError, MalformedArguments
 
 log = structlog.get_logger(__name__)
 

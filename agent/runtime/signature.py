@@ -25,8 +25,8 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticSerializationError
 
-from agent.domain.action import canonical_bytes
-from agent.domain.errors import MalformedArguments
+from signoff.canonical import canonical_bytes
+from signoff.errors import MalformedArguments
 
 CONTEXT = "ctx"
 """The parameter that receives the ToolContext and that the model never sees."""

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from uuid import UUID
 
-from agent.domain.action import Action
-from agent.domain.errors import MalformedArguments
 from agent.domain.policy import Policy
 from agent.resuming import GO_ON
 from agent.runtime.agents import Agent, Registry
@@ -15,6 +13,8 @@ from agent.runtime.functions import FunctionAgent
 from agent.store import reads
 from agent.store.database import Database
 from agent.store.reads import OpenCall
+from signoff.errors import MalformedArguments
+from signoff.values import Action
 
 
 class Remedy(StrEnum):

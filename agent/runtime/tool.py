@@ -7,12 +7,11 @@ from typing import Any, overload
 from uuid import UUID
 
 from agent.domain import template
-from agent.domain.action import Action
-from agent.domain.errors import SignoffError
-from agent.domain.people import Person
-from agent.domain.policy import Risk, Rule, ToolTraits
+from agent.domain.policy import Rule, ToolTraits
 from agent.runtime import docstring, wording
 from agent.runtime.signature import CONTEXT, Signature, check_subset, signature_of
+from signoff.errors import SignoffError
+from signoff.values import Action, Person, Risk
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")  # what the Chat Completions API accepts as a function's name
 DEFAULT_TIMEOUT = 60.0

@@ -12,10 +12,11 @@ from typing import Any
 from uuid import UUID
 
 from agent.domain import changes
-from agent.domain.action import Action, parse_arguments
-from agent.domain.errors import MalformedArguments
 from agent.domain.run import AnswerKind, CallState, CallView, Message
 from agent.runtime.agents import Agent
+from signoff.canonical import parse_arguments
+from signoff.errors import MalformedArguments
+from signoff.values import Action
 
 ChatMessage = dict[str, Any]
 

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from agent.domain.echoes import echoes
-from agent.domain.redaction import by_name, mask
+from signoff.redaction import by_name, mask
 
 MAX_BYTES = 64 * 1024
 """How much of a tool's result the model gets to read, in UTF-8."""

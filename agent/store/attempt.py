@@ -12,12 +12,12 @@ from psycopg.pq import TransactionStatus
 from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.domain.errors import SignoffError
 from agent.store import afterwards
 from agent.store.address import Address
 from agent.store.driver import driver_of
 from agent.store.faults import BudgetExceeded, DatabaseError, DatabaseUnavailable, OutcomeUnknown
 from agent.store.liveness import hang_up
+from signoff.errors import SignoffError
 
 Listener = Callable[[UUID, int], object]
 """Hears of a request, and of how many things are on record about it."""

@@ -14,8 +14,8 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.domain.audit import AuditKind, genesis, link
-from agent.domain.people import Person
 from agent.store.batch import Batch
+from signoff.values import Person
 
 SYSTEM = "signoff"
 

@@ -21,7 +21,6 @@ from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import QueuePool
 
-from agent.domain.errors import SignoffError
 from agent.store.address import APP_ROLE, SCHEMA, Address
 from agent.store.attempt import DECISION_BUDGET, Attempt, Listener, give_back
 from agent.store.driver import driver_of
@@ -34,6 +33,7 @@ from agent.store.faults import (
     in_one_line,
 )
 from agent.store.liveness import watch
+from signoff.errors import SignoffError
 
 __all__ = [
     "BudgetExceeded",

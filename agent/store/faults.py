@@ -11,7 +11,7 @@ Errors of a statement itself (a violated constraint, say) are not translated: th
 
 from __future__ import annotations
 
-from agent.domain.errors import SignoffError
+from signoff.errors import SignoffError
 
 
 class DatabaseError(SignoffError):

@@ -13,8 +13,8 @@ from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.domain.keys import KeyLine, Principal, Scope
-from agent.domain.people import Person
 from agent.store.batch import Batch, ask
+from signoff.values import Person
 
 
 @dataclass(frozen=True, slots=True)

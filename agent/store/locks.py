@@ -20,10 +20,10 @@ from uuid import UUID
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.domain.people import Person
 from agent.store import pauses
 from agent.store.batch import ask
 from agent.store.instructors import INSTRUCTORS
+from signoff.values import Person
 
 
 async def clock(connection: AsyncConnection) -> datetime:

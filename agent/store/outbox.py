@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from agent.domain.action import canonical_bytes
-from agent.domain.people import Person
 from agent.domain.request import Change
-from agent.domain.template import MAX_VALUE, plain
 from agent.store.batch import Batch
 from agent.store.ids import new_id
+from signoff.canonical import canonical_bytes
+from signoff.description import MAX_VALUE, plain
+from signoff.values import Person
 
 URGENT, CARD, LINE = 0, 1, 2
 

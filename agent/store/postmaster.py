@@ -18,8 +18,8 @@ from urllib.parse import quote
 import psutil
 import psycopg
 
-from agent.domain.errors import SignoffError
 from agent.store.server_user import ServerUser
+from signoff.errors import SignoffError
 
 MAJOR = "18"
 PORT = 5432  # names the socket file; nothing listens on the network

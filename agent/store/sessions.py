@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.domain.people import Person
 from agent.store.batch import Batch
+from signoff.values import Person
 
 
 @dataclass(frozen=True, slots=True)

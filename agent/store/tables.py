@@ -31,9 +31,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-from agent.domain.policy import Risk
 from agent.domain.request import ExecutionStatus, RequestStatus, Verdict
 from agent.domain.run import AnswerKind, CallState, RunStatus
+from signoff.values import Risk
 
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from agent.domain.people import Person
+from signoff.values import Person
 from slackbot.cards import inert
 from slackbot.cards.values import Json
 

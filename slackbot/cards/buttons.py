@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from agent.domain.policy import Risk
 from agent.domain.request import ExecutionStatus, RequestStatus, RequestView
+from signoff.values import Risk
 from slackbot.cards import blocks, inert, scalars
 from slackbot.cards.values import (
     ACTION_APPROVE,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from agent.domain.policy import Risk
+from signoff.values import Risk
 from slackbot.cards import blocks, inert
 from slackbot.cards.values import ACTION_LIST, Card, Json, metadata, page_value
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agent.domain.action import Action
-from agent.domain.redaction import MaskedAction
+from agent.domain.masked_action import MaskedAction
 from agent.domain.request import RequestView
+from signoff.values import Action
 from slackbot.cards import blocks, form, inert
 from slackbot.cards.modals import modal
 from slackbot.cards.request import title

@@ -14,8 +14,8 @@ from datetime import date
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from agent.domain.action import MAX_INTEGER, parse_json
-from agent.domain.errors import MalformedArguments
+from signoff.canonical import MAX_INTEGER, parse_json
+from signoff.errors import MalformedArguments
 from slackbot.cards import blocks, inert, json_text, scalars
 from slackbot.cards.schema import Kind, Property, properties
 from slackbot.cards.values import Json

@@ -14,7 +14,8 @@ from typing import Any
 
 import rfc8785
 
-from agent.domain.action import MAX_INTEGER, Action
+from signoff.canonical import MAX_INTEGER
+from signoff.values import Action
 from slackbot.cards.inert import hidden_positions
 
 _QUOTED = str.maketrans({'"': '\\"', "\\": "\\\\"})

@@ -8,10 +8,10 @@ Slack refuses about 13,200 characters over all blocks (undocumented); these size
 
 from __future__ import annotations
 
-from agent.domain.action import Action
-from agent.domain.redaction import MaskedAction
+from agent.domain.masked_action import MaskedAction
 from agent.domain.request import RequestStatus, RequestView
 from agent.domain.short_ids import short
+from signoff.values import Action
 from slackbot.cards import blocks, buttons, inert, json_text, scalars, status, tree
 from slackbot.cards.buttons import subject
 from slackbot.cards.values import Card, Json, Names, metadata

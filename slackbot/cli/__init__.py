@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from agent.domain.errors import SignoffError
+from signoff.errors import SignoffError
 
 COMMANDS = {
     "serve": (

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import NoReturn
 
-from agent.domain.errors import SignoffError
+from signoff.errors import SignoffError
 
 
 def address(url: str | None) -> str:

@@ -7,8 +7,8 @@ import asyncio
 from rich.console import Console
 from rich.markup import escape
 
-from agent.domain.errors import SignoffError
 from agent.domain.policy import Policy
+from signoff.errors import SignoffError
 from slackbot.cli.ground import EmbeddedFlag, a_database, database_url, read_policy, read_settings
 from slackbot.secrets import clean_now
 from slackbot.settings import Settings

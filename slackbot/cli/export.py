@@ -18,9 +18,9 @@ from typing import Annotated, Any, TextIO
 import typer
 from rich.console import Console
 
-from agent.domain.errors import SignoffError
 from agent.store import reads
 from agent.store.database import Database
+from signoff.errors import SignoffError
 from slackbot.cli import terminal
 from slackbot.cli.ground import EmbeddedFlag, on_database, read_settings
 from slackbot.cli.requests import review

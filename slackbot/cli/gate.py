@@ -14,7 +14,7 @@ from uuid import uuid4
 import typer
 
 from agent.client import ApprovalClient
-from agent.domain.errors import SignoffError
+from signoff.errors import SignoffError
 from slackbot.cli import access, gated, keeper, terminal
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}\Z", re.ASCII)

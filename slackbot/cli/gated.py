@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from agent.domain.action import canonical_bytes
-from agent.domain.errors import SignoffError
+from signoff.canonical import canonical_bytes
+from signoff.errors import SignoffError
 
 PREFIX = "SIGNOFF_ARG_"
 GIVEN = ("SIGNOFF_ARGUMENTS", "SIGNOFF_REQUEST_ID", "SIGNOFF_IDEMPOTENCY_KEY")

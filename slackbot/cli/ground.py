@@ -10,10 +10,10 @@ from typing import Annotated, TypeVar
 import typer
 
 from agent.domain import checkpoints
-from agent.domain.errors import SignoffError
 from agent.domain.policy import Policy
 from agent.store import embedded, location, migrations
 from agent.store.database import Database
+from signoff.errors import SignoffError
 from slackbot import logs, settings
 from slackbot.settings import Settings, SettingsError
 

@@ -11,18 +11,17 @@ from typing import Any
 
 import typer
 
-from agent.client import (
+from agent.client import ApprovalClient, Claim, Decision, Review, concluded
+from signoff.canonical import canonical_bytes
+from signoff.errors import (
     AlreadyClaimed,
     ApiError,
-    ApprovalClient,
-    Claim,
-    Decision,
-    Review,
+    CollaborationError,
+    Conflict,
+    MalformedArguments,
+    SignoffError,
     Unreachable,
-    concluded,
 )
-from agent.domain.action import canonical_bytes
-from agent.domain.errors import CollaborationError, Conflict, MalformedArguments, SignoffError
 from slackbot.cli import gated, terminal
 from slackbot.secrets import clean_now
 

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from agent import keys
-from agent.domain.errors import SignoffError
 from agent.domain.keys import KeyLine, Scope
-from agent.domain.people import Person
+from signoff.errors import SignoffError
+from signoff.values import Person
 from slackbot.cli import terminal
 from slackbot.cli.ground import EmbeddedFlag, on_database, read_settings
 from slackbot.settings import Settings

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from agent.domain.errors import SignoffError
+from signoff.errors import SignoffError
 from slackbot.cli import access, terminal
 
 

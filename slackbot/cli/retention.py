@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from agent import retention as erasing
-from agent.domain.errors import SignoffError
 from agent.retention import Erased
 from agent.store.database import Database
+from signoff.errors import SignoffError
 from slackbot.cli import terminal
 from slackbot.cli.ground import EmbeddedFlag, check_schema, database_url, read_settings
 from slackbot.settings import Settings

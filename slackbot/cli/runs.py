@@ -10,11 +10,11 @@ from uuid import UUID
 import typer
 
 from agent import resuming
-from agent.domain.errors import SignoffError
 from agent.domain.run import CallView, Message, RunStatus, RunView
 from agent.domain.short_ids import short
 from agent.store import reads
 from agent.store.database import Database
+from signoff.errors import SignoffError
 from slackbot.cli import terminal
 from slackbot.cli.ground import EmbeddedFlag, on_database, read_settings
 from slackbot.cli.listing import Listing

@@ -11,9 +11,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from agent import webhooks
-from agent.domain.errors import SignoffError
 from agent.domain.notices import DeadNotice, Event, WebhookLine
 from agent.store.database import Database
+from signoff.errors import SignoffError
 from slackbot.cli import terminal
 from slackbot.cli.ground import EmbeddedFlag, on_database, read_settings
 from slackbot.secrets import clean_now

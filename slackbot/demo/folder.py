@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from agent.domain.errors import SignoffError
 from agent.store.location import data_home
 from agent.store.server_user import ServerUser
+from signoff.errors import SignoffError
 
 MOST = 9
 """Demos that may run at a time from one folder."""

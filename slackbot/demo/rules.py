@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.domain import checkpoints
-from agent.domain.errors import SignoffError
 from agent.domain.policy import Policy
+from signoff.errors import SignoffError
 from slackbot.sandbox import Workspace, demo_workspace
 
 TOUR = """\

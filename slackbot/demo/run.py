@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from agent.domain.errors import SignoffError
+from signoff.errors import SignoffError
 from slackbot.demo import rules, tour
 from slackbot.demo.folder import Folder, claimed
 from slackbot.demo.service import ServiceFailed

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from agent.domain.errors import SignoffError
+from signoff.errors import SignoffError
 from slackbot.demo.folder import Folder
 
 COMMAND = (sys.executable, "-m", "slackbot", "serve")

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agent import keys
-from agent.domain.errors import SignoffError
 from agent.domain.keys import Scope
-from agent.domain.people import Person
 from agent.examples import shop
 from agent.store import embedded, migrations
 from agent.store.database import Database
+from signoff.errors import SignoffError
+from signoff.values import Person
 from slackbot.demo.folder import Folder
 from slackbot.demo.rules import REVIEWS, Rules
 from slackbot.demo.service import ServiceProcess, environment

@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 from slack_sdk.web.async_client import AsyncWebClient
 
 from agent.domain.errors import NotFound, Refusal
-from agent.domain.people import CHANNEL, Person, Standing
+from agent.domain.people import CHANNEL, Standing
+from signoff.values import Person
 from slackbot.cards import Names
 from slackbot.identity.questions import PAGE_LIMIT, Kept, Questions, RateLimited
 

@@ -12,7 +12,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
-from agent.domain.errors import SignoffError
+from signoff.errors import SignoffError
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from agent.domain.errors import Refusal
-from agent.domain.people import CHANNEL, Person
+from agent.domain.people import CHANNEL
 from agent.domain.request import HistoryLine, RequestLine, RequestView
 from agent.domain.run import RunView
+from signoff.values import Person
 from slackbot.identity.directory import Directory
 
 Line = TypeVar("Line", bound=RequestLine)

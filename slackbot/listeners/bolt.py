@@ -12,7 +12,7 @@ from slack_bolt.context.async_context import AsyncBoltContext
 from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
-from agent.domain.errors import SignoffError
+from signoff.errors import SignoffError
 from slackbot.secrets import clean_error
 from slackbot.secrets.edges import CleanAck
 

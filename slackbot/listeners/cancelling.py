@@ -11,8 +11,8 @@ from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
 
 from agent import runs
 from agent.domain.errors import NotFound, Refused
-from agent.domain.people import Person
 from agent.store import reads
+from signoff.values import Person
 from slackbot.cards import ACTION_CANCEL_RUN, parse_id
 from slackbot.identity import seats_of
 from slackbot.listeners.catch_all import OLD_BUTTON

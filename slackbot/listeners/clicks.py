@@ -10,8 +10,9 @@ from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
 
 from agent import approvals
 from agent.domain.audit import AuditKind
-from agent.domain.errors import Conflict, NotFound, Refusal, Refused, sentence
+from agent.domain.errors import NotFound, Refusal, Refused, sentence
 from agent.domain.request import RequestStatus, RequestView, Verdict
+from signoff.errors import Conflict
 from slackbot.cards import (
     ACTION_APPROVE,
     ACTION_APPROVE_COMMENT,

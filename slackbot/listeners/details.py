@@ -13,9 +13,9 @@ from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
 
 from agent import approvals
 from agent.domain.errors import Refusal, Refused
-from agent.domain.people import Person
 from agent.domain.request import RequestView
 from agent.store import reads
+from signoff.values import Person
 from slackbot.cards import (
     ACTION_DETAILS,
     ACTION_FILE,

@@ -10,7 +10,8 @@ from uuid import UUID
 from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
 
 from agent import approvals
-from agent.domain.errors import Conflict, NotFound, Refused
+from agent.domain.errors import NotFound, Refused
+from signoff.errors import Conflict
 from slackbot.cards import ACTION_DONE_CALL, ACTION_RETRY_CALL, parse_id
 from slackbot.listeners.catch_all import OLD_BUTTON
 from slackbot.listeners.clicks import GONE, NOT_IN_DOUBT

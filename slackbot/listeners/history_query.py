@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from agent.domain.errors import SignoffError
 from agent.domain.request import RequestStatus
+from signoff.errors import SignoffError
 from slackbot.listeners.starting import nearest
 
 MOST_DAYS = 36_500

@@ -6,7 +6,7 @@ from typing import Any
 
 from slack_bolt.async_app import AsyncApp
 
-from agent.domain.people import Person
+from signoff.values import Person
 from slackbot.listeners.doors import Doors
 
 

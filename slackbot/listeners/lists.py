@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from agent.domain.errors import Refusal, Refused
-from agent.domain.people import Person
 from agent.domain.request import HistoryLine, RequestLine, RequestStatus
 from agent.domain.run import RunStatus, RunView
 from agent.store import reads
+from signoff.values import Person
 from slackbot.cards import (
     PAGE_OF_WAITING,
     Card,

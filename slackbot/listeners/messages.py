@@ -16,8 +16,8 @@ from slack_bolt.async_app import AsyncApp
 
 from agent import runs
 from agent.domain.errors import Refusal, Refused
-from agent.domain.people import Person
 from agent.store import reads
+from signoff.values import Person
 from slackbot.beginning import may_not
 from slackbot.cards import Card, usage
 from slackbot.identity import LookupFailed, RateLimited

@@ -10,9 +10,10 @@ from typing import Any
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
-from agent.domain.errors import MalformedArguments, NotFound, Refusal, Refused
+from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.request import Verdict
 from agent.runtime.wording import storable
+from signoff.errors import MalformedArguments
 from slackbot.cards import (
     CALLBACK_APPROVE,
     CALLBACK_EDIT,

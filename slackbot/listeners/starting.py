@@ -6,11 +6,11 @@ import difflib
 from collections.abc import Iterable
 
 from agent import runs
-from agent.domain.people import Person
 from agent.runs import NewRun
 from agent.runtime.agents import Agent
 from agent.runtime.wording import storable
 from agent.store import reads
+from signoff.values import Person
 from slackbot.beginning import MAX_TASK, may_not
 from slackbot.cards import Card, misunderstood, run_started
 from slackbot.identity import LookupFailed

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.domain.errors import Refused
-from agent.domain.people import Person
+from signoff.values import Person
 from slackbot.listeners.doors import Doors
 from slackbot.listeners.starting import split, unescaped
 

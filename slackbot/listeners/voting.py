@@ -8,10 +8,10 @@ from typing import Any
 
 from agent import approvals
 from agent.domain.errors import Refusal, Refused
-from agent.domain.people import Person
 from agent.domain.request import Place, RequestView, Verdict
 from agent.store import reads
 from agent.store.reads import BallotPaper, StoredPlace
+from signoff.values import Person
 from slackbot import deciding
 from slackbot.cards import ButtonValue, parse_button_value
 from slackbot.listeners.doors import Doors

@@ -16,7 +16,7 @@ import httpx2
 
 from agent.domain.addresses import Address, Network, check_address, check_url
 from agent.domain.notices import Notice, Webhook
-from agent.domain.retrying import retry_after
+from signoff.retry_after import retry_after
 from slackbot.notices.outcome import Never, NotNow
 
 TIMEOUT = 10.0

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 from uuid import UUID
 
-from agent.domain.redaction import Span, mask, redact_value
+from signoff.redaction import Span, mask, redact_value
 from slackbot.secrets.texts import Finder
 
 BUDGET = 0.1

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 
 from agent.domain.echoes import echoes
-from agent.domain.redaction import NAMED, NOT_SCANNED, Span, by_name, is_secret_name
+from signoff.redaction import NAMED, NOT_SCANNED, Span, by_name, is_secret_name
 from slackbot.secrets.tokens import TOKENS, aws_secrets
 
 BUDGET = 0.5

@@ -28,7 +28,7 @@ from detect_secrets.plugins.stripe import StripeDetector
 from detect_secrets.plugins.telegram_token import TelegramBotTokenDetector
 from detect_secrets.plugins.twilio import TwilioKeyDetector
 
-from agent.domain.redaction import Span
+from signoff.redaction import Span
 
 
 @dataclass(frozen=True, slots=True)

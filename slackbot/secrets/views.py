@@ -17,10 +17,11 @@ from dataclasses import replace
 from typing import Any, TypeVar
 from uuid import UUID
 
-from agent.domain.paths import Step
-from agent.domain.redaction import Find, Redacted, by_name, is_unseen, mask, masked_action, redact_value
+from agent.domain.masked_action import masked_action
 from agent.domain.request import Change, ExecutionView, HistoryLine, RequestLine, RequestView
 from agent.domain.run import RunValues, RunView
+from signoff.paths import Step
+from signoff.redaction import Find, Redacted, by_name, is_unseen, mask, redact_value
 from slackbot.secrets.texts import BUDGET, Finder, everything
 
 T = TypeVar("T")
@@ -218,7 +219,7 @@ def _changed(path: str, value: Any, view: RequestView, find: Find) -> Redacted:
 
 
 def _steps(path: str) -> Iterator[Step]:
-    """Reads back what `agent.domain.paths.written` wrote."""
+    """Reads back what `signoff.paths.written` wrote."""
     for name, index, key in _STEP.findall(path):
         yield name or (int(index) if index else json.loads(key))
 

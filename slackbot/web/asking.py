@@ -10,13 +10,14 @@ from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from agent import approvals, outside
 from agent.approvals import NewRequest
-from agent.domain.action import Action, canonical_bytes
 from agent.domain.audit import AuditKind
-from agent.domain.errors import Conflict, SignoffError
 from agent.domain.keys import Principal
 from agent.domain.policy import Judgement, Rule, ToolTraits
 from agent.domain.request import API, EXTERNAL
 from agent.store import reads
+from signoff.canonical import canonical_bytes
+from signoff.errors import Conflict, SignoffError
+from signoff.values import Action
 from slackbot.secrets import clean_value
 from slackbot.web.problems import ProblemRaised, retry_later
 from slackbot.web.requesters import Requester, check_standing, claimed

@@ -11,8 +11,8 @@ from typing import Any
 from fastapi import HTTPException, Request, Response
 from fastapi.routing import APIRoute
 
-from agent.domain.action import parse_json
-from agent.domain.errors import MalformedArguments
+from signoff.canonical import parse_json
+from signoff.errors import MalformedArguments
 from slackbot.web.idempotency import once
 from slackbot.web.problems import problem
 

@@ -10,10 +10,10 @@ from fastapi import APIRouter, Request
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from agent import outside
-from agent.domain.action import canonical_bytes
 from agent.domain.request import ExecutionStatus
 from agent.executions import Outcome
 from agent.outside import LEASE_SECONDS, LONGEST_LEASE, NotClaimed, NotReported
+from signoff.canonical import canonical_bytes
 from slackbot.cards import json_text
 from slackbot.web import finding
 from slackbot.web.bodies import StrictRoute

@@ -18,8 +18,8 @@ from pydantic import SecretStr
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from agent.domain.errors import SignoffError
-from agent.domain.people import Person
+from signoff.errors import SignoffError
+from signoff.values import Person
 
 AUTHORIZE = "/openid/connect/authorize"
 KEYS = "/openid/connect/keys"

@@ -9,10 +9,10 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Request, Response
 
 from agent import outside
-from agent.domain.errors import Conflict
 from agent.domain.keys import Principal, Scope
 from agent.domain.request import RequestStatus, RequestView
 from agent.store import reads
+from signoff.errors import Conflict
 from slackbot.web import finding
 from slackbot.web.asking import AgentName, AskIn, NotRequiredOut, ask
 from slackbot.web.bodies import StrictRoute

@@ -14,9 +14,10 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from agent.domain.errors import Conflict, MalformedArguments, NotFound, Refusal, Refused
+from agent.domain.errors import NotFound, Refusal, Refused
 from agent.keys import TooManyCalls
 from agent.store.faults import DatabaseUnavailable, OutcomeUnknown
+from signoff.errors import Conflict, MalformedArguments
 from slackbot.secrets import clean_now
 
 log = structlog.get_logger(__name__)

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from agent.domain.errors import Refusal
 from agent.domain.keys import Principal, Scope
-from agent.domain.people import Person
+from signoff.values import Person
 from slackbot.beginning import may_not
 from slackbot.web.problems import DOUBTFUL, ProblemRaised, retry_later
 from slackbot.web.site import Site

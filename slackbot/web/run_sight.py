@@ -8,9 +8,9 @@ from uuid import UUID
 
 from agent.domain.errors import NotFound
 from agent.domain.keys import Principal, Scope
-from agent.domain.people import Person
 from agent.domain.run import RunLine, RunView
 from agent.store import reads
+from signoff.values import Person
 from slackbot.identity import channels_of, seats_of
 from slackbot.secrets import clean_runs, clean_value
 from slackbot.web.site import Site

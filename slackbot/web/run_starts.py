@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 
 from agent import runs
-from agent.domain.errors import Conflict
 from agent.domain.keys import Principal
 from agent.domain.run import NewRun
 from agent.runs import Started
 from agent.runtime.agents import Agent
 from agent.store import reads
+from signoff.errors import Conflict
 from slackbot.web.problems import ProblemRaised
 from slackbot.web.requesters import Requester
 from slackbot.web.site import Site

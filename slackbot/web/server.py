@@ -12,7 +12,7 @@ import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
-from agent.domain.errors import SignoffError
+from signoff.errors import SignoffError
 
 log = structlog.get_logger(__name__)
 

@@ -14,8 +14,6 @@ from uuid import UUID
 from fastapi import Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 
-from agent.domain.people import Person
-from agent.domain.policy import Risk
 from agent.domain.request import (
     API,
     EXTERNAL,
@@ -25,6 +23,7 @@ from agent.domain.request import (
     RequestView,
     Verdict,
 )
+from signoff.values import Person, Risk
 from slackbot.cards import json_text
 from slackbot.secrets import clean_view
 

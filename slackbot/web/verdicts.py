@@ -8,8 +8,8 @@ from uuid import UUID
 from agent import approvals
 from agent.domain.errors import Refusal, Refused
 from agent.domain.keys import Principal, Scope
-from agent.domain.people import Person
 from agent.domain.request import Verdict
+from signoff.values import Person
 from slackbot.web.problems import ProblemRaised
 from slackbot.web.site import Site
 

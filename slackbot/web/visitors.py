@@ -16,8 +16,9 @@ from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from agent import sessions
-from agent.domain.errors import Refusal, Refused, SignoffError
-from agent.domain.people import Person
+from agent.domain.errors import Refusal, Refused
+from signoff.errors import SignoffError
+from signoff.values import Person
 from slackbot.web.site import Site, site_of
 
 NAME = "signoff_session"

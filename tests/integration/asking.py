@@ -12,8 +12,7 @@ from sqlalchemy import text
 
 from agent import approvals, runs
 from agent.approvals import NewRequest
-from agent.domain.action import Action
-from agent.domain.people import Person, Standing
+from agent.domain.people import Standing
 from agent.domain.policy import Rule
 from agent.domain.request import Ballot, Place, Verdict
 from agent.domain.run import ProposedCall, Turn
@@ -21,6 +20,7 @@ from agent.runs import NewRun
 from agent.store import reads
 from agent.store.database import Database
 from agent.store.outbox import Outlet
+from signoff.values import Action, Person
 
 TEAM = "T0SIGNOFF"
 REVIEWS = Outlet(TEAM, "C0REVIEW")

@@ -10,13 +10,13 @@ from contextlib import suppress
 from typing import Any
 
 from agent import approvals, executions, runs
-from agent.domain.action import Action
-from agent.domain.errors import Conflict, LeaseLost, Refused
-from agent.domain.people import Person
+from agent.domain.errors import LeaseLost, Refused
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import Answer, AnswerKind, ProposedCall, RunLease, Turn
 from agent.executions import Outcome
 from agent.store.database import Database
+from signoff.errors import Conflict
+from signoff.values import Action, Person
 from tests.integration.asking import ADA, GRACE, Asked, ballot, column, question, reviewer, rows, rule, write
 
 CROWD = [reviewer(Person(ADA.team_id, f"U{n}")) for n in range(10)]

@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import text
 
 from agent import approvals, executions, runs
-from agent.domain.errors import Conflict, Refusal, Refused
-from agent.domain.people import Person, Standing
+from agent.domain.errors import Refusal, Refused
+from agent.domain.people import Standing
 from agent.domain.request import ExecutionStatus, Place, RequestStatus
 from agent.domain.run import Turn
 from agent.executions import Outcome
@@ -19,6 +19,8 @@ from agent.store import reads
 from agent.store.batch import Batch
 from agent.store.database import Database
 from agent.store.writes import endings, sweeps
+from signoff.errors import Conflict
+from signoff.values import Person
 from tests.integration.asking import (
     ADA,
     GRACE,

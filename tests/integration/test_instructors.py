@@ -10,13 +10,13 @@ import pytest
 
 from agent import approvals, executions, runs
 from agent.domain.errors import Refusal, Refused
-from agent.domain.people import Person
 from agent.domain.policy import Rule
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import NewRun, ProposedCall, Turn
 from agent.executions import Outcome
 from agent.store import reads
 from agent.store.database import Database
+from signoff.values import Person
 from tests.integration.asking import (
     ADA,
     GRACE,

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from agent import keys, record
-from agent.domain.errors import Conflict, NotFound
+from agent.domain.errors import NotFound
 from agent.domain.keys import Scope
 from agent.keys import KeyRejected, TooManyCalls
 from agent.store.database import Database
+from signoff.errors import Conflict
 from tests.integration.asking import ADA, column, rows, write
 
 

@@ -9,11 +9,11 @@ import psycopg
 from sqlalchemy import text
 
 from agent import approvals
-from agent.domain.people import Person
 from agent.domain.request import RequestLine, RequestStatus
 from agent.store import locks, reads
 from agent.store.database import Database
 from agent.store.reads import lists
+from signoff.values import Person
 from tests.integration.asking import ADA, GRACE, LINUS, TEAM, ask, ballot, reviewer, rule, start
 
 NOBODY: list[str] = []

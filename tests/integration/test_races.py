@@ -16,14 +16,15 @@ import psycopg
 import pytest
 
 from agent import approvals, executions, record, runs
-from agent.domain.action import Action
-from agent.domain.errors import Conflict, LeaseLost, Refusal, Refused
+from agent.domain.errors import LeaseLost, Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.domain.run import Answer, AnswerKind, ProposedCall, Turn
 from agent.executions import Outcome
 from agent.store.address import Address
 from agent.store.database import Database
+from signoff.errors import Conflict
+from signoff.values import Action
 from tests.integration import invariants
 from tests.integration.asking import (
     ADA,

@@ -11,7 +11,6 @@ import psycopg
 import pytest
 
 from agent import approvals, executions, record, retention, runs
-from agent.domain.errors import Conflict
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import RunStatus, Turn
 from agent.executions import Outcome
@@ -20,6 +19,7 @@ from agent.store import reads
 from agent.store.address import Address
 from agent.store.database import Database
 from agent.store.faults import DatabaseUnusable
+from signoff.errors import Conflict
 from slackbot import cards
 from tests.integration.asking import ADA, GRACE, Asked, ask, ballot, column, question, reviewer, rule, write
 

@@ -12,13 +12,14 @@ from sqlalchemy import text
 
 from agent import approvals, executions
 from agent.approvals import Edit, Edited
-from agent.domain.action import Action
-from agent.domain.errors import Conflict, NotFound, Refusal, Refused
-from agent.domain.people import Person, Standing
+from agent.domain.errors import NotFound, Refusal, Refused
+from agent.domain.people import Standing
 from agent.domain.policy import Rule
 from agent.domain.request import Change, Place, RequestStatus, RequestView
 from agent.store import reads
 from agent.store.database import Database
+from signoff.errors import Conflict
+from signoff.values import Action, Person
 from tests.integration.asking import (
     ADA,
     GRACE,

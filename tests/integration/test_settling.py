@@ -9,12 +9,12 @@ from uuid import UUID
 import pytest
 
 from agent import approvals, executions, runs
-from agent.domain.action import Action
 from agent.domain.errors import Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.request import ExecutionStatus
 from agent.executions import Claim, Outcome
 from agent.store.database import Database
+from signoff.values import Action
 from tests.integration.asking import (
     ADA,
     GRACE,

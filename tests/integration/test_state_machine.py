@@ -25,14 +25,15 @@ from hypothesis.stateful import (
 
 from agent import approvals, executions, runs
 from agent.approvals import Voted
-from agent.domain.action import Action
-from agent.domain.errors import Conflict, LeaseLost, Refusal, Refused
-from agent.domain.people import Person, Standing
+from agent.domain.errors import LeaseLost, Refusal, Refused
+from agent.domain.people import Standing
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import Answer, AnswerKind, ProposedCall, RunLease, Turn
 from agent.executions import Claim, Outcome
 from agent.runs import NewRun
 from agent.store.database import Database
+from signoff.errors import Conflict
+from signoff.values import Action, Person
 from tests.integration import asking, invariants
 from tests.integration.asking import ADA, REVIEWERS, TEAM, Asked, asked_as, ballot, question, rows, write
 from tests.integration.reference import Attempt, Call, Request, Run

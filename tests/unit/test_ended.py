@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from agent.client import AlreadyClaimed, Ending, Review, ended
+from agent.client import Ending, Review, ended
+from signoff.errors import AlreadyClaimed
 
 
 def review(execution: dict[str, Any] | None) -> Review:

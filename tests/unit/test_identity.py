@@ -10,7 +10,8 @@ import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from agent.domain.errors import NotFound, Refusal
-from agent.domain.people import Person, Standing
+from agent.domain.people import Standing
+from signoff.values import Person
 from slackbot.identity import Directory, RateLimited
 from slackbot.sandbox import SlackSandbox, demo_workspace
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, HttpUrl, ValidationError
 
-from agent.domain.errors import SignoffError
+from signoff.errors import SignoffError
 from slackbot import manifest as slack_manifest
 
 MANIFEST = Path(__file__).parents[2] / "manifest.yml"

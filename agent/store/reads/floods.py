@@ -9,7 +9,7 @@ from datetime import datetime
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.domain.policy import Risk
+from signoff.values import Risk
 
 
 @dataclass(frozen=True, slots=True)

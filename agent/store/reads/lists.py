@@ -13,11 +13,10 @@ from uuid import UUID
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.domain.people import Person
-from agent.domain.policy import Risk
 from agent.domain.request import Counted, HistoryLine, RequestLine, RequestStatus
 from agent.store.reads.families import names_above
 from agent.store.reads.requests import person as person_of
+from signoff.values import Person, Risk
 
 FIRST = UUID(int=0)
 

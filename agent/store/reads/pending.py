@@ -10,9 +10,9 @@ from uuid import UUID
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.domain.action import parse_canonical
-from agent.domain.people import Person
 from agent.store.reads.requests import person
+from signoff.canonical import parse_canonical
+from signoff.values import Person
 
 PAGE = 1000
 

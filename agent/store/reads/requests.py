@@ -11,10 +11,8 @@ from uuid import UUID
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.domain.action import Action, parse_canonical
 from agent.domain.pause import EVERYTHING
-from agent.domain.people import Person
-from agent.domain.policy import Risk, Rule
+from agent.domain.policy import Rule
 from agent.domain.request import (
     AskedAgain,
     Change,
@@ -30,6 +28,8 @@ from agent.store import pauses
 from agent.store.batch import ask
 from agent.store.reads.families import names_above
 from agent.store.reads.ids import BETWEEN, meant
+from signoff.canonical import parse_canonical
+from signoff.values import Action, Person, Risk
 
 FEW = 16
 """Requests that are read together with a plan that is kept."""

@@ -11,12 +11,12 @@ from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.domain.changes import between
-from agent.domain.people import Person
 from agent.domain.run import Answer, AnswerKind, CallState, CallView, Message, RunStatus, RunValues, RunView
 from agent.store.batch import ask
 from agent.store.reads.families import asking_below, below, names_above
 from agent.store.reads.ids import BETWEEN, meant
 from agent.store.reads.requests import person
+from signoff.values import Person
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.domain.audit import AuditEvent
-from agent.domain.people import Person
 from agent.domain.request import RequestStatus, Verdict
 from agent.domain.run import RunStatus
 from agent.store.ids import id_at
 from agent.store.reads.families import waits_below
 from agent.store.reads.ids import BETWEEN, meant
+from signoff.values import Person
 
 SKEW = timedelta(minutes=5)
 """How far the clock of a process that makes ids may be from the database's."""

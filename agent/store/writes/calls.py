@@ -8,11 +8,11 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent import jobs
-from agent.domain.action import Action
 from agent.domain.run import Answer, ProposedCall
 from agent.store.batch import Batch
 from agent.store.ids import new_id
 from agent.store.writes.requests import NewRequest
+from signoff.values import Action
 
 
 def propose(batch: Batch, run_id: UUID, turn: int, proposed: tuple[ProposedCall, ...]) -> None:

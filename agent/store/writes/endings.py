@@ -13,7 +13,6 @@ import structlog
 
 from agent import jobs, tracing
 from agent.domain.audit import AuditKind
-from agent.domain.people import Person
 from agent.domain.request import RequestStatus
 from agent.meters import DECISIONS
 from agent.store import chain, notices, outbox
@@ -21,6 +20,7 @@ from agent.store.batch import Batch
 from agent.store.chain import ChainHead, Entry
 from agent.store.ids import new_id
 from agent.store.outbox import Outlet
+from signoff.values import Person
 
 log = structlog.get_logger(__name__)
 

@@ -8,10 +8,10 @@ from uuid import UUID
 
 import structlog
 
-from agent.domain.people import Person
 from agent.domain.request import ExecutionStatus
 from agent.meters import EXECUTIONS
 from agent.store.batch import Batch
+from signoff.values import Person
 
 log = structlog.get_logger(__name__)
 

@@ -7,13 +7,13 @@ from uuid import UUID
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.domain.people import Person
 from agent.domain.run import Answer, AnswerKind, NewRun, RunStatus
 from agent.store import locks, outbox
 from agent.store.batch import Batch
 from agent.store.outbox import Outlet, Telling
 from agent.store.writes import runs
 from agent.store.writes.runs import LockedRun
+from signoff.values import Person
 
 
 async def answer_above(

@@ -8,8 +8,8 @@ from uuid import UUID
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.domain.people import Person
 from agent.store.ids import new_nonce
+from signoff.values import Person
 
 
 async def own(

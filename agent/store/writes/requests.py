@@ -9,14 +9,14 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from agent.domain.action import Action, canonical_bytes
-from agent.domain.people import Person
 from agent.domain.policy import Rule, snapshot_digest
 from agent.domain.request import Change, Verdict
 from agent.store import chain
 from agent.store.batch import Batch
 from agent.store.ids import new_id, new_nonce
 from agent.store.outbox import Outlet
+from signoff.canonical import canonical_bytes
+from signoff.values import Action, Person
 
 
 @dataclass(frozen=True, slots=True)

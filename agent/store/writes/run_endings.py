@@ -10,7 +10,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent import tracing
 from agent.domain.audit import AuditKind, request_subject, run_subject
-from agent.domain.people import Person
 from agent.domain.request import RequestStatus
 from agent.domain.run import RunStatus
 from agent.store import chain, locks, notices, outbox
@@ -19,6 +18,7 @@ from agent.store.chain import Entry
 from agent.store.outbox import Outlet
 from agent.store.writes import endings, families, runs
 from agent.store.writes.runs import LockedRun
+from signoff.values import Person
 
 log = structlog.get_logger(__name__)
 

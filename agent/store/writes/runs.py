@@ -12,11 +12,11 @@ from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent import jobs
-from agent.domain.people import Person
 from agent.domain.run import Answer, AnswerKind, NewRun, RunLease, RunStatus, Turn
 from agent.store import pauses
 from agent.store.batch import Batch, ask
 from agent.store.outbox import Outlet
+from signoff.values import Person
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.datastructures import FormData
 
-from agent.domain.action import Action
+from signoff.values import Action
 from slackbot.cards import argument_fields
 from slackbot.cards.form import FIELD_INPUT
 from slackbot.cards.schema import Kind

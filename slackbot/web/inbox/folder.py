@@ -10,10 +10,9 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from agent.domain.errors import NotFound, Refusal, Refused, sentence
-from agent.domain.people import Person
-from agent.domain.policy import Risk
 from agent.domain.request import RequestStatus, RequestView, Verdict
 from agent.store import reads
+from signoff.values import Person, Risk
 from slackbot import revising
 from slackbot.cards import Names, edit_fields, json_text, status, unreadable
 from slackbot.identity import objection_to_see

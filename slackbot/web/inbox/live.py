@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from fastapi import APIRouter, Request
 from starlette.responses import StreamingResponse
 
-from agent.domain.errors import SignoffError
+from signoff.errors import SignoffError
 from slackbot.web.inbox.pages import HEADERS, PageRoute
 from slackbot.web.problems import ProblemRaised
 from slackbot.web.site import site_of

@@ -16,8 +16,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from agent.domain.errors import MalformedArguments, NotFound, Refusal, Refused
+from agent.domain.errors import NotFound, Refusal, Refused
 from agent.store.faults import DatabaseUnavailable, OutcomeUnknown
+from signoff.errors import MalformedArguments
 from slackbot.web.inbox import assets, words
 from slackbot.web.problems import DOUBTFUL, GONE, ProblemRaised
 from slackbot.web.visitors import ForeignForm, NotSignedIn

@@ -13,9 +13,10 @@ from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from agent import approvals
-from agent.domain.errors import MalformedArguments, NotFound, Refused
+from agent.domain.errors import NotFound, Refused
 from agent.domain.request import RequestView, Verdict
 from agent.runtime.wording import storable
+from signoff.errors import MalformedArguments
 from slackbot import deciding, revising
 from slackbot.cards import NEEDS_A_COMMENT, NEEDS_A_REASON, edit_errors, read_edit
 from slackbot.web.inbox import edit_form

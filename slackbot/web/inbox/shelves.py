@@ -8,9 +8,10 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-from agent.domain.people import CHANNEL, Person
+from agent.domain.people import CHANNEL
 from agent.domain.request import HistoryLine, RequestLine, RequestStatus
 from agent.store import reads
+from signoff.values import Person
 from slackbot.cursor import Cursor
 from slackbot.identity import Seats, seats_of, visible_lines
 from slackbot.secrets import clean_lines

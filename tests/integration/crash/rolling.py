@@ -10,10 +10,11 @@ from typing import Any
 from uuid import UUID
 
 from agent import approvals, runs
-from agent.domain.people import Person, Standing
+from agent.domain.people import Standing
 from agent.domain.request import Ballot, Verdict
 from agent.runs import NewRun
 from agent.store.database import BudgetExceeded
+from signoff.values import Person
 from slackbot.sandbox.model import Call, Turn
 from tests.integration.crash.process import Serve
 from tests.integration.crash.street import Street, street, until

@@ -17,9 +17,9 @@ import pytest
 
 from agent import approvals, keys, outside
 from agent.approvals import Edit
-from agent.domain.action import Action
 from agent.domain.keys import Scope
 from agent.domain.people import Standing
+from signoff.values import Action
 from tests.integration.asking import rows
 from tests.integration.web.conftest import ADA, GRACE, Program, Street, agents, site, until  # noqa: F401
 

@@ -12,12 +12,12 @@ import pytest
 from dbos import DBOS, DBOSConfig, SetWorkflowID
 
 from agent import webhooks
-from agent.client import AlreadyClaimed, Decision
+from agent.client import Decision
 from agent.client.webhook import is_from_signoff
-from agent.domain.errors import CollaborationError
 from agent.domain.notices import Event
 from agent.integrations import dbos as integration
 from agent.integrations.dbos import DBOSApprovals, NotFromSignoff
+from signoff.errors import AlreadyClaimed, CollaborationError
 from tests.integration.integrations.conftest import ROOT, Desk
 from tests.integration.web.conftest import GRACE, until
 from tests.integration.web.receiver import a_receiver

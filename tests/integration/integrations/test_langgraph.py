@@ -18,8 +18,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
 
-from agent.client import AlreadyClaimed, ApiError, ApprovalClient, AsyncApprovalClient
-from agent.domain.errors import CollaborationError
+from agent.client import ApprovalClient, AsyncApprovalClient
 from agent.integrations.interrupts import Graph
 from agent.integrations.langgraph import (
     Background,
@@ -28,6 +27,7 @@ from agent.integrations.langgraph import (
     aresume_when_decided,
     resume_when_decided,
 )
+from signoff.errors import AlreadyClaimed, ApiError, CollaborationError
 from tests.integration.integrations.conftest import POLICY, ROOT, Desk, until
 
 EXAMPLES = ROOT / "examples"

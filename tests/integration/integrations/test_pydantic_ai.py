@@ -21,9 +21,9 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 
 from agent import pausing
-from agent.client import AlreadyClaimed, ApiError, AsyncApprovalClient
-from agent.domain.errors import SignoffError
+from agent.client import AsyncApprovalClient
 from agent.integrations.pydantic_ai import Approvals, Paused
+from signoff.errors import AlreadyClaimed, ApiError, SignoffError
 from tests.integration.integrations.conftest import ROOT, Desk
 
 EXAMPLE = ROOT / "examples" / "pydantic_ai_agent.py"

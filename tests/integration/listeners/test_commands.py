@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from agent import pausing
-from agent.domain.policy import Risk
 from agent.domain.run import RunStatus
 from agent.domain.short_ids import short
 from agent.store import reads
+from signoff.values import Risk
 from slackbot.cards import (
     ACTION_AGENT,
     ACTION_APPROVE,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agent.domain.action import Action
 from agent.store import reads
+from signoff.values import Action
 from slackbot.cards import (
     ACTION_APPROVE,
     ACTION_APPROVE_COMMENT,

@@ -7,8 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from agent.domain.errors import Refusal, sentence
-from agent.domain.people import Person
 from agent.store import reads
+from signoff.values import Person
 from slackbot.cards import ACTION_APPROVE
 from slackbot.listeners import messages
 from tests.integration.asking import ADA, TEAM

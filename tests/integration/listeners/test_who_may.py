@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from agent import approvals
-from agent.domain.action import Action
-from agent.domain.people import Person
 from agent.domain.policy import Rule
+from signoff.values import Action, Person
 from slackbot.cards import (
     ACTION_APPROVE,
     CALLBACK_APPROVE,

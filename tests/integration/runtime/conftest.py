@@ -16,7 +16,7 @@ from sqlalchemy import text
 
 from agent import approvals, jobs, runs
 from agent.approvals import Voted
-from agent.domain.people import Person, Standing
+from agent.domain.people import Standing
 from agent.domain.policy import Policy
 from agent.domain.request import Ballot, RequestView, Verdict
 from agent.domain.run import CallView, Message, RunView
@@ -30,6 +30,7 @@ from agent.runtime.services import Services, worker_name
 from agent.store import reads
 from agent.store.database import Database
 from agent.store.outbox import Outlet
+from signoff.values import Person
 from slackbot.sandbox.model import ScriptedModel
 
 TEAM, CHANNEL = "T0TEST", "C0REVIEW"

@@ -7,12 +7,12 @@ from uuid import UUID
 import pytest
 
 from agent import resuming, runs
-from agent.domain.errors import CollaborationError, Conflict
 from agent.domain.people import Standing
 from agent.domain.policy import Defaults, Policy, Rule
 from agent.domain.run import AnswerKind, CallState, RunStatus
 from agent.runtime.agents import Agent
 from signoff import ask, function_agent, step, tool
+from signoff.errors import CollaborationError, Conflict
 from slackbot.cards import request_card, run_root
 from slackbot.sandbox.model import Call, Turn
 from tests.integration.invariants import broken

@@ -7,11 +7,13 @@ from uuid import UUID
 import pytest
 
 from agent import resuming, runs
-from agent.domain.errors import Conflict, Refusal, Refused
-from agent.domain.people import Person, Standing
+from agent.domain.errors import Refusal, Refused
+from agent.domain.people import Standing
 from agent.domain.policy import Defaults, Policy
 from agent.domain.run import RunStatus
 from signoff import Agent, ask, function_agent, step, tool
+from signoff.errors import Conflict
+from signoff.values import Person
 from slackbot.sandbox.model import Call, Fault, Turn
 from tests.integration.invariants import broken
 from tests.integration.runtime.conftest import ASKER, REVIEWER

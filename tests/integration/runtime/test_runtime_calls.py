@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from agent import approvals, runs
-from agent.domain.people import Person, Standing
+from agent.domain.people import Standing
 from agent.domain.policy import Defaults, Policy
 from agent.domain.request import Verdict
 from agent.domain.run import AnswerKind, CallState, RunStatus
@@ -16,6 +16,7 @@ from agent.runtime.agents import Agent
 from agent.runtime.execution import execute_call
 from agent.runtime.loop import advance_run
 from agent.runtime.tool import NotDone, Tool, ToolContext, tool
+from signoff.values import Person
 from slackbot.sandbox.model import Call, Turn
 
 ASKER = Person("T0TEST", "U0ASKER")

@@ -10,9 +10,8 @@ import pytest
 
 from agent import approvals, runs
 from agent.approvals import Edit
-from agent.domain.errors import MalformedArguments
 from agent.domain.people import Standing
-from agent.domain.policy import Defaults, Policy, Risk, Rule
+from agent.domain.policy import Defaults, Policy, Rule
 from agent.domain.request import Ballot, ExecutionStatus, Verdict
 from agent.domain.run import CallState, RunStatus
 from agent.examples import shop
@@ -20,6 +19,8 @@ from agent.examples.refunds import process_refund, refunds
 from agent.runtime.execution import execute_call
 from agent.runtime.judging import revise
 from agent.runtime.tool import NotDone
+from signoff.errors import MalformedArguments
+from signoff.values import Risk
 from slackbot.sandbox.model import Call, Turn
 from tests.integration.runtime.conftest import REVIEWER
 

@@ -10,7 +10,7 @@ import pytest
 
 from agent import approvals
 from agent.approvals import Edit, Edited
-from agent.domain.errors import MalformedArguments, NotFound, Refusal, Refused
+from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.policy import Defaults, Policy, Rule
 from agent.domain.request import API, Ballot, RequestView, Verdict
@@ -19,6 +19,7 @@ from agent.runtime.agents import Agent
 from agent.runtime.execution import execute_call
 from agent.runtime.judging import Revised, revise
 from agent.runtime.tool import NotDone, Tool, tool
+from signoff.errors import MalformedArguments
 from slackbot.sandbox.model import Call, Turn
 from tests.integration.runtime.conftest import REVIEWER, Stage
 

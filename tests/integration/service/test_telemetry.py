@@ -16,10 +16,10 @@ from structlog.testing import capture_logs
 
 from agent import keys, tracing
 from agent.domain.keys import Scope
-from agent.domain.people import Person
 from agent.runtime.agents import Agent
 from agent.runtime.tool import tool
 from agent.store.ids import new_id
+from signoff.values import Person
 from slackbot import telemetry
 from tests.integration.handing_down import orders
 from tests.integration.service.conftest import House, until

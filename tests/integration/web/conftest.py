@@ -13,8 +13,8 @@ import pytest
 
 from agent import keys
 from agent.domain.keys import Scope
-from agent.domain.people import Person
 from agent.runtime.agents import Agent
+from signoff.values import Person
 from slackbot.app import Service
 from tests.integration.asking import rows, write
 from tests.integration.service.conftest import House, a_house, until

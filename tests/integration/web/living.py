@@ -11,10 +11,10 @@ import httpx
 
 from agent import keys
 from agent.domain.keys import Scope
-from agent.domain.people import Person
 from agent.examples.data_manager import data_manager
 from agent.examples.durable_task import durable_task
 from agent.runtime.agents import Agent
+from signoff.values import Person
 from slackbot.app import Service
 from tests.integration.service.conftest import House, a_house, until
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from agent.domain.keys import Scope
-from agent.domain.people import Person
+from signoff.values import Person
 from tests.integration.web.living import ADA, GRACE, LINUS, TEAM, Living, living
 
 SEED = {"agent_id", "name", "task", "status", "created_at", "question"}

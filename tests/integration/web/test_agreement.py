@@ -11,7 +11,7 @@ import pytest
 
 from agent import keys
 from agent.domain.keys import Scope
-from agent.domain.people import Person
+from signoff.values import Person
 from tests.integration.service.conftest import House, http_house, until  # noqa: F401
 from tests.integration.web.conftest import POLICY, Program
 from tests.integration.web.visiting import ADA, GRACE, PUBLIC, Porch, Visitor, open_porch

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from agent.domain.people import Person
+from signoff.values import Person
 from tests.integration.asking import column
 from tests.integration.web.conftest import ADA, GRACE, LINUS, TEAM, Street, shown
 

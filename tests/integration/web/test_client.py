@@ -19,11 +19,18 @@ import pytest
 
 from agent import approvals, keys
 from agent.approvals import Edit
-from agent.client import AlreadyClaimed, ApiError, ApprovalClient, AsyncApprovalClient, Unreachable, concluded
-from agent.domain.action import Action
-from agent.domain.errors import CollaborationError, Conflict, MalformedArguments
+from agent.client import ApprovalClient, AsyncApprovalClient, concluded
 from agent.domain.keys import Scope
 from agent.domain.people import Standing
+from signoff.errors import (
+    AlreadyClaimed,
+    ApiError,
+    CollaborationError,
+    Conflict,
+    MalformedArguments,
+    Unreachable,
+)
+from signoff.values import Action
 from tests.integration.asking import column, write
 from tests.integration.web.conftest import ADA, GRACE, Program, Street, until
 from tests.integration.web.line import a_line

@@ -12,7 +12,7 @@ import pytest
 
 from agent import keys
 from agent.domain.keys import Scope
-from agent.domain.people import Person
+from signoff.values import Person
 from tests.integration.web.living import ADA, GRACE, Living, living
 
 CHECKS = (

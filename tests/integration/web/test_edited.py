@@ -6,8 +6,8 @@ from uuid import UUID
 
 from agent import approvals
 from agent.approvals import Edit
-from agent.domain.action import Action
 from agent.domain.people import Standing
+from signoff.values import Action
 from tests.integration.asking import column
 from tests.integration.web.conftest import LINUS, Street
 

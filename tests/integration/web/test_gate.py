@@ -19,9 +19,9 @@ import pytest
 
 from agent import approvals, keys
 from agent.approvals import Edit
-from agent.domain.action import Action
 from agent.domain.keys import Scope
 from agent.domain.people import Standing
+from signoff.values import Action
 from slackbot import cli
 from tests.integration.asking import column, write
 from tests.integration.command import Command

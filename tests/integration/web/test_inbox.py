@@ -12,9 +12,9 @@ import pytest
 from sqlalchemy import text
 
 from agent import keys
-from agent.domain.action import Action
 from agent.domain.keys import Scope
 from agent.store.outbox import Outlet
+from signoff.values import Action
 from slackbot.secrets import views
 from slackbot.secrets.texts import everything
 from slackbot.web.inbox import assets

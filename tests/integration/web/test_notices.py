@@ -11,12 +11,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from agent import approvals, notices, webhooks
-from agent.domain.errors import Conflict, NotFound
+from agent.domain.errors import NotFound
 from agent.domain.notices import Event
 from agent.runtime.agents import Agent
 from agent.runtime.tool import tool
 from agent.store.database import Database
 from agent.store.ids import new_id
+from signoff.errors import Conflict
 from slackbot.notices import Poster, Sender
 from slackbot.web.site import Site
 from slackbot.web.watch import Watch

@@ -7,7 +7,7 @@ import time
 from typing import Any
 from uuid import UUID
 
-from agent.domain.people import Person
+from signoff.values import Person
 from tests.integration.asking import column
 from tests.integration.web.conftest import ADA, GRACE, LINUS, TEAM, Street, shown
 

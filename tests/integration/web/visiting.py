@@ -12,13 +12,13 @@ import httpx
 import pytest
 
 from agent import approvals, runs
-from agent.domain.people import Person
 from agent.domain.run import ProposedCall, Turn
 from agent.runs import NewRun
 from agent.runtime.agents import Agent
 from agent.runtime.tool import tool
 from agent.store import reads
 from agent.store.outbox import Outlet
+from signoff.values import Person
 from slackbot.app import Service
 from tests.integration import asking
 from tests.integration.service.conftest import POLICY, House, http_house  # noqa: F401

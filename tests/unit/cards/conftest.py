@@ -17,9 +17,6 @@ from slack_sdk.models.blocks import Block
 from slack_sdk.models.blocks.block_elements import BlockElement
 from slack_sdk.models.views import View
 
-from agent.domain.action import Action
-from agent.domain.people import Person
-from agent.domain.policy import Risk
 from agent.domain.request import (
     DecisionView,
     ExecutionStatus,
@@ -29,6 +26,7 @@ from agent.domain.request import (
     Verdict,
     VoteView,
 )
+from signoff.values import Action, Person, Risk
 from slackbot.cards import Card
 
 # Slack's validators look for the class of each element among all classes anew; they are the same each time.

@@ -15,11 +15,10 @@ from uuid import UUID
 
 import pytest
 
-from agent.domain.action import Action, canonical_bytes
-from agent.domain.people import Person
-from agent.domain.policy import Risk
 from agent.domain.request import Change, Counted, HistoryLine, RequestLine, RequestStatus, Verdict, VoteView
 from agent.domain.run import RunStatus, RunView
+from signoff.canonical import canonical_bytes
+from signoff.values import Action, Person, Risk
 from slackbot import cards
 
 AT = datetime(2027, 1, 30, 9, 0, tzinfo=UTC)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, TypeAdapter
 
-from agent.domain.action import Action
+from signoff.values import Action
 from slackbot import cards
 from slackbot.cards.values import AGENT_BLOCK, CHOICE_BLOCK, REASON_BLOCK, TASK_BLOCK
 

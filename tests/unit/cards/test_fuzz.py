@@ -12,9 +12,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from agent.domain.action import Action
-from agent.domain.policy import Risk
 from agent.domain.request import ExecutionStatus, RequestStatus
+from signoff.values import Action, Risk
 from slackbot.cards import (
     details_modal,
     details_pages,

@@ -9,10 +9,9 @@ from uuid import UUID
 
 import pytest
 
-from agent.domain.people import Person
-from agent.domain.policy import Risk
 from agent.domain.request import Counted, HistoryLine, RequestLine, RequestStatus
 from agent.domain.run import RunStatus, RunView
+from signoff.values import Person, Risk
 from slackbot import cards
 
 AT = datetime(2027, 1, 30, 9, 0, tzinfo=UTC)

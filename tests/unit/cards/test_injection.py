@@ -9,10 +9,9 @@ from uuid import UUID
 
 import pytest
 
-from agent.domain.action import Action
-from agent.domain.policy import Risk
 from agent.domain.request import Change, ExecutionStatus, HistoryLine, RequestLine, RequestStatus
 from agent.domain.run import RunStatus, RunView
+from signoff.values import Action, Risk
 from slackbot.cards import (
     AgentForm,
     AgentLine,

@@ -9,9 +9,9 @@ from uuid import UUID
 
 import pytest
 
-from agent.domain.policy import Risk
 from agent.domain.request import AskedAgain, Change, ExecutionStatus, RequestStatus, Verdict, VoteView
 from agent.domain.short_ids import short
+from signoff.values import Risk
 from slackbot.cards import Names, parse_button_value, request_card
 
 LONG = {"order_id": 7, "note": "x" * 10_000}

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.domain.action import Action
 from agent.domain.changes import as_changes, between, differences, told, touches_hidden
-from agent.domain.paths import is_redacted, written
 from agent.domain.request import Change
+from signoff.paths import is_redacted, written
+from signoff.values import Action
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from(["", "a", "b"]),

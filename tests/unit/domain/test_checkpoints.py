@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from agent.domain.checkpoints import explain, load
 from agent.domain.errors import PolicyError
-from agent.domain.policy import Policy, Risk, ToolTraits
+from agent.domain.policy import Policy, ToolTraits
+from signoff.values import Risk
 
 ROOT = Path(__file__).parents[3]
 

@@ -5,18 +5,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from agent.domain.errors import (
-    CollaborationError,
-    Conflict,
-    LeaseLost,
-    MalformedArguments,
-    NotFound,
-    PolicyError,
-    Refusal,
-    Refused,
-    SignoffError,
-    sentence,
-)
+from agent.domain.errors import LeaseLost, NotFound, PolicyError, Refusal, Refused, sentence
+from signoff.errors import CollaborationError, Conflict, MalformedArguments, SignoffError
 
 
 def test_everything_is_a_signoff_error():

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.domain.action import canonical_bytes, parse_canonical
 from agent.domain.expression import MAX_LENGTH, compile_when
+from signoff.canonical import canonical_bytes, parse_canonical
 
 
 def holds(text, args=None, facts=None, agent="refunds", requester="U1"):

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from agent.domain.action import Action
-from agent.domain.policy import Defaults, Policy, Risk, Rule, ToolTraits, snapshot_digest, stricter
+from agent.domain.policy import Defaults, Policy, Rule, ToolTraits, snapshot_digest, stricter
+from signoff.values import Action, Risk
 
 
 def rule(checkpoint_id="refund-over-limit", action_pattern="process_refund", **terms):

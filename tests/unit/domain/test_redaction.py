@@ -9,19 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.domain.action import Action
 from agent.domain.echoes import echoes
-from agent.domain.redaction import (
-    BY_POLICY,
-    NAMED,
-    NOT_SCANNED,
-    MaskedAction,
-    Span,
-    is_secret_name,
-    mask,
-    masked_action,
-    redact_value,
-)
+from agent.domain.masked_action import MaskedAction, masked_action
+from signoff.redaction import BY_POLICY, NAMED, NOT_SCANNED, Span, is_secret_name, mask, redact_value
+from signoff.values import Action
 
 
 def nothing(_: str) -> list[Span]:

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from agent.domain.errors import MalformedArguments
-from agent.domain.policy import Risk
 from agent.runtime.tool import Tool, ToolContext, tool
+from signoff.errors import MalformedArguments
+from signoff.values import Risk
 
 
 class Line(BaseModel):

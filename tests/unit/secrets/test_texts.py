@@ -24,7 +24,7 @@ from detect_secrets.plugins.twilio import TwilioKeyDetector
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.domain.redaction import NOT_SCANNED, mask
+from signoff.redaction import NOT_SCANNED, mask
 from slackbot.secrets.texts import LONGEST, Finder
 from tests.planted import PRIVATE_KEY, SECRETS, URL_PASSWORD
 

@@ -12,10 +12,7 @@ from uuid import UUID
 
 import pytest
 
-from agent.domain.action import Action
-from agent.domain.people import Person
-from agent.domain.policy import Risk
-from agent.domain.redaction import Find, MaskedAction
+from agent.domain.masked_action import MaskedAction
 from agent.domain.request import (
     Change,
     DecisionView,
@@ -28,6 +25,8 @@ from agent.domain.request import (
     VoteView,
 )
 from agent.domain.run import RunStatus, RunValues, RunView
+from signoff.redaction import Find
+from signoff.values import Action, Person, Risk
 from slackbot import cards
 from slackbot.secrets import clean_lines, clean_runs, clean_view, views
 from slackbot.secrets.views import off_the_loop

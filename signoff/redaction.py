@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from agent.domain.action import Action, canonical_bytes
-from agent.domain.errors import MalformedArguments
-from agent.domain.paths import Step, is_redacted, written
+from signoff.canonical import canonical_bytes
+from signoff.errors import MalformedArguments
+from signoff.paths import Step, is_redacted, written
 
 NAMED = "named-secret"
 """Masked because of its key: `password`, `api_key` …"""
@@ -81,7 +81,7 @@ def mask(text: str, spans: Iterable[Span], *, tight: bool = False) -> str:
     """
     pieces, end = [], 0
     for span in merged(text, spans):
-        pieces += [text[end : span.start], _sign(span.kind, span.end - span.start, tight=tight)]
+        pieces += [text[end : span.start], sign(span.kind, span.end - span.start, tight=tight)]
         end = span.end
     return "".join([*pieces, text[end:]])
 
@@ -128,7 +128,7 @@ def redact_value(
 ) -> Redacted:
     """A copy of a JSON value in which no secret can be read, keys included.
 
-    Everything under a secret's name, and everything that `redact` means (`agent.domain.paths`), is masked
+    Everything under a secret's name, and everything that `redact` means (`signoff.paths`), is masked
     whole; in other texts what `find` finds. `root` is "args" or "facts", `steps` lead from there to the value.
     """
     walk = _Walk(find, tuple(redact), root)
@@ -141,41 +141,6 @@ def redact_value(
 def by_name(value: Any, redact: Sequence[str] = (), root: str = "args") -> Redacted:
     """`redact_value` by names and policy alone: texts are not looked through."""
     return redact_value(value, find=lambda _: (), redact=redact, root=root)
-
-
-@dataclass(frozen=True)
-class MaskedAction(Action):
-    """An action as it is shown. Its arguments are masked; its digest is that of the action which would run."""
-
-    true_digest: bytes = b""
-    secrets: tuple[Secret, ...] = ()
-    hidden: frozenset[str] = frozenset()
-    """The arguments in which something is masked: what cannot be read cannot be edited either."""
-
-    unseen: bool = False
-    """Something is masked only because nobody had the time to look: nobody can consent to that."""
-
-    @property
-    def digest(self) -> bytes:
-        """Of the action itself, so that it can be compared with what is stored."""
-        return self.true_digest
-
-
-def masked_action(action: Action, redacted: Redacted, *, others_unseen: bool = False) -> Action:
-    """The action to show: the same one when nothing is masked, here or (`others_unseen`) beside it."""
-    if not redacted.secrets and not others_unseen:
-        return action
-    shown, secrets = redacted.value, redacted.secrets
-    unseen = others_unseen or is_unseen(redacted)
-    hidden = frozenset(name for name, value in shown.items() if action.arguments.get(name) != value)
-    try:
-        return MaskedAction(action.tool, action.tool_version, shown, action.digest, secrets, hidden, unseen)
-    except MalformedArguments:  # thousands of short values became longer than arguments may be
-        whole = Secret("$", 0, len(canonical_bytes(dict(action.arguments)).decode()), NOT_SCANNED)
-        shown, every = {"arguments": _sign(whole.kind, whole.length)}, frozenset(action.arguments)
-        return MaskedAction(
-            action.tool, action.tool_version, shown, action.digest, (whole,), every, unseen=True
-        )
 
 
 def is_unseen(redacted: Redacted) -> bool:
@@ -238,7 +203,7 @@ class _Walk:
             return value
         self.hidden.append((text, why))
         self._note(steps, [Span(0, len(text), why)])
-        return _sign(why, len(text))
+        return sign(why, len(text))
 
     def _note(self, steps: tuple[Step, ...], spans: Iterable[Span]) -> None:
         for span in spans:
@@ -259,7 +224,8 @@ def _plain(value: Any) -> str:
         return repr(value)
 
 
-def _sign(kind: str, length: int, *, tight: bool = False) -> str:
+def sign(kind: str, length: int, *, tight: bool = False) -> str:
+    """What stands in a secret's place."""
     sign = f"⟦redacted {kind}, {length:,} character{'' if length == 1 else 's'}⟧"
     if tight and len(sign) > length:
         return "⟦redacted⟧" if length >= 10 else "•" * length

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.domain.action import (
+from signoff.canonical import (
     MAX_BYTES,
     MAX_DEPTH,
     MAX_INTEGER,
-    Action,
     canonical_bytes,
     parse_arguments,
     parse_canonical,
     parse_json,
 )
-from agent.domain.errors import MalformedArguments
+from signoff.errors import MalformedArguments
+from signoff.values import Action
 
 texts = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=12)
 numbers = st.integers(-MAX_INTEGER, MAX_INTEGER) | st.floats(allow_nan=False, allow_infinity=False)

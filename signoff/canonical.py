@@ -1,23 +1,20 @@
-"""What somebody consents to: a tool, its version and its arguments, as canonical bytes (RFC 8785).
+"""Canonical JSON (RFC 8785): one byte string for each value, and strict reading of what others wrote.
 
-The canonical bytes are the truth. Digest, card and execution all read them, so what was shown is what is
-approved and what is approved is what runs. RFC 8785 knows one kind of number, the IEEE 754 double, written
+RFC 8785 knows one kind of number, the IEEE 754 double, written
 the way ECMAScript writes it: `1.0` and `1` are the same argument (`1`), `1e16` is `10000000000000000`.
 Reading canonical bytes therefore gives an int for every whole number up to 2**53 - 1, a float for all others.
 """
 
-import hashlib
 import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Never
 
 import rfc8785
 
-from agent.domain.errors import MalformedArguments
+from signoff.errors import MalformedArguments
 
 MAX_DEPTH = 64
 """How many arrays and objects may stand inside one another."""
@@ -55,6 +52,17 @@ def plain_json(value: Any) -> Any:
     return _plain(value, "$", 1)
 
 
+def plain_object(value: Any) -> dict[str, Any]:
+    """`plain_json` for an object. Raises MalformedArguments for every other kind of value as well."""
+    return _object_only(_plain(value, "$", 1))
+
+
+def plain_name(name: Any, what: str) -> str:
+    """A name that JSON can carry. Raises MalformedArguments, with the path `$.what`, for anything else."""
+    fail = partial(_fail, f"$.{what}")
+    return _text(name, fail) if isinstance(name, str) and name else fail("must be a name")
+
+
 def parse_json(text: str | bytes) -> Any:
     """Read JSON that somebody else wrote, and refuse whatever could be read in two ways.
 
@@ -67,10 +75,7 @@ def parse_json(text: str | bytes) -> Any:
 
 def parse_arguments(text: str | bytes) -> dict[str, Any]:
     """`parse_json` for a tool's arguments, which are always an object."""
-    value = parse_json(text)
-    if not isinstance(value, dict):
-        raise MalformedArguments("$", f"must be an object, not {_kind(value)}")
-    return value
+    return _object_only(parse_json(text))
 
 
 def parse_canonical(encoded: bytes) -> Any:
@@ -81,60 +86,9 @@ def parse_canonical(encoded: bytes) -> Any:
     return _read_canonical(encoded, depth=1)
 
 
-@dataclass(frozen=True)
-class Action:
-    """A tool call as consented to. `arguments` is a copy, read from the canonical bytes.
-
-    Raises MalformedArguments when the arguments have no canonical form.
-    """
-
-    tool: str
-    tool_version: str
-    arguments: Mapping[str, Any] = field(hash=False)
-    canonical: bytes = field(init=False, repr=False, compare=False)
-    """RFC 8785 bytes of `{"arguments": …, "tool": …, "tool_version": …}`."""
-
-    def __post_init__(self) -> None:
-        arguments = _plain(self.arguments, "$", 1)
-        if not isinstance(arguments, dict):
-            raise MalformedArguments("$", f"must be an object, not {_kind(arguments)}")
-        encoded = canonical_bytes(arguments)
-        envelope: dict[str, Any] = {
-            "arguments": arguments,
-            "tool": _named(self.tool, "tool"),
-            "tool_version": _named(self.tool_version, "tool_version"),
-        }
-        object.__setattr__(self, "arguments", parse_canonical(encoded))
-        object.__setattr__(self, "canonical", rfc8785.dumps(envelope))
-
-    @property
-    def digest(self) -> bytes:
-        """SHA-256 of the canonical bytes: 32 bytes that stand for exactly this action."""
-        return hashlib.sha256(self.canonical).digest()
-
-    @staticmethod
-    def from_canonical(encoded: bytes) -> "Action":
-        """Read an action back from its stored bytes.
-
-        Raises MalformedArguments when they are not the canonical bytes of an action.
-        """
-        value = _read_canonical(encoded, depth=0)
-        if not isinstance(value, dict) or value.keys() != {"arguments", "tool", "tool_version"}:
-            raise MalformedArguments("$", "is not an action")
-        arguments = value["arguments"]
-        if not isinstance(arguments, dict) or len(encoded) > MAX_BYTES:
-            # Made anew, it tells what is wrong, if anything is.
-            return Action(value["tool"], value["tool_version"], arguments)
-        # Read and written once, which proved them canonical: to do so again would find the same.
-        action = object.__new__(Action)
-        for name, read in (
-            ("tool", _named(value["tool"], "tool")),
-            ("tool_version", _named(value["tool_version"], "tool_version")),
-            ("arguments", arguments),
-            ("canonical", encoded),
-        ):
-            object.__setattr__(action, name, read)
-        return action
+def parse_envelope(encoded: bytes) -> Any:
+    """`parse_canonical` for an object around arguments: it may be one level deeper than they may."""
+    return _read_canonical(encoded, depth=0)
 
 
 class _DuplicateKey:
@@ -232,13 +186,14 @@ def _member(path: str, key: Any) -> str:
     return f"{path}[{json.dumps(key if isinstance(key, str) else str(key))}]"
 
 
-def _named(name: Any, what: str) -> str:
-    fail = partial(_fail, f"$.{what}")
-    return _text(name, fail) if isinstance(name, str) and name else fail("must be a name")
-
-
 def _fail(path: str, problem: str) -> Never:
     raise MalformedArguments(path, problem)
+
+
+def _object_only(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise MalformedArguments("$", f"must be an object, not {_kind(value)}")
+    return value
 
 
 def _kind(value: Any) -> str:

@@ -1,0 +1,34 @@
+"""An action in one line: the tool's name and its arguments, without secrets."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from signoff.canonical import canonical_bytes
+from signoff.redaction import by_name
+from signoff.values import Action
+
+MAX_VALUE = 200
+"""Characters shown of one value; the rest is counted."""
+
+MAX_LINE = 600
+
+
+def describe(action: Action) -> str:
+    """A tool's name and its arguments, each cut when long, for actions without a template."""
+    return tool_and_arguments(action.tool, by_name(action.arguments).value)
+
+
+def tool_and_arguments(tool: str, arguments: Mapping[str, Any]) -> str:
+    """`describe` for arguments that are masked already."""
+    named = ", ".join(f"{name}: {plain(value)}" for name, value in arguments.items())
+    return shorten(f"{tool}({named})", MAX_LINE)
+
+
+def shorten(text: str, limit: int = MAX_VALUE) -> str:
+    """The text, or its beginning and how many characters were left out."""
+    return text if len(text) <= limit else f"{text[:limit]}… (+{len(text) - limit} characters)"
+
+
+def plain(value: Any) -> str:
+    """A JSON value as people read it: a string as it is, anything else as canonical JSON; cut when long."""
+    return shorten(value if isinstance(value, str) else canonical_bytes(value).decode())

@@ -1,0 +1,115 @@
+"""What approvals are about: the action that people consent to, people themselves, and how much can go wrong.
+
+The canonical bytes of an action are the truth. Digest, card and execution all read them, so what was shown is what is
+approved and what is approved is what runs.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import rfc8785
+
+from signoff.canonical import (
+    MAX_BYTES,
+    canonical_bytes,
+    parse_canonical,
+    parse_envelope,
+    plain_name,
+    plain_object,
+)
+from signoff.errors import MalformedArguments
+
+
+@dataclass(frozen=True)
+class Action:
+    """A tool call as consented to. `arguments` is a copy, read from the canonical bytes.
+
+    Raises MalformedArguments when the arguments have no canonical form.
+    """
+
+    tool: str
+    tool_version: str
+    arguments: Mapping[str, Any] = field(hash=False)
+    canonical: bytes = field(init=False, repr=False, compare=False)
+    """RFC 8785 bytes of `{"arguments": …, "tool": …, "tool_version": …}`."""
+
+    def __post_init__(self) -> None:
+        arguments = plain_object(self.arguments)
+        encoded = canonical_bytes(arguments)
+        envelope: dict[str, Any] = {
+            "arguments": arguments,
+            "tool": plain_name(self.tool, "tool"),
+            "tool_version": plain_name(self.tool_version, "tool_version"),
+        }
+        object.__setattr__(self, "arguments", parse_canonical(encoded))
+        object.__setattr__(self, "canonical", rfc8785.dumps(envelope))
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of the canonical bytes: 32 bytes that stand for exactly this action."""
+        return hashlib.sha256(self.canonical).digest()
+
+    @staticmethod
+    def from_canonical(encoded: bytes) -> "Action":
+        """Read an action back from its stored bytes.
+
+        Raises MalformedArguments when they are not the canonical bytes of an action.
+        """
+        value = parse_envelope(encoded)
+        if not isinstance(value, dict) or value.keys() != {"arguments", "tool", "tool_version"}:
+            raise MalformedArguments("$", "is not an action")
+        arguments = value["arguments"]
+        if not isinstance(arguments, dict) or len(encoded) > MAX_BYTES:
+            # Made anew, it tells what is wrong, if anything is.
+            return Action(value["tool"], value["tool_version"], arguments)
+        # Read and written once, which proved them canonical: to do so again would find the same.
+        action = object.__new__(Action)
+        for name, read in (
+            ("tool", plain_name(value["tool"], "tool")),
+            ("tool_version", plain_name(value["tool_version"], "tool_version")),
+            ("arguments", arguments),
+            ("canonical", encoded),
+        ):
+            object.__setattr__(action, name, read)
+        return action
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A human (or principal) of one Slack workspace. Every Slack id is kept with its team."""
+
+    team_id: str
+    user_id: str
+
+    def __str__(self) -> str:
+        return f"{self.team_id}/{self.user_id}"
+
+
+class Risk(StrEnum):
+    """How much can go wrong; ordered, `low` is the smallest. `high` and above ask for confirmation."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    CRITICAL = "critical"
+
+    @property
+    def rank(self) -> int:
+        """0 for low, 3 for critical."""
+        return list(Risk).index(self)
+
+    # A string compares by its letters, by which "critical" would be the smallest.
+    def __lt__(self, other: str) -> bool:
+        return self.rank < Risk(other).rank
+
+    def __le__(self, other: str) -> bool:
+        return self.rank <= Risk(other).rank
+
+    def __gt__(self, other: str) -> bool:
+        return self.rank > Risk(other).rank
+
+    def __ge__(self, other: str) -> bool:
+        return self.rank >= Risk(other).rank
