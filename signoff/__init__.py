@@ -24,8 +24,6 @@ from signoff.errors import (
 from signoff.values import Person, Risk
 
 if TYPE_CHECKING:
-    from agent.client import ApprovalClient, AsyncApprovalClient, concluded
-    from agent.client.webhook import is_from_signoff
     from agent.runtime.agents import Agent, LoadError, Registry, load_agents
     from agent.runtime.functions import (
         Decision,
@@ -37,6 +35,8 @@ if TYPE_CHECKING:
         step,
     )
     from agent.runtime.tool import NotDone, Tool, ToolContext, tool
+    from signoff.client import ApprovalClient, AsyncApprovalClient, concluded
+    from signoff.client.webhook import is_from_signoff
 
 __all__ = [
     "Agent",
@@ -69,8 +69,8 @@ __all__ = [
 ]
 
 _MODULES = {
-    "agent.client": ("ApprovalClient", "AsyncApprovalClient", "concluded"),
-    "agent.client.webhook": ("is_from_signoff",),
+    "signoff.client": ("ApprovalClient", "AsyncApprovalClient", "concluded"),
+    "signoff.client.webhook": ("is_from_signoff",),
     "agent.runtime.agents": ("Agent", "LoadError", "Registry", "load_agents"),
     "agent.runtime.functions": (
         "Decision",

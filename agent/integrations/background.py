@@ -19,8 +19,8 @@ try:
 except ImportError as error:
     raise ImportError("agents of LangGraph need it: pip install 'signoff[langgraph]'") from error
 
-from agent.client import ApprovalClient, Decision, Review, concluded
 from signoff.canonical import canonical_bytes
+from signoff.client import Approval, ApprovalClient, Review, concluded
 from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, Conflict, Unreachable
 
 log = logging.getLogger("signoff.client")
@@ -240,7 +240,7 @@ class Background:
         errand = Errand(key, value["action"], asked, asked)
         try:
             found = self._client.submit(value["action"], asked, key=key, **value["told"])
-            if isinstance(found, Decision):
+            if isinstance(found, Approval):
                 self._note(key, value, begun=True)
                 _unasked(handler, errand)
             elif found.status == "waiting" or not self._carried_out(handler, errand, found):

@@ -31,9 +31,9 @@ try:
 except ImportError as missing:
     raise ImportError("agent.integrations.dbos needs DBOS: pip install 'signoff[dbos]'") from missing
 
-from agent.client import ApprovalClient, Claim, Decision, Review, concluded
-from agent.client.webhook import is_from_signoff
 from agent.integrations.dbos_steps import PATIENCE, Event, Message, Step, Wait, awaited, blocking, one_step
+from signoff.client import Approval, ApprovalClient, ClaimedAction, Review, concluded
+from signoff.client.webhook import is_from_signoff
 from signoff.errors import CollaborationError, Conflict, SignoffError
 
 log = logging.getLogger("signoff.dbos")
@@ -72,7 +72,7 @@ class DBOSApprovals:
         *,
         timeout_seconds: float | None = None,
         **more: Any,
-    ) -> Decision:
+    ) -> Approval:
         """Ask people within a workflow and wait, for hours or days, through restarts.
 
         ``more`` is what `ApprovalClient.ask` takes: description, context, requester, agent, rationale. Without
@@ -88,13 +88,13 @@ class DBOSApprovals:
         *,
         timeout_seconds: float | None = None,
         **more: Any,
-    ) -> Decision:
+    ) -> Approval:
         """The same for a coroutine workflow."""
         return await awaited(self._waiting(action, dict(arguments or {}), timeout_seconds, more))
 
     def perform(
         self,
-        decision: Decision,
+        decision: Approval,
         function: Callable[..., R],
         *,
         idempotent: bool = False,
@@ -110,7 +110,7 @@ class DBOSApprovals:
 
     async def perform_async(
         self,
-        decision: Decision,
+        decision: Approval,
         function: Callable[..., R],
         *,
         idempotent: bool = False,
@@ -145,14 +145,14 @@ class DBOSApprovals:
 
     def _waiting(
         self, action: str | None, arguments: dict[str, Any], seconds: float | None, more: Mapping[str, Any]
-    ) -> Wait[Decision]:
+    ) -> Wait[Approval]:
         if DBOS.workflow_id is None:
             raise SignoffError(
                 "await_approval waits within a @DBOS.workflow; elsewhere there is ApprovalClient.ask"
             )
         asked = yield Step("signoff.ask", lambda: self._ask(action, arguments, seconds, more))
         if asked["review"] is None:
-            return Decision("not_required", str(action), arguments, asked["key"])
+            return Approval("not_required", str(action), arguments, asked["key"])
         key, request = asked["key"], asked["review"]["id"]
         if asked["left"] > 0:
             yield Event(WAITING + key, request)
@@ -172,7 +172,7 @@ class DBOSApprovals:
     ) -> dict[str, Any]:
         key = _key(str(DBOS.workflow_id), int(DBOS.step_id or 0))
         asked = self._client.submit(action, arguments, key=key, patience=PATIENCE, **more)
-        if isinstance(asked, Decision):
+        if isinstance(asked, Approval):
             return {"key": key, "review": None}
         return _seen(key, asked, None if seconds is None else time.time() + seconds)
 
@@ -186,7 +186,7 @@ class DBOSApprovals:
             return self._client.get(request, patience=PATIENCE).raw
 
     def _performing(
-        self, decision: Decision, function: Callable[..., R], idempotent: bool, lease_seconds: float | None
+        self, decision: Approval, function: Callable[..., R], idempotent: bool, lease_seconds: float | None
     ) -> Wait[R]:
         def perform() -> R:
             if decision.status == "not_required":
@@ -200,7 +200,7 @@ class DBOSApprovals:
         result: R = yield Step(f"signoff.perform {decision.action}", perform, may_repeat=False)
         return result
 
-    def _reported(self, claimed: Claim, function: Callable[..., R]) -> R:
+    def _reported(self, claimed: ClaimedAction, function: Callable[..., R]) -> R:
         began = time.monotonic()
         arguments = {} if claimed.action == "external" else claimed.arguments
         try:
@@ -211,7 +211,7 @@ class DBOSApprovals:
         self._report(claimed, result=result, seconds=time.monotonic() - began)
         return result
 
-    def _report(self, claimed: Claim, **how: Any) -> None:
+    def _report(self, claimed: ClaimedAction, **how: Any) -> None:
         """A report that fails never hides what the function did: people are asked then."""
         try:
             self._client.report(claimed, **how)

@@ -20,8 +20,6 @@ try:
 except ImportError as error:
     raise ImportError("agents of LangGraph need it: pip install 'signoff[langgraph]'") from error
 
-from agent.client import Claim, Review, concluded, operations
-from agent.client.steps import Steps
 from agent.integrations.interrupts import (
     Claims,
     Graph,
@@ -32,6 +30,8 @@ from agent.integrations.interrupts import (
     UnsupportedInterrupt,
 )
 from signoff.canonical import canonical_bytes
+from signoff.client import ClaimedAction, Review, concluded, operations
+from signoff.client.effects import Operation
 from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, SignoffError
 
 log = logging.getLogger("signoff.client")
@@ -39,7 +39,7 @@ log = logging.getLogger("signoff.client")
 MAX_DESCRIPTION = 2000
 
 
-def through(graph: Graph, shape: Shape, options: Options) -> Steps[Any]:
+def through(graph: Graph, shape: Shape, options: Options) -> Operation[Any]:
     """Ask, resume, and again, until the graph waits for nobody; returns its values.
 
     Raises TimeoutError (called again, it comes back to the same questions), UnsupportedInterrupt, AlreadyClaimed (what
@@ -77,7 +77,7 @@ def _questions(graph: Graph, shape: Shape, interrupt: Any, values: Any) -> list[
 
 def _answered(
     shape: Shape, asked: Sequence[tuple[Any, list[Question]]], options: Options
-) -> Steps[tuple[dict[str, Any], Claims]]:
+) -> Operation[tuple[dict[str, Any], Claims]]:
     """What each interrupt is answered, once people have decided everything, and what was claimed for it."""
     decided = yield from _decided([each for _, those in asked for each in those], options)
     answers: dict[str, Any] = {}
@@ -101,7 +101,9 @@ def _answered(
     return told, claims
 
 
-def _decided(questions: Sequence[Question], options: Options) -> Steps[dict[str, Review | Refusal | None]]:
+def _decided(
+    questions: Sequence[Question], options: Options
+) -> Operation[dict[str, Review | Refusal | None]]:
     """What people decided about each, once all are decided; None where policy needs nobody. Raises TimeoutError."""
     seconds = options.get("timeout_seconds", operations.TIMEOUT)
     deadline = time.monotonic() + seconds
@@ -120,7 +122,7 @@ def _decided(questions: Sequence[Question], options: Options) -> Steps[dict[str,
     return found
 
 
-def _submitted(question: Question, options: Options, patience: float) -> Steps[Review | Refusal | None]:
+def _submitted(question: Question, options: Options, patience: float) -> Operation[Review | Refusal | None]:
     try:
         asked = yield from operations.submit(
             question.action,
@@ -158,7 +160,9 @@ def _concluded(question: Question, review: Review) -> Review | Refusal:
 # --- going on ---------------------------------------------------------------------------------------------
 
 
-def _claimed(claims: Claims, question: Question, review: Review, options: Options) -> Steps[Claim]:
+def _claimed(
+    claims: Claims, question: Question, review: Review, options: Options
+) -> Operation[ClaimedAction]:
     """The right to go on with this one. If there is none, the others are given up as well: nothing has begun."""
     try:
         return (
@@ -186,7 +190,7 @@ def _attempt(question: Question, review: Review, options: Options) -> str | None
     return f"{question.key}:{last['attempt']}" if last["status"] == "claimed" else None
 
 
-def _resumed(graph: Graph, told: Any, claims: Claims) -> Steps[Any]:
+def _resumed(graph: Graph, told: Any, claims: Claims) -> Operation[Any]:
     """Let the graph go on to its next pause, and report how it went. Raises what the graph raises."""
     began = time.monotonic()
     try:
@@ -200,7 +204,7 @@ def _resumed(graph: Graph, told: Any, claims: Claims) -> Steps[Any]:
     return state
 
 
-def _left_over(graph: Graph, shape: Shape, options: Options) -> Steps[Claims]:
+def _left_over(graph: Graph, shape: Shape, options: Options) -> Operation[Claims]:
     """What a process before this one has claimed for the last pause and not reported. Raises AlreadyClaimed."""
     state = yield from graph.look()
     last = None if state.created_at is None else (yield from graph.last_pause())
@@ -220,7 +224,7 @@ def _left_over(graph: Graph, shape: Shape, options: Options) -> Steps[Claims]:
     return claims
 
 
-def _taken_up(question: Question, options: Options, *, underway: bool) -> Steps[Claim | None]:
+def _taken_up(question: Question, options: Options, *, underway: bool) -> Operation[ClaimedAction | None]:
     """The claim of an earlier process, if this one is to end it; None if there is nothing to report."""
     try:
         review = yield from operations.get(question.key)
@@ -253,7 +257,7 @@ def _taken_up(question: Question, options: Options, *, underway: bool) -> Steps[
 
 def _reported(
     claims: Claims, state: Any, error: Exception | None = None, seconds: float | None = None
-) -> Steps[None]:
+) -> Operation[None]:
     """Say of each claim how it went: by its tool's message where there is one."""
     messages = _messages(state)
     for question, claim in claims.values():
@@ -265,7 +269,9 @@ def _reported(
             yield from _report(claim, None, error, seconds)
 
 
-def _report(claim: Claim, result: Any, error: Any = None, seconds: float | None = None) -> Steps[None]:
+def _report(
+    claim: ClaimedAction, result: Any, error: Any = None, seconds: float | None = None
+) -> Operation[None]:
     try:
         yield from operations.report(claim, result, error=error, seconds=seconds)
     except SignoffError as failed:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypedDict
 
-from agent.client import Claim
-from agent.client.steps import Run, Steps
+from signoff.client import ClaimedAction
+from signoff.client.effects import CallFunction, Operation
 from signoff.errors import SignoffError
 
 PAGE = 20
@@ -47,7 +47,7 @@ class Question:
     key: str = ""
 
 
-Claims = dict[str, tuple[Question, Claim]]
+Claims = dict[str, tuple[Question, ClaimedAction]]
 """What this process may go on with, and has to report, by the questions' keys."""
 
 
@@ -87,21 +87,21 @@ class Graph:
     config: Mapping[str, Any]
     asynchronous: bool
 
-    def look(self) -> Steps[Any]:
+    def look(self) -> Operation[Any]:
         """The state as it stands."""
         look = self.graph.aget_state if self.asynchronous else self.graph.get_state
-        return (yield Run(lambda: look(self.config)))
+        return (yield CallFunction(lambda: look(self.config)))
 
-    def go_on(self, told: Any) -> Steps[None]:
+    def go_on(self, told: Any) -> Operation[None]:
         """Run to the next pause or the end; each checkpoint is written before the next step begins."""
         go: Callable[..., Any] = self.graph.ainvoke if self.asynchronous else self.graph.invoke
-        yield Run(lambda: go(told, self.config, durability="sync"))
+        yield CallFunction(lambda: go(told, self.config, durability="sync"))
 
-    def last_pause(self) -> Steps[Any]:
+    def last_pause(self) -> Operation[Any]:
         """The latest state with interrupts, also answered ones, since the graph was last given something new to do."""
         before: Any = None
         while True:
-            past = yield Run(partial(self._past, before))
+            past = yield CallFunction(partial(self._past, before))
             for state in past:
                 if state.interrupts:
                     return state

@@ -18,9 +18,9 @@ except ImportError as error:
     raise ImportError("agents of LangChain need it: pip install 'signoff[langchain]'") from error
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from agent.client import ApprovalClient, AsyncApprovalClient
 from agent.integrations.driving import through
 from agent.integrations.interrupts import Graph, Options, Question, Refusal, UnsupportedInterrupt
+from signoff.client import ApprovalClient, AsyncApprovalClient
 
 __all__ = [
     "HumanInTheLoopMiddleware",

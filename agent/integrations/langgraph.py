@@ -20,11 +20,11 @@ except ImportError as error:
     raise ImportError("agents of LangGraph need it: pip install 'signoff[langgraph]'") from error
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from agent.client import ApprovalClient, AsyncApprovalClient
 from agent.integrations.background import Background, Begun, Errand
 from agent.integrations.driving import through
 from agent.integrations.interrupts import Graph, Options, Question, Refusal, UnsupportedInterrupt
 from signoff.canonical import canonical_bytes
+from signoff.client import ApprovalClient, AsyncApprovalClient
 
 __all__ = [
     "Background",

@@ -30,7 +30,7 @@ except ImportError as error:
 
 from pydantic import BaseModel
 
-from agent.client import AsyncApprovalClient, Claim, Decision, concluded
+from signoff.client import Approval, AsyncApprovalClient, ClaimedAction, concluded
 from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, SignoffError
 
 log = logging.getLogger("signoff.mcp")
@@ -121,7 +121,7 @@ class Counter:
                 key=name,
                 patience=min(PATIENCE, self._timeout),
             )
-            if isinstance(asked, Decision):
+            if isinstance(asked, Approval):
                 return await self._word(name, asked)
         except Exception as error:  # whatever goes wrong, the answer is no
             return _refused(name, error)
@@ -145,12 +145,12 @@ class Counter:
         except Exception as error:  # whatever goes wrong, the answer is no
             return _refused(request_id, error)
 
-    async def _word(self, name: str, decision: Decision) -> Word:
+    async def _word(self, name: str, decision: Approval) -> Word:
         given = await self._handed_over(decision)
         words = "Nobody has to be asked." if decision.status == "not_required" else _approval(decision)
         return Word(approved=True, status=decision.status, request_id=name, message=words, arguments=given)
 
-    async def _handed_over(self, decision: Decision) -> dict[str, Any]:
+    async def _handed_over(self, decision: Approval) -> dict[str, Any]:
         """The arguments that the client may act on, once. Raises AlreadyClaimed, ApiError and Unreachable."""
         if decision.status == "not_required":
             return dict(decision.arguments)
@@ -158,7 +158,7 @@ class Counter:
         await self._report(claim)
         return dict(claim.arguments)
 
-    async def _report(self, claim: Claim) -> None:
+    async def _report(self, claim: ClaimedAction) -> None:
         """Say that it is out of our hands. A report that fails takes nothing back: then people are asked."""
         try:
             await self._client.report(claim, HANDED_OVER)
@@ -207,7 +207,7 @@ def _deny(why: str) -> str:
     return json.dumps({"behavior": "deny", "message": f"Signoff: {why}"}, ensure_ascii=False)
 
 
-def _approval(decision: Decision) -> str:
+def _approval(decision: Approval) -> str:
     by = f" by {decision.reviewer}" if decision.reviewer else ""
     changed = ", who changed the arguments" if decision.edited else ""
     return f"Approved{by}{changed}. Do it once, with exactly these arguments."

@@ -39,8 +39,8 @@ try:
 except ImportError as error:
     raise ImportError("this needs the OpenAI Agents SDK: pip install 'signoff[openai-agents]'") from error
 
-from agent.client import AsyncApprovalClient, Claim, Decision, Ending, ended
 from signoff.canonical import canonical_bytes, parse_arguments
+from signoff.client import Approval, AsyncApprovalClient, AttemptOutcome, ClaimedAction, earlier_outcome
 from signoff.errors import ApiError, CollaborationError, MalformedArguments, SignoffError
 
 log = logging.getLogger("signoff.client")
@@ -54,7 +54,7 @@ Call = tuple[str | None, str, str, bytes]
 RUN: ContextVar[str | None] = ContextVar("signoff_run", default=None)
 """The key of the run that this task has decided about last, and goes on with; the SDK tells a tool of no run."""
 
-Word = Decision | Ending | str
+Word = Approval | AttemptOutcome | str
 """An approval, what came of the call in an earlier life of the run, or why it is not done."""
 
 
@@ -105,7 +105,7 @@ class Approvals:
     def __init__(self, client: AsyncApprovalClient, *, timeout_seconds: float = 3600.0) -> None:
         self._client = client
         self._timeout = timeout_seconds
-        self._decided: dict[Call, Decision | Ending] = {}
+        self._decided: dict[Call, Approval | AttemptOutcome] = {}
 
     def guard(self, tool: FunctionTool) -> FunctionTool:
         """The same tool, needing approval for every call that policy does not let run unasked.
@@ -133,7 +133,7 @@ class Approvals:
                     f"{tool.name} was approved by something else than Signoff, so it does not run "
                     "(or `decide` was not awaited for this run, in its task, right before it)"
                 )
-            if isinstance(word, Ending):
+            if isinstance(word, AttemptOutcome):
                 return (
                     word.text if word.succeeded else "It failed in an earlier attempt, and was not repeated."
                 )
@@ -231,11 +231,11 @@ class Approvals:
             if error.status != REFUSED:
                 raise
             return f"{item.name} was not done: {error}"
-        earlier = ended(await self._client.get(decision.id)) if decision.id else None
+        earlier = earlier_outcome(await self._client.get(decision.id)) if decision.id else None
         return earlier or decision
 
     async def _report(
-        self, claim: Claim, began: float, *, result: Any = None, error: Exception | None = None
+        self, claim: ClaimedAction, began: float, *, result: Any = None, error: Exception | None = None
     ) -> None:
         """Report, and never let a report that fails hide what the tool did."""
         try:
@@ -263,7 +263,7 @@ def _call(run: str | None, name: str | None, call_id: str | None, arguments: str
     return run, call_id or "", name or "", canonical_bytes(parse_arguments(arguments or "{}"))
 
 
-def _with_note(result: Any, decision: Decision) -> Any:
+def _with_note(result: Any, decision: Approval) -> Any:
     """A text that the model reads says if a reviewer changed the arguments; secrets in them are masked."""
     if not decision.edited or not isinstance(result, str):
         return result

@@ -47,13 +47,13 @@ try:
 except ImportError as error:
     raise ImportError("this needs pydantic-ai: pip install 'signoff[pydantic-ai]'") from error
 
-from agent.client import AsyncApprovalClient, Claim, Decision, Ending, ended
-from agent.client.operations import VERSION
 from signoff.canonical import parse_arguments
+from signoff.client import Approval, AsyncApprovalClient, AttemptOutcome, ClaimedAction, earlier_outcome
+from signoff.client.operations import VERSION
 from signoff.errors import ApiError, CollaborationError, MalformedArguments, SignoffError
 from signoff.values import Action
 
-Word = Decision | Ending | str
+Word = Approval | AttemptOutcome | str
 """An approval, what came of the call in an earlier life of the run, or why it is not done."""
 
 log = logging.getLogger("signoff.client")
@@ -96,7 +96,7 @@ class Paused:
 class _Given:
     """A claim for one call, and what the model is told where a reviewer changed its arguments."""
 
-    claim: Claim
+    claim: ClaimedAction
     note: str | None
 
 
@@ -230,7 +230,7 @@ class Approvals(AbstractCapability[Any]):
             if error.status != REFUSED:
                 raise
             return f"{call.tool_name} was not done: {error}"
-        earlier = ended(await self._client.get(decision.id)) if decision.id else None
+        earlier = earlier_outcome(await self._client.get(decision.id)) if decision.id else None
         return earlier or decision
 
     async def _give(
@@ -244,7 +244,7 @@ class Approvals(AbstractCapability[Any]):
         name = call.tool_call_id
         if isinstance(word, str):
             results.approvals[name] = ToolDenied(word)
-        elif isinstance(word, Ending):
+        elif isinstance(word, AttemptOutcome):
             results.calls[name] = ToolReturn(word.text) if word.succeeded else ToolFailed(word.text)
         elif word.status == "not_required":
             results.approvals[name] = ToolApproved()
@@ -265,7 +265,7 @@ class Approvals(AbstractCapability[Any]):
                 results.answered_by[name] = word.reviewer
 
     async def _report(
-        self, claim: Claim, began: float, *, result: Any = None, error: Exception | None = None
+        self, claim: ClaimedAction, began: float, *, result: Any = None, error: Exception | None = None
     ) -> None:
         """Report, and never let a report that fails hide what the tool did."""
         try:
@@ -292,7 +292,7 @@ def _mark(ctx: RunContext[Any]) -> str | None:
     return mark if isinstance(mark, str) else None
 
 
-def _note(decision: Decision) -> str | None:
+def _note(decision: Approval) -> str | None:
     """What the model is told of a reviewer's change; secrets in it are masked."""
     if not decision.edited:
         return None

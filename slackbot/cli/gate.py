@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import typer
 
-from agent.client import ApprovalClient
+from signoff.client import ApprovalClient
 from signoff.errors import SignoffError
 from slackbot.cli import access, gated, keeper, terminal
 

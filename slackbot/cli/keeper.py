@@ -11,8 +11,8 @@ from typing import Any
 
 import typer
 
-from agent.client import ApprovalClient, Claim, Decision, Review, concluded
 from signoff.canonical import canonical_bytes
+from signoff.client import Approval, ApprovalClient, ClaimedAction, Review, concluded
 from signoff.errors import (
     AlreadyClaimed,
     ApiError,
@@ -61,7 +61,7 @@ class Question:
 # --- asking -----------------------------------------------------------------------------------------------
 
 
-def decision(client: ApprovalClient, question: Question, seconds: float | None) -> Decision:
+def decision(client: ApprovalClient, question: Question, seconds: float | None) -> Approval:
     """Ask and wait. Raises Ended unless it may go ahead."""
     with gated.interruptible():
         try:
@@ -72,7 +72,7 @@ def decision(client: ApprovalClient, question: Question, seconds: float | None) 
                 patience=30.0 if seconds is None else max(1.0, seconds),
                 **question.more,
             )
-            if isinstance(asked, Decision):
+            if isinstance(asked, Approval):
                 return asked
             return concluded(_waited(client, asked, seconds, question), question.arguments)
         except gated.Interrupted as interrupted:
@@ -162,7 +162,7 @@ def approved(
     client: ApprovalClient,
     command: list[str],
     question: Question,
-    decision: Decision,
+    decision: Approval,
     accept_edits: bool,
     lease_seconds: float,
 ) -> int:
@@ -207,7 +207,7 @@ def _may_begin(forbidden_change: bool, stopped: list[int]) -> None:
         raise Ended(128 + stopped[0], "stopped before the command began")
 
 
-def _reported(client: ApprovalClient, claimed: Claim, **how: Any) -> None:
+def _reported(client: ApprovalClient, claimed: ClaimedAction, **how: Any) -> None:
     """Report, and never let a report that fails hide how the command ended."""
     try:
         client.report(claimed, **how)

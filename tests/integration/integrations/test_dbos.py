@@ -12,11 +12,11 @@ import pytest
 from dbos import DBOS, DBOSConfig, SetWorkflowID
 
 from agent import webhooks
-from agent.client import Decision
-from agent.client.webhook import is_from_signoff
 from agent.domain.notices import Event
 from agent.integrations import dbos as integration
 from agent.integrations.dbos import DBOSApprovals, NotFromSignoff
+from signoff.client import Approval
+from signoff.client.webhook import is_from_signoff
 from signoff.errors import AlreadyClaimed, CollaborationError
 from tests.integration.integrations.conftest import ROOT, Desk
 from tests.integration.web.conftest import GRACE, until
@@ -56,7 +56,7 @@ def look_up() -> tuple[str, str]:
 
 
 @DBOS.workflow()
-def perform(decision: Decision, idempotent: bool) -> str:
+def perform(decision: Approval, idempotent: bool) -> str:
     """Only the second half, to be begun twice."""
     return approvals.perform(decision, delete_records, idempotent=idempotent)
 
@@ -141,7 +141,7 @@ async def test_what_was_begun_is_not_begun_again(launched: Desk) -> None:
     """A claim that an earlier life took ends the workflow, unless the function is idempotent and the claim its own."""
     asked = await asyncio.to_thread(approvals._client.submit, "delete_records", ARGUMENTS, key="k-1")
     await launched.decide(str(asked.id))
-    decision = Decision("approved", "delete_records", ARGUMENTS, "k-1", id=asked.id, digest=asked.digest)
+    decision = Approval("approved", "delete_records", ARGUMENTS, "k-1", id=asked.id, digest=asked.digest)
     with SetWorkflowID("second-life"):
         await asyncio.to_thread(approvals._client.claim, decision, attempt="dbos:second-life:1")
         handle = await asyncio.to_thread(DBOS.start_workflow, perform, decision, True)

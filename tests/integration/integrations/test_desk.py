@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from agent.client import AsyncApprovalClient
+from signoff.client import AsyncApprovalClient
 from tests.integration.integrations.conftest import Desk
 
 

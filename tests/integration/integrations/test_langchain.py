@@ -14,7 +14,6 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Interrupt
 
-from agent.client import ApprovalClient, AsyncApprovalClient
 from agent.integrations.langchain import (
     HumanInTheLoop,
     HumanInTheLoopMiddleware,
@@ -22,6 +21,7 @@ from agent.integrations.langchain import (
     aresume_when_decided,
     resume_when_decided,
 )
+from signoff.client import ApprovalClient, AsyncApprovalClient
 from signoff.errors import AlreadyClaimed
 from tests.integration.integrations.conftest import ROOT, Desk
 

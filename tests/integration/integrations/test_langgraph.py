@@ -18,7 +18,6 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
 
-from agent.client import ApprovalClient, AsyncApprovalClient
 from agent.integrations.interrupts import Graph
 from agent.integrations.langgraph import (
     Background,
@@ -27,6 +26,7 @@ from agent.integrations.langgraph import (
     aresume_when_decided,
     resume_when_decided,
 )
+from signoff.client import ApprovalClient, AsyncApprovalClient
 from signoff.errors import AlreadyClaimed, ApiError, CollaborationError
 from tests.integration.integrations.conftest import POLICY, ROOT, Desk, until
 

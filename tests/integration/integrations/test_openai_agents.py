@@ -20,8 +20,8 @@ from agents import (
 from agents.result import RunResult
 from openai import AsyncOpenAI
 
-from agent.client import AsyncApprovalClient
 from agent.integrations.openai_agents import Approvals, Folder
+from signoff.client import AsyncApprovalClient
 from signoff.errors import AlreadyClaimed
 from tests.integration.integrations.conftest import ROOT, Desk
 

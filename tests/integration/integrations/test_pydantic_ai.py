@@ -21,8 +21,8 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 
 from agent import pausing
-from agent.client import AsyncApprovalClient
 from agent.integrations.pydantic_ai import Approvals, Paused
+from signoff.client import AsyncApprovalClient
 from signoff.errors import AlreadyClaimed, ApiError, SignoffError
 from tests.integration.integrations.conftest import ROOT, Desk
 

@@ -19,9 +19,9 @@ import pytest
 
 from agent import approvals, keys
 from agent.approvals import Edit
-from agent.client import ApprovalClient, AsyncApprovalClient, concluded
 from agent.domain.keys import Scope
 from agent.domain.people import Standing
+from signoff.client import ApprovalClient, AsyncApprovalClient, concluded
 from signoff.errors import (
     AlreadyClaimed,
     ApiError,

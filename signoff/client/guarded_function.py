@@ -1,4 +1,4 @@
-"""A function that waits for people: asked before, claimed, called with what was decided, reported after."""
+"""A function that needs approval: ask, claim, call it with what was decided, report."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent.client import operations
-from agent.client.steps import Run, Steps
-from agent.client.values import Claim
 from signoff.canonical import canonical_bytes
+from signoff.client import operations
+from signoff.client.effects import CallFunction, Operation
+from signoff.client.reviews import ClaimedAction
 from signoff.errors import MalformedArguments, SignoffError
 
 log = logging.getLogger("signoff.client")
 
-Words = str | Callable[..., str] | None
-"""A text, or what makes one of the function's arguments."""
+TextOrFunction = str | Callable[..., str] | None
+"""A text, or a function that makes one from the arguments."""
 
 
 @dataclass(frozen=True)
-class Guard:
-    """How one function is asked about. `action` is its name in the checkpoints."""
+class GuardedFunction:
+    """A function and how people are asked about it. `action` is its name in the checkpoints."""
 
     function: Callable[..., Any]
     action: str
     timeout_seconds: float
-    key: Words = None
-    description: Words = None
+    key: TextOrFunction = None
+    description: TextOrFunction = None
     context: Any = None
     requester: str | None = None
     lease_seconds: float | None = None
 
-    def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Steps[Any]:
-        """The steps of one call; their result is the function's.
+    def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Operation[Any]:
+        """One call as an operation; its result is the function's.
 
         Raises what `ask` and `claim` raise, MalformedArguments for an argument that a reviewer added and the function
         does not have, and what the function raises (both reported before). An end that is no error of the function (a
@@ -54,7 +54,7 @@ class Guard:
             requester=self.requester,
         )
         if decision.status == "not_required":
-            return (yield Run(lambda: self.function(*bound.args, **bound.kwargs)))
+            return (yield CallFunction(lambda: self.function(*bound.args, **bound.kwargs)))
         claimed = yield from operations.claim(decision, lease_seconds=self.lease_seconds)
         if added := claimed.arguments.keys() - arguments.keys():
             words = f"a reviewer added it, and {self.action} takes no such argument; nothing was done"
@@ -68,10 +68,10 @@ class Guard:
             del bound.arguments[name]
         return (yield from self._run(claimed, bound))
 
-    def _run(self, claimed: Claim, bound: inspect.BoundArguments) -> Steps[Any]:
+    def _run(self, claimed: ClaimedAction, bound: inspect.BoundArguments) -> Operation[Any]:
         began = time.monotonic()
         try:
-            result = yield Run(lambda: self.function(*bound.args, **bound.kwargs))
+            result = yield CallFunction(lambda: self.function(*bound.args, **bound.kwargs))
         except Exception as error:
             yield from _told(claimed, began, error=error)
             raise
@@ -96,7 +96,9 @@ class Guard:
         return named
 
 
-def _told(claimed: Claim, began: float, *, result: Any = None, error: Exception | None = None) -> Steps[None]:
+def _told(
+    claimed: ClaimedAction, began: float, *, result: Any = None, error: Exception | None = None
+) -> Operation[None]:
     """Report, and never let a report that fails hide what the function did."""
     try:
         yield from operations.report(claimed, result, error=error, seconds=time.monotonic() - began)
@@ -104,5 +106,5 @@ def _told(claimed: Claim, began: float, *, result: Any = None, error: Exception 
         log.error("could not report how it went: %s (request %s)", failed, claimed.id)  # noqa: TRY400 - no fault of ours
 
 
-def _words(given: Words, arguments: Mapping[str, Any]) -> str | None:
+def _words(given: TextOrFunction, arguments: Mapping[str, Any]) -> str | None:
     return given(**arguments) if callable(given) else given

@@ -1,17 +1,25 @@
-"""What a program learns: a request as it stands, people's decision about it, and the right to act on it."""
+"""What a program gets back: a request as it stands, its approval, and the right to act on it.
+
+Nothing but an approval is consent: everything else, silence too, is an error.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from signoff.errors import AlreadyClaimed, CollaborationError
+
+log = logging.getLogger("signoff.client")
+
 Status = Literal["waiting", "approved", "rejected", "expired", "cancelled", "not_required"]
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class AttemptOutcome:
     """How an attempt ended: its result as text, or the error; as it was reported, or as a person settled it."""
 
     succeeded: bool
@@ -42,15 +50,15 @@ class Review:
     raw: Mapping[str, Any] = field(repr=False)
 
     @property
-    def ending(self) -> Ending | None:
+    def outcome(self) -> AttemptOutcome | None:
         """What became of the attempt; `None` while there was none, it is under way, or nobody knows (in doubt)."""
         attempt = self.raw.get("execution") or {}
         if attempt.get("status") == "succeeded":
-            return Ending(True, attempt["result"] or "")
+            return AttemptOutcome(True, attempt["result"] or "")
         if attempt.get("status") == "failed":
-            return Ending(False, attempt["error"] or "")
+            return AttemptOutcome(False, attempt["error"] or "")
         if attempt.get("settled_as") == "done":
-            return Ending(True, "A person marked it as done; there is no result.")
+            return AttemptOutcome(True, "A person marked it as done; there is no result.")
         return None
 
     @classmethod
@@ -75,7 +83,7 @@ class Review:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Approval:
     """The action may go ahead: people approved it, or (`not_required`) policy lets it run unasked.
 
     `arguments` are those that were asked about, or what a reviewer made of them (`edited`; their secrets are masked
@@ -95,7 +103,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ClaimedAction:
     """The right to do it, once, with the arguments in full as they were decided.
 
     `idempotency_key` is the same for every attempt at this request: hand it on to whatever can use one.
@@ -112,3 +120,52 @@ class Claim:
     execution_id: str
     idempotency_key: str
     token: str = field(repr=False)
+
+
+_CAUSES: dict[str, Literal["rejected", "expired", "withdrawn"]] = {
+    "rejected": "rejected",
+    "expired": "expired",
+    "approved": "expired",
+    "cancelled": "withdrawn",
+}
+
+
+def concluded(review: Review, arguments: Mapping[str, Any] | None = None) -> Approval:
+    """The approval of a decided request; an error for everything else.
+
+    ``arguments`` are those that people were asked about, in full. Without them the approval has those of the review,
+    in which secrets are masked. Raises CollaborationError (logged before), and TimeoutError while nobody has decided.
+    """
+    if review.status == "waiting":
+        raise TimeoutError(f"nobody has decided yet (request {review.id})")
+    if review.status == "approved" and not review.lapsed:
+        return Approval(
+            status="approved",
+            action=review.action,
+            arguments=dict(review.arguments if review.edited or arguments is None else arguments),
+            request_id=review.request_id,
+            revision=review.revision,
+            edited=review.edited,
+            reviewer=review.reviewer,
+            reason=review.reason,
+            id=review.id,
+            digest=review.digest,
+        )
+    reason, cause = review.reason, _CAUSES[review.status]
+    if review.status == "approved":
+        reason = "it was approved, but not begun in time, so the approval has lapsed"
+    error = CollaborationError(cause, request_id=review.id, reason=reason, reviewer=review.reviewer)
+    log.error("CollaborationError: %s", error)
+    raise error
+
+
+def earlier_outcome(review: Review) -> AttemptOutcome | None:
+    """How an approved action ended before the program was restarted; None if it may start now.
+
+    Raises AlreadyClaimed while nobody knows: it is running, or in doubt.
+    """
+    attempt = review.raw["execution"]
+    if attempt is None or attempt["settled_as"] == "retry" or review.outcome is not None:
+        return review.outcome
+    words = f"{review.action} was begun before, and nobody knows yet what became of it (request {review.id})"
+    raise AlreadyClaimed(409, "claimed", words)

@@ -1,4 +1,4 @@
-"""What a program can do, each written once, as steps."""
+"""What a program can ask of the service, each operation written once for both clients."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
 
-from agent.client.conclusion import concluded
-from agent.client.patience import PASSING, patiently
-from agent.client.steps import Call, Steps
-from agent.client.values import Claim, Decision, Review, Status
 from signoff.canonical import canonical_bytes
+from signoff.client.effects import HttpRequest, Operation
+from signoff.client.retries import TRANSIENT, send_with_retries
+from signoff.client.reviews import Approval, ClaimedAction, Review, Status, concluded
 from signoff.description import describe
 from signoff.errors import AlreadyClaimed, ApiError, Conflict, MalformedArguments, SignoffError, Unreachable
 from signoff.values import Action
@@ -48,7 +47,7 @@ def ask(
     requester: str | None = None,
     agent: str | None = None,
     rationale: str | None = None,
-) -> Steps[Decision]:
+) -> Operation[Approval]:
     """Ask people whether this may be done, and wait for their decision.
 
     ``action`` is the tool's name, which the checkpoints judge; without one, somebody is always asked about
@@ -71,7 +70,7 @@ def ask(
         rationale=rationale,
         patience=max(timeout_seconds, 1.0),
     )
-    if isinstance(asked, Decision):
+    if isinstance(asked, Approval):
         return asked
     if asked.status == "waiting":
         log.info("paused: waiting for people to decide about %s (request %s)", asked.description, asked.id)
@@ -92,8 +91,8 @@ def submit(
     agent: str | None = None,
     rationale: str | None = None,
     patience: float = PATIENCE,
-) -> Steps[Review | Decision]:
-    """Ask people as `ask` does, and wait for nobody: the request as it stands, or a Decision where policy needs none.
+) -> Operation[Review | Approval]:
+    """Ask people as `ask` does, and wait for nobody: the request as it stands, or an Approval where policy needs none.
 
     `get` looks again, and `concluded` makes of a decided request what `ask` would. Raises ApiError, Conflict,
     MalformedArguments and Unreachable.
@@ -101,19 +100,19 @@ def submit(
     body = _question(action, arguments or {}, description, context, key)
     optional = {"requester": requester, "agent": agent, "rationale": rationale}
     body |= {name: value for name, value in optional.items() if value is not None}
-    told = yield from patiently(Call("POST", "/pending", body), time.monotonic() + patience)
+    told = yield from send_with_retries(HttpRequest("POST", "/pending", body), time.monotonic() + patience)
     if told["status"] == "not_required":
-        return Decision("not_required", str(action), dict(arguments or {}), told["request_id"])
+        return Approval("not_required", str(action), dict(arguments or {}), told["request_id"])
     return Review.of(told)
 
 
 def claim(
-    decision: Decision | Review | str,
+    decision: Approval | Review | str,
     *,
     lease_seconds: float | None = None,
     attempt: str | None = None,
     patience: float = PATIENCE,
-) -> Steps[Claim]:
+) -> Operation[ClaimedAction]:
     """Take what was approved, to do it now: once, and only before the approval lapses.
 
     ``lease_seconds`` is how long it may take; without a result by then people are asked what happened. ``attempt``
@@ -125,12 +124,14 @@ def claim(
     body: dict[str, Any] = {"digest": digest} if digest else {}
     if lease_seconds is not None:
         body["lease_seconds"] = lease_seconds
-    call = Call("POST", f"{_path(name)}/claim", body, headers={"Idempotency-Key": attempt or str(uuid4())})
-    told = yield from patiently(call, time.monotonic() + patience)
+    call = HttpRequest(
+        "POST", f"{_path(name)}/claim", body, headers={"Idempotency-Key": attempt or str(uuid4())}
+    )
+    told = yield from send_with_retries(call, time.monotonic() + patience)
     action = Action(told["action"]["tool"], told["action"]["tool_version"], told["action"]["arguments"])
     if action.digest.hex() != told["digest"] or (digest and told["digest"] != digest):
         raise SignoffError(f"what came back is not what was approved (request {name}); nothing was done")
-    return Claim(
+    return ClaimedAction(
         id=told["id"],
         request_id=told["request_id"],
         action=action.tool,
@@ -146,13 +147,13 @@ def claim(
 
 
 def report(
-    claimed: Claim,
+    claimed: ClaimedAction,
     result: Any = None,
     *,
     error: str | BaseException | None = None,
     seconds: float | None = None,
     patience: float = PATIENCE,
-) -> Steps[Review]:
+) -> Operation[Review]:
     """Say how it went: its result, or the error that ended it. The card shows it; the same report twice is one.
 
     A result that is no JSON is reported as its text. Raises ApiError and Unreachable.
@@ -165,26 +166,26 @@ def report(
         body |= {"status": "failed", "error": _text(words)[:MAX_ERROR] or "failed"}
     if seconds is not None:
         body["seconds"] = seconds
-    told = yield from patiently(
-        Call("POST", f"{_path(claimed.id)}/result", body), time.monotonic() + patience
+    told = yield from send_with_retries(
+        HttpRequest("POST", f"{_path(claimed.id)}/result", body), time.monotonic() + patience
     )
     return Review.of(told)
 
 
-def withdraw(request_id: str, *, patience: float = PATIENCE) -> Steps[Review]:
+def withdraw(request_id: str, *, patience: float = PATIENCE) -> Operation[Review]:
     """Take the question back. Raises Conflict when it was decided already, ApiError and Unreachable."""
-    told = yield from patiently(Call("DELETE", _path(request_id)), time.monotonic() + patience)
+    told = yield from send_with_retries(HttpRequest("DELETE", _path(request_id)), time.monotonic() + patience)
     return Review.of(told)
 
 
-def get(request_id: str, *, wait: float = 0.0, patience: float = PATIENCE) -> Steps[Review]:
+def get(request_id: str, *, wait: float = 0.0, patience: float = PATIENCE) -> Operation[Review]:
     """A request as it stands now; with ``wait``, as soon as it is decided, or after so many seconds.
 
     Raises ApiError and Unreachable.
     """
     deadline = time.monotonic() + wait + patience
     until = time.monotonic() + wait
-    review = Review.of((yield from patiently(Call("GET", _path(request_id)), deadline)))
+    review = Review.of((yield from send_with_retries(HttpRequest("GET", _path(request_id)), deadline)))
     if review.status == "waiting" and wait > 0:
         review = yield from _decided(review, until)
     return review
@@ -196,7 +197,7 @@ def pending(
     agent: str | None = None,
     limit: int = 200,
     patience: float = PATIENCE,
-) -> Steps[list[Review]]:
+) -> Operation[list[Review]]:
     """Requests, newest first, up to ``limit``: with the scope `read` those of the team, else those of this key.
 
     Raises ApiError and Unreachable.
@@ -205,8 +206,8 @@ def pending(
     query = {name: value for name, value in (("status", status), ("agent", agent)) if value is not None}
     while len(found) < limit:
         size = {"limit": str(min(200, limit - len(found)))}
-        page = yield from patiently(
-            Call("GET", "/pending", query={**query, **size}), time.monotonic() + patience
+        page = yield from send_with_retries(
+            HttpRequest("GET", "/pending", query={**query, **size}), time.monotonic() + patience
         )
         found += [Review.of(item) for item in page["items"]]
         if page["next"] is None:
@@ -242,23 +243,23 @@ def _question(
     return body
 
 
-def _decided(review: Review, deadline: float) -> Steps[Review]:
+def _decided(review: Review, deadline: float) -> Operation[Review]:
     """The request once it is decided, or as it stands at the deadline. A service that is away is waited for."""
     while review.status == "waiting" and (left := deadline - time.monotonic()) > 0:
         wait = min(left, LONGEST_WAIT)
-        call = Call("GET", _path(review.id), query={"wait": f"{wait:.3f}"}, seconds=wait + 10.0)
+        call = HttpRequest("GET", _path(review.id), query={"wait": f"{wait:.3f}"}, seconds=wait + 10.0)
         try:
-            review = Review.of((yield from patiently(call, deadline)))
+            review = Review.of((yield from send_with_retries(call, deadline)))
         except Unreachable:
             break
         except ApiError as error:
-            if error.status not in PASSING:
+            if error.status not in TRANSIENT:
                 raise
             break
     return review
 
 
-def _given_up(review: Review, seconds: float, *, keep: bool) -> Steps[Review]:
+def _given_up(review: Review, seconds: float, *, keep: bool) -> Operation[Review]:
     """Nobody decided in time: take it back and raise TimeoutError, unless somebody decides at this very moment."""
     if keep:
         words = f"it goes on waiting under its key {review.request_id}"
@@ -273,7 +274,7 @@ def _given_up(review: Review, seconds: float, *, keep: bool) -> Steps[Review]:
     raise TimeoutError(f"nobody has decided within {seconds:g} s; {words} (request {review.id})")
 
 
-def _named(decision: Decision | Review | str) -> tuple[str, str | None]:
+def _named(decision: Approval | Review | str) -> tuple[str, str | None]:
     if isinstance(decision, str):
         return decision, None
     return decision.id or decision.request_id, decision.digest

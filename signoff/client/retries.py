@@ -1,4 +1,4 @@
-"""One call until it is answered: through restarts, overload and lost connections, as long as there is time."""
+"""Retries: a request is repeated through restarts, overload and lost connections, until its deadline."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from agent.client.steps import Answer, Call, Pause, Steps, Unreached
+from signoff.client.effects import HttpRequest, HttpResponse, NoResponse, Operation, Sleep
 from signoff.errors import AlreadyClaimed, ApiError, Conflict, Unreachable
 from signoff.retry_after import retry_after
 
@@ -19,11 +19,11 @@ FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 5.0
 """Seconds between attempts where the service does not say itself how long to wait."""
 
-PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
+TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Answers after which the same call may succeed."""
 
 
-def patiently(call: Call, deadline: float) -> Steps[Any]:
+def send_with_retries(call: HttpRequest, deadline: float) -> Operation[Any]:
     """The content of the answer. Every call that goes this way can be repeated without harm.
 
     Raises ApiError (refused, or still failing at the deadline), Conflict, and Unreachable.
@@ -34,14 +34,14 @@ def patiently(call: Call, deadline: float) -> Steps[Any]:
         left = max(0.5, deadline - time.monotonic())
         asked: float | None = None
         try:
-            answer: Answer = yield replace(call, seconds=min(call.seconds, left + 1.0))
-        except Unreached as error:
+            answer: HttpResponse = yield replace(call, seconds=min(call.seconds, left + 1.0))
+        except NoResponse as error:
             failure: Exception = Unreachable(f"the service does not answer: {error}")
         else:
             if 200 <= answer.status < 300:
                 return _content(answer)
-            failure = refusal(answer)
-            if not _passing(answer.status, failure):
+            failure = error_from(answer)
+            if not _is_transient(answer.status, failure):
                 raise failure
             asked = retry_after(answer.headers.get("retry-after"), datetime.now(UTC))
         left = deadline - time.monotonic()
@@ -49,12 +49,12 @@ def patiently(call: Call, deadline: float) -> Steps[Any]:
             raise failure
         if attempt == 1:
             log.warning("%s; trying again for %.0f s", failure, left)
-        yield Pause(min(left, max(asked or 0.0, _pause(attempt))))
+        yield Sleep(min(left, max(asked or 0.0, _pause(attempt))))
 
 
-def _passing(status: int, failure: Exception) -> bool:
+def _is_transient(status: int, failure: Exception) -> bool:
     """Whether the same call may succeed later: a 409 does where an earlier attempt of it is still being answered."""
-    return status in PASSING or getattr(failure, "kind", None) == "under-way"
+    return status in TRANSIENT or getattr(failure, "kind", None) == "under-way"
 
 
 def _pause(attempt: int) -> float:
@@ -62,13 +62,13 @@ def _pause(attempt: int) -> float:
     return longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads attempts, no secret
 
 
-def _content(answer: Answer) -> Any:
+def _content(answer: HttpResponse) -> Any:
     if answer.content is None and answer.status != 204:
         raise ApiError(answer.status, "no-json", "the answer is not JSON: is this the address of Signoff?")
     return answer.content
 
 
-def refusal(answer: Answer) -> ApiError | Conflict:
+def error_from(answer: HttpResponse) -> ApiError | Conflict:
     """A refusal as an error, in the service's own words where it has said any."""
     problem = answer.content if isinstance(answer.content, dict) else {}
     if "type" not in problem or "detail" not in problem:

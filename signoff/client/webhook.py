@@ -1,4 +1,4 @@
-"""A webhook of Signoff's as it arrives: whether it really comes from there."""
+"""The signature of Signoff's webhooks."""
 
 from __future__ import annotations
 

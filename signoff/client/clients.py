@@ -11,10 +11,10 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import httpx2
 
-from agent.client import operations
-from agent.client.guard import Guard, Words
-from agent.client.operations import TIMEOUT
-from agent.client.steps import Answer, Call, Pause, Steps, Unreached
+from signoff.client import operations
+from signoff.client.effects import HttpRequest, HttpResponse, NoResponse, Operation, Sleep
+from signoff.client.guarded_function import GuardedFunction, TextOrFunction
+from signoff.client.operations import TIMEOUT
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -33,27 +33,27 @@ def _options(url: str, key: str) -> dict[str, Any]:
     return {"base_url": url.rstrip("/"), "headers": headers, "follow_redirects": False}
 
 
-def _request(call: Call) -> dict[str, Any]:
+def _request(call: HttpRequest) -> dict[str, Any]:
     body = {} if call.json is None else {"json": call.json}
     timeout = httpx2.Timeout(call.seconds, connect=min(_CONNECT, call.seconds))
     return {"params": dict(call.query), "headers": dict(call.headers), "timeout": timeout, **body}
 
 
-def _answer(response: httpx2.Response) -> Answer:
+def _answer(response: httpx2.Response) -> HttpResponse:
     try:
         content = response.json() if response.content else None
     except ValueError:
         content = None
-    return Answer(
+    return HttpResponse(
         response.status_code, {name.lower(): value for name, value in response.headers.items()}, content
     )
 
 
-def _unreached(error: httpx2.HTTPError) -> Unreached:
-    return Unreached(str(error) or type(error).__name__)
+def _unreached(error: httpx2.HTTPError) -> NoResponse:
+    return NoResponse(str(error) or type(error).__name__)
 
 
-def _blocking(operation: Callable[P, Steps[T]]) -> Callable[Concatenate[ApprovalClient, P], T]:
+def _blocking(operation: Callable[P, Operation[T]]) -> Callable[Concatenate[ApprovalClient, P], T]:
     @wraps(operation)
     def method(self: ApprovalClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self.do(operation(*args, **kwargs))
@@ -62,7 +62,7 @@ def _blocking(operation: Callable[P, Steps[T]]) -> Callable[Concatenate[Approval
 
 
 def _awaited(
-    operation: Callable[P, Steps[T]],
+    operation: Callable[P, Operation[T]],
 ) -> Callable[Concatenate[AsyncApprovalClient, P], Coroutine[Any, Any, T]]:
     @wraps(operation)
     async def method(self: AsyncApprovalClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -93,8 +93,8 @@ class ApprovalClient:
         action: str | None = None,
         *,
         timeout_seconds: float = TIMEOUT,
-        key: Words = None,
-        description: Words = None,
+        key: TextOrFunction = None,
+        description: TextOrFunction = None,
         context: Any = None,
         requester: str | None = None,
         lease_seconds: float | None = None,
@@ -109,7 +109,7 @@ class ApprovalClient:
             if inspect.iscoroutinefunction(function):
                 raise TypeError(f"{function.__name__} is async: use AsyncApprovalClient")
             name = action or function.__name__
-            guard = Guard(
+            guard = GuardedFunction(
                 function, name, timeout_seconds, key, description, context, requester, lease_seconds
             )
 
@@ -122,21 +122,21 @@ class ApprovalClient:
 
         return decorate
 
-    def do(self, steps: Steps[T]) -> T:
-        """Carry these steps out."""
+    def do(self, operation: Operation[T]) -> T:
+        """Carry this operation out."""
         try:
-            step = next(steps)
+            effect = next(operation)
             while True:
-                if isinstance(step, Pause):
-                    time.sleep(step.seconds)
-                    step = steps.send(None)
+                if isinstance(effect, Sleep):
+                    time.sleep(effect.seconds)
+                    effect = operation.send(None)
                     continue
                 try:
-                    came = self._call(step) if isinstance(step, Call) else step.function()
+                    came = self._call(effect) if isinstance(effect, HttpRequest) else effect.function()
                 except BaseException as error:
-                    step = steps.throw(error)
+                    effect = operation.throw(error)
                 else:
-                    step = steps.send(came)
+                    effect = operation.send(came)
         except StopIteration as end:
             result: T = end.value
             return result
@@ -151,7 +151,7 @@ class ApprovalClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _call(self, call: Call) -> Answer:
+    def _call(self, call: HttpRequest) -> HttpResponse:
         try:
             return _answer(self._http.request(call.method, call.path, **_request(call)))
         except httpx2.HTTPError as error:
@@ -177,8 +177,8 @@ class AsyncApprovalClient:
         action: str | None = None,
         *,
         timeout_seconds: float = TIMEOUT,
-        key: Words = None,
-        description: Words = None,
+        key: TextOrFunction = None,
+        description: TextOrFunction = None,
         context: Any = None,
         requester: str | None = None,
         lease_seconds: float | None = None,
@@ -189,7 +189,7 @@ class AsyncApprovalClient:
             if not inspect.iscoroutinefunction(function):
                 raise TypeError(f"{function.__name__} is not async: use ApprovalClient")
             name = action or function.__name__
-            guard = Guard(
+            guard = GuardedFunction(
                 function, name, timeout_seconds, key, description, context, requester, lease_seconds
             )
 
@@ -202,21 +202,23 @@ class AsyncApprovalClient:
 
         return decorate
 
-    async def do(self, steps: Steps[T]) -> T:
-        """Carry these steps out."""
+    async def do(self, operation: Operation[T]) -> T:
+        """Carry this operation out."""
         try:
-            step = next(steps)
+            effect = next(operation)
             while True:
-                if isinstance(step, Pause):
-                    await asyncio.sleep(step.seconds)
-                    step = steps.send(None)
+                if isinstance(effect, Sleep):
+                    await asyncio.sleep(effect.seconds)
+                    effect = operation.send(None)
                     continue
                 try:
-                    came = await (self._call(step) if isinstance(step, Call) else step.function())
+                    came = await (
+                        self._call(effect) if isinstance(effect, HttpRequest) else effect.function()
+                    )
                 except BaseException as error:
-                    step = steps.throw(error)
+                    effect = operation.throw(error)
                 else:
-                    step = steps.send(came)
+                    effect = operation.send(came)
         except StopIteration as end:
             result: T = end.value
             return result
@@ -231,7 +233,7 @@ class AsyncApprovalClient:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _call(self, call: Call) -> Answer:
+    async def _call(self, call: HttpRequest) -> HttpResponse:
         try:
             return _answer(await self._http.request(call.method, call.path, **_request(call)))
         except httpx2.HTTPError as error:

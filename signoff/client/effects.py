@@ -1,7 +1,7 @@
-"""An operation as steps, written once for both clients: it yields what is to be done and is sent what came of it.
+"""The effects that an operation yields. Operations do no I/O, so each is written once for both clients.
 
-``Call`` is answered with an ``Answer``, or ``Unreached`` is thrown in; ``Pause`` is slept through; ``Run`` calls the
-caller's own function, and what that raises is thrown in.
+A client answers an ``HttpRequest`` with an ``HttpResponse`` or throws ``NoResponse`` in. It sleeps for a ``Sleep``. For
+a ``CallFunction`` it calls the function, and sends its result or throws its error in.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class HttpRequest:
     """One HTTP request; ``seconds`` is how long its answer may take."""
 
     method: str
@@ -26,7 +26,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     """What the service answered; ``content`` is ``None`` when it was no JSON."""
 
     status: int
@@ -35,21 +35,21 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
-    """Nothing, for so many seconds."""
+class Sleep:
+    """A pause of so many seconds."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """The function that waits for people, with the arguments that they agreed to."""
+class CallFunction:
+    """The program's own function, with the arguments that people approved."""
 
     function: Callable[[], Any]
 
 
-class Unreached(Exception):
-    """No answer came; the call may have been carried out or not."""
+class NoResponse(Exception):
+    """No response came. The service may have carried the request out or not."""
 
 
-Steps = Generator[Call | Pause | Run, Any, T]
+Operation = Generator[HttpRequest | Sleep | CallFunction, Any, T]

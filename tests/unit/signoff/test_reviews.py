@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent.client import Ending, Review, ended
+from signoff.client import AttemptOutcome, Review, earlier_outcome
 from signoff.errors import AlreadyClaimed
 
 
@@ -40,16 +40,18 @@ class Case:
     settled_as: str | None = None
     result: str | None = None
     error: str | None = None
-    known: Ending | None = None
+    known: AttemptOutcome | None = None
 
 
 @pytest.mark.parametrize(
     "case",
     [
-        Case("succeeded", result="Deleted 50", known=Ending(True, "Deleted 50")),
-        Case("succeeded", known=Ending(True, "")),
-        Case("failed", error="the disk is full", known=Ending(False, "the disk is full")),
-        Case("in_doubt", "done", known=Ending(True, "A person marked it as done; there is no result.")),
+        Case("succeeded", result="Deleted 50", known=AttemptOutcome(True, "Deleted 50")),
+        Case("succeeded", known=AttemptOutcome(True, "")),
+        Case("failed", error="the disk is full", known=AttemptOutcome(False, "the disk is full")),
+        Case(
+            "in_doubt", "done", known=AttemptOutcome(True, "A person marked it as done; there is no result.")
+        ),
         Case("in_doubt", "retry"),
     ],
     ids=str,
@@ -57,16 +59,16 @@ class Case:
 def test_what_is_known_is_told(case: Case) -> None:
     """A reported end is told, so is a person's word, and what a person wants retried may be begun."""
     told = {"settled_as": case.settled_as, "result": case.result, "error": case.error}
-    assert ended(review({"status": case.status, **told})) == case.known
+    assert earlier_outcome(review({"status": case.status, **told})) == case.known
 
 
 @pytest.mark.parametrize("status", ["claimed", "in_doubt"])
 def test_what_nobody_knows_is_not_begun_again(status: str) -> None:
     """An attempt that is under way or in doubt is no reason to begin anew."""
     with pytest.raises(AlreadyClaimed, match="nobody knows yet"):
-        ended(review({"status": status, "settled_as": None, "result": None, "error": None}))
+        earlier_outcome(review({"status": status, "settled_as": None, "result": None, "error": None}))
 
 
 def test_what_was_never_begun_may_be() -> None:
     """Without an attempt there is nothing to know, and it may begin."""
-    assert ended(review(None)) is None
+    assert earlier_outcome(review(None)) is None
