@@ -17,8 +17,8 @@ from dbos import DBOS, DBOSConfig
 from fastapi import FastAPI, HTTPException, Request
 from pydantic import BaseModel
 
-from agent.integrations.dbos import DBOSApprovals, NotFromSignoff
 from signoff import CollaborationError
+from signoff.integrations.dbos import DBOSApprovals, NotFromSignoff
 
 AGENT_STATUS = "agent_status"
 DAYS = 86_400.0

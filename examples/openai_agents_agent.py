@@ -12,11 +12,11 @@ import sys
 from agents import Agent, OpenAIChatCompletionsModel, function_tool, set_tracing_disabled
 from openai import AsyncOpenAI
 
-from agent.integrations.openai_agents import Approvals, Folder
 from signoff import AsyncApprovalClient
+from signoff.integrations.openai_agents import FileRunStore, OpenAIApprovals
 
 set_tracing_disabled(True)
-approvals = Approvals(AsyncApprovalClient(os.environ["SIGNOFF_URL"], os.environ["SIGNOFF_KEY"]))
+approvals = OpenAIApprovals(AsyncApprovalClient(os.environ["SIGNOFF_URL"], os.environ["SIGNOFF_KEY"]))
 
 
 @approvals.guard
@@ -34,7 +34,7 @@ agent = Agent(name="cleaner", instructions="You keep the tables tidy.", model=mo
 async def main(folder: str) -> None:
     """Start the run, or go on with the one that was kept."""
     task = "delete_records table_name=users count=50"
-    result = await approvals.run(agent, task, key="nightly-17", store=Folder(folder))
+    result = await approvals.run(agent, task, key="nightly-17", store=FileRunStore(folder))
     print(result.final_output)
 
 

@@ -14,8 +14,8 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.tools import DeferredToolRequests
 
-from agent.integrations.pydantic_ai import Approvals, Paused
 from signoff import AsyncApprovalClient
+from signoff.integrations.pydantic_ai import PausedRun, PydanticAIApprovals
 
 
 def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
@@ -28,7 +28,7 @@ def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
 
 
 client = AsyncApprovalClient(os.environ["SIGNOFF_URL"], os.environ["SIGNOFF_KEY"])
-approvals = Approvals(client)
+approvals = PydanticAIApprovals(client)
 agent = Agent(FunctionModel(model), output_type=[str, DeferredToolRequests], capabilities=[approvals])
 
 
@@ -42,10 +42,10 @@ def delete_records(table_name: str, count: int) -> str:
 async def main(kept: Path) -> None:
     """Start the run, or go on with the one that was kept."""
     if kept.exists():
-        paused = Paused.of_json(kept.read_bytes())
+        paused = PausedRun.of_json(kept.read_bytes())
     else:
         result = await agent.run("Delete 50 old records from the users table")
-        paused = Paused.of(result)
+        paused = PausedRun.of(result)
         kept.write_bytes(paused.to_json())
     answers = await approvals.answer(paused.requests, key=kept.stem)
     result = await agent.run(message_history=paused.messages, deferred_tool_results=answers)

@@ -34,7 +34,7 @@ def mcp(
     seconds = terminal.duration("--timeout", timeout).total_seconds()
     where, key = access.address(url), access.secret(key_file)
     try:
-        from agent.integrations.mcp import serve  # noqa: PLC0415 - an extra, and slow to import
+        from signoff.integrations.mcp import serve  # noqa: PLC0415 - an extra, and slow to import
 
         serve(where, key, timeout_seconds=seconds)
     except (ImportError, ValueError) as error:

@@ -20,10 +20,10 @@ def test_without_its_framework_an_integration_says_what_to_install(
     module: str, framework: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An integration without its framework is an ImportError that names the extra."""
-    monkeypatch.delitem(sys.modules, f"agent.integrations.{module}", raising=False)
+    monkeypatch.delitem(sys.modules, f"signoff.integrations.{module}", raising=False)
     for name in [each for each in sys.modules if each.split(".")[0] == framework]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, framework, None)
     with pytest.raises(ImportError) as told:
-        importlib.import_module(f"agent.integrations.{module}")
+        importlib.import_module(f"signoff.integrations.{module}")
     assert f"pip install 'signoff[{extra}]'" in str(told.value)

@@ -13,11 +13,11 @@ from dbos import DBOS, DBOSConfig, SetWorkflowID
 
 from agent import webhooks
 from agent.domain.notices import Event
-from agent.integrations import dbos as integration
-from agent.integrations.dbos import DBOSApprovals, NotFromSignoff
 from signoff.client import Approval
 from signoff.client.webhook import is_from_signoff
 from signoff.errors import AlreadyClaimed, CollaborationError
+from signoff.integrations import dbos as integration
+from signoff.integrations.dbos import DBOSApprovals, NotFromSignoff
 from tests.integration.integrations.conftest import ROOT, Desk
 from tests.integration.web.conftest import GRACE, until
 from tests.integration.web.receiver import a_receiver

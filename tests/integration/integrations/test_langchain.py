@@ -14,15 +14,15 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Interrupt
 
-from agent.integrations.langchain import (
+from signoff.client import ApprovalClient, AsyncApprovalClient
+from signoff.errors import AlreadyClaimed
+from signoff.integrations.langchain import (
     HumanInTheLoop,
     HumanInTheLoopMiddleware,
     UnsupportedInterrupt,
     aresume_when_decided,
     resume_when_decided,
 )
-from signoff.client import ApprovalClient, AsyncApprovalClient
-from signoff.errors import AlreadyClaimed
 from tests.integration.integrations.conftest import ROOT, Desk
 
 CONFIG: Any = {"configurable": {"thread_id": "t-1"}}

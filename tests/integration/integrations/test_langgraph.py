@@ -18,16 +18,16 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
 
-from agent.integrations.interrupts import Graph
-from agent.integrations.langgraph import (
+from signoff.client import ApprovalClient, AsyncApprovalClient
+from signoff.errors import AlreadyClaimed, ApiError, CollaborationError
+from signoff.integrations.interrupts import GraphThread
+from signoff.integrations.langgraph import (
     Background,
-    Errand,
+    BackgroundCall,
     UnsupportedInterrupt,
     aresume_when_decided,
     resume_when_decided,
 )
-from signoff.client import ApprovalClient, AsyncApprovalClient
-from signoff.errors import AlreadyClaimed, ApiError, CollaborationError
 from tests.integration.integrations.conftest import POLICY, ROOT, Desk, until
 
 EXAMPLES = ROOT / "examples"
@@ -59,11 +59,11 @@ sys.path.insert(0, sys.argv.pop(1))
 import langgraph_refunds as example
 moment, real = sys.argv.pop(1), example.refund
 
-def refund(shop, errand):
-    if errand.arguments["order_id"] == 7 and moment == "claimed":
+def refund(shop, call):
+    if call.arguments["order_id"] == 7 and moment == "claimed":
         os.kill(os.getpid(), signal.SIGKILL)
-    result = real(shop, errand)
-    if errand.arguments["order_id"] == 7 and moment == "refunded":
+    result = real(shop, call)
+    if call.arguments["order_id"] == 7 and moment == "refunded":
         os.kill(os.getpid(), signal.SIGKILL)
     return result
 
@@ -157,8 +157,8 @@ class Deletions:
     """What was done and refused, by errands."""
 
     def __init__(self) -> None:
-        self.done: list[Errand] = []
-        self.refused: list[Errand] = []
+        self.done: list[BackgroundCall] = []
+        self.refused: list[BackgroundCall] = []
 
     @asynccontextmanager
     async def handled_by(self, client: ApprovalClient, store: Any, **terms: Any) -> AsyncIterator[Background]:
@@ -170,9 +170,9 @@ class Deletions:
         yield background
         await asyncio.to_thread(background.stop)
 
-    def run(self, errand: Errand) -> str:
-        self.done.append(errand)
-        return f"deleted {errand.arguments.get('count')}"
+    def run(self, call: BackgroundCall) -> str:
+        self.done.append(call)
+        return f"deleted {call.arguments.get('count')}"
 
 
 async def test_what_waits_is_done_once_as_it_was_decided(desk: Desk, client: ApprovalClient) -> None:
@@ -198,8 +198,8 @@ async def test_what_waits_is_done_once_as_it_was_decided(desk: Desk, client: App
         await until(lambda: _is(desk.statuses(), ["approved", "rejected", "expired"]))
         background.wake()
         await until(lambda: _true(len(seen.refused) == 2 and not store.search(("signoff",))))
-    assert [errand.arguments["count"] for errand in seen.done if errand.key == "a"] == [3]
-    assert [errand.asked["count"] for errand in seen.done if errand.key == "a"] == [50]
+    assert [call.arguments["count"] for call in seen.done if call.key == "a"] == [3]
+    assert [call.asked["count"] for call in seen.done if call.key == "a"] == [50]
     assert [(each.key, each.cause, each.reason) for each in seen.refused] == [
         ("b", "rejected", "Not these"),
         ("c", "expired", None),
@@ -247,7 +247,7 @@ async def test_what_needs_nobody_is_not_begun_twice(desk: Desk, client: Approval
         Background(client, InMemoryStore(), name="")
     store, seen, inside, leave = InMemoryStore(), Deletions(), threading.Event(), threading.Event()
 
-    def slowly(_: Errand) -> None:
+    def slowly(_: BackgroundCall) -> None:
         inside.set()
         leave.wait(20)
         raise Killed
@@ -428,7 +428,7 @@ async def test_the_last_pause_is_found_however_far_back_it_lies() -> None:
     )
     graph.invoke(given, CONFIG)
     graph.invoke(Command(resume=[]), CONFIG)
-    here, there = (Graph(graph, CONFIG, asynchronous=each) for each in (False, True))
+    here, there = (GraphThread(graph, CONFIG, asynchronous=each) for each in (False, True))
     async with AsyncApprovalClient("http://127.0.0.1:9", "signoff_x") as waiting:
         assert (await waiting.do(there.last_pause())).interrupts[0].value == given["asked"]
     with ApprovalClient("http://127.0.0.1:9", "signoff_x") as client:
@@ -457,12 +457,12 @@ async def test_what_the_node_raises_is_reported(desk: Desk, client: ApprovalClie
 def test_without_the_framework_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """Importing the integration where LangGraph is missing says what to install."""
     for name in (
-        "agent.integrations.langgraph",
-        "agent.integrations.background",
-        "agent.integrations.driving",
+        "signoff.integrations.langgraph",
+        "signoff.integrations.background",
+        "signoff.integrations.interrupt_loop",
     ):
         monkeypatch.delitem(sys.modules, name, raising=False)
     for name in ("langgraph.prebuilt", "langgraph.store.base", "langgraph.types"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError, match=r"pip install 'signoff\[langgraph\]'"):
-        __import__("agent.integrations.langgraph")
+        __import__("signoff.integrations.langgraph")

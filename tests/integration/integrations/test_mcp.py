@@ -15,8 +15,8 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp_types import TextContent
 
-from agent.integrations.mcp import server
 from signoff.client import AsyncApprovalClient
+from signoff.integrations.mcp import server
 from slackbot.cli import main
 from tests.integration.integrations.conftest import ROOT, Desk
 from tests.integration.web.conftest import until

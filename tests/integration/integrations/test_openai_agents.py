@@ -20,9 +20,9 @@ from agents import (
 from agents.result import RunResult
 from openai import AsyncOpenAI
 
-from agent.integrations.openai_agents import Approvals, Folder
 from signoff.client import AsyncApprovalClient
 from signoff.errors import AlreadyClaimed
+from signoff.integrations.openai_agents import FileRunStore, OpenAIApprovals
 from tests.integration.integrations.conftest import ROOT, Desk
 
 EXAMPLE = ROOT / "examples" / "openai_agents_agent.py"
@@ -38,8 +38,8 @@ class Cleaner:
         self.deleted: list[tuple[str, int]] = []
         self.fails = False
         self.client = AsyncApprovalClient(desk.url, desk.key)
-        self.approvals = Approvals(self.client, timeout_seconds=20)
-        self.store = Folder(folder)
+        self.approvals = OpenAIApprovals(self.client, timeout_seconds=20)
+        self.store = FileRunStore(folder)
         openai = AsyncOpenAI(base_url=desk.site.house.model.base_url, api_key="sk-scripted")
         self.agent = Agent(
             name="cleaner",

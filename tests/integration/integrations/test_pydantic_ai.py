@@ -21,9 +21,9 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 
 from agent import pausing
-from agent.integrations.pydantic_ai import Approvals, Paused
 from signoff.client import AsyncApprovalClient
 from signoff.errors import AlreadyClaimed, ApiError, SignoffError
+from signoff.integrations.pydantic_ai import PausedRun, PydanticAIApprovals
 from tests.integration.integrations.conftest import ROOT, Desk
 
 EXAMPLE = ROOT / "examples" / "pydantic_ai_agent.py"
@@ -38,7 +38,7 @@ class Cleaner:
         self.deleted: list[tuple[str, int]] = []
         self.fails: Exception | None = None
         self.client = AsyncApprovalClient(desk.url, desk.key)
-        self.approvals = Approvals(self.client, timeout_seconds=20, **options)
+        self.approvals = PydanticAIApprovals(self.client, timeout_seconds=20, **options)
         self.agent = Agent(
             FunctionModel(self._model),
             output_type=[str, DeferredToolRequests],
@@ -58,12 +58,12 @@ class Cleaner:
         """Read records."""
         return f"Read {table_name}"
 
-    async def paused(self) -> Paused:
+    async def paused(self) -> PausedRun:
         """A run that waits for people, kept as JSON and read back."""
         result = await self.agent.run("Tidy up")
-        return Paused.of_json(Paused.of(result).to_json())
+        return PausedRun.of_json(PausedRun.of(result).to_json())
 
-    async def go_on(self, paused: Paused, answers: DeferredToolResults) -> str:
+    async def go_on(self, paused: PausedRun, answers: DeferredToolResults) -> str:
         """The run's answer."""
         result = await self.agent.run(message_history=paused.messages, deferred_tool_results=answers)
         return str(result.output)
@@ -92,7 +92,7 @@ async def cleaner(desk: Desk) -> AsyncIterator[Cleaner]:
 async def test_what_people_decide_is_what_runs(desk: Desk, cleaner: Cleaner) -> None:
     """A click in Slack lets the tool run; an edit changes what runs, and the model is told; one that misfits fails."""
 
-    async def asked(number: int) -> tuple[Paused, asyncio.Task[DeferredToolResults], str]:
+    async def asked(number: int) -> tuple[PausedRun, asyncio.Task[DeferredToolResults], str]:
         paused = await cleaner.paused()
         answer = cleaner.approvals.answer(paused.requests, key=f"run-{number}")
         return paused, asyncio.create_task(answer), await desk.asked(number)

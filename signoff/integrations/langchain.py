@@ -18,9 +18,15 @@ except ImportError as error:
     raise ImportError("agents of LangChain need it: pip install 'signoff[langchain]'") from error
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from agent.integrations.driving import through
-from agent.integrations.interrupts import Graph, Options, Question, Refusal, UnsupportedInterrupt
 from signoff.client import ApprovalClient, AsyncApprovalClient
+from signoff.integrations.interrupt_loop import resume_until_done
+from signoff.integrations.interrupts import (
+    GraphThread,
+    InterruptQuestion,
+    InterruptRefusal,
+    Options,
+    UnsupportedInterrupt,
+)
 
 __all__ = [
     "HumanInTheLoopMiddleware",
@@ -37,17 +43,21 @@ def resume_when_decided(
     """Ask people about the tool calls that wait at this thread, resume with their decisions, until none waits.
 
     `graph` is what `create_agent` returns; `config` names the thread, which one process at a time may drive. Returns
-    the agent's values. A rejection reaches the model with the reviewer's reason; so does an expiry, as such. See
-    `driving.through` for what is raised.
+    the agent's values. A rejection reaches the model with the reviewer's reason; so does an expiry, as such.
+    Raises what `interrupt_loop.resume_until_done` raises.
     """
-    return client.do(through(Graph(graph, config, asynchronous=False), HumanInTheLoop(), options))
+    return client.do(
+        resume_until_done(GraphThread(graph, config, asynchronous=False), HumanInTheLoop(), options)
+    )
 
 
 async def aresume_when_decided(
     client: AsyncApprovalClient, graph: Any, config: Mapping[str, Any], **options: Unpack[Options]
 ) -> Any:
     """`resume_when_decided` for an agent with an asynchronous checkpointer."""
-    return await client.do(through(Graph(graph, config, asynchronous=True), HumanInTheLoop(), options))
+    return await client.do(
+        resume_until_done(GraphThread(graph, config, asynchronous=True), HumanInTheLoop(), options)
+    )
 
 
 class _Exact(BaseModel):
@@ -84,7 +94,7 @@ class _Call(_Exact):
 class HumanInTheLoop:
     """What the middleware asks in either of its modes."""
 
-    def questions(self, interrupt: Any, values: Any) -> list[Question]:
+    def questions(self, interrupt: Any, values: Any) -> list[InterruptQuestion]:
         """One for each action. Raises UnsupportedInterrupt."""
         asked, allowed = _read(interrupt)
         for each, decisions in zip(asked, allowed, strict=True):
@@ -95,17 +105,17 @@ class HumanInTheLoop:
         else:
             calls = _calls(values, [each.name for each in asked])
         return [
-            Question(each.name, each.args, each.description or None, "edit" in decisions, call)
+            InterruptQuestion(each.name, each.args, each.description or None, "edit" in decisions, call)
             for each, decisions, call in zip(asked, allowed, calls, strict=True)
         ]
 
-    def approved(self, question: Question, arguments: Mapping[str, Any], *, edited: bool) -> Any:
+    def approved(self, question: InterruptQuestion, arguments: Mapping[str, Any], *, edited: bool) -> Any:
         """`approve`, or `edit` with what a reviewer made of it."""
         if edited:
             return {"type": "edit", "edited_action": {"name": question.action, "args": dict(arguments)}}
         return {"type": "approve"}
 
-    def refused(self, interrupt: Any, number: int, refusal: Refusal) -> Any:
+    def refused(self, interrupt: Any, number: int, refusal: InterruptRefusal) -> Any:
         """`reject`, with the reviewer's reason. Raises the refusal's error where a call cannot be rejected."""
         if "reject" not in _read(interrupt)[1][number]:
             raise refusal.error

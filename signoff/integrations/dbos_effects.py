@@ -20,7 +20,7 @@ ATTEMPTS = 60
 
 
 @dataclass(frozen=True)
-class Step:
+class WorkflowStep:
     """Something to do, once, and to remember; ``may_repeat`` where Signoff did not answer."""
 
     name: str
@@ -29,7 +29,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Message:
+class WorkflowMessage:
     """Something to wait for, so many seconds at most."""
 
     topic: str
@@ -37,19 +37,19 @@ class Message:
 
 
 @dataclass(frozen=True)
-class Event:
+class WorkflowEvent:
     """What others may see of the workflow."""
 
     name: str
     value: str | None
 
 
-Wait = Generator[Step | Message | Event, Any, T]
+Wait = Generator[WorkflowStep | WorkflowMessage | WorkflowEvent, Any, T]
 
 
 def one_step(name: str, function: Callable[[], T]) -> Wait[T]:
     """Nothing but this; without a workflow around it, it is simply called."""
-    done: T = yield Step(name, function)
+    done: T = yield WorkflowStep(name, function)
     return done
 
 
@@ -63,9 +63,9 @@ def blocking(wait: Wait[T]) -> T:
             result: T = end.value
             return result
         came = None
-        if isinstance(what, Step):
+        if isinstance(what, WorkflowStep):
             came = DBOS.run_step(_options(what), what.function)
-        elif isinstance(what, Message):
+        elif isinstance(what, WorkflowMessage):
             came = DBOS.recv(what.topic, timeout_seconds=what.seconds)
         else:
             DBOS.set_event(what.name, what.value)
@@ -81,15 +81,15 @@ async def awaited(wait: Wait[T]) -> T:
             result: T = end.value
             return result
         came = None
-        if isinstance(what, Step):
+        if isinstance(what, WorkflowStep):
             came = await DBOS.run_step_async(_options(what), what.function)
-        elif isinstance(what, Message):
+        elif isinstance(what, WorkflowMessage):
             came = await DBOS.recv_async(what.topic, timeout_seconds=what.seconds)
         else:
             await DBOS.set_event_async(what.name, what.value)
 
 
-def _options(step: Step) -> StepOptions:
+def _options(step: WorkflowStep) -> StepOptions:
     repeated: StepOptions = {
         "name": step.name,
         "retries_allowed": step.may_repeat,

@@ -1,12 +1,12 @@
 """OpenAI Agents SDK: tools that need approval wait for people, and run once, with the arguments that were decided.
 
-    approvals = Approvals(client)
+    approvals = OpenAIApprovals(client)
     agent = Agent(name="cleaner", tools=[approvals.guard(delete_records)])  # a FunctionTool, `@function_tool` makes it
-    result = await approvals.run(agent, "Delete 50 old users", key="nightly-17", store=Folder("runs"))
+    result = await approvals.run(agent, "Delete 50 old users", key="nightly-17", store=FileRunStore("runs"))
 
 ``run`` is ``Runner.run`` that keeps the RunState of a run which waits, in a store of yours on your server, and goes on
 with it when it is called again under the same key. Your process resumes the agent: it waits in ``run``; or, with
-``Approvals(client, timeout_seconds=0)``, it ends with the TimeoutError, and is started again by a webhook
+``OpenAIApprovals(client, timeout_seconds=0)``, it ends with the TimeoutError, and is started again by a webhook
 (``decision.made``) with a sweep behind it. Who has a loop already calls ``decide(state, key=…)`` in it.
 
 The SDK cannot put other arguments into a call. The guard does: it claims, and hands the decided arguments to the tool.
@@ -15,10 +15,8 @@ The SDK cannot put other arguments into a call. The guard does: it claims, and h
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import json
-import logging
 import re
 import time
 from collections.abc import Awaitable, Callable
@@ -40,13 +38,9 @@ except ImportError as error:
     raise ImportError("this needs the OpenAI Agents SDK: pip install 'signoff[openai-agents]'") from error
 
 from signoff.canonical import canonical_bytes, parse_arguments
-from signoff.client import Approval, AsyncApprovalClient, AttemptOutcome, ClaimedAction, earlier_outcome
-from signoff.errors import ApiError, CollaborationError, MalformedArguments, SignoffError
-
-log = logging.getLogger("signoff.client")
-
-REFUSED = 403
-"""What the service answers where policy denies an action."""
+from signoff.client import Approval, AsyncApprovalClient, AttemptOutcome
+from signoff.errors import SignoffError
+from signoff.integrations.tool_calls import CallOutcome, all_outcomes, ask_about, edit_note, report_outcome
 
 Call = tuple[str | None, str, str, bytes]
 """A call by its run's key, its id, and what exactly it would do: models' ids of calls repeat in other runs."""
@@ -54,11 +48,8 @@ Call = tuple[str | None, str, str, bytes]
 RUN: ContextVar[str | None] = ContextVar("signoff_run", default=None)
 """The key of the run that this task has decided about last, and goes on with; the SDK tells a tool of no run."""
 
-Word = Approval | AttemptOutcome | str
-"""An approval, what came of the call in an earlier life of the run, or why it is not done."""
 
-
-class Store(Protocol):
+class RunStore(Protocol):
     """Where the states of runs that wait are kept, by key: texts with arguments in full, for nobody else to write."""
 
     async def read(self, key: str) -> str | None:
@@ -71,7 +62,7 @@ class Store(Protocol):
         """The run has ended."""
 
 
-class Folder:
+class FileRunStore:
     """A store of files, one for each run, for a program on one machine."""
 
     def __init__(self, path: str | Path) -> None:
@@ -99,7 +90,7 @@ class Folder:
         return self._path / f"{key}.json"
 
 
-class Approvals:
+class OpenAIApprovals:
     """Guards tools, asks people about their calls, and tells the SDK. One may serve any number of runs."""
 
     def __init__(self, client: AsyncApprovalClient, *, timeout_seconds: float = 3600.0) -> None:
@@ -127,29 +118,31 @@ class Approvals:
             return words
 
         async def invoke(context: ToolContext[Any], arguments: str) -> Any:
-            word = self._decided.pop(_call(RUN.get(), tool.name, context.tool_call_id, arguments), None)
-            if word is None:
+            outcome = self._decided.pop(_call(RUN.get(), tool.name, context.tool_call_id, arguments), None)
+            if outcome is None:
                 raise SignoffError(
                     f"{tool.name} was approved by something else than Signoff, so it does not run "
                     "(or `decide` was not awaited for this run, in its task, right before it)"
                 )
-            if isinstance(word, AttemptOutcome):
+            if isinstance(outcome, AttemptOutcome):
                 return (
-                    word.text if word.succeeded else "It failed in an earlier attempt, and was not repeated."
+                    outcome.text
+                    if outcome.succeeded
+                    else "It failed in an earlier attempt, and was not repeated."
                 )
-            if word.status == "not_required":
+            if outcome.status == "not_required":
                 return await inner.on_invoke_tool(context, arguments)
-            claim = await self._client.claim(word)
+            claim = await self._client.claim(outcome)
             given = json.dumps(claim.arguments)
             began = time.monotonic()
             try:
                 result = await inner.on_invoke_tool(context, given)
             except Exception as error:
-                await self._report(claim, began, error=error)
+                await report_outcome(self._client, claim, began, error=error)
                 raise
             hidden = raised.pop((RUN.get(), context.tool_call_id), None)
-            await self._report(claim, began, result=result, error=hidden)
-            return _with_note(result, word)
+            await report_outcome(self._client, claim, began, result=result, error=hidden)
+            return _with_note(result, outcome)
 
         set_function_tool_failure_error_function(inner, failed)
         guarded = copy.copy(tool)
@@ -158,7 +151,7 @@ class Approvals:
         return guarded
 
     async def run(
-        self, agent: Agent[Any], task: Any, *, key: str, store: Store, context: Any = None, **options: Any
+        self, agent: Agent[Any], task: Any, *, key: str, store: RunStore, context: Any = None, **options: Any
     ) -> RunResult:
         """``Runner.run`` until the agent is done. A run that was kept under this key goes on, without its ``task``.
 
@@ -200,48 +193,27 @@ class Approvals:
         """
         seconds = self._timeout if timeout_seconds is None else timeout_seconds
         items = state.get_interruptions()
-        asked = [self._word(item, key, context, seconds) for item in items]
-        found = await asyncio.gather(*asked, return_exceptions=True)
-        words: list[Word] = [_sound(each) for each in found]
-        for item, word in zip(items, words, strict=True):
-            if isinstance(word, str):
-                state.reject(item, rejection_message=word)
+        outcomes = await all_outcomes(self._outcome(item, key, context, seconds) for item in items)
+        for item, outcome in zip(items, outcomes, strict=True):
+            if isinstance(outcome, str):
+                state.reject(item, rejection_message=outcome)
             else:
-                self._decided[_call(key, item.name, item.call_id, item.arguments)] = word
+                self._decided[_call(key, item.name, item.call_id, item.arguments)] = outcome
                 state.approve(item)
         RUN.set(key)
 
-    async def _word(self, item: ToolApprovalItem, run: str, context: Any, seconds: float) -> Word:
-        """An approval, what came of the call in an earlier life, or why not."""
+    async def _outcome(self, item: ToolApprovalItem, run: str, context: Any, seconds: float) -> CallOutcome:
         if not _is_guarded(item):
             return f"{item.name} was not done: nobody can be asked about it, it is no guarded function tool"
-        try:
-            decision = await self._client.ask(
-                item.name,
-                parse_arguments(item.arguments or "{}"),
-                context=context,
-                timeout_seconds=seconds,
-                key=f"{run}:{re.sub(r'[^A-Za-z0-9_.:@~-]', '~', item.call_id or '')}",
-            )
-        except CollaborationError as no:
-            return f"{item.name} was not done: {no}"
-        except MalformedArguments as error:
-            return f"{item.name} was not done, its arguments cannot be shown to anybody: {error}"
-        except ApiError as error:
-            if error.status != REFUSED:
-                raise
-            return f"{item.name} was not done: {error}"
-        earlier = earlier_outcome(await self._client.get(decision.id)) if decision.id else None
-        return earlier or decision
-
-    async def _report(
-        self, claim: ClaimedAction, began: float, *, result: Any = None, error: Exception | None = None
-    ) -> None:
-        """Report, and never let a report that fails hide what the tool did."""
-        try:
-            await self._client.report(claim, result, error=error, seconds=time.monotonic() - began)
-        except SignoffError as failed:
-            log.error("could not report how it went: %s (request %s)", failed, claim.id)  # noqa: TRY400
+        return await ask_about(
+            self._client,
+            str(item.name),
+            item.arguments,
+            call_id=item.call_id,
+            run=run,
+            context=context,
+            timeout_seconds=seconds,
+        )
 
 
 class _Guarded:
@@ -263,15 +235,7 @@ def _call(run: str | None, name: str | None, call_id: str | None, arguments: str
     return run, call_id or "", name or "", canonical_bytes(parse_arguments(arguments or "{}"))
 
 
-def _with_note(result: Any, decision: Approval) -> Any:
-    """A text that the model reads says if a reviewer changed the arguments; secrets in them are masked."""
-    if not decision.edited or not isinstance(result, str):
-        return result
-    changed = json.dumps(decision.arguments, ensure_ascii=False)
-    return f"{result}\n(A reviewer changed the arguments of {decision.action}; it ran with {changed}.)"
-
-
-def _sound(found: Word | BaseException) -> Word:
-    if isinstance(found, BaseException):
-        raise found
-    return found
+def _with_note(result: Any, approval: Approval) -> Any:
+    """A text that the model reads says if a reviewer changed the arguments."""
+    note = edit_note(approval)
+    return f"{result}\n({note})" if note and isinstance(result, str) else result

@@ -36,7 +36,7 @@ class Options(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class Question:
+class InterruptQuestion:
     """One action of an interrupt. `call_id` is the tool call's, where it is known."""
 
     action: str
@@ -47,12 +47,12 @@ class Question:
     key: str = ""
 
 
-Claims = dict[str, tuple[Question, ClaimedAction]]
+Claims = dict[str, tuple[InterruptQuestion, ClaimedAction]]
 """What this process may go on with, and has to report, by the questions' keys."""
 
 
 @dataclass(frozen=True)
-class Refusal:
+class InterruptRefusal:
     """It is not to be done. `reason` is the reviewer's, `words` say it all."""
 
     words: str
@@ -60,16 +60,16 @@ class Refusal:
     error: SignoffError
 
 
-class Shape(Protocol):
+class InterruptFormat(Protocol):
     """What one kind of interrupt says, and how it is answered."""
 
-    def questions(self, interrupt: Any, values: Any) -> list[Question]:
+    def questions(self, interrupt: Any, values: Any) -> list[InterruptQuestion]:
         """What is asked, in order; `values` is the graph's state. Raises UnsupportedInterrupt."""
 
-    def approved(self, question: Question, arguments: Mapping[str, Any], *, edited: bool) -> Any:
+    def approved(self, question: InterruptQuestion, arguments: Mapping[str, Any], *, edited: bool) -> Any:
         """The answer that it may be done with these arguments."""
 
-    def refused(self, interrupt: Any, number: int, refusal: Refusal) -> Any:
+    def refused(self, interrupt: Any, number: int, refusal: InterruptRefusal) -> Any:
         """The answer that the question of this number is not to be done.
 
         Raises the refusal's error where the interrupt knows no such answer.
@@ -80,7 +80,7 @@ class Shape(Protocol):
 
 
 @dataclass(frozen=True)
-class Graph:
+class GraphThread:
     """A compiled graph at one thread, called in the manner of its client."""
 
     graph: Any

@@ -1,25 +1,22 @@
 """pydantic-ai: tools that require approval wait for people, and run once, with the arguments that were decided.
 
-    approvals = Approvals(client)
+    approvals = PydanticAIApprovals(client)
     agent = Agent(model, tools=[…], output_type=[str, DeferredToolRequests], capabilities=[approvals])
 
     result = await agent.run(task)
     while isinstance(result.output, DeferredToolRequests):
-        paused = Paused.of(result)  # keep paused.to_json(), for a process that is started again
+        paused = PausedRun.of(result)  # keep paused.to_json(), for a process that is started again
         answers = await approvals.answer(paused.requests, key="nightly-17")
         result = await agent.run(message_history=paused.messages, deferred_tool_results=answers)
 
 Your process resumes the agent: it waits in ``answer``; or it calls ``answer`` with ``timeout_seconds=0``, ends with the
 TimeoutError, and is started again from what it kept, by a webhook (``decision.made``) with a sweep behind it. With
-``Approvals(client, inside=True)`` the run itself waits, nothing is kept, and what was not decided in time is withdrawn.
+``PydanticAIApprovals(client, inside=True)`` the run itself waits, nothing is kept, and what was not decided in time is
+withdrawn.
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
-import logging
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -48,15 +45,11 @@ except ImportError as error:
     raise ImportError("this needs pydantic-ai: pip install 'signoff[pydantic-ai]'") from error
 
 from signoff.canonical import parse_arguments
-from signoff.client import Approval, AsyncApprovalClient, AttemptOutcome, ClaimedAction, earlier_outcome
+from signoff.client import AsyncApprovalClient, AttemptOutcome, ClaimedAction
 from signoff.client.operations import VERSION
-from signoff.errors import ApiError, CollaborationError, MalformedArguments, SignoffError
+from signoff.errors import SignoffError
+from signoff.integrations.tool_calls import CallOutcome, all_outcomes, ask_about, edit_note, report_outcome
 from signoff.values import Action
-
-Word = Approval | AttemptOutcome | str
-"""An approval, what came of the call in an earlier life of the run, or why it is not done."""
-
-log = logging.getLogger("signoff.client")
 
 MARK = "signoff"
 """Under this name the metadata of a call say by which claim it runs; an approval without it is none of Signoff's."""
@@ -64,12 +57,9 @@ MARK = "signoff"
 UNASKED = "not_required:"
 """Begins what stands in place of a claim: policy lets the call of this digest run, and nobody was asked."""
 
-REFUSED = 403
-"""What the service answers where policy denies an action."""
-
 
 @dataclass(frozen=True)
-class Paused:
+class PausedRun:
     """What a process needs to go on with a run that waits for people: its messages and its open calls."""
 
     messages: list[ModelMessage]
@@ -84,12 +74,12 @@ class Paused:
 
     def to_json(self) -> bytes:
         """All of it, to be kept wherever the author keeps things. It holds arguments in full."""
-        return TypeAdapter(Paused).dump_json(self)
+        return TypeAdapter(PausedRun).dump_json(self)
 
     @staticmethod
-    def of_json(kept: bytes | str) -> Paused:
+    def of_json(kept: bytes | str) -> PausedRun:
         """The same again, in another process. Raises pydantic's ValidationError."""
-        return TypeAdapter(Paused).validate_json(kept)
+        return TypeAdapter(PausedRun).validate_json(kept)
 
 
 @dataclass(frozen=True)
@@ -100,7 +90,7 @@ class _Given:
     note: str | None
 
 
-class Approvals(AbstractCapability[Any]):
+class PydanticAIApprovals(AbstractCapability[Any]):
     """A capability of an agent: its approved tools run only by a claim of Signoff's, which is reported after.
 
     ``timeout_seconds`` is how long ``answer`` waits for people. With ``inside`` the run itself waits. One instance may
@@ -135,12 +125,21 @@ class Approvals(AbstractCapability[Any]):
         Unreachable. Nothing has been claimed then: ask again later.
         """
         seconds = self._timeout if timeout_seconds is None else timeout_seconds
-        asked = [self._decided(call, key, context, seconds) for call in requests.approvals]
-        found = await asyncio.gather(*asked, return_exceptions=True)
-        words: list[Word] = [_sound(each) for each in found]
+        outcomes = await all_outcomes(
+            ask_about(
+                self._client,
+                call.tool_name,
+                call.args,
+                call_id=call.tool_call_id,
+                run=key,
+                context=context,
+                timeout_seconds=seconds,
+            )
+            for call in requests.approvals
+        )
         results = DeferredToolResults()
-        for call, word in zip(requests.approvals, words, strict=True):
-            await self._give(results, call, word, requests.metadata.get(call.tool_call_id, {}))
+        for call, outcome in zip(requests.approvals, outcomes, strict=True):
+            await self._give(results, call, outcome, requests.metadata.get(call.tool_call_id, {}))
         return results
 
     # --- while the agent runs ------------------------------------------------------------------------------
@@ -178,15 +177,15 @@ class Approvals(AbstractCapability[Any]):
             error = SignoffError(
                 f"what was approved is another call than {call.tool_name}'s, so it does not run"
             )
-            await self._report(given.claim, began, error=error)
+            await report_outcome(self._client, given.claim, began, error=error)
             raise error
         try:
             result = await handler(args)
         except Exception as error:
-            await self._report(given.claim, began, error=error)
+            await report_outcome(self._client, given.claim, began, error=error)
             raise
         plain = result.return_value if isinstance(result, ToolReturn) else result
-        await self._report(given.claim, began, result=plain)
+        await report_outcome(self._client, given.claim, began, result=plain)
         if given.note and not isinstance(result, ToolReturn):
             return ToolReturn(result, content=given.note)
         return result
@@ -203,81 +202,41 @@ class Approvals(AbstractCapability[Any]):
         """What a reviewer made of the arguments does not fit the tool: nothing runs, and the card says so."""
         given = self._given.pop(_mark(ctx) or "", None)
         if given is not None:
-            await self._report(given.claim, time.monotonic(), error=error)
+            await report_outcome(self._client, given.claim, time.monotonic(), error=error)
         raise error
 
     # --- parts -----------------------------------------------------------------------------------------------
-
-    async def _decided(self, call: ToolCallPart, run: str | None, context: Any, seconds: float) -> Word:
-        """An approval, what came of it in an earlier life, or why not."""
-        try:
-            decision = await self._client.ask(
-                call.tool_name,
-                parse_arguments(call.args or "{}") if not isinstance(call.args, dict) else call.args,
-                context=context,
-                timeout_seconds=seconds,
-                key=run and f"{run}:{re.sub(r'[^A-Za-z0-9_.:@~-]', '~', call.tool_call_id)}",
-            )
-        except CollaborationError as no:
-            return f"{call.tool_name} was not done: {no}"
-        except TimeoutError as silence:
-            if run is not None:
-                raise
-            return f"{call.tool_name} was not done: {silence}"
-        except MalformedArguments as error:
-            return f"{call.tool_name} was not done, its arguments cannot be shown to anybody: {error}"
-        except ApiError as error:
-            if error.status != REFUSED:
-                raise
-            return f"{call.tool_name} was not done: {error}"
-        earlier = earlier_outcome(await self._client.get(decision.id)) if decision.id else None
-        return earlier or decision
 
     async def _give(
         self,
         results: DeferredToolResults,
         call: ToolCallPart,
-        word: Word,
+        outcome: CallOutcome,
         known: Mapping[str, Any],
     ) -> None:
         """Write one call's answer. What cannot be claimed any more, after another call was, is denied."""
         name = call.tool_call_id
-        if isinstance(word, str):
-            results.approvals[name] = ToolDenied(word)
-        elif isinstance(word, AttemptOutcome):
-            results.calls[name] = ToolReturn(word.text) if word.succeeded else ToolFailed(word.text)
-        elif word.status == "not_required":
+        if isinstance(outcome, str):
+            results.approvals[name] = ToolDenied(outcome)
+        elif isinstance(outcome, AttemptOutcome):
+            results.calls[name] = ToolReturn(outcome.text) if outcome.succeeded else ToolFailed(outcome.text)
+        elif outcome.status == "not_required":
             results.approvals[name] = ToolApproved()
             results.metadata[name] = {**known, MARK: UNASKED + _digest(call)}
         else:
             try:
-                claim = await self._client.claim(word)
+                claim = await self._client.claim(outcome)
             except SignoffError as error:
                 if all(each[MARK].startswith(UNASKED) for each in results.metadata.values()):
                     raise  # nothing is claimed yet, so all of it can be asked again later
                 results.approvals[name] = ToolDenied(f"{call.tool_name} was not done: {error}")
                 return
-            self._given[claim.execution_id] = _Given(claim, _note(word))
+            self._given[claim.execution_id] = _Given(claim, edit_note(outcome))
             changed = dict(claim.arguments) if claim.edited else None
             results.approvals[name] = ToolApproved(override_args=changed)
             results.metadata[name] = {**known, MARK: claim.execution_id}
-            if word.reviewer:
-                results.answered_by[name] = word.reviewer
-
-    async def _report(
-        self, claim: ClaimedAction, began: float, *, result: Any = None, error: Exception | None = None
-    ) -> None:
-        """Report, and never let a report that fails hide what the tool did."""
-        try:
-            await self._client.report(claim, result, error=error, seconds=time.monotonic() - began)
-        except SignoffError as failed:
-            log.error("could not report how it went: %s (request %s)", failed, claim.id)  # noqa: TRY400
-
-
-def _sound(found: Word | BaseException) -> Word:
-    if isinstance(found, BaseException):
-        raise found
-    return found
+            if outcome.reviewer:
+                results.answered_by[name] = outcome.reviewer
 
 
 def _digest(call: ToolCallPart) -> str:
@@ -290,11 +249,3 @@ def _mark(ctx: RunContext[Any]) -> str | None:
     metadata = ctx.tool_call_metadata
     mark = metadata.get(MARK) if isinstance(metadata, Mapping) else None
     return mark if isinstance(mark, str) else None
-
-
-def _note(decision: Approval) -> str | None:
-    """What the model is told of a reviewer's change; secrets in it are masked."""
-    if not decision.edited:
-        return None
-    changed = json.dumps(decision.arguments, ensure_ascii=False)
-    return f"A reviewer changed the arguments of {decision.action}; it ran with {changed}."

@@ -30,7 +30,7 @@ PAGE = 100
 
 
 @dataclass(frozen=True)
-class Errand:
+class BackgroundCall:
     """One action that people are asked about. `arguments` are those that were decided, `asked` those of the question.
 
     `key` is its name, the same for every attempt: hand it on to whatever can use one. `cause` (`rejected`, `expired`,
@@ -47,7 +47,7 @@ class Errand:
 
 
 @dataclass(frozen=True)
-class Begun:
+class BackgroundResult:
     """What a tool can say at once: that people are asked (`waiting`), or the `result`, because nobody has to be."""
 
     waiting: bool
@@ -56,8 +56,8 @@ class Begun:
 
 @dataclass(frozen=True)
 class _Handler:
-    run: Callable[[Errand], Any]
-    refused: Callable[[Errand], Any] | None
+    run: Callable[[BackgroundCall], Any]
+    refused: Callable[[BackgroundCall], Any] | None
     idempotent: bool
     lease_seconds: float | None
 
@@ -97,9 +97,9 @@ class Background:
     def handles(
         self,
         action: str,
-        run: Callable[[Errand], Any],
+        run: Callable[[BackgroundCall], Any],
         *,
-        refused: Callable[[Errand], Any] | None = None,
+        refused: Callable[[BackgroundCall], Any] | None = None,
         idempotent: bool = False,
         lease_seconds: float | None = None,
     ) -> None:
@@ -111,11 +111,11 @@ class Background:
         """
         self._handlers[action] = _Handler(run, refused, idempotent, lease_seconds)
 
-    def begin(self, key: str, action: str, arguments: Mapping[str, Any], **told: Any) -> Begun:
-        """Ask whether this may be done, and wait for nobody. The same again is the same errand.
+    def begin(self, key: str, action: str, arguments: Mapping[str, Any], **told: Any) -> BackgroundResult:
+        """Ask whether this may be done, and wait for nobody. The same again is the same call.
 
         `told` is `description`, `context`, `requester`, `agent` and `rationale` of `ApprovalClient.ask`. While the
-        service is away the errand waits, and people are asked later. Raises ApiError (403: policy denies it), Conflict
+        service is away the call waits, and people are asked later. Raises ApiError (403: policy denies it), Conflict
         (the key was used for something else), AlreadyClaimed (it was begun before, or another process has it),
         MalformedArguments, KeyError (nobody handles the action), and what `run` raises.
         """
@@ -123,13 +123,13 @@ class Background:
         value = {"action": action, "arguments": dict(arguments), "told": told}
         canonical_bytes(value)
         if not self._taken(key):
-            return Begun(waiting=True)
+            return BackgroundResult(waiting=True)
         try:
             kept = self._keep(key, value)
             if not self._is_ours(kept, handler):
-                words = f"the errand {key!r} was begun before, or another process has it"
+                words = f"the call {key!r} was begun before, or another process has it"
                 raise AlreadyClaimed(409, "claimed", words)
-            return self._begun(handler, Errand(key, action, dict(arguments), dict(arguments)), kept)
+            return self._begun(handler, BackgroundCall(key, action, dict(arguments), dict(arguments)), kept)
         finally:
             self._let_go(key)
 
@@ -156,25 +156,25 @@ class Background:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _begun(self, handler: _Handler, errand: Errand, kept: Mapping[str, Any]) -> Begun:
+    def _begun(self, handler: _Handler, call: BackgroundCall, kept: Mapping[str, Any]) -> BackgroundResult:
         try:
-            asked = self._client.submit(errand.action, errand.asked, key=errand.key, **kept["told"])
+            asked = self._client.submit(call.action, call.asked, key=call.key, **kept["told"])
             if isinstance(asked, Review):
-                self._note(errand.key, kept, by=None)
-                return Begun(waiting=True)
-            self._note(errand.key, kept, begun=True)
+                self._note(call.key, kept, by=None)
+                return BackgroundResult(waiting=True)
+            self._note(call.key, kept, begun=True)
         except Unreachable:
-            return Begun(waiting=True)
+            return BackgroundResult(waiting=True)
         except Exception:
-            self._store.delete(NAMESPACE, errand.key)
+            self._store.delete(NAMESPACE, call.key)
             raise
         try:
-            result = handler.run(errand)
+            result = handler.run(call)
         except Exception:
-            self._store.delete(NAMESPACE, errand.key)
+            self._store.delete(NAMESPACE, call.key)
             raise
-        self._store.delete(NAMESPACE, errand.key)
-        return Begun(waiting=False, result=result)
+        self._store.delete(NAMESPACE, call.key)
+        return BackgroundResult(waiting=False, result=result)
 
     def _keep(self, key: str, value: Mapping[str, Any]) -> dict[str, Any]:
         """As it is kept: `by` the process that alone has it (None: people are asked), and whether it has `begun`."""
@@ -182,7 +182,7 @@ class Background:
         if found is None:
             return self._note(key, value, by=self._name, begun=False)
         if canonical_bytes({name: found.value[name] for name in value}) != canonical_bytes(dict(value)):
-            raise Conflict(f"the errand {key!r} exists with other content")
+            raise Conflict(f"the call {key!r} exists with other content")
         return found.value
 
     def _note(self, key: str, value: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
@@ -231,29 +231,29 @@ class Background:
             self._let_go(key)
 
     def _settle(self, key: str) -> None:
-        """Do what there is to do about one errand, and forget it when it is over."""
+        """Do what there is to do about one call, and forget it when it is over."""
         item = self._store.get(NAMESPACE, key)
         if item is None or not self._is_ours(item.value, self._handlers[item.value["action"]]):
             return
         value = item.value
         handler, asked = self._handlers[value["action"]], value["arguments"]
-        errand = Errand(key, value["action"], asked, asked)
+        call = BackgroundCall(key, value["action"], asked, asked)
         try:
             found = self._client.submit(value["action"], asked, key=key, **value["told"])
             if isinstance(found, Approval):
                 self._note(key, value, begun=True)
-                _unasked(handler, errand)
-            elif found.status == "waiting" or not self._carried_out(handler, errand, found):
+                _unasked(handler, call)
+            elif found.status == "waiting" or not self._carried_out(handler, call, found):
                 return
         except ApiError as error:
             if error.kind != "denied":
                 raise
-            _refuse(handler, errand, "denied", None, str(error))
+            _refuse(handler, call, "denied", None, str(error))
         except CollaborationError as error:
-            _refuse(handler, errand, error.cause, error.reviewer, error.reason)
+            _refuse(handler, call, error.cause, error.reviewer, error.reason)
         self._store.delete(NAMESPACE, key)
 
-    def _carried_out(self, handler: _Handler, errand: Errand, review: Review) -> bool:
+    def _carried_out(self, handler: _Handler, call: BackgroundCall, review: Review) -> bool:
         """Do what was approved, if that is for us to do. False while it is not over. Raises CollaborationError."""
         last = review.raw["execution"]
         again = last is not None and last["settled_as"] == "retry"
@@ -262,26 +262,28 @@ class Background:
                 return True
             if last["status"] != "claimed" or not handler.idempotent:
                 return False  # somebody is doing it, or people say what became of it
-        decision = concluded(review, errand.asked)
+        decision = concluded(review, call.asked)
         number = 1 if last is None else last["attempt"] + again
         attempt = f"{self._name}:{review.id}:{number}" if handler.idempotent else None
         try:
             claim = self._client.claim(decision, lease_seconds=handler.lease_seconds, attempt=attempt)
         except AlreadyClaimed:
             return False
-        decided = Errand(errand.key, errand.action, errand.asked, claim.arguments, reviewer=decision.reviewer)
+        decided = BackgroundCall(
+            call.key, call.action, call.asked, claim.arguments, reviewer=decision.reviewer
+        )
         began = time.monotonic()
         try:
             result = handler.run(decided)
         except Exception as error:
-            log.exception("%s failed (request %s)", errand.action, review.id)
+            log.exception("%s failed (request %s)", call.action, review.id)
             self._client.report(claim, error=error, seconds=time.monotonic() - began)
         else:
             self._client.report(claim, result, seconds=time.monotonic() - began)
         return True
 
     def _taken(self, key: str) -> bool:
-        """Whether this thread has the errand now, and no other of this process."""
+        """Whether this thread has the call now, and no other of this process."""
         with self._lock:
             if key in self._busy or self._stopping.is_set():
                 return False
@@ -293,15 +295,17 @@ class Background:
             self._busy.discard(key)
 
 
-def _unasked(handler: _Handler, errand: Errand) -> None:
+def _unasked(handler: _Handler, call: BackgroundCall) -> None:
     """Policy needs nobody, and a process before this one did not come to it."""
     try:
-        handler.run(errand)
+        handler.run(call)
     except Exception:
-        log.exception("%s failed (%s)", errand.action, errand.key)
+        log.exception("%s failed (%s)", call.action, call.key)
 
 
-def _refuse(handler: _Handler, errand: Errand, cause: str, reviewer: str | None, reason: str | None) -> None:
+def _refuse(
+    handler: _Handler, call: BackgroundCall, cause: str, reviewer: str | None, reason: str | None
+) -> None:
     if handler.refused is not None:
-        told = (errand.key, errand.action, errand.asked, errand.arguments, cause, reviewer, reason)
-        handler.refused(Errand(*told))
+        told = (call.key, call.action, call.asked, call.arguments, cause, reviewer, reason)
+        handler.refused(BackgroundCall(*told))

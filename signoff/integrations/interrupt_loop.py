@@ -1,4 +1,4 @@
-"""Graphs that wait in an `interrupt` are driven on: people are asked, and the graph resumes with what they decided.
+"""The loop around a graph that waits in an `interrupt`: people are asked, and it resumes with what they decided.
 
 The steps are written once, for graphs and clients of both kinds. Nothing of the graph is changed before all questions
 of a pause are decided. What was approved is claimed before the graph goes on and reported when it pauses again, so that
@@ -20,26 +20,26 @@ try:
 except ImportError as error:
     raise ImportError("agents of LangGraph need it: pip install 'signoff[langgraph]'") from error
 
-from agent.integrations.interrupts import (
-    Claims,
-    Graph,
-    Options,
-    Question,
-    Refusal,
-    Shape,
-    UnsupportedInterrupt,
-)
 from signoff.canonical import canonical_bytes
 from signoff.client import ClaimedAction, Review, concluded, operations
 from signoff.client.effects import Operation
 from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, SignoffError
+from signoff.integrations.interrupts import (
+    Claims,
+    GraphThread,
+    InterruptFormat,
+    InterruptQuestion,
+    InterruptRefusal,
+    Options,
+    UnsupportedInterrupt,
+)
 
 log = logging.getLogger("signoff.client")
 
 MAX_DESCRIPTION = 2000
 
 
-def through(graph: Graph, shape: Shape, options: Options) -> Operation[Any]:
+def resume_until_done(graph: GraphThread, shape: InterruptFormat, options: Options) -> Operation[Any]:
     """Ask, resume, and again, until the graph waits for nobody; returns its values.
 
     Raises TimeoutError (called again, it comes back to the same questions), UnsupportedInterrupt, AlreadyClaimed (what
@@ -62,7 +62,9 @@ def through(graph: Graph, shape: Shape, options: Options) -> Operation[Any]:
 # --- asking -----------------------------------------------------------------------------------------------
 
 
-def _questions(graph: Graph, shape: Shape, interrupt: Any, values: Any) -> list[Question]:
+def _questions(
+    graph: GraphThread, shape: InterruptFormat, interrupt: Any, values: Any
+) -> list[InterruptQuestion]:
     """What this interrupt asks, each with its key. Raises UnsupportedInterrupt and MalformedArguments."""
     found = shape.questions(interrupt, values)
     if not found:
@@ -76,14 +78,14 @@ def _questions(graph: Graph, shape: Shape, interrupt: Any, values: Any) -> list[
 
 
 def _answered(
-    shape: Shape, asked: Sequence[tuple[Any, list[Question]]], options: Options
+    shape: InterruptFormat, asked: Sequence[tuple[Any, list[InterruptQuestion]]], options: Options
 ) -> Operation[tuple[dict[str, Any], Claims]]:
     """What each interrupt is answered, once people have decided everything, and what was claimed for it."""
     decided = yield from _decided([each for _, those in asked for each in those], options)
     answers: dict[str, Any] = {}
     for interrupt, those in asked:
         for number, each in enumerate(those):
-            if isinstance(refusal := decided[each.key], Refusal):
+            if isinstance(refusal := decided[each.key], InterruptRefusal):
                 answers[each.key] = shape.refused(interrupt, number, refusal)
     claims: Claims = {}
     for each in (each for _, those in asked for each in those if each.key not in answers):
@@ -102,12 +104,12 @@ def _answered(
 
 
 def _decided(
-    questions: Sequence[Question], options: Options
-) -> Operation[dict[str, Review | Refusal | None]]:
+    questions: Sequence[InterruptQuestion], options: Options
+) -> Operation[dict[str, Review | InterruptRefusal | None]]:
     """What people decided about each, once all are decided; None where policy needs nobody. Raises TimeoutError."""
     seconds = options.get("timeout_seconds", operations.TIMEOUT)
     deadline = time.monotonic() + seconds
-    found: dict[str, Review | Refusal | None] = {}
+    found: dict[str, Review | InterruptRefusal | None] = {}
     for each in questions:
         found[each.key] = yield from _submitted(each, options, max(seconds, 1.0))
     for each in questions:
@@ -122,7 +124,9 @@ def _decided(
     return found
 
 
-def _submitted(question: Question, options: Options, patience: float) -> Operation[Review | Refusal | None]:
+def _submitted(
+    question: InterruptQuestion, options: Options, patience: float
+) -> Operation[Review | InterruptRefusal | None]:
     try:
         asked = yield from operations.submit(
             question.action,
@@ -137,31 +141,31 @@ def _submitted(question: Question, options: Options, patience: float) -> Operati
     except ApiError as error:
         if error.kind != "denied":
             raise
-        return Refusal(str(error), None, error)
+        return InterruptRefusal(str(error), None, error)
     return asked if isinstance(asked, Review) else None
 
 
-def _concluded(question: Question, review: Review) -> Review | Refusal:
+def _concluded(question: InterruptQuestion, review: Review) -> Review | InterruptRefusal:
     """The approval, or why it is none. Raises TimeoutError while nobody has decided."""
     try:
         concluded(review, question.arguments)
     except CollaborationError as error:
         words = "nobody decided in time" if error.cause == "expired" and not error.reason else str(error)
-        return Refusal(words, error.reason, error)
+        return InterruptRefusal(words, error.reason, error)
     if review.edited and not question.editable:
         words = "a reviewer changed the arguments, which this agent does not allow; nothing was done"
     elif _settled(review) == "done":
         words = "it has been done already: a person has marked it as done"
     else:
         return review
-    return Refusal(words, words, CollaborationError("withdrawn", request_id=review.id, reason=words))
+    return InterruptRefusal(words, words, CollaborationError("withdrawn", request_id=review.id, reason=words))
 
 
 # --- going on ---------------------------------------------------------------------------------------------
 
 
 def _claimed(
-    claims: Claims, question: Question, review: Review, options: Options
+    claims: Claims, question: InterruptQuestion, review: Review, options: Options
 ) -> Operation[ClaimedAction]:
     """The right to go on with this one. If there is none, the others are given up as well: nothing has begun."""
     try:
@@ -180,7 +184,7 @@ def _claimed(
         raise
 
 
-def _attempt(question: Question, review: Review, options: Options) -> str | None:
+def _attempt(question: InterruptQuestion, review: Review, options: Options) -> str | None:
     """The name of a claim that may be taken up again by a process that was started anew."""
     if not options.get("idempotent"):
         return None
@@ -190,7 +194,7 @@ def _attempt(question: Question, review: Review, options: Options) -> str | None
     return f"{question.key}:{last['attempt']}" if last["status"] == "claimed" else None
 
 
-def _resumed(graph: Graph, told: Any, claims: Claims) -> Operation[Any]:
+def _resumed(graph: GraphThread, told: Any, claims: Claims) -> Operation[Any]:
     """Let the graph go on to its next pause, and report how it went. Raises what the graph raises."""
     began = time.monotonic()
     try:
@@ -204,7 +208,7 @@ def _resumed(graph: Graph, told: Any, claims: Claims) -> Operation[Any]:
     return state
 
 
-def _left_over(graph: Graph, shape: Shape, options: Options) -> Operation[Claims]:
+def _left_over(graph: GraphThread, shape: InterruptFormat, options: Options) -> Operation[Claims]:
     """What a process before this one has claimed for the last pause and not reported. Raises AlreadyClaimed."""
     state = yield from graph.look()
     last = None if state.created_at is None else (yield from graph.last_pause())
@@ -224,7 +228,9 @@ def _left_over(graph: Graph, shape: Shape, options: Options) -> Operation[Claims
     return claims
 
 
-def _taken_up(question: Question, options: Options, *, underway: bool) -> Operation[ClaimedAction | None]:
+def _taken_up(
+    question: InterruptQuestion, options: Options, *, underway: bool
+) -> Operation[ClaimedAction | None]:
     """The claim of an earlier process, if this one is to end it; None if there is nothing to report."""
     try:
         review = yield from operations.get(question.key)

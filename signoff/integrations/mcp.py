@@ -61,7 +61,7 @@ Status = Literal[
 ]
 
 
-class Word(BaseModel):
+class ApprovalResult(BaseModel):
     """What a client is told. Nothing but ``approved`` being true allows anything, and only the ``arguments`` here."""
 
     approved: bool
@@ -71,8 +71,8 @@ class Word(BaseModel):
     arguments: dict[str, Any] | None = None
 
 
-class Counter:
-    """Where clients ask: the tools, apart from the protocol."""
+class ApprovalTools:
+    """The tools that clients call, apart from the protocol."""
 
     def __init__(self, client: AsyncApprovalClient, *, timeout_seconds: float = TIMEOUT) -> None:
         self._client = client
@@ -104,7 +104,7 @@ class Counter:
         context: Any = None,
         key: str | None = None,
         wait_seconds: float = WAIT,
-    ) -> Word:
+    ) -> ApprovalResult:
         """Ask people whether an action may be done with these arguments. Waits up to 45 seconds for their decision.
 
         Say in `description` (one sentence) what would happen, and in `context` what people should know to decide.
@@ -127,7 +127,7 @@ class Counter:
             return _refused(name, error)
         return await self.get_decision(name, wait_seconds)
 
-    async def get_decision(self, request_id: str, wait_seconds: float = WAIT) -> Word:
+    async def get_decision(self, request_id: str, wait_seconds: float = WAIT) -> ApprovalResult:
         """What people have decided about an earlier request_approval. Waits up to 45 seconds while they have not.
 
         An approval is given out once: do it when `approved` is true. Asked again the status is `used`.
@@ -140,15 +140,17 @@ class Counter:
                 return _refused(request_id, SignoffError("this is no request_id of request_approval"))
             if review.status == "waiting":
                 words = "Nobody has decided yet. Call get_decision with this request_id."
-                return Word(approved=False, status="waiting", request_id=request_id, message=words)
+                return ApprovalResult(approved=False, status="waiting", request_id=request_id, message=words)
             return await self._word(request_id, concluded(review))
         except Exception as error:  # whatever goes wrong, the answer is no
             return _refused(request_id, error)
 
-    async def _word(self, name: str, decision: Approval) -> Word:
+    async def _word(self, name: str, decision: Approval) -> ApprovalResult:
         given = await self._handed_over(decision)
         words = "Nobody has to be asked." if decision.status == "not_required" else _approval(decision)
-        return Word(approved=True, status=decision.status, request_id=name, message=words, arguments=given)
+        return ApprovalResult(
+            approved=True, status=decision.status, request_id=name, message=words, arguments=given
+        )
 
     async def _handed_over(self, decision: Approval) -> dict[str, Any]:
         """The arguments that the client may act on, once. Raises AlreadyClaimed, ApiError and Unreachable."""
@@ -181,11 +183,11 @@ class Counter:
 
 def server(client: AsyncApprovalClient, *, timeout_seconds: float = TIMEOUT) -> MCPServer[Any]:
     """The MCP server, for any transport; ``timeout_seconds`` is how long ``permission_prompt`` waits for people."""
-    counter = Counter(client, timeout_seconds=timeout_seconds)
+    tools = ApprovalTools(client, timeout_seconds=timeout_seconds)
     made: MCPServer[Any] = MCPServer("signoff", instructions=INSTRUCTIONS, log_level="WARNING")
-    made.add_tool(counter.permission_prompt, structured_output=False)
-    made.add_tool(counter.request_approval)
-    made.add_tool(counter.get_decision)
+    made.add_tool(tools.permission_prompt, structured_output=False)
+    made.add_tool(tools.request_approval)
+    made.add_tool(tools.get_decision)
     return made
 
 
@@ -213,7 +215,7 @@ def _approval(decision: Approval) -> str:
     return f"Approved{by}{changed}. Do it once, with exactly these arguments."
 
 
-def _refused(name: str, error: Exception) -> Word:
+def _refused(name: str, error: Exception) -> ApprovalResult:
     status: Status = "error"
     if isinstance(error, CollaborationError):
         status = error.cause
@@ -222,4 +224,4 @@ def _refused(name: str, error: Exception) -> Word:
     elif isinstance(error, ApiError) and error.status == 403:
         status = "denied"
     words = f"Not approved, do not do it: {str(error) or type(error).__name__}"
-    return Word(approved=False, status=status, request_id=name, message=words)
+    return ApprovalResult(approved=False, status=status, request_id=name, message=words)

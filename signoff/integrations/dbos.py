@@ -29,12 +29,21 @@ try:
     from dbos import DBOS
     from dbos import error as dbos_error
 except ImportError as missing:
-    raise ImportError("agent.integrations.dbos needs DBOS: pip install 'signoff[dbos]'") from missing
+    raise ImportError("signoff.integrations.dbos needs DBOS: pip install 'signoff[dbos]'") from missing
 
-from agent.integrations.dbos_steps import PATIENCE, Event, Message, Step, Wait, awaited, blocking, one_step
 from signoff.client import Approval, ApprovalClient, ClaimedAction, Review, concluded
 from signoff.client.webhook import is_from_signoff
 from signoff.errors import CollaborationError, Conflict, SignoffError
+from signoff.integrations.dbos_effects import (
+    PATIENCE,
+    Wait,
+    WorkflowEvent,
+    WorkflowMessage,
+    WorkflowStep,
+    awaited,
+    blocking,
+    one_step,
+)
 
 log = logging.getLogger("signoff.dbos")
 
@@ -150,19 +159,19 @@ class DBOSApprovals:
             raise SignoffError(
                 "await_approval waits within a @DBOS.workflow; elsewhere there is ApprovalClient.ask"
             )
-        asked = yield Step("signoff.ask", lambda: self._ask(action, arguments, seconds, more))
+        asked = yield WorkflowStep("signoff.ask", lambda: self._ask(action, arguments, seconds, more))
         if asked["review"] is None:
             return Approval("not_required", str(action), arguments, asked["key"])
         key, request = asked["key"], asked["review"]["id"]
         if asked["left"] > 0:
-            yield Event(WAITING + key, request)
+            yield WorkflowEvent(WAITING + key, request)
             while asked["left"] > 0:
-                yield Message(key, asked["left"])
-                asked = yield Step("signoff.look", partial(self._look, key, request, asked["until"]))
-            yield Event(WAITING + key, None)
+                yield WorkflowMessage(key, asked["left"])
+                asked = yield WorkflowStep("signoff.look", partial(self._look, key, request, asked["until"]))
+            yield WorkflowEvent(WAITING + key, None)
         review = Review.of(asked["review"])
         if review.status == "waiting":
-            review = Review.of((yield Step("signoff.withdraw", lambda: self._withdraw(request))))
+            review = Review.of((yield WorkflowStep("signoff.withdraw", lambda: self._withdraw(request))))
             if review.status == "cancelled":
                 raise CollaborationError("expired", request_id=request)
         return concluded(review, arguments)
@@ -197,7 +206,7 @@ class DBOSApprovals:
             )
             return self._reported(claimed, function)
 
-        result: R = yield Step(f"signoff.perform {decision.action}", perform, may_repeat=False)
+        result: R = yield WorkflowStep(f"signoff.perform {decision.action}", perform, may_repeat=False)
         return result
 
     def _reported(self, claimed: ClaimedAction, function: Callable[..., R]) -> R:

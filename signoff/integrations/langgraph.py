@@ -1,6 +1,6 @@
 """LangGraph: tools whose approval goes on in the background, and graphs that wait in an `interrupt` for people.
 
-Who resumes: your process. `Background` (in `agent.integrations.background`) does what was approved in threads of its
+Who resumes: your process. `Background` (in `signoff.integrations.background`) does what was approved in threads of its
 own, while the chat goes on. `resume_when_decided` is called by whoever has run the graph: it waits, and it can be
 called again after a restart, because the checkpointer still has the interrupt and Signoff the question.
 
@@ -20,16 +20,22 @@ except ImportError as error:
     raise ImportError("agents of LangGraph need it: pip install 'signoff[langgraph]'") from error
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from agent.integrations.background import Background, Begun, Errand
-from agent.integrations.driving import through
-from agent.integrations.interrupts import Graph, Options, Question, Refusal, UnsupportedInterrupt
 from signoff.canonical import canonical_bytes
 from signoff.client import ApprovalClient, AsyncApprovalClient
+from signoff.integrations.background import Background, BackgroundCall, BackgroundResult
+from signoff.integrations.interrupt_loop import resume_until_done
+from signoff.integrations.interrupts import (
+    GraphThread,
+    InterruptQuestion,
+    InterruptRefusal,
+    Options,
+    UnsupportedInterrupt,
+)
 
 __all__ = [
     "Background",
-    "Begun",
-    "Errand",
+    "BackgroundCall",
+    "BackgroundResult",
     "Options",
     "UnsupportedInterrupt",
     "aresume_when_decided",
@@ -55,16 +61,19 @@ def resume_when_decided(
     """Ask people what the graph at this thread waits for, resume it with their answers, until it waits no more.
 
     `config` names the thread, which one process at a time may drive. Returns the graph's values. A rejection is
-    `response` with the reviewer's reason, else `ignore`; so is an expiry. See `driving.through` for what is raised.
+    `response` with the reviewer's reason, else `ignore`; so is an expiry. Raises what
+    `interrupt_loop.resume_until_done` raises.
     """
-    return client.do(through(Graph(graph, config, asynchronous=False), AgentInbox(), options))
+    return client.do(resume_until_done(GraphThread(graph, config, asynchronous=False), AgentInbox(), options))
 
 
 async def aresume_when_decided(
     client: AsyncApprovalClient, graph: Any, config: Mapping[str, Any], **options: Unpack[Options]
 ) -> Any:
     """`resume_when_decided` for a graph with an asynchronous checkpointer."""
-    return await client.do(through(Graph(graph, config, asynchronous=True), AgentInbox(), options))
+    return await client.do(
+        resume_until_done(GraphThread(graph, config, asynchronous=True), AgentInbox(), options)
+    )
 
 
 class _Exact(BaseModel):
@@ -94,7 +103,7 @@ class _HumanInterrupt(_Exact):
 class AgentInbox:
     """`HumanInterrupt` and `HumanResponse`, as langgraph.prebuilt has them."""
 
-    def questions(self, interrupt: Any, values: Any) -> list[Question]:
+    def questions(self, interrupt: Any, values: Any) -> list[InterruptQuestion]:
         """One for each of the list. Raises UnsupportedInterrupt."""
         found = []
         for each in _read(interrupt.value):
@@ -103,16 +112,18 @@ class AgentInbox:
                 raise UnsupportedInterrupt(f"{asked.action!r} cannot be accepted: people are asked for words")
             if not TOOL_NAME.match(asked.action):
                 raise UnsupportedInterrupt(f"the action {asked.action!r} is no name of a tool")
-            found.append(Question(asked.action, asked.args, each.description or None, each.config.allow_edit))
+            found.append(
+                InterruptQuestion(asked.action, asked.args, each.description or None, each.config.allow_edit)
+            )
         return found
 
-    def approved(self, question: Question, arguments: Mapping[str, Any], *, edited: bool) -> Any:
+    def approved(self, question: InterruptQuestion, arguments: Mapping[str, Any], *, edited: bool) -> Any:
         """`accept`, or `edit` with what a reviewer made of it."""
         if edited:
             return {"type": "edit", "args": {"action": question.action, "args": dict(arguments)}}
         return {"type": "accept", "args": None}
 
-    def refused(self, interrupt: Any, number: int, refusal: Refusal) -> Any:
+    def refused(self, interrupt: Any, number: int, refusal: InterruptRefusal) -> Any:
         """`response` for a reason, else `ignore`, as far as the graph allows them. Raises the refusal's error."""
         allowed = _read(interrupt.value)[number].config
         if allowed.allow_respond and (refusal.reason or not allowed.allow_ignore):

@@ -1,0 +1,105 @@
+"""Tool calls of a framework's run: people are asked about each, and each has one outcome.
+
+What OpenAI Agents and pydantic-ai have in common. A question is named by its run and its call, so that a process that
+is started again finds it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+import time
+from collections.abc import Awaitable, Iterable, Mapping
+from typing import Any
+
+from signoff.canonical import parse_arguments
+from signoff.client import (
+    ApiError,
+    Approval,
+    AsyncApprovalClient,
+    AttemptOutcome,
+    ClaimedAction,
+    earlier_outcome,
+)
+from signoff.errors import CollaborationError, MalformedArguments, SignoffError
+
+log = logging.getLogger("signoff.client")
+
+DENIED = 403
+"""What the service answers where policy denies an action."""
+
+CallOutcome = Approval | AttemptOutcome | str
+"""An approval, how the call ended before the process was restarted, or why it is not done."""
+
+
+async def ask_about(
+    client: AsyncApprovalClient,
+    tool: str,
+    arguments: str | Mapping[str, Any] | None,
+    *,
+    call_id: str | None,
+    run: str | None,
+    context: Any,
+    timeout_seconds: float,
+) -> CallOutcome:
+    """Ask people about one call of a tool and wait for their decision.
+
+    Without the name of a run, silence is a refusal. With one, TimeoutError is raised and the question goes on waiting.
+    Raises AlreadyClaimed while nobody knows how the call ended, ApiError, Conflict and Unreachable.
+    """
+    try:
+        approval = await client.ask(
+            tool,
+            arguments if isinstance(arguments, Mapping) else parse_arguments(arguments or "{}"),
+            context=context,
+            timeout_seconds=timeout_seconds,
+            key=run and f"{run}:{re.sub(r'[^A-Za-z0-9_.:@~-]', '~', call_id or '')}",
+        )
+    except CollaborationError as refusal:
+        return f"{tool} was not done: {refusal}"
+    except TimeoutError as silence:
+        if run is not None:
+            raise
+        return f"{tool} was not done: {silence}"
+    except MalformedArguments as error:
+        return f"{tool} was not done, its arguments cannot be shown to anybody: {error}"
+    except ApiError as error:
+        if error.status != DENIED:
+            raise
+        return f"{tool} was not done: {error}"
+    return (earlier_outcome(await client.get(approval.id)) if approval.id else None) or approval
+
+
+async def all_outcomes(asked: Iterable[Awaitable[CallOutcome]]) -> list[CallOutcome]:
+    """Every outcome, in order, once the last one is known. Raises the first error then."""
+    outcomes: list[CallOutcome] = []
+    for each in await asyncio.gather(*asked, return_exceptions=True):
+        if isinstance(each, BaseException):
+            raise each
+        outcomes.append(each)
+    return outcomes
+
+
+async def report_outcome(
+    client: AsyncApprovalClient,
+    claim: ClaimedAction,
+    began: float,
+    *,
+    result: Any = None,
+    error: Exception | None = None,
+) -> None:
+    """Report how a call ended. A report that fails is logged, so that it does not hide what the tool did."""
+    try:
+        await client.report(claim, result, error=error, seconds=time.monotonic() - began)
+    except SignoffError as failure:
+        log.error("could not report how it went: %s (request %s)", failure, claim.id)  # noqa: TRY400
+
+
+def edit_note(approval: Approval) -> str | None:
+    """What the model is told about a reviewer's edit; secrets are masked. None where nothing was edited."""
+    if not approval.edited:
+        return None
+    changed = json.dumps(approval.arguments, ensure_ascii=False)
+    return f"A reviewer changed the arguments of {approval.action}; it ran with {changed}."
