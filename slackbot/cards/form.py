@@ -16,6 +16,7 @@ from typing import Any
 
 from signoff.canonical import MAX_INTEGER, parse_json
 from signoff.errors import MalformedArguments
+from signoff.visible_text import hidden_positions
 from slackbot.cards import blocks, inert, json_text, scalars
 from slackbot.cards.schema import Kind, Property, properties
 from slackbot.cards.values import Json
@@ -126,7 +127,7 @@ def _initial(given: Property) -> tuple[Kind, str | None]:
 
 def _is_exact(text: str) -> bool:
     """Whether an input gives this text back to the letter: nothing hidden, no blanks at its ends."""
-    return text == text.strip() and not (inert.hidden_positions(text) - _breaks(text)) and "\t" not in text
+    return text == text.strip() and not (hidden_positions(text) - _breaks(text)) and "\t" not in text
 
 
 def _breaks(text: str) -> set[int]:

@@ -16,7 +16,7 @@ import rfc8785
 
 from signoff.canonical import MAX_INTEGER
 from signoff.values import Action
-from slackbot.cards.inert import hidden_positions
+from signoff.visible_text import hidden_positions
 
 _QUOTED = str.maketrans({'"': '\\"', "\\": "\\\\"})
 _BLANKS = re.compile(r"(?<= {16}) +|[^\S ]")  # a longer run of spaces could push what follows out of sight

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from agent.domain.request import Counted, HistoryLine, RequestLine, RequestView
 from agent.domain.run import RunView
+from signoff.visible_text import visible
 from slackbot.cards import blocks, inert, rows
 from slackbot.cards.buttons import turning
 from slackbot.cards.request import request_card
@@ -172,7 +173,7 @@ def _in_short(command: str, about: str) -> list[Json]:
 
 def refusal_text(sentence: str) -> str:
     """A refusal for an ephemeral `text`: our own sentence, in which `team/user` ids become a mention."""
-    return _PERSON.sub(r"<@\1>", inert.escaped(inert.shortened(inert.visible(sentence), 1000)))
+    return _PERSON.sub(r"<@\1>", inert.escaped(inert.shortened(visible(sentence), 1000)))
 
 
 def _agent_row(agent: AgentLine) -> Json:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby, islice
 from typing import Any
 
+from signoff.visible_text import visible
 from slackbot.cards import blocks, inert, json_text, scalars
 from slackbot.cards.values import Json
 
@@ -141,7 +142,7 @@ def _text_change(name: str, old: str, new: str, depth: int) -> Row:
         difference = [f"- {len(old):,} characters", f"+ {len(new):,} characters"]
     else:
         lines = difflib.unified_diff(old.split("\n"), new.split("\n"), lineterm="", n=1)
-        difference = [inert.visible(each).replace("\n", "⏎") for each in lines][2:]
+        difference = [visible(each).replace("\n", "⏎") for each in lines][2:]
     box, _ = inert.cut("\n".join(difference[:MAX_DIFF_LINES]), MAX_DIFF)
     pieces = [_label(name), blocks.text(f"changed in these lines, of {new.count(chr(10)) + 1:,}")]
     return _row(depth, pieces, len(new), box or "(no line differs)")  # a difference is never the whole text

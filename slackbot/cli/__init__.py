@@ -45,7 +45,7 @@ COMMANDS = {
         "Look whether everything is there that the service needs, and say what mends it; exit code 1 if not.",
     ),
     "mcp": (
-        "mcp.mcp",
+        "signoff.gate.mcp_command.mcp",
         "Serve MCP over standard input and output: request_approval, get_decision, permission_prompt.",
     ),
     "manifest": (
@@ -60,7 +60,10 @@ COMMANDS = {
         "retention.retention",
         "Erase arguments, facts, contexts, transcripts and results of what ended longer ago than that.",
     ),
-    "gate": ("gate.gate", "Ask people; run a command when they approve, and only then, with its exit code."),
+    "gate": (
+        "signoff.gate.gate_command.gate",
+        "Ask people; run a command when they approve, and only then, with its exit code.",
+    ),
     "db": ("database.commands", "The database: migrate it, or ask where it stands."),
     "audit": ("audit.commands", "The record of what happened."),
     "webhooks": ("webhooks.commands", "Webhooks: add, list, remove, and replay what was given up."),
@@ -81,8 +84,8 @@ def opened(name: str) -> Any:
     from slackbot.secrets import guard_tracebacks  # noqa: PLC0415 - slow to import, as the rooms are
 
     guard_tracebacks()
-    room, _, named = COMMANDS[name][0].partition(".")
-    module = import_module(f"slackbot.cli.{room}")
+    place, _, named = COMMANDS[name][0].rpartition(".")
+    module = import_module(place if place.startswith("signoff.") else f"slackbot.cli.{place}")
     found, around = getattr(module, named), typer.Typer()
     if isinstance(found, typer.Typer):
         around.add_typer(found, name=name)
@@ -119,11 +122,13 @@ cli = typer.Typer(
 
 @cli.callback()
 def signoff(
+    ctx: typer.Context,
     shown: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_version)
     ] = False,
 ) -> None:
-    """What stands before every command."""
+    """What stands before every command: `signoff.gate` is given the masking of secrets, which it cannot import."""
+    ctx.obj = _masked
 
 
 for _name, (_, _sentence) in COMMANDS.items():
@@ -142,8 +147,12 @@ def main() -> None:
 
 
 def _fail(error: SignoffError) -> NoReturn:
+    for line in getattr(error, "problems", [str(error)]):
+        print(f"signoff: {_masked(line)}", file=sys.stderr)
+    raise SystemExit(WRONG)
+
+
+def _masked(line: str) -> str:
     from slackbot.secrets import clean_now  # noqa: PLC0415 - it is slow to import
 
-    for line in getattr(error, "problems", [str(error)]):
-        print(f"signoff: {clean_now(line, assigned=False)}", file=sys.stderr)
-    raise SystemExit(WRONG)
+    return clean_now(line, assigned=False)

@@ -12,6 +12,7 @@ import typer
 from agent import keys
 from agent.domain.keys import KeyLine, Scope
 from signoff.errors import SignoffError
+from signoff.gate.options import duration
 from signoff.values import Person
 from slackbot.cli import terminal
 from slackbot.cli.ground import EmbeddedFlag, on_database, read_settings
@@ -46,7 +47,7 @@ def create(
     use_embedded: EmbeddedFlag = False,
 ) -> None:
     """Make a key and print it, once."""
-    until = datetime.now(UTC) + terminal.duration("--expires", expires) if expires else None
+    until = datetime.now(UTC) + duration("--expires", expires) if expires else None
     configured = read_settings()
     person = _owner(configured, owner, team)
     secret = on_database(
@@ -112,7 +113,7 @@ def rotate(
     use_embedded: EmbeddedFlag = False,
 ) -> None:
     """Give a key a new secret and print it, once; name, scopes and owner stay."""
-    keep = terminal.duration("--keep-old", keep_old) if keep_old else timedelta()
+    keep = duration("--keep-old", keep_old) if keep_old else timedelta()
     secret = on_database(
         read_settings(),
         use_embedded,

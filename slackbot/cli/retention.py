@@ -15,6 +15,7 @@ from agent import retention as erasing
 from agent.retention import Erased
 from agent.store.database import Database
 from signoff.errors import SignoffError
+from signoff.gate.options import duration
 from slackbot.cli import terminal
 from slackbot.cli.ground import EmbeddedFlag, check_schema, database_url, read_settings
 from slackbot.settings import Settings
@@ -32,7 +33,7 @@ def retention(
     is in doubt is never touched. Nothing brings back what was erased. It needs the rights of the schema's owner:
     SIGNOFF_OWNER_URL, or DATABASE_URL where they are the same.
     """
-    ago = terminal.duration("--after", after)
+    ago = duration("--after", after)
     configured = read_settings()
     with database_url(configured, use_embedded) as url:
         check_schema(configured, url)

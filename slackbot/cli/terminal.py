@@ -5,9 +5,8 @@ from __future__ import annotations
 import getpass
 import json
 import os
-import re
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import typer
@@ -15,10 +14,9 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from signoff.gate.options import DURATION, duration
 from signoff.values import Person
 from slackbot.cards import inert
-
-_DURATION = re.compile(r"(?:(\d{1,5})d)?(?:(\d{1,6})h)?(?:(\d{1,7})m)?(?:(\d{1,8})s)?\Z", re.ASCII)
 
 PIPED = 200
 """Characters in a line of a table that no terminal's width bounds, such as for grep."""
@@ -48,21 +46,12 @@ def who(person: Person | None) -> str:
     return line(str(person), 60) if person else ""
 
 
-def duration(option: str, text: str) -> timedelta:
-    """A length of time such as `90d`, `24h` or `1h30m`. Raises typer.BadParameter, which names the option."""
-    match = _DURATION.match(text) if text else None
-    if match is None or not any(match.groups()):
-        raise typer.BadParameter('must be a time such as "90d", "24h" or "1h30m"', param_hint=option)
-    days, hours, minutes, seconds = (int(each or 0) for each in match.groups())
-    return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
-
-
 def moment(option: str, text: str) -> datetime:
     """A time: a date, RFC 3339, or how long ago (`7d`); without a zone it is UTC.
 
     Raises typer.BadParameter, which names the option.
     """
-    if _DURATION.match(text):
+    if DURATION.match(text):
         return datetime.now(UTC) - duration(option, text)
     try:
         at = datetime.fromisoformat(text)

@@ -59,3 +59,17 @@ def test_a_time_that_is_none_is_refused_by_its_options_name(
         main()
     assert end.value.code == 2
     assert f"Invalid value for {option}" in capsys.readouterr().err
+
+
+def test_the_gate_prints_no_secret(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the gate says is masked like every line of the service, though it lives below the masking."""
+    token = f"ghp_{'a1B2' * 9}"
+    monkeypatch.setattr(sys, "argv", ["signoff", "gate", "--action", "deploy", "--", token])
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with pytest.raises(SystemExit) as end:
+        main()
+    said = capsys.readouterr().err
+    assert (end.value.code, token in said) == (127, False)
+    assert "nobody was asked" in said

@@ -12,7 +12,8 @@ from datetime import datetime
 from typing import Any
 
 from agent.domain.request import Change
-from slackbot.cards import inert, json_text, scalars
+from signoff.visible_text import visible
+from slackbot.cards import json_text, scalars
 
 DEEPEST = 8
 MOST_NODES = 2_000
@@ -70,14 +71,14 @@ def _members(values: Mapping[str, Any], depth: int, room: list[int]) -> Iterator
 
 
 def _node(name: str, value: Any, depth: int, currency: str | None, room: list[int]) -> Node:
-    shown = inert.visible(name)
+    shown = visible(name)
     if isinstance(value, Mapping) and value and depth < DEEPEST:
         return Node(shown, children=tuple(_members(value, depth + 1, room)))
     if isinstance(value, list | tuple) and value and depth < DEEPEST and not scalars.is_short_list(value):
         items = {str(number): item for number, item in enumerate(value, 1)}
         count = f"{len(value):,} items" if len(value) > 1 else "1 item"
         return Node(shown, count, children=tuple(_items(items, depth + 1, currency, room)))
-    return Node(shown, inert.visible(scalars.words(name, value, currency)), scalars.moment_in(value))
+    return Node(shown, visible(scalars.words(name, value, currency)), scalars.moment_in(value))
 
 
 def _items(items: Mapping[str, Any], depth: int, currency: str | None, room: list[int]) -> Iterator[Node]:
@@ -88,10 +89,10 @@ def _items(items: Mapping[str, Any], depth: int, currency: str | None, room: lis
 
 
 def _change(name: str, before: Any, after: Any) -> Node:
-    shown = inert.visible(name)
+    shown = visible(name)
     if isinstance(before, str) and isinstance(after, str) and _reads_as_diff(before, after):
         lines = difflib.unified_diff(before.split("\n"), after.split("\n"), lineterm="", n=1)
-        return Node(shown, diff=tuple((line[:1], inert.visible(line[1:])) for line in list(lines)[2:]))
+        return Node(shown, diff=tuple((line[:1], visible(line[1:])) for line in list(lines)[2:]))
     return Node(shown, _side(name, after), was=_side(name, before))
 
 
@@ -101,4 +102,4 @@ def _reads_as_diff(before: str, after: str) -> bool:
 
 
 def _side(name: str, value: Any) -> str:
-    return "not there" if value is _MISSING else inert.visible(scalars.words(name, value))
+    return "not there" if value is _MISSING else visible(scalars.words(name, value))

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.domain.run import RunStatus
+from signoff.visible_text import visible
 from slackbot.cards import inert
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
@@ -67,11 +68,6 @@ def _rough(seconds: float) -> str:
 def line(text: str, limit: int = 300) -> str:
     """One line, in which nothing hides: control and bidi characters are shown as signs, the rest is counted."""
     return inert.line(text, limit)
-
-
-def visible(text: str) -> str:
-    """Several lines, in which nothing hides."""
-    return inert.visible(text)
 
 
 REQUEST_WORDS = {

@@ -102,7 +102,7 @@ def _command(folder: str, said: str, arguments: Sequence[str], settings: Mapping
 def processes() -> ForkServerContext:
     """Where processes come from: a server that has loaded everything once, so that each begins in milliseconds."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["slackbot.cli.gate", __name__])
+    context.set_forkserver_preload(["signoff.gate.gate_command", __name__])
     return context
 
 

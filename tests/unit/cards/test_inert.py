@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from signoff.visible_text import hidden_positions, visible
 from slackbot.cards import inert
 
 ANYTHING = st.text(st.characters(), max_size=200)
@@ -35,15 +36,15 @@ ANYTHING = st.text(st.characters(), max_size=200)
 )
 def test_what_cannot_be_seen_is_marked(text: str, shown: str) -> None:
     """Hidden characters become signs with their number; living scripts and emoji stay."""
-    assert inert.visible(text) == shown
+    assert visible(text) == shown
 
 
 @given(ANYTHING)
 def test_no_hidden_character_survives(text: str) -> None:
     """Making text visible leaves nothing invisible, and doing it again changes nothing."""
-    once = inert.visible(text)
-    assert not {once[at] for at in inert.hidden_positions(once)} - {"\n"}
-    assert inert.visible(once) == once
+    once = visible(text)
+    assert not {once[at] for at in hidden_positions(once)} - {"\n"}
+    assert visible(once) == once
 
 
 def test_newlines_cannot_push_facts_off() -> None:

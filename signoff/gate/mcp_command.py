@@ -1,4 +1,4 @@
-"""`signoff mcp`: coding agents, and whoever speaks the Model Context Protocol, ask people."""
+"""`signoff mcp`: coding agents, and every client of the Model Context Protocol, ask people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from signoff.errors import SignoffError
-from slackbot.cli import access, terminal
+from signoff.gate import options
 
 
 def mcp(
@@ -31,8 +31,8 @@ def mcp(
     For Claude Code: `claude mcp add signoff -- signoff mcp`, then
     `claude -p … --permission-prompt-tool mcp__signoff__permission_prompt`.
     """
-    seconds = terminal.duration("--timeout", timeout).total_seconds()
-    where, key = access.address(url), access.secret(key_file)
+    seconds = options.duration("--timeout", timeout).total_seconds()
+    where, key = options.address(url), options.secret(key_file)
     try:
         from signoff.integrations.mcp import serve  # noqa: PLC0415 - an extra, and slow to import
 

@@ -1,4 +1,4 @@
-"""The command behind the gate: its environment, its end, and the signals that reach it through us."""
+"""Run the command behind the gate: its environment, its end, and the signals that reach it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ GIVEN = ("SIGNOFF_ARGUMENTS", "SIGNOFF_REQUEST_ID", "SIGNOFF_IDEMPOTENCY_KEY")
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Interrupted(BaseException):
-    """A signal asks us to stop."""
+class StopSignal(BaseException):
+    """A signal asks the gate to stop."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -32,15 +32,15 @@ class Interrupted(BaseException):
 
 
 @dataclass(frozen=True)
-class Ran:
-    """How the command ended; ``code`` as a shell would tell it."""
+class CommandResult:
+    """How the command ended; ``code`` as a shell reports it."""
 
     code: int
     words: str
     seconds: float
 
 
-def variables(arguments: Mapping[str, Any]) -> dict[str, str]:
+def environment_of(arguments: Mapping[str, Any]) -> dict[str, str]:
     """The decided arguments as environment variables: texts as they are, everything else as JSON.
 
     Raises SignoffError where two arguments would have one name, and for what no environment can hold.
@@ -61,12 +61,12 @@ def variables(arguments: Mapping[str, Any]) -> dict[str, str]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Ctrl-C, SIGTERM and SIGHUP raise Interrupted, once; a second one ends us as it always would."""
+    """Ctrl-C, SIGTERM and SIGHUP raise StopSignal, once; a second one ends us as it always would."""
 
     def stop(number: int, _: FrameType | None) -> None:
         for each in STOPPING:
             signal.signal(each, signal.SIG_DFL)
-        raise Interrupted(number)
+        raise StopSignal(number)
 
     with _handled(stop):
         yield
@@ -80,7 +80,7 @@ def deferred() -> Iterator[list[int]]:
         yield came
 
 
-def run(command: list[str], given: Mapping[str, str], stopped: list[int]) -> Ran:
+def run_command(command: list[str], given: Mapping[str, str], stopped: list[int]) -> CommandResult:
     """Run it with these variables, and wait. SIGTERM and SIGHUP go on to it; Ctrl-C reaches it by itself.
 
     ``stopped`` are the signals that came before it was there.
@@ -93,7 +93,9 @@ def run(command: list[str], given: Mapping[str, str], stopped: list[int]) -> Ran
         process = subprocess.Popen(command, env=kept | dict(given))  # noqa: S603 - what we are here for
     except OSError as error:
         code = 127 if isinstance(error, FileNotFoundError) else 126
-        return Ran(code, f"the command could not be started: {error.strerror}", time.monotonic() - began)
+        return CommandResult(
+            code, f"the command could not be started: {error.strerror}", time.monotonic() - began
+        )
 
     def pass_on(number: int, _: FrameType | None) -> None:
         if number != signal.SIGINT:
@@ -106,8 +108,8 @@ def run(command: list[str], given: Mapping[str, str], stopped: list[int]) -> Ran
         code = process.wait()
     seconds = time.monotonic() - began
     if code < 0:
-        return Ran(128 - code, f"ended by signal {-code} ({signal.Signals(-code).name})", seconds)
-    return Ran(code, f"exit code {code}", seconds)
+        return CommandResult(128 - code, f"ended by signal {-code} ({signal.Signals(-code).name})", seconds)
+    return CommandResult(code, f"exit code {code}", seconds)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`signoff gate`: a command of a shell or a CI job waits for people, and runs only when they have approved it."""
+"""`signoff gate`: a command of a shell or a CI job that runs only when people have approved it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,24 @@ import logging
 import re
 import shlex
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 from uuid import uuid4
 
 import typer
 
 from signoff.client import ApprovalClient
+from signoff.description import shorten
 from signoff.errors import SignoffError
-from slackbot.cli import access, gated, keeper, terminal
+from signoff.gate import options
+from signoff.gate.gate_steps import Gate, GateClosed, GateQuestion
+from signoff.gate.run_command import environment_of
+from signoff.visible_text import one_line
+
+Say = Callable[[str], None]
+
+LONGEST_LINE = 2000
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}\Z", re.ASCII)
 
@@ -30,6 +39,7 @@ SHAPE: dict[str, Any] = {"epilog": EPILOG, "context_settings": {"allow_intersper
 
 
 def gate(
+    ctx: typer.Context,
     command: Annotated[list[str], typer.Argument(help="The command and its arguments, behind --.")],
     action: Annotated[str, typer.Option(help="What would be done, as the checkpoints name it: deploy, say.")],
     arg: Annotated[
@@ -80,26 +90,31 @@ def gate(
     SIGNOFF_ARGUMENTS, and SIGNOFF_IDEMPOTENCY_KEY. Ctrl-C while it waits takes the question back.
     """
     arguments = _pairs("--arg", arg or [])
-    gated.variables(arguments)
+    environment_of(arguments)
     told = {"command": shlex.join(command), **_pairs("--context", context or [])}
     more = {"description": description, "context": told, "requester": requester}
-    question = keeper.Question(action, arguments, key or f"gate-{uuid4()}", key is not None, more)
-    seconds = terminal.duration("--timeout", timeout).total_seconds() if timeout else None
-    lease_seconds = terminal.duration("--lease", lease).total_seconds()
+    question = GateQuestion(action, arguments, key or f"gate-{uuid4()}", key is not None, more)
+    seconds = options.duration("--timeout", timeout).total_seconds() if timeout else None
+    lease_seconds = options.duration("--lease", lease).total_seconds()
     if not 1 <= lease_seconds <= 86400:
         raise typer.BadParameter("--lease must be between 1s and 24h")
-    _log_to_stderr()
+    say = _speaker(ctx.obj or str)
+    _log_through(say)
     if shutil.which(command[0]) is None:
-        _end(127, f"there is no command {command[0]}; nobody was asked")
+        say(f"there is no command {command[0]}; nobody was asked")
+        raise SystemExit(127)
     try:
         with _client(url, key_file) as client:
-            decided = keeper.decision(client, question, seconds)
-            if decided.status == "not_required":
-                status = keeper.unasked(command, question)
+            steps = Gate(client, question, say)
+            approval = steps.decision(seconds)
+            if approval.status == "not_required":
+                status = steps.run_unasked(command)
             else:
-                status = keeper.approved(client, command, question, decided, accept_edits, lease_seconds)
-    except keeper.Ended as ended:
-        _end(ended.code, *ended.args)
+                status = steps.run_approved(command, approval, accept_edits, lease_seconds)
+    except GateClosed as closed:
+        for each in closed.args:
+            say(each)
+        status = int(closed.code)
     raise SystemExit(status)
 
 
@@ -129,26 +144,33 @@ def _pairs(option: str, given: list[str]) -> dict[str, Any]:
 def _client(url: str | None, key_file: Path | None) -> ApprovalClient:
     """Raises SignoffError with the setting that is missing or wrong."""
     try:
-        return ApprovalClient(access.address(url), access.secret(key_file))
+        return ApprovalClient(options.address(url), options.secret(key_file))
     except ValueError as error:
         raise SignoffError(str(error)) from None
+
+
+def _speaker(clean: Callable[[str], str]) -> Say:
+    """Prints one line that can do nothing to a terminal; `clean` masks the secrets in it."""
+
+    def say(words: str) -> None:
+        typer.echo(f"signoff: {clean(shorten(one_line(words), LONGEST_LINE))}", err=True)
+
+    return say
 
 
 class _Passing(logging.Handler):
     """What the client says while it tries again."""
 
+    def __init__(self, say: Say) -> None:
+        super().__init__()
+        self._say = say
+
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno == logging.WARNING:
-            keeper.say(record.getMessage())
+            self._say(record.getMessage())
 
 
-def _log_to_stderr() -> None:
+def _log_through(say: Say) -> None:
     log = logging.getLogger("signoff.client")
     log.propagate = False
-    log.handlers[:] = [_Passing()]
-
-
-def _end(code: int, *words: str) -> NoReturn:
-    for each in words:
-        keeper.say(each)
-    raise SystemExit(int(code))
+    log.handlers[:] = [_Passing(say)]

@@ -1,12 +1,18 @@
-"""How the commands that ask a running Signoff reach it: its address, and a key that no other process can read."""
+"""Values of options and settings: the address of a running Signoff, its key, and lengths of time."""
 
 from __future__ import annotations
 
 import os
+import re
+from datetime import timedelta
 from pathlib import Path
 from typing import NoReturn
 
+import typer
+
 from signoff.errors import SignoffError
+
+DURATION = re.compile(r"(?:(\d{1,5})d)?(?:(\d{1,6})h)?(?:(\d{1,7})m)?(?:(\d{1,8})s)?\Z", re.ASCII)
 
 
 def address(url: str | None) -> str:
@@ -28,6 +34,15 @@ def secret(key_file: Path | None) -> str:
             getattr(error, "strerror", None) or error
         )  # the system's words alone: its text names the file again
         raise SignoffError(f"SIGNOFF_KEY_FILE: cannot read {key_file}: {why}") from None
+
+
+def duration(option: str, text: str) -> timedelta:
+    """A length of time such as `90d`, `24h` or `1h30m`. Raises typer.BadParameter, which names the option."""
+    match = DURATION.match(text) if text else None
+    if match is None or not any(match.groups()):
+        raise typer.BadParameter('must be a time such as "90d", "24h" or "1h30m"', param_hint=option)
+    days, hours, minutes, seconds = (int(each or 0) for each in match.groups())
+    return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
 
 
 def _missing(name: str) -> NoReturn:

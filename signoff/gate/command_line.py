@@ -1,0 +1,50 @@
+"""The command `signoff` of the distribution `signoff-client`. In the whole service it has more commands."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from signoff.errors import SignoffError
+from signoff.gate.gate_command import SHAPE, gate
+from signoff.gate.mcp_command import mcp
+
+WRONG = 2
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"signoff-client {version('signoff-client')}")
+        raise typer.Exit
+
+
+cli = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Ask people in Slack before a command runs. The service itself comes with `pip install signoff`.",
+)
+cli.command("gate", **SHAPE)(gate)
+cli.command("mcp")(mcp)
+
+
+@cli.callback()
+def signoff(
+    shown: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_version)
+    ] = False,
+) -> None:
+    """What stands before both commands."""
+
+
+def main() -> None:
+    """The console script. What a person did wrong is said in one line, with exit code 2."""
+    try:
+        cli(prog_name="signoff")
+    except SignoffError as error:
+        typer.echo(f"signoff: {error}", err=True)
+        raise SystemExit(WRONG) from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None

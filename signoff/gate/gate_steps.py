@@ -1,0 +1,212 @@
+"""The steps of the gate: ask, wait, claim, run the command, report. One method for each way through it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import IntEnum
+from typing import Any
+
+from signoff.canonical import canonical_bytes
+from signoff.client import Approval, ApprovalClient, ClaimedAction, Review, concluded
+from signoff.errors import (
+    AlreadyClaimed,
+    ApiError,
+    CollaborationError,
+    Conflict,
+    MalformedArguments,
+    SignoffError,
+    Unreachable,
+)
+from signoff.gate.run_command import StopSignal, deferred, environment_of, interruptible, run_command
+
+FIRST_LOOK = 1.5
+"""Seconds after which a request is looked at again for where its card was posted."""
+
+
+class ExitCode(IntEnum):
+    """How the gate itself ends; where the command ran, its own exit code is the gate's. See sysexits(3)."""
+
+    UNAVAILABLE = 69  # EX_UNAVAILABLE
+    NOBODY = 75  # EX_TEMPFAIL
+    ALREADY_STARTED = 76
+    REFUSED = 77  # EX_NOPERM
+    CHANGED = 78
+
+
+class GateClosed(Exception):
+    """The gate stays shut, with this exit code and for this reason."""
+
+    def __init__(self, code: int, *words: str) -> None:
+        super().__init__(*words)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class GateQuestion:
+    """What is asked; ``key`` is its name, ``keeps`` whether it outlives a time-out here (it was given by hand)."""
+
+    action: str
+    arguments: dict[str, Any]
+    key: str
+    keeps: bool
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Gate:
+    """One question in front of one command. ``say`` prints a line for whoever reads the log."""
+
+    client: ApprovalClient
+    question: GateQuestion
+    say: Callable[[str], None]
+
+    # --- asking -------------------------------------------------------------------------------------------
+
+    def decision(self, seconds: float | None) -> Approval:
+        """Ask and wait. Raises GateClosed unless it may go ahead."""
+        question = self.question
+        with interruptible():
+            try:
+                asked = self.client.submit(
+                    question.action,
+                    question.arguments,
+                    key=question.key,
+                    patience=30.0 if seconds is None else max(1.0, seconds),
+                    **question.more,
+                )
+                if isinstance(asked, Approval):
+                    return asked
+                return concluded(self._waited(asked, seconds), question.arguments)
+            except StopSignal as stop:
+                raise GateClosed(128 + stop.signal, self._withdrawn()) from None
+            except CollaborationError as error:
+                silence = error.cause == "expired" and error.reviewer is None
+                raise GateClosed(ExitCode.NOBODY if silence else ExitCode.REFUSED, str(error)) from None
+            except MalformedArguments as error:
+                raise SignoffError(str(error)) from None
+            except Conflict as error:
+                raise SignoffError(
+                    f"--key {question.key} stands for something else: {error}; every start under it has to have the "
+                    "same action, arguments, description, context and command line"
+                ) from None
+            except ApiError as error:
+                code = ExitCode.REFUSED if error.kind == "denied" else ExitCode.UNAVAILABLE
+                raise GateClosed(code, str(error)) from None
+            except Unreachable as error:
+                words = f"{error}; nothing is known of the request"
+                raise GateClosed(ExitCode.UNAVAILABLE, words) from None
+
+    def _waited(self, asked: Review, seconds: float | None) -> Review:
+        """The request, decided. Raises GateClosed when nobody does so in time, and what the client raises."""
+        deadline = None if seconds is None else time.monotonic() + seconds
+        if asked.status == "waiting":
+            self.say(f"waiting for people to decide: {asked.description} (request {asked.id})")
+        shown = self._show_place(asked, None)
+        wait = FIRST_LOOK
+        while asked.status == "waiting":
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                return self._given_up(asked)
+            asked = self.client.get(asked.id, wait=wait if left is None else min(wait, left))
+            shown = self._show_place(asked, shown)
+            if shown:  # else look again soon: the card is on its way
+                wait = max(FIRST_LOOK, (asked.expires_at - datetime.now(UTC)).total_seconds() + 1.0)
+        return asked
+
+    def _show_place(self, asked: Review, shown: str | None) -> str | None:
+        """Say where people decide, as soon as that is known, and once."""
+        place = asked.raw.get("slack_url") or asked.raw.get("url")
+        if asked.status == "waiting" and place and place != shown:
+            self.say(f"decide at {place}")
+        return place or shown
+
+    def _given_up(self, asked: Review) -> Review:
+        """Nobody decided in time: take the question back unless it has a key. Somebody may decide at this moment."""
+        late = "nobody has decided in time"
+        if self.question.keeps:
+            raise GateClosed(ExitCode.NOBODY, f"{late}; it goes on waiting under --key {self.question.key}")
+        try:
+            self.client.withdraw(asked.id, patience=5.0)
+        except Conflict:
+            return self.client.get(asked.id)
+        except (ApiError, Unreachable) as error:
+            raise GateClosed(ExitCode.NOBODY, f"{late}; it could not be withdrawn: {error}") from None
+        raise GateClosed(ExitCode.NOBODY, f"{late}; the request was withdrawn")
+
+    def _withdrawn(self) -> str:
+        """Take the question back, though it may be on its way still; returns what to say of that."""
+        deadline = time.monotonic() + 5.0
+        while True:
+            try:
+                self.client.withdraw(self.question.key, patience=5.0)
+            except Conflict as error:
+                return f"stopped; nothing was run, and nothing is left to withdraw: {error}"
+            except (ApiError, Unreachable) as error:
+                if getattr(error, "status", None) == 404 and time.monotonic() < deadline:
+                    time.sleep(0.5)
+                    continue
+                return f"stopped; the request could not be withdrawn: {error}"
+            return "stopped; the request was withdrawn"
+
+    # --- running ------------------------------------------------------------------------------------------
+
+    def run_unasked(self, command: list[str]) -> int:
+        """Run what the checkpoints allow without approval, and say that they do."""
+        self.say(f"policy needs nobody's approval for {self.question.action}")
+        with deferred() as stopped:
+            return run_command(command, environment_of(self.question.arguments), stopped).code
+
+    def run_approved(
+        self, command: list[str], approval: Approval, accept_edits: bool, lease_seconds: float
+    ) -> int:
+        """Claim, run, report. Raises GateClosed when it may not start."""
+        with deferred() as stopped:
+            claim = self._claim(approval, lease_seconds)
+            changed = canonical_bytes(dict(claim.arguments)) != canonical_bytes(self.question.arguments)
+            try:
+                environment = environment_of(claim.arguments)
+                _check_start(changed and not accept_edits, stopped)
+            except (GateClosed, SignoffError) as shut:
+                self._report(claim, error=f"not run: {shut}")
+                raise
+            who = f" by {approval.reviewer}" if approval.reviewer else ""
+            # those of the approval: their secrets are masked, and logs of CI jobs are read by many
+            with_what = f", with {json.dumps(dict(approval.arguments))}" if changed else ""
+            self.say(f"approved{who}{with_what}")
+            named = {"SIGNOFF_REQUEST_ID": claim.id, "SIGNOFF_IDEMPOTENCY_KEY": claim.idempotency_key}
+            ran = run_command(command, environment | named, stopped)
+        how = {"error" if ran.code else "result": ran.words}
+        self._report(claim, **how, seconds=ran.seconds)
+        return ran.code
+
+    def _claim(self, approval: Approval, lease_seconds: float) -> ClaimedAction:
+        try:
+            return self.client.claim(approval, lease_seconds=lease_seconds)
+        except AlreadyClaimed as error:
+            words = f"an earlier start has begun with it already: {error}"
+            raise GateClosed(ExitCode.ALREADY_STARTED, words) from None
+        except ApiError as error:
+            code = ExitCode.REFUSED if error.status == 409 else ExitCode.UNAVAILABLE
+            raise GateClosed(code, f"it was approved but may not begin: {error}") from None
+        except Unreachable as error:
+            raise GateClosed(ExitCode.UNAVAILABLE, f"{error}; nothing was run") from None
+
+    def _report(self, claim: ClaimedAction, **how: Any) -> None:
+        """Report, and never let a report that fails hide how the command ended."""
+        try:
+            self.client.report(claim, **how)
+        except SignoffError as error:
+            self.say(f"could not report how it went; people will be asked: {error}")
+
+
+def _check_start(forbidden_change: bool, stopped: list[int]) -> None:
+    """Raises GateClosed where what was claimed does not start after all."""
+    if forbidden_change:
+        words = "a reviewer changed the arguments, and this gate takes no changes (--accept-edits)"
+        raise GateClosed(ExitCode.CHANGED, words)
+    if stopped:
+        raise GateClosed(128 + stopped[0], "stopped before the command began")

@@ -1,0 +1,126 @@
+"""Text in which nothing is hidden: it moves no cursor, colours nothing and does not turn the line around.
+
+Some characters are drawn as nothing, and others change how their neighbours are drawn. Each becomes a sign that can be
+seen, on cards and in terminals alike.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+from itertools import groupby
+from typing import NamedTuple
+
+MAX_MARKS = 3
+"""Combining marks on one letter: living scripts need up to three, "zalgo" text dozens."""
+
+
+_HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+# Letters and symbols that are drawn as nothing or as a blank, which their category does not tell.
+_BLANKS = set("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
+_KEYCAPS = "#*0123456789"
+_EMOJI_STYLE = {"\ufe0e", "\ufe0f"}
+# Signs that our own status lines begin with, and those that could be taken for them.
+_STATUS_SIGN = re.compile("([✅☑✔❎❌✖✗✘⛔🚫🛑⏳⌛⚠▶↩🟢🔴🟡🆗])[\ufe0e\ufe0f]?")
+
+_NOT_ASCII = re.compile(r"[^ -~]+")  # or not printable
+_FOREIGN_SPACES = re.compile(r"[^\S\n ]")
+SPACES = re.compile(r"[^\S\n]+")
+_BREAKS = re.compile(r" *\n[ \n]*")
+BLANK_LINES = re.compile(r" *\n(?: *\n)+")
+
+
+def is_hidden(character: str, before: str = "") -> bool:
+    """Whether this character is drawn as nothing, or changes how others are drawn.
+
+    `before` is the character in front of it: an emoji may be followed by one variation selector.
+    """
+    if character in _EMOJI_STYLE:
+        return not (before and (before in _KEYCAPS or unicodedata.category(before) in {"So", "Sm", "Po"}))
+    return _is_never_shown(character)
+
+
+def hidden_positions(text: str) -> set[int]:
+    """Where `text` has characters that must not stand in it as they are; line breaks and tabs included."""
+    found: set[int] = set()
+    for run in _NOT_ASCII.finditer(text):
+        marks, before = 0, text[run.start() - 1 : run.start()]
+        for position, character in enumerate(run.group(), run.start()):
+            kind = _kind(character)
+            if kind is None:
+                marks, before = 0, character
+                continue
+            marks = marks + 1 if kind.is_mark else 0
+            hidden = kind.is_never_shown if not kind.is_style else is_hidden(character, before)
+            if hidden or marks > MAX_MARKS:
+                found.add(position)
+                before = ""  # nothing can be styled by what follows
+            else:
+                before = character
+    return found
+
+
+def visible(text: str) -> str:
+    """`text` with each hidden character replaced by a sign that can be seen: `␇`, `⟦U+202E⟧`, `⟦U+200B ×40⟧`.
+
+    Line breaks stay; tabs and foreign kinds of spaces become spaces.
+    """
+    text = text.replace("\r\n", "\n").replace("\t", " ")
+    pieces, done = [], 0
+    hidden = sorted(at for at in hidden_positions(text) if text[at] != "\n")
+    # Equal marks whose positions follow each other differ from their rank by the same number.
+    for (mark, _), run in groupby(enumerate(hidden), lambda at: (_mark(text[at[1]]), at[1] - at[0])):
+        positions = [position for _, position in run]
+        pieces += [text[done : positions[0]], _show_mark(mark, len(positions))]
+        done = positions[-1] + 1
+    return _FOREIGN_SPACES.sub(" ", "".join([*pieces, text[done:]]))
+
+
+def one_line(text: str) -> str:
+    """`visible` in one line: no line breaks, no runs of spaces, no signs that our own status lines begin with."""
+    text = _BREAKS.sub(" ⏎ ", SPACES.sub(" ", visible(text)).strip())
+    return _STATUS_SIGN.sub(lambda found: f"⟦{_mark(found[1])}⟧", text)
+
+
+class _Kind(NamedTuple):
+    is_mark: bool
+    is_style: bool
+    is_never_shown: bool
+
+
+@lru_cache(maxsize=4096)
+def _kind(character: str) -> _Kind | None:
+    """What is out of the ordinary about a character; `None`: nothing."""
+    kind = _Kind(is_mark(character), character in _EMOJI_STYLE, _is_never_shown(character))
+    return kind if any(kind) else None
+
+
+@lru_cache(maxsize=4096)
+def is_mark(character: str) -> bool:
+    return unicodedata.category(character) in {"Mn", "Me", "Mc"}
+
+
+@lru_cache(maxsize=4096)
+def _is_never_shown(character: str) -> bool:
+    selector = "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef"
+    return selector or character in _BLANKS or unicodedata.category(character) in _HIDDEN_CATEGORIES
+
+
+@lru_cache(maxsize=4096)
+def _mark(character: str) -> str:
+    """What a hidden character is shown as. Equal marks in a row are counted."""
+    code = ord(character)
+    if code < 0x20:
+        return chr(0x2400 + code)
+    if 0xE0000 <= code <= 0xE007F:
+        return "tag character"
+    if is_mark(character) and not is_hidden(character):
+        return "combining mark"
+    return f"U+{code:04X}"
+
+
+def _show_mark(mark: str, times: int) -> str:
+    if len(mark) == 1 and times == 1:
+        return mark
+    return f"⟦{mark} ×{times:,}⟧" if times > 1 else f"⟦{mark}⟧"
