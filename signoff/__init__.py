@@ -10,7 +10,10 @@ def delete_records(table_name: str, count: int) -> str:
 cleaner = Agent("cleaner", "You keep the tables tidy.", tools=[delete_records])
 """
 
+import sys
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from signoff.errors import (
@@ -68,31 +71,56 @@ __all__ = [
     "tool",
 ]
 
-_MODULES = {
-    "signoff.client": ("ApprovalClient", "AsyncApprovalClient", "concluded"),
-    "signoff.client.webhook": ("is_from_signoff",),
-    "agent.runtime.agents": ("Agent", "LoadError", "Registry", "load_agents"),
-    "agent.runtime.functions": (
-        "Decision",
-        "FunctionAgent",
-        "StepFailed",
-        "ask",
-        "function_agent",
-        "set_status",
-        "step",
-    ),
-    "agent.runtime.tool": ("NotDone", "Tool", "ToolContext", "tool"),
+_CLIENT = {
+    "ApprovalClient": "signoff.client",
+    "AsyncApprovalClient": "signoff.client",
+    "concluded": "signoff.client",
+    "is_from_signoff": "signoff.client.webhook",
+}
+_SERVICE = {
+    "Agent": "agent.runtime.agents",
+    "Decision": "agent.runtime.functions",
+    "FunctionAgent": "agent.runtime.functions",
+    "LoadError": "agent.runtime.agents",
+    "NotDone": "agent.runtime.tool",
+    "Registry": "agent.runtime.agents",
+    "StepFailed": "agent.runtime.functions",
+    "Tool": "agent.runtime.tool",
+    "ToolContext": "agent.runtime.tool",
+    "ask": "agent.runtime.functions",
+    "function_agent": "agent.runtime.functions",
+    "load_agents": "agent.runtime.agents",
+    "set_status": "agent.runtime.functions",
+    "step": "agent.runtime.functions",
+    "tool": "agent.runtime.tool",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Import what stands on the service when it is used first."""
-    for module, names in _MODULES.items():
-        if name in names:
-            found = globals()[name] = getattr(import_module(module), name)
-            return found
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Import what is slow to import, and what belongs to the service, when it is used first."""
+    if name in _SERVICE:
+        _check_service(name)
+    elif name not in _CLIENT:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(_CLIENT.get(name) or _SERVICE[name]), name)
+    return found
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def _check_service(name: str) -> None:
+    """Raises ImportError, in one line, where the service is not installed or another `agent` hides its package."""
+    ours = Path(__file__).resolve().parents[1] / "agent" / "__init__.py"
+    if not ours.is_file():
+        raise ImportError(f"signoff.{name} needs the whole service: pip install signoff")
+    spec = sys.modules["agent"].__spec__ if "agent" in sys.modules else find_spec("agent")
+    origin = spec.origin if spec else None
+    if origin is None or Path(origin).resolve() != ours:
+        hiding = (
+            origin or ", ".join(spec.submodule_search_locations or []) if spec else "a module named agent"
+        )
+        raise ImportError(
+            f"signoff.{name} needs the package agent of signoff, and {hiding} hides it: rename that"
+        )

@@ -43,7 +43,7 @@ _ABOUT = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TextSpan:
     """A stretch of a text that is not shown."""
 
     start: int
@@ -61,7 +61,7 @@ class Secret:
     kind: str
 
 
-Find = Callable[[str], Sequence[Span]]
+Find = Callable[[str], Sequence[TextSpan]]
 """Where a text has secrets. Spans may overlap."""
 
 
@@ -73,7 +73,7 @@ class Redacted(NamedTuple):
     hidden: tuple[tuple[str, str], ...]
 
 
-def mask(text: str, spans: Iterable[Span], *, tight: bool = False) -> str:
+def mask(text: str, spans: Iterable[TextSpan], *, tight: bool = False) -> str:
     """The text with each span replaced by a sign: `⟦redacted github-token, 40 characters⟧`.
 
     Spans that touch become one; masks that are there already stay. `tight`: no sign is longer than what it
@@ -86,16 +86,16 @@ def mask(text: str, spans: Iterable[Span], *, tight: bool = False) -> str:
     return "".join([*pieces, text[end:]])
 
 
-def merged(text: str, spans: Iterable[Span]) -> list[Span]:
+def merged(text: str, spans: Iterable[TextSpan]) -> list[TextSpan]:
     """The spans in order and apart; one that lies in an earlier mask is none."""
     masks = [found.span() for found in _MASK.finditer(text)] if "⟦" in text or "•" in text else []
-    apart: list[Span] = []
+    apart: list[TextSpan] = []
     for span in sorted(spans, key=lambda each: (each.start, -each.end)):
         if span.start >= span.end or any(start <= span.start and span.end <= end for start, end in masks):
             continue
         if apart and span.start < apart[-1].end:
             last = apart.pop()
-            span = Span(last.start, max(last.end, span.end), last.kind)  # noqa: PLW2901
+            span = TextSpan(last.start, max(last.end, span.end), last.kind)  # noqa: PLW2901
         apart.append(span)
     return apart
 
@@ -196,16 +196,16 @@ class _Walk:
 
     def _whole(self, value: Any, steps: tuple[Step, ...], why: str) -> Any:
         if value is None or isinstance(value, bool):
-            self._note(steps, [Span(0, 0, why)])
+            self._note(steps, [TextSpan(0, 0, why)])
             return f"⟦redacted {why}⟧"  # a length would tell which of the three it is
         text = value if isinstance(value, str) else _plain(value)
         if not text or _MASK.fullmatch(text):
             return value
         self.hidden.append((text, why))
-        self._note(steps, [Span(0, len(text), why)])
+        self._note(steps, [TextSpan(0, len(text), why)])
         return sign(why, len(text))
 
-    def _note(self, steps: tuple[Step, ...], spans: Iterable[Span]) -> None:
+    def _note(self, steps: tuple[Step, ...], spans: Iterable[TextSpan]) -> None:
         for span in spans:
             shown = tuple(mask(s, self.find(s)) if isinstance(s, str) else s for s in steps)
             self.secrets.append(Secret(written(shown), span.start, span.end - span.start, span.kind))

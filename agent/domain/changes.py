@@ -7,7 +7,7 @@ from agent.domain.request import Change
 from signoff.canonical import canonical_bytes
 from signoff.description import plain
 from signoff.paths import Step, written
-from signoff.redaction import Span, has_mask, redact_value
+from signoff.redaction import TextSpan, has_mask, redact_value
 from signoff.values import Action
 
 Difference = tuple[tuple[Step, ...], Any, Any]
@@ -86,7 +86,7 @@ def _has_mask(value: Any) -> bool:
     return has_mask(canonical_bytes(value).decode())
 
 
-def _nothing(_text: str) -> Sequence[Span]:
+def _nothing(_text: str) -> Sequence[TextSpan]:
     return ()
 
 

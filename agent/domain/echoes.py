@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from urllib.parse import quote
 
-from signoff.redaction import BY_POLICY, Span
+from signoff.redaction import BY_POLICY, TextSpan
 
 LONG = 8
 """From so many characters on, a value is recognised within a word; shorter ones only as a word of their own."""
@@ -24,7 +24,7 @@ _FEWEST_LEFT = 4
 _GROUPED = re.compile(r"[0-9][0-9 .-]{6,38}[0-9]\Z")
 
 
-def echoes(text: str, hidden: Iterable[tuple[str, str]]) -> Iterator[Span]:
+def echoes(text: str, hidden: Iterable[tuple[str, str]]) -> Iterator[TextSpan]:
     """Where the hidden values (with their kinds) stand in a text, one value at a time."""
     for value, kind in hidden:
         if not value.strip() or (kind != BY_POLICY and len(value) < SHORTEST_NAMED):
@@ -33,7 +33,7 @@ def echoes(text: str, hidden: Iterable[tuple[str, str]]) -> Iterator[Span]:
         for form in literal:
             yield from _literal(text, form, kind)
         if pattern is not None:
-            yield from (Span(*found.span(), kind) for found in pattern.finditer(text))
+            yield from (TextSpan(*found.span(), kind) for found in pattern.finditer(text))
         if len(value) >= LONG:
             yield from _cut_off(text, value[:_LONGEST_CUT], kind)
 
@@ -58,12 +58,12 @@ def _forms(value: str) -> tuple[tuple[str, ...], re.Pattern[str] | None]:
     return literal, None
 
 
-def _literal(text: str, form: str, kind: str) -> Iterator[Span]:
+def _literal(text: str, form: str, kind: str) -> Iterator[TextSpan]:
     start = text.find(form)
     while start >= 0:
         end = start + len(form)
         if len(form) >= LONG or _stands_alone(text, start, end):
-            yield Span(start, end, kind)
+            yield TextSpan(start, end, kind)
         start = text.find(form, max(end, start + 1))
 
 
@@ -78,7 +78,7 @@ def _is_word(character: str) -> bool:
     return character.isalnum() or character == "_"
 
 
-def _cut_off(text: str, value: str, kind: str) -> Iterator[Span]:
+def _cut_off(text: str, value: str, kind: str) -> Iterator[TextSpan]:
     """The beginning of a value at the end of a text, or before "…": somebody cut the text there."""
     ends = [len(text), *(found.start() for found in re.finditer("…", text))][:50]
     for end in ends:
@@ -87,4 +87,4 @@ def _cut_off(text: str, value: str, kind: str) -> Iterator[Span]:
         while start >= 0 and not value.startswith(tail[start:]):
             start = tail.find(value[:_FEWEST_LEFT], start + 1)
         if start >= 0:
-            yield Span(end - len(tail) + start, end, kind)
+            yield TextSpan(end - len(tail) + start, end, kind)

@@ -137,6 +137,7 @@ for _name, (_, _sentence) in COMMANDS.items():
 
 def main() -> None:
     """The console script."""
+    import_module("agent")  # before a module of that name in the current folder can hide it
     sys.path.insert(0, str(Path.cwd()))  # so that SIGNOFF_AGENTS finds modules of the current folder
     try:
         cli(prog_name="signoff")

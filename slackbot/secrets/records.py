@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 from uuid import UUID
 
-from signoff.redaction import Span, mask, redact_value
+from signoff.redaction import TextSpan, mask, redact_value
 from slackbot.secrets.texts import Finder
 
 BUDGET = 0.1
@@ -52,14 +52,14 @@ def clean_event(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> 
     """
     find = Finder(budget=BUDGET)
 
-    def found(text: str) -> Sequence[Span]:
+    def found(text: str) -> Sequence[TextSpan]:
         return () if text in _harmless else _remembered(text, find(text))
 
     cleaned: dict[str, Any] = redact_value(_plain(dict(event), 0), find=found).value
     return cleaned
 
 
-def _remembered(text: str, spans: Sequence[Span]) -> Sequence[Span]:
+def _remembered(text: str, spans: Sequence[TextSpan]) -> Sequence[TextSpan]:
     """Keys, names of actions and other words of ours come with every event: one look is enough."""
     if not spans and len(_harmless) < MOST_WORDS and _WORD.fullmatch(text):
         _harmless.add(text)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 
 from agent.domain.echoes import echoes
-from signoff.redaction import NAMED, NOT_SCANNED, Span, by_name, is_secret_name
+from signoff.redaction import NAMED, NOT_SCANNED, TextSpan, by_name, is_secret_name
 from slackbot.secrets.tokens import TOKENS, aws_secrets
 
 BUDGET = 0.5
@@ -51,24 +51,24 @@ class Finder:
         other._hidden = tuple(dict.fromkeys((*self._hidden, *hidden)))  # noqa: SLF001 - its own kind
         return other
 
-    def __call__(self, text: str) -> Sequence[Span]:
+    def __call__(self, text: str) -> Sequence[TextSpan]:
         """Where this text has secrets; all of it, when there was no time to look."""
         if not text or text.isspace():
             return ()
         looked_at = text if len(text) <= LONGEST else text[:LONGEST]
-        found: list[Span] = []
+        found: list[TextSpan] = []
         if self._clock() > self._until:
-            return [Span(0, len(text), NOT_SCANNED)]
+            return [TextSpan(0, len(text), NOT_SCANNED)]
         for span in self._steps(looked_at):
             if self._clock() > self._until:
-                return [Span(0, len(text), NOT_SCANNED)]
+                return [TextSpan(0, len(text), NOT_SCANNED)]
             if span is not None:
                 found.append(span)
         if len(text) > LONGEST:
-            found.append(Span(LONGEST, len(text), NOT_SCANNED))
+            found.append(TextSpan(LONGEST, len(text), NOT_SCANNED))
         return found
 
-    def _steps(self, text: str) -> Iterator[Span | None]:
+    def _steps(self, text: str) -> Iterator[TextSpan | None]:
         """Spans, and `None` whenever a piece of work is done."""
         for token in TOKENS:
             for anchor in token.anchors:
@@ -94,9 +94,9 @@ def _named_in_json(text: str) -> Sequence[tuple[str, str]]:
         return ()
 
 
-def everything(text: str) -> Sequence[Span]:
+def everything(text: str) -> Sequence[TextSpan]:
     """Masks every text from end to end: what is left when nobody could look."""
-    return [Span(0, len(text), NOT_SCANNED)] if text else ()
+    return [TextSpan(0, len(text), NOT_SCANNED)] if text else ()
 
 
 # ---------------------------------------------------------------- private keys
@@ -111,17 +111,17 @@ _NOT_BODY = re.compile(r"[^A-Za-z0-9+/=:,\-\s\\]")
 _LONGEST_KEY = 20_000
 
 
-def private_keys(text: str) -> Iterator[Span]:
+def private_keys(text: str) -> Iterator[TextSpan]:
     """From BEGIN to END, whatever is between; a key whose beginning or end was cut off as far as it goes."""
     if "PRIVATE KEY" in text:
         yield from _armoured(text)
     if "PuTTY-User-Key-File-" in text:
         last = max((found.end() for found in _PUTTY_END.finditer(text)), default=0)
         for begin in _PUTTY.finditer(text):
-            yield Span(begin.start(), last if last > begin.start() else len(text), "private-key")
+            yield TextSpan(begin.start(), last if last > begin.start() else len(text), "private-key")
 
 
-def _armoured(text: str) -> Iterator[Span]:
+def _armoured(text: str) -> Iterator[TextSpan]:
     ends = [found.span() for found in _END.finditer(text)]
     done = 0
     for begin in _BEGIN.finditer(text):
@@ -130,12 +130,12 @@ def _armoured(text: str) -> Iterator[Span]:
         nearest = bisect_left(ends, begin.span())
         body = _BODY.match(text, begin.end())
         done = ends[nearest][1] if nearest < len(ends) else body.end() if body else begin.end()
-        yield Span(begin.start(), done, "private-key")
+        yield TextSpan(begin.start(), done, "private-key")
     for start, end in ends:
         if start >= done:
             head = text[max(0, start - _LONGEST_KEY, done) : start]
             foreign = max((found.end() for found in _NOT_BODY.finditer(head)), default=0)
-            yield Span(start - len(head) + foreign, end, "private-key")
+            yield TextSpan(start - len(head) + foreign, end, "private-key")
             done = end
 
 
@@ -144,7 +144,7 @@ _RUN = re.compile(r"[A-Za-z0-9_\-.=+/]{20,}")
 _OPENAI = "T3BlbkFJ"  # "OpenAI" in base64, in the middle of every older key of theirs
 
 
-def web_tokens(text: str) -> Iterator[Span]:
+def web_tokens(text: str) -> Iterator[TextSpan]:
     """JSON Web Tokens, signature included, also cut ones; and keys of OpenAI's that stick to other words."""
     if "eyJ" not in text and _OPENAI not in text:
         return
@@ -152,10 +152,10 @@ def web_tokens(text: str) -> Iterator[Span]:
         word = run.group()
         start = word.find("eyJ")
         if start >= 0 and "." in word[start + 10 :]:
-            yield Span(run.start() + start, run.start() + len(word.rstrip(".")), "jwt")
+            yield TextSpan(run.start() + start, run.start() + len(word.rstrip(".")), "jwt")
         start = word.find("sk-") if _OPENAI in word else -1
         if start >= 0:
-            yield Span(run.start() + start, run.end(), "api-key")
+            yield TextSpan(run.start() + start, run.end(), "api-key")
 
 
 # ---------------------------------------------------------------- what a name makes a secret
@@ -192,7 +192,7 @@ _SCHEME = re.compile(r"(?:bearer|basic|token)[ +]+(?P<value>[a-z0-9._~+/=-]{16,}
 _HEADERS = ("authorization", "cookie")
 
 
-def assignments(text: str) -> Iterator[Span | None]:
+def assignments(text: str) -> Iterator[TextSpan | None]:
     """Values behind a secret's name: `password=…`, `"api_key": "…"`, `Authorization: Bearer …`, a URL's `?token=`.
 
     In prose only a name and a colon at the beginning of a line, or a value that ends the sentence: words about
@@ -218,7 +218,7 @@ def assignments(text: str) -> Iterator[Span | None]:
         value = scheme["value"] if scheme else ""
         if any(character.isdigit() for character in value) or value[1:] != value[1:].lower():
             end = position + len(scheme.group() if scheme else "")
-            yield Span(end - len(value), end, NAMED)
+            yield TextSpan(end - len(value), end, NAMED)
 
 
 def _lowered(text: str) -> str:
@@ -253,7 +253,7 @@ def _begin_of_name(text: str, position: int) -> int:
     return begin
 
 
-def _value(text: str, name: str, begin: int, end: int) -> Iterator[Span]:
+def _value(text: str, name: str, begin: int, end: int) -> Iterator[TextSpan]:
     assigned = _ASSIGNED.match(text, end)
     if assigned is None:
         return
@@ -287,9 +287,9 @@ def _closing(text: str, start: int, quote: str) -> int:
     return len(text)
 
 
-def _unless_count(text: str, name: str, start: int, end: int) -> Iterator[Span]:
+def _unless_count(text: str, name: str, start: int, end: int) -> Iterator[TextSpan]:
     value = text[start:end]
     counted = name.lower() == "pass" or name.lower().endswith("tokens")
     counts = counted and value.replace(",", "").replace(".", "").isdigit()
     if value and not counts and value.lower() not in ("null", "none", "true", "false"):
-        yield Span(start, end, NAMED)
+        yield TextSpan(start, end, NAMED)

@@ -28,7 +28,7 @@ from detect_secrets.plugins.stripe import StripeDetector
 from detect_secrets.plugins.telegram_token import TelegramBotTokenDetector
 from detect_secrets.plugins.twilio import TwilioKeyDetector
 
-from signoff.redaction import Span
+from signoff.redaction import TextSpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Token:
     apart: bool = False
     mixed: bool = False
 
-    def find(self, text: str) -> Iterator[Span]:
+    def find(self, text: str) -> Iterator[TextSpan]:
         """Where a text that has one of the anchors has such tokens."""
         for found in self.pattern.finditer(text):
             start, end = found.span(self.group)
@@ -53,7 +53,7 @@ class Token:
                 continue
             if self.mixed and not _MIXED.search(text, start + 3, end):
                 continue
-            yield Span(start, end, self.kind)
+            yield TextSpan(start, end, self.kind)
 
 
 def _touches(text: str, position: int) -> bool:
@@ -142,9 +142,9 @@ TOKENS: tuple[Token, ...] = (
 """Everything that is recognised by its shape alone and lies within one word."""
 
 
-def aws_secrets(text: str) -> Iterator[Span]:
+def aws_secrets(text: str) -> Iterator[TextSpan]:
     """The other half of an AWS key: forty characters in quotes, not far behind "aws" and a word for key."""
     for found in _QUOTED_40.finditer(text):
         before = text[max(0, found.start() - 60) : found.start()].lower()
         if "aws" in before and any(word in before for word in _AWS_WORDS):
-            yield Span(*found.span(1), "aws-secret")
+            yield TextSpan(*found.span(1), "aws-secret")

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from agent.domain.echoes import echoes
 from agent.domain.masked_action import MaskedAction, masked_action
-from signoff.redaction import BY_POLICY, NAMED, NOT_SCANNED, Span, is_secret_name, mask, redact_value
+from signoff.redaction import BY_POLICY, NAMED, NOT_SCANNED, TextSpan, is_secret_name, mask, redact_value
 from signoff.values import Action
 
 
-def nothing(_: str) -> list[Span]:
+def nothing(_: str) -> list[TextSpan]:
     return []
 
 
-def find_x(text: str) -> list[Span]:
+def find_x(text: str) -> list[TextSpan]:
     """Three X in a row are a secret here."""
-    return [Span(*found.span(), "x-token") for found in re.finditer("XXX", text)]
+    return [TextSpan(*found.span(), "x-token") for found in re.finditer("XXX", text)]
 
 
 def shown(value: object, **options: object) -> object:
@@ -153,13 +153,13 @@ def test_masks_stay_masks() -> None:
     """Cleaning again changes nothing, also under a secret's name."""
     once = shown({"password": "hunter2"})
     assert shown(once) == once
-    assert mask("a ⟦redacted x, 3 characters⟧", [Span(3, 8, NAMED)]) == "a ⟦redacted x, 3 characters⟧"
+    assert mask("a ⟦redacted x, 3 characters⟧", [TextSpan(3, 8, NAMED)]) == "a ⟦redacted x, 3 characters⟧"
 
 
 def test_spans_that_overlap_become_one() -> None:
     """No half of a secret is left between two masks."""
     assert (
-        mask("0123456789", [Span(2, 5, "a"), Span(4, 8, "b"), Span(9, 9, "c")])
+        mask("0123456789", [TextSpan(2, 5, "a"), TextSpan(4, 8, "b"), TextSpan(9, 9, "c")])
         == "01⟦redacted a, 6 characters⟧89"
     )
 
@@ -167,7 +167,7 @@ def test_spans_that_overlap_become_one() -> None:
 @given(st.text("ab", max_size=40), st.integers(0, 40), st.integers(0, 40))
 def test_a_tight_mask_is_no_longer_than_what_it_hides(text: str, start: int, end: int) -> None:
     """A text that had room for the secret has room for its mask."""
-    span = Span(min(start, len(text)), min(end, len(text)), NAMED)
+    span = TextSpan(min(start, len(text)), min(end, len(text)), NAMED)
     assert len(mask(text, [span], tight=True)) <= len(text)
 
 

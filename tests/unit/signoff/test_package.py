@@ -1,0 +1,115 @@
+"""The package `signoff`: what it exports, and that a module of the user's called `agent` does not break it."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import signoff
+
+ROOT = Path(signoff.__file__).resolve().parents[1]
+
+
+def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run this command of our environment in a folder of the user's."""
+    return subprocess.run(
+        [sys.executable, *command], cwd=folder, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_the_public_face_exports_exactly_this() -> None:
+    """`signoff` offers these names and no others; a change is a change of the public API."""
+    assert sorted(signoff.__all__) == [
+        "Agent",
+        "AlreadyClaimed",
+        "ApiError",
+        "ApprovalClient",
+        "AsyncApprovalClient",
+        "CollaborationError",
+        "Decision",
+        "FunctionAgent",
+        "LoadError",
+        "MalformedArguments",
+        "NotDone",
+        "Person",
+        "Registry",
+        "Risk",
+        "SignoffError",
+        "StepFailed",
+        "Tool",
+        "ToolContext",
+        "Unreachable",
+        "ask",
+        "concluded",
+        "function_agent",
+        "is_from_signoff",
+        "load_agents",
+        "set_status",
+        "step",
+        "tool",
+    ]
+    assert dir(signoff) == sorted(signoff.__all__)
+    assert all(getattr(signoff, name) is not None for name in signoff.__all__)
+
+
+def test_no_module_has_the_name_of_an_export() -> None:
+    """`from signoff import step` gives the function, whatever was imported before."""
+    modules = {path.stem for path in (ROOT / "signoff").rglob("*.py")}
+    folders = {path.name for path in (ROOT / "signoff").rglob("*") if path.is_dir()}
+    assert not (modules | folders) & set(signoff.__all__)
+
+
+def test_a_class_name_of_the_package_occurs_once_in_the_tree() -> None:
+    """A reader who looks for a public class by its name finds one."""
+    found: Counter[str] = Counter()
+    ours: set[str] = set()
+    for package in ("signoff", "agent", "slackbot"):
+        for path in (ROOT / package).rglob("*.py"):
+            names = [
+                node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef)
+            ]
+            found.update(names)
+            ours.update(names if package == "signoff" else [])
+    public = {name for name in ours if not name.startswith("_")}
+    assert {name for name in public if found[name] > 1} <= {"Person"}  # the sandbox has people of its own
+
+
+@pytest.fixture(params=["agent.py", "agent/__init__.py"])
+def taken(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A file of the user's that has the name of our package."""
+    path = tmp_path / str(request.param)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("MINE = True\n")
+    return path
+
+
+def test_the_client_works_beside_a_module_called_agent(taken: Path, tmp_path: Path) -> None:
+    """Programs that use the client may have an `agent.py` or a folder `agent` of their own."""
+    program = (
+        "import agent; from signoff import ApprovalClient, concluded, is_from_signoff, Risk; "
+        "import signoff.integrations.mcp, signoff.gate.gate_command; "
+        "print(agent.MINE, ApprovalClient('http://localhost', 'k'))"
+    )
+    done = run(tmp_path, "-c", program)
+    assert (done.returncode, done.stdout[:4]) == (0, "True"), done.stderr
+
+
+@pytest.mark.parametrize("first", ["", "import agent; "])
+def test_an_agent_that_hides_ours_is_named(first: str, taken: Path, tmp_path: Path) -> None:
+    """What needs the service raises one line with the file that is in the way, imported already or not."""
+    done = run(tmp_path, "-c", f"{first}from signoff import Agent")
+    last = done.stderr.strip().splitlines()[-1]
+    assert last == (
+        f"ImportError: signoff.Agent needs the package agent of signoff, and {taken} hides it: rename that"
+    )
+
+
+def test_the_command_works_beside_a_module_called_agent(taken: Path, tmp_path: Path) -> None:
+    """`signoff` looks for agents in the current folder, and its own package is found nevertheless."""
+    done = run(tmp_path, "-P", "-c", "from slackbot.cli import main; main()", "manifest")
+    assert (done.returncode, done.stderr) == (0, "")
