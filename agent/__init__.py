@@ -1,1 +1,7 @@
 """What an agent needs to ask people before it acts; knows nothing of Slack."""
+
+import sys
+
+from signoff.former_names import FormerModules
+
+sys.meta_path.append(FormerModules())

@@ -10,8 +10,10 @@ SignoffError
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import TYPE_CHECKING, Any
 
 from signoff.errors import SignoffError
+from signoff.former_names import former_name
 
 
 class PolicyError(SignoffError):
@@ -175,3 +177,10 @@ def _moment(at: object) -> str:
     if isinstance(at, datetime):
         at = at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
     return f" at {at}" if at else ""
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Errors that pickles of earlier versions look for here."""
+        return former_name(__name__, name)

@@ -1,0 +1,64 @@
+"""Names that our errors and values had in earlier versions, for pickles that were made then.
+
+DBOS pickles what workflows and steps return and raise, and a pickle names the module of each class. A workflow that
+recorded an error of ours before an upgrade has to read it after. `agent` makes these modules importable; nothing in our
+own code imports them.
+"""
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+_ERRORS = "signoff.errors"
+_REVIEWS = "signoff.client.reviews"
+
+FORMER_NAMES: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "agent.client": {},
+    "agent.client.errors": {name: (_ERRORS, name) for name in ("AlreadyClaimed", "ApiError", "Unreachable")},
+    "agent.client.values": {
+        "Claim": (_REVIEWS, "ClaimedAction"),
+        "Decision": (_REVIEWS, "Approval"),
+        "Ending": (_REVIEWS, "AttemptOutcome"),
+        "Review": (_REVIEWS, "Review"),
+    },
+    "agent.domain.action": {"Action": ("signoff.values", "Action")},
+    "agent.domain.errors": {
+        name: (_ERRORS, name)
+        for name in ("CollaborationError", "Conflict", "MalformedArguments", "SignoffError", "_again")
+    },
+    "agent.integrations": {},
+    "agent.integrations.background": {
+        "Begun": ("signoff.integrations.background", "BackgroundResult"),
+        "Errand": ("signoff.integrations.background", "BackgroundCall"),
+    },
+    "agent.integrations.dbos": {"NotFromSignoff": ("signoff.integrations.dbos", "NotFromSignoff")},
+}
+"""By module and name, where it is now."""
+
+
+def former_name(module: str, name: str) -> Any:
+    """What had this name. Raises AttributeError, as a module does."""
+    try:
+        place, now = FORMER_NAMES[module][name]
+    except KeyError:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}") from None
+    return getattr(import_module(place), now)
+
+
+class FormerModules(MetaPathFinder, Loader):
+    """Finds modules that are gone, after every other finder: it hides none that is there."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """A module without a file; a package where former modules lie below it."""
+        if fullname not in FORMER_NAMES:
+            return None
+        return ModuleSpec(fullname, self, is_package=not FORMER_NAMES[fullname])
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Look its names up when they are asked for."""
+        module.__dict__["__getattr__"] = lambda name: former_name(module.__name__, name)
