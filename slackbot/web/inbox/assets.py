@@ -1,6 +1,6 @@
 """Scripts and styles, under addresses that change with their content, so that browsers may keep them for good.
 
-htmx comes out of the installed package django-htmx, of which nothing is imported.
+htmx lies here as it is released, with its version in its name and its licence beside it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 
 from fastapi import APIRouter
@@ -17,7 +16,7 @@ from starlette.responses import Response
 
 PREFIX = "/inbox/static"
 
-_OURS = ("icon.svg", "inbox.css", "inbox.js")
+_FILES = ("htmx-2.0.10.min.js", "icon.svg", "inbox.css", "inbox.js")
 _KINDS = {".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".js": "text/javascript; charset=utf-8"}
 _FOR_GOOD = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff"}
 
@@ -51,18 +50,10 @@ def address(name: str) -> str:
 @cache
 def assets() -> Mapping[str, Asset]:
     """All of them, by their plain names."""
-    ours = Path(__file__).parent / "static"
-    return {path.name: _read(path) for path in [*(ours / name for name in _OURS), _htmx()]}
+    return {name: _read(Path(__file__).parent / "static" / name) for name in _FILES}
 
 
 def _read(path: Path) -> Asset:
     content = path.read_bytes()
     digest = hashlib.sha256(content).hexdigest()[:12]
     return Asset(f"{path.stem}.{digest}{path.suffix}", content, _KINDS[path.suffix])
-
-
-def _htmx() -> Path:
-    package = find_spec("django_htmx")
-    if package is None or package.origin is None:
-        raise RuntimeError("the package django-htmx, a dependency of signoff, is not installed")
-    return Path(package.origin).parent / "static" / "django_htmx" / "htmx-2.min.js"

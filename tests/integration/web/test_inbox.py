@@ -97,7 +97,7 @@ async def test_a_run_hides_what_its_checkpoints_hide(porch: Porch) -> None:  # n
         assert "48151623" not in answer.text
 
 
-async def test_assets_are_kept_by_browsers_and_htmx_comes_from_its_package(porch: Porch) -> None:  # noqa: F811
+async def test_assets_are_kept_by_browsers_and_htmx_is_ours_to_serve(porch: Porch) -> None:  # noqa: F811
     """Every script and style of a page is served, for good, under a name that has its hash; nothing comes from afar."""
     reader = await porch.visitor("U0GRACE")
     await reader.open("/inbox")
@@ -111,7 +111,7 @@ async def test_assets_are_kept_by_browsers_and_htmx_comes_from_its_package(porch
         assert "immutable" in answer.headers["cache-control"]
     assert any("htmx" in path for path in found)
     assert (await stranger.get(found[0].replace(".", ".0", 1))).status_code == 404
-    assert "htmx" in assets.assets()["htmx-2.min.js"].content.decode()[:200]
+    assert "htmx" in assets.assets()["htmx-2.0.10.min.js"].content.decode()[:200]
 
 
 async def voted(porch: Porch) -> list[str]:  # noqa: F811
