@@ -14,10 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Self
 
+from signoff.integrations.extras import missing_framework
+
 try:
     from langgraph.store.base import BaseStore
 except ImportError as error:
-    raise ImportError("agents of LangGraph need it: pip install 'signoff[langgraph]'") from error
+    raise missing_framework("LangGraph", "langgraph") from error
 
 from signoff.canonical import canonical_bytes
 from signoff.client import Approval, ApprovalClient, Review, concluded

@@ -25,11 +25,13 @@ from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
+from signoff.integrations.extras import missing_framework
+
 try:
     from dbos import DBOS
     from dbos import error as dbos_error
 except ImportError as missing:
-    raise ImportError("signoff.integrations.dbos needs DBOS: pip install 'signoff[dbos]'") from missing
+    raise missing_framework("DBOS", "dbos") from missing
 
 from signoff.client import Approval, ApprovalClient, ClaimedAction, Review, concluded
 from signoff.client.webhook import is_from_signoff

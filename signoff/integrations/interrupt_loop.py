@@ -15,10 +15,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from signoff.integrations.extras import missing_framework
+
 try:
     from langgraph.types import Command
 except ImportError as error:
-    raise ImportError("agents of LangGraph need it: pip install 'signoff[langgraph]'") from error
+    raise missing_framework("LangGraph", "langgraph") from error
 
 from signoff.canonical import canonical_bytes
 from signoff.client import ClaimedAction, Review, concluded, operations

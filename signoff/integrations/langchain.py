@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Unpack
 
+from signoff.integrations.extras import missing_framework
+
 try:
     from langchain.agents.middleware import HumanInTheLoopMiddleware
 except ImportError as error:
-    raise ImportError("agents of LangChain need it: pip install 'signoff[langchain]'") from error
+    raise missing_framework("LangChain", "langchain") from error
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from signoff.client import ApprovalClient, AsyncApprovalClient

@@ -14,10 +14,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
+from signoff.integrations.extras import missing_framework
+
 try:
     from langgraph.prebuilt import ToolRuntime
 except ImportError as error:
-    raise ImportError("agents of LangGraph need it: pip install 'signoff[langgraph]'") from error
+    raise missing_framework("LangGraph", "langgraph") from error
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from signoff.canonical import canonical_bytes

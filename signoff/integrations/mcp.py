@@ -22,11 +22,13 @@ from contextlib import asynccontextmanager
 from typing import Any, Literal
 from uuid import uuid4
 
+from signoff.integrations.extras import missing_framework
+
 try:
     import anyio
     from mcp.server import MCPServer
 except ImportError as error:
-    raise ImportError("this needs the MCP SDK: pip install 'signoff[mcp]'") from error
+    raise missing_framework("the MCP SDK", "mcp") from error
 
 from pydantic import BaseModel
 

@@ -24,6 +24,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Protocol
 
+from signoff.integrations.extras import missing_framework
+
 try:
     from agents import Agent, FunctionTool, Runner, RunState
     from agents.items import ToolApprovalItem
@@ -35,7 +37,7 @@ try:
     )
     from agents.tool_context import ToolContext
 except ImportError as error:
-    raise ImportError("this needs the OpenAI Agents SDK: pip install 'signoff[openai-agents]'") from error
+    raise missing_framework("the OpenAI Agents SDK", "openai-agents") from error
 
 from signoff.canonical import canonical_bytes, parse_arguments
 from signoff.client import Approval, AsyncApprovalClient, AttemptOutcome

@@ -22,6 +22,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from signoff.integrations.extras import missing_framework
+
 try:
     from pydantic import TypeAdapter
     from pydantic_ai.capabilities import (
@@ -42,7 +44,7 @@ try:
         ToolDenied,
     )
 except ImportError as error:
-    raise ImportError("this needs pydantic-ai: pip install 'signoff[pydantic-ai]'") from error
+    raise missing_framework("pydantic-ai", "pydantic-ai") from error
 
 from signoff.canonical import parse_arguments
 from signoff.client import AsyncApprovalClient, AttemptOutcome, ClaimedAction
