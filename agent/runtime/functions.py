@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Protocol, overload
+from typing import Any, Concatenate, ParamSpec, Protocol, overload
 from uuid import UUID
 
 from pydantic_core import from_json, to_json
@@ -29,9 +29,11 @@ from agent.domain import fields
 from agent.domain.policy import Rule, ToolTraits
 from agent.runtime import docstring
 from agent.runtime.agents import Agent, Delegate
-from agent.runtime.tool import Tool
+from agent.runtime.tool import Tool, ToolContext
 from signoff.errors import CollaborationError, SignoffError
 from signoff.values import Action, Person, Risk
+
+P = ParamSpec("P")
 
 ASK = "ask"
 """The tool as which every question of a function agent is judged and recorded."""
@@ -242,12 +244,22 @@ class Journal(Protocol):
 journal: ContextVar[Journal] = ContextVar("signoff_journal")
 
 
-async def step(doing: Doing, /, **arguments: Any) -> Any:
+@overload
+async def step(doing: Agent, /, **arguments: Any) -> Any: ...
+@overload
+async def step(
+    doing: Callable[Concatenate[ToolContext, P], Any], /, *positional: P.args, **arguments: P.kwargs
+) -> Any: ...
+@overload
+async def step(doing: Callable[P, Any], /, *positional: P.args, **arguments: P.kwargs) -> Any: ...
+async def step(doing: Doing, /, *positional: Any, **arguments: Any) -> Any:
     """Do this once, and give back what it returned, now and whenever the function is run again.
 
-    Checkpoints apply as to any tool call. Raises StepFailed when it raised, and CollaborationError when people (or
-    nobody in time) did not let it run.
+    The arguments are given by their names. Checkpoints apply as to any tool call. Raises StepFailed when it raised, and
+    CollaborationError when people (or nobody in time) did not let it run.
     """
+    if positional:
+        raise TypeError("step takes arguments by their names alone")
     named = doing.name if isinstance(doing, Tool | Agent) else getattr(doing, "__name__", "")
     return await _journal().call(named, arguments)
 

@@ -3,8 +3,10 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, overload
+from typing import Any, Generic, overload
 from uuid import UUID
+
+from typing_extensions import ParamSpec, TypeVar
 
 from agent.domain import template
 from agent.domain.policy import Rule, ToolTraits
@@ -12,6 +14,9 @@ from agent.runtime import docstring, wording
 from agent.runtime.signature import CONTEXT, Signature, check_subset, signature_of
 from signoff.errors import SignoffError
 from signoff.values import Action, Person, Risk
+
+P = ParamSpec("P", default=...)
+R = TypeVar("R", default=Any)
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")  # what the Chat Completions API accepts as a function's name
 DEFAULT_TIMEOUT = 60.0
@@ -44,7 +49,7 @@ Hook = Callable[..., Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Tool:
+class Tool(Generic[P, R]):
     """A function with what policy and runtime must know of it; made by `@tool`, callable like the function.
 
     - `requires_approval`, `risk`: what the tool itself demands; a checkpoint can only be stricter.
@@ -63,7 +68,7 @@ class Tool:
     Raises TypeError or ValueError for a definition that could not work.
     """
 
-    function: Callable[..., Any]
+    function: Callable[P, R]
     _: KW_ONLY
     name: str = ""
     description: str = ""
@@ -96,7 +101,7 @@ class Tool:
             object.__setattr__(self, attribute, value)
         self._check(title)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself, as tests of a tool do: no policy, no record."""
         return self.function(*args, **kwargs)
 
@@ -153,7 +158,7 @@ class Tool:
 
 
 @overload
-def tool(function: Callable[..., Any], /) -> Tool: ...
+def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
 @overload
 def tool(
     *,
@@ -169,7 +174,7 @@ def tool(
     pending_text: str | None = None,
     timeout: float = DEFAULT_TIMEOUT,
     version: str = "1",
-) -> Callable[[Callable[..., Any]], Tool]: ...
+) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a `Tool` of a function: `@tool`, or `@tool(background=True, …)`; `Tool` tells what can be said."""
     if function is not None:

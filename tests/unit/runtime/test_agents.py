@@ -12,7 +12,7 @@ from agent.domain.checkpoints import explain
 from agent.domain.policy import Policy
 from agent.runtime.agents import Agent, LoadError, Registry, load_agents
 from agent.runtime.functions import Step
-from agent.runtime.tool import tool
+from agent.runtime.tool import Tool, tool
 
 
 @tool
@@ -32,7 +32,7 @@ def undecorated(a: int) -> None: ...
 
 def test_an_agent_is_frozen_and_knows_its_tools() -> None:
     """Nothing can be changed after the definition, not even through the list that was given."""
-    tools = [look, pay]
+    tools: list[Tool] = [look, pay]
     agent = Agent("a", "Do.", tools=tools)
     tools.clear()
     assert agent.tool("look") is look
