@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -113,3 +114,10 @@ def test_the_command_works_beside_a_module_called_agent(taken: Path, tmp_path: P
     """`signoff` looks for agents in the current folder, and its own package is found nevertheless."""
     done = run(tmp_path, "-P", "-c", "from slackbot.cli import main; main()", "manifest")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_docs_and_examples_import_from_the_public_package_alone() -> None:
+    """What readers copy names `signoff` and `signoff.integrations`, and no module of the service."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").glob("*.py")]
+    private = re.compile(r"^\s*(?:from|import) (?:agent|slackbot)\b", re.MULTILINE)
+    assert [page.name for page in pages if private.search(page.read_text())] == []
