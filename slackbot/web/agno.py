@@ -35,7 +35,7 @@ from slackbot.web.agents import IdempotencyKey, Key, Reason, Task
 from slackbot.web.agno_shapes import AgentOut, RunOutput, Tool, run_output, stands
 from slackbot.web.bodies import StrictRoute
 from slackbot.web.callers import Asker, Reader
-from slackbot.web.form_or_json import form_or_json, openapi_body
+from slackbot.web.form_or_json import form_or_json, from_text, openapi_body
 from slackbot.web.problems import ProblemRaised, documented
 from slackbot.web.requesters import Requester, looks_like_somebody, requester_of
 from slackbot.web.run_sight import NO_SUCH_RUN, run_for
@@ -98,13 +98,17 @@ class Confirmation(BaseModel):
     revision: StrictInt | None = None
 
 
+Confirmations = Annotated[list[Confirmation], Field(max_length=200)]
+
+
 class RunContinue(BaseModel):
     """Words on what the run waits for. What is left out, or `confirmed: null`, goes on waiting."""
 
     model_config = ConfigDict(extra="forbid")
 
     tools: Annotated[
-        Annotated[list[Confirmation], Field(max_length=200)] | Json[list[Confirmation]],
+        Confirmations,
+        BeforeValidator(from_text, json_schema_input_type=Confirmations | Json[list[Confirmation]]),
         Field(examples=[[{"tool_call_id": "01980000-0000-7000-8000-000000000000", "confirmed": True}]]),
     ]
     session_id: Key | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 
 from fastapi import FastAPI
-from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -14,7 +13,6 @@ from slackbot.web import (
     agents,
     agno,
     approve,
-    bodies,
     events,
     executors,
     inbox,
@@ -25,6 +23,7 @@ from slackbot.web import (
     webhooks,
 )
 from slackbot.web.feed import Feed
+from slackbot.web.problems import ProblemRaised
 from slackbot.web.site import Site
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -51,7 +50,6 @@ def application(site: Site, more: Sequence[BaseRoute] = ()) -> FastAPI:
     app.state.site = site
     app.state.feed = Feed(site.db, site.watch)
     problems.handle(app)
-    app.add_exception_handler(bodies.BodyRefused, bodies.refused)
     app.include_router(pending.router)
     app.include_router(approve.router)
     app.include_router(sign_in.router)
@@ -95,7 +93,6 @@ class Bounded:
     def __init__(self, app: ASGIApp, most: int = MOST_BYTES) -> None:
         self._app = app
         self._most = most
-        self._words = f"A body has up to {most} bytes."
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Without a body there is nothing to count, and a call that waits leaves no frame of its own behind."""
@@ -104,7 +101,7 @@ class Bounded:
         headers = dict(scope["headers"])
         declared = headers.get(b"content-length", b"0")
         if not declared.isdigit() or int(declared) > self._most:
-            return self._too_large(scope, receive, send)
+            return self._too_large().response(scope, receive, send)
         if int(declared) == 0 and b"transfer-encoding" not in headers and scope["method"] in _WITHOUT_BODY:
             return self._app(scope, receive, send)
         return self._app(scope, self._counting(receive), send)
@@ -117,10 +114,10 @@ class Bounded:
             message = await receive()
             taken += len(message.get("body", b""))
             if taken > self._most:
-                raise HTTPException(413, self._words)
+                raise self._too_large()
             return message
 
         return counted
 
-    async def _too_large(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await problems.problem(413, "too-large", "Too large", self._words)(scope, receive, send)
+    def _too_large(self) -> ProblemRaised:
+        return ProblemRaised(413, "too-large", "Too large", f"A body has up to {self._most} bytes.")

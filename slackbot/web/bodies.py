@@ -1,58 +1,89 @@
-"""Bodies as they arrive: JSON that can be read in one way only, or a problem that says where it cannot.
+"""Bodies and addresses as they arrive: read only for callers who may call, and in one way only.
 
-`APIRouter(route_class=StrictRoute)` is how a router asks for it.
+`APIRouter(route_class=StrictRoute)` is how a router of the API asks for it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from fastapi import HTTPException, Request, Response
+from fastapi import Request, Response
 from fastapi.routing import APIRoute
+from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
 
-from signoff.canonical import parse_json
+from signoff.canonical import MAX_BYTES, parse_json
 from signoff.errors import MalformedArguments
+from slackbot.web.callers import needed
 from slackbot.web.idempotency import once
-from slackbot.web.problems import problem
+from slackbot.web.problems import ProblemRaised, invalid
 
+MOST_VALUES = 20_000
+"""JSON values in one body: objects, arrays and what stands in them. Reading more would hold up everybody else."""
 
-class BodyRefused(HTTPException):
-    """A body that has no canonical form (RFC 8785). An HTTPException, because FastAPI lets only those pass."""
-
-    def __init__(self, fault: MalformedArguments) -> None:
-        super().__init__(422, str(fault))
-        self.fault = fault
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_EMPTY = re.compile(rb"\[\s*+\]|\{\s*+\}")
 
 
 class StrictRequest(Request):
-    """Reads JSON as `parse_json` does: no duplicate keys, no NaN, no integer that a double cannot hold."""
+    """Reads JSON as `read_json` does: no duplicate keys, no NaN, no integer that a double cannot hold."""
 
     async def json(self) -> Any:
         if not hasattr(self, "_json"):
             try:
-                self._json = parse_json(await self.body())
+                self._json = read_json(await self.body())
             except MalformedArguments as fault:
-                raise BodyRefused(fault) from None
+                raise invalid((fault.path, fault.problem)) from None
         return self._json
 
 
 class StrictRoute(APIRoute):
-    """A route whose body is read so, and whose POST is made once for each `Idempotency-Key`."""
+    """A route for programs. The key and its scope are checked before a byte of the body is asked for.
+
+    FastAPI itself reads and parses a body before it asks any dependency. A POST is made once for each
+    `Idempotency-Key`.
+    """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = super().get_route_handler()
+        handle, caller = super().get_route_handler(), needed(self.dependant)
 
         async def strictly(request: Request) -> Response:
-            return await once(StrictRequest(request.scope, request.receive), handle)
+            principal = await caller.admit(request)
+            return await once(StrictRequest(request.scope, request.receive), principal, handle)
 
         return strictly
 
 
-async def refused(_: Request, error: Exception) -> Response:
-    """422 with the place of the fault; the value is not repeated, it may be a secret."""
-    assert isinstance(error, BodyRefused)  # noqa: S101 - for the type checker; so registered
-    fault = error.fault
-    return problem(
-        422, "invalid", "Invalid", str(fault), errors=[{"path": fault.path, "problem": fault.problem}]
-    )
+def read_json(text: str | bytes) -> Any:
+    """`parse_json` for what somebody sends. Raises MalformedArguments, also for more than MOST_VALUES values."""
+    encoded = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    if len(encoded) <= MAX_BYTES and _has_too_many_values(encoded):
+        raise MalformedArguments("$", f"has more than {MOST_VALUES:,} values")
+    return parse_json(encoded)
+
+
+def _has_too_many_values(encoded: bytes) -> bool:
+    """Counted without parsing: one value, one more for each comma, one more for each array or object with content.
+
+    Commas and brackets in strings make the first count too high, never too low.
+    """
+    if _delimiters(encoded) < MOST_VALUES:
+        return False
+    bare = _STRING.sub(b"0", encoded)
+    return 1 + _delimiters(bare) - len(_EMPTY.findall(bare)) > MOST_VALUES
+
+
+def _delimiters(encoded: bytes) -> int:
+    return encoded.count(b",") + encoded.count(b"[") + encoded.count(b"{")
+
+
+async def read_form(request: Request, most_fields: int) -> FormData:
+    """The fields of a form, without files. Raises ProblemRaised for one that cannot be read."""
+    try:
+        return await request.form(max_files=0, max_fields=most_fields)
+    except ProblemRaised:
+        raise
+    except HTTPException as error:
+        raise invalid(("body", f"cannot be read: {error.detail}")) from None

@@ -1,11 +1,10 @@
 """Who calls: the bearer key of a call, recognised, with the scope that a route needs (RFC 6750)."""
 
-from __future__ import annotations
-
-from collections.abc import Awaitable, Callable
+# No `from __future__ import annotations`: FastAPI does not resolve those of an instance that is called (`Needs`).
 from typing import Annotated
 
 from fastapi import Depends, Request
+from fastapi.dependencies.models import Dependant
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from agent import keys
@@ -32,29 +31,36 @@ async def caller(
     return principal
 
 
-async def recognised(request: Request) -> Principal:
-    """The same before any route is asked; the route then has it from here. Raises as `caller` does."""
-    return await caller(request, await bearer(request))
-
-
-def needs(*scopes: Scope) -> Callable[..., Awaitable[Principal]]:
+class Needs:
     """A dependency: the caller, who has at least one of these scopes. Raises ProblemRaised (403)."""
 
-    async def scoped(known: Annotated[Principal, Depends(caller)]) -> Principal:
-        if known.scopes.isdisjoint(scopes):
-            named = " or ".join(scopes)
+    def __init__(self, *scopes: Scope) -> None:
+        self.scopes = scopes
+
+    async def __call__(self, known: Annotated[Principal, Depends(caller)]) -> Principal:
+        if known.scopes.isdisjoint(self.scopes):
             raise ProblemRaised(
                 403,
                 "scope-missing",
                 "Scope missing",
-                f"The key {known.key} does not have the scope {named}.",
+                f"The key {known.key} does not have the scope {' or '.join(self.scopes)}.",
                 headers={
-                    "WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{" ".join(scopes)}"'
+                    "WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{" ".join(self.scopes)}"'
                 },
             )
         return known
 
-    return scoped
+    async def admit(self, request: Request) -> Principal:
+        """The same before the route is asked, which then has the caller from here. Raises as `caller` does."""
+        return await self(await caller(request, await bearer(request)))
+
+
+def needed(dependant: Dependant) -> Needs:
+    """What a route needs of its caller. Raises TypeError for a route that anybody could call."""
+    for each in dependant.dependencies:
+        if isinstance(each.call, Needs):
+            return each.call
+    raise TypeError(f"{dependant.path} needs no key")
 
 
 def _unauthorised(words: str, error: str | None) -> ProblemRaised:
@@ -62,7 +68,7 @@ def _unauthorised(words: str, error: str | None) -> ProblemRaised:
     return ProblemRaised(401, "unauthorised", "Unauthorised", words, headers={"WWW-Authenticate": challenge})
 
 
-Asker = Annotated[Principal, Depends(needs(Scope.REQUEST))]
-Decider = Annotated[Principal, Depends(needs(Scope.DECIDE))]
-Reader = Annotated[Principal, Depends(needs(Scope.READ, Scope.ADMIN, Scope.REQUEST, Scope.DECIDE))]
-Admin = Annotated[Principal, Depends(needs(Scope.ADMIN))]
+Asker = Annotated[Principal, Depends(Needs(Scope.REQUEST))]
+Decider = Annotated[Principal, Depends(Needs(Scope.DECIDE))]
+Reader = Annotated[Principal, Depends(Needs(Scope.READ, Scope.ADMIN, Scope.REQUEST, Scope.DECIDE))]
+Admin = Annotated[Principal, Depends(Needs(Scope.ADMIN))]

@@ -19,13 +19,14 @@ from agent.domain.keys import Principal, Scope
 from agent.keys import TooManyCalls
 from agent.store.database import Database
 from agent.store.reads import Happened
-from slackbot.web.callers import bearer, needs
+from slackbot.web.bodies import StrictRoute
+from slackbot.web.callers import Needs, bearer
 from slackbot.web.feed import TYPES, Feed, Listener, Since, event_id
 from slackbot.web.problems import documented
 from slackbot.web.shapes import rfc3339
 from slackbot.web.site import site_of
 
-router = APIRouter(tags=["Events"])
+router = APIRouter(route_class=StrictRoute, tags=["Events"])
 
 HEARTBEAT = 15.0
 """Seconds of silence after which a comment keeps the connection open; then the key is looked at again, too."""
@@ -69,7 +70,7 @@ class Events(StreamingResponse):
 async def watch_events(
     request: Request,
     presented: Presented,
-    _: Annotated[Principal, Depends(needs(Scope.READ, Scope.ADMIN))],
+    _: Annotated[Principal, Depends(Needs(Scope.READ, Scope.ADMIN))],
     last_event_id: LastEventID = None,
 ) -> StreamingResponse:
     """Follow what happens: `request.opened`, `request.changed`, `request.decided` and `run.changed`.

@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
-from starlette.exceptions import HTTPException
 
-from slackbot.web.problems import ProblemRaised
+from agent.domain.errors import MalformedArguments
+from slackbot.web.bodies import read_form, read_json
+from slackbot.web.problems import ProblemRaised, invalid
 
 Body = TypeVar("Body", bound=BaseModel)
 
@@ -21,7 +22,7 @@ MODELS: dict[str, type[BaseModel]] = {}
 
 
 def form_or_json(model: type[Body]) -> Callable[[Request], Awaitable[Body]]:
-    """A dependency that reads such a body. Raises RequestValidationError, and ProblemRaised (415)."""
+    """A dependency that reads such a body. Raises RequestValidationError, and ProblemRaised (415, 422)."""
 
     async def read(request: Request) -> Body:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -44,14 +45,10 @@ def openapi_body(model: type[BaseModel]) -> dict[str, Any]:
 
 
 async def _form(request: Request) -> dict[str, Any]:
-    try:
-        form = await request.form(max_files=0, max_fields=MOST_FIELDS)
-    except HTTPException as error:
-        raise _unreadable(str(error.detail)) from None
     given: dict[str, Any] = {}
-    for name, value in form.multi_items():
+    for name, value in (await read_form(request, MOST_FIELDS)).multi_items():
         if name in given:
-            raise _unreadable(f"the field {name[:100]} is there twice")
+            raise invalid((name[:100], "is there twice"))
         given[name] = value
     return given
 
@@ -63,7 +60,9 @@ async def _json(request: Request, kind: str) -> Any:
     return await request.json()
 
 
-def _unreadable(why: str) -> RequestValidationError:
-    return RequestValidationError(
-        [{"loc": ("body",), "msg": f"the body cannot be read: {why}", "type": "body"}]
-    )
+def from_text(value: Any) -> Any:
+    """For a `BeforeValidator`: a form has a field of several values as JSON. Raises ValueError."""
+    try:
+        return read_json(value) if isinstance(value, str) else value
+    except MalformedArguments as fault:
+        raise ValueError(str(fault)) from None

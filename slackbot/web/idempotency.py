@@ -16,10 +16,10 @@ from fastapi import Depends, Header, Request, Response
 from fastapi.responses import JSONResponse
 
 from agent import replies
+from agent.domain.keys import Principal
 from agent.replies import Begun, Kept, OtherCall, UnderWay
 from agent.store.database import Database
-from slackbot.web.callers import recognised
-from slackbot.web.problems import ProblemRaised, retry_later
+from slackbot.web.problems import ProblemRaised, invalid, retry_later
 from slackbot.web.site import site_of
 
 log = structlog.get_logger(__name__)
@@ -31,15 +31,13 @@ _KEPT_HEADERS = ("location",)
 Handle = Callable[[Request], Awaitable[Response]]
 
 
-async def once(request: Request, handle: Handle) -> Response:
-    """Make this call, unless it was made before with the same key. Raises ProblemRaised (409, 422) too."""
+async def once(request: Request, principal: Principal, handle: Handle) -> Response:
+    """Make this caller's call, unless it was made before with the same key. Raises ProblemRaised (409, 422) too."""
     key = request.headers.get(HEADER)
     if request.method != "POST" or key is None:
         return await handle(request)
     if not _SHAPE.match(key):
-        words = f"{HEADER} has 1 to 255 visible ASCII characters."
-        raise ProblemRaised(422, "invalid", "Invalid", words, errors=[{"path": HEADER, "problem": words}])
-    principal = await recognised(request)
+        raise invalid((HEADER, "has 1 to 255 visible ASCII characters"))
     db = site_of(request).db
     try:
         begun = await replies.begin(db, principal.name, key, await _fingerprint(request))

@@ -36,8 +36,11 @@ class Problem(BaseModel):
     detail: str
 
 
-class ProblemRaised(Exception):
-    """Ends a call with these problem details; `more` are members of its own, `headers` go with it."""
+class ProblemRaised(HTTPException):
+    """Ends a call with these problem details; `more` are members of its own, `headers` go with it.
+
+    An HTTPException, because FastAPI lets only those pass while it reads a body.
+    """
 
     def __init__(
         self,
@@ -49,18 +52,17 @@ class ProblemRaised(Exception):
         headers: Mapping[str, str] | None = None,
         **more: Any,
     ) -> None:
-        super().__init__(detail)
-        self.status = status
+        super().__init__(status, detail, headers)
         self.kind = kind
         self.title = title
-        self.detail = detail
-        self.headers = dict(headers or {})
         self.more = more
 
     @property
     def response(self) -> JSONResponse:
         """The answer that tells it."""
-        return problem(self.status, self.kind, self.title, self.detail, headers=self.headers, **self.more)
+        return problem(
+            self.status_code, self.kind, self.title, self.detail, headers=self.headers, **self.more
+        )
 
 
 _MEANINGS = {
@@ -96,6 +98,13 @@ def retry_later(kind: str, title: str, detail: str, seconds: float, status: int 
     return ProblemRaised(
         status, kind, title, detail, headers={"Retry-After": str(max(1, math.ceil(seconds)))}
     )
+
+
+def invalid(*faults: tuple[str, str]) -> ProblemRaised:
+    """422 with each fault: where it is, and what, as a phrase. Values are not repeated, they may be secrets."""
+    errors = [{"path": path, "problem": phrase} for path, phrase in faults]
+    words = "; ".join(f"{path}: {phrase}" for path, phrase in faults[:5])
+    return ProblemRaised(422, "invalid", "Invalid", clean_now(words, assigned=False), errors=errors)
 
 
 GONE = frozenset({Refusal.ALREADY_DECIDED, Refusal.EXPIRED, Refusal.WITHDRAWN, Refusal.STALE_REVISION})
@@ -144,8 +153,7 @@ async def _conflict(_: Request, error: Exception) -> Response:
 
 async def _malformed(_: Request, error: Exception) -> Response:
     assert isinstance(error, MalformedArguments)  # noqa: S101 - for the type checker; so registered
-    problems = [{"path": error.path, "problem": error.problem}]
-    return problem(422, "invalid", "Invalid", clean_now(str(error)), errors=problems)
+    return invalid((error.path, error.problem)).response
 
 
 async def _too_many(_: Request, error: Exception) -> Response:

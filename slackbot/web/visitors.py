@@ -19,6 +19,7 @@ from agent import sessions
 from agent.domain.errors import Refusal, Refused
 from signoff.errors import SignoffError
 from signoff.values import Person
+from slackbot.web.bodies import read_form
 from slackbot.web.site import Site, site_of
 
 NAME = "signoff_session"
@@ -69,9 +70,9 @@ async def check_member(site: Site, person: Person) -> None:
 
 
 async def submitted(request: Request, who: Annotated[Visitor, Depends(visitor)]) -> FormData:
-    """The form of a signed-in visitor. Raises ForeignForm."""
+    """The form of a signed-in visitor. Raises ForeignForm, and ProblemRaised (422)."""
     check_origin(request)
-    form = await request.form(max_files=0, max_fields=MOST_FIELDS)
+    form = await read_form(request, MOST_FIELDS)
     token = form.get("token")
     if not isinstance(token, str) or not hmac.compare_digest(token.encode(), who.token.encode()):
         raise ForeignForm

@@ -108,7 +108,7 @@ class PageRoute(APIRoute):
             except (NotFound, MalformedArguments):
                 return _sorry(404, "Not found", NOT_FOUND)
             except ProblemRaised as raised:
-                return _sorry(raised.status, raised.title, raised.detail)
+                return _sorry(raised.status_code, raised.title, raised.detail)
             except OutcomeUnknown:
                 return _sorry(503, "Not known", OUTCOME_UNKNOWN)
             except DatabaseUnavailable:
