@@ -14,7 +14,12 @@ from typing import Any, Never
 
 import rfc8785
 
+<<<<<<< HEAD:signoff/canonical.py
 from signoff.errors import MalformedArguments
+=======
+from agent.domain.errors import MalformedArguments
+from signoff.storable_text import unstorable
+>>>>>>> b116a6a (Refuse text that PostgreSQL cannot store at every HTTP route):agent/domain/action.py
 
 MAX_DEPTH = 64
 """How many arrays and objects may stand inside one another."""
@@ -166,12 +171,9 @@ def _plain(value: Any, path: str, depth: int) -> Any:  # noqa: RET503 (`fail` ne
 
 
 def _text(value: str, fail: Callable[[str], Never]) -> str:
-    if "\x00" in value:
-        fail("contains a NUL character")
-    try:
-        return value.encode().decode()
-    except UnicodeEncodeError:
-        fail("contains a lone surrogate")
+    if (problem := unstorable(value)) is not None:
+        fail(problem)
+    return value if type(value) is str else value.encode().decode()
 
 
 def _key(key: Any, fail: Callable[[str], Never]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -22,6 +22,7 @@ from slackbot.web import (
     sign_in,
     webhooks,
 )
+from slackbot.web.bodies import refuse_unstorable
 from slackbot.web.feed import Feed
 from slackbot.web.problems import ProblemRaised
 from slackbot.web.site import Site
@@ -45,6 +46,7 @@ def application(site: Site, more: Sequence[BaseRoute] = ()) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         generate_unique_id_function=openapi.operation_id,
+        dependencies=[Depends(refuse_unstorable)],
     )
     openapi.describe(app)
     app.state.site = site

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from fastapi import Request, Response
@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 
 from signoff.canonical import MAX_BYTES, parse_json
 from signoff.errors import MalformedArguments
+from signoff.storable_text import unstorable
 from slackbot.web.callers import needed
 from slackbot.web.idempotency import once
 from slackbot.web.problems import ProblemRaised, invalid
@@ -80,10 +81,33 @@ def _delimiters(encoded: bytes) -> int:
 
 
 async def read_form(request: Request, most_fields: int) -> FormData:
-    """The fields of a form, without files. Raises ProblemRaised for one that cannot be read."""
+    """The fields of a form, without files. Raises ProblemRaised for one that cannot be read or stored."""
     try:
-        return await request.form(max_files=0, max_fields=most_fields)
+        form = await request.form(max_files=0, max_fields=most_fields)
     except ProblemRaised:
         raise
     except HTTPException as error:
         raise invalid(("body", f"cannot be read: {error.detail}")) from None
+    except UnicodeError:  # the body names a `charset` that cannot decode it
+        raise invalid(("body", "cannot be read in its charset")) from None
+    _check_storable((name, each) for name, value in form.multi_items() for each in (name, value))
+    return form
+
+
+async def refuse_unstorable(request: Request) -> None:
+    """A dependency of every route: no parameter of the path or the query, and no header, is text that cannot be stored.
+
+    Raises ProblemRaised.
+    """
+    _check_storable((name, str(value)) for name, value in request.path_params.items())
+    _check_storable(
+        (name, each) for name, value in request.query_params.multi_items() for each in (name, value)
+    )
+    _check_storable(request.headers.items())
+
+
+def _check_storable(texts: Iterable[tuple[str, Any]]) -> None:
+    """Raises ProblemRaised (422) with the name of the first text that PostgreSQL cannot store."""
+    for name, text in texts:
+        if isinstance(text, str) and (problem := unstorable(text)) is not None:
+            raise invalid((name.encode(errors="replace").decode(), problem))

@@ -9,7 +9,7 @@ from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 
-from agent.domain.errors import MalformedArguments
+from signoff.errors import MalformedArguments
 from slackbot.web.bodies import read_form, read_json
 from slackbot.web.problems import ProblemRaised, invalid
 

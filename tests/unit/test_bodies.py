@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.domain.errors import MalformedArguments
+from signoff.errors import MalformedArguments
 from slackbot.web import bodies
 
 TEXTS = st.text(st.sampled_from('[]{},:"\\ax \n'), max_size=8)

@@ -15,7 +15,6 @@ from starlette.responses import Response
 from agent import approvals
 from agent.domain.errors import NotFound, Refused
 from agent.domain.request import RequestView, Verdict
-from agent.runtime.wording import storable
 from signoff.errors import MalformedArguments
 from slackbot import deciding, revising
 from slackbot.cards import NEEDS_A_COMMENT, NEEDS_A_REASON, edit_errors, read_edit
@@ -197,6 +196,6 @@ def _revision(form: FormData, view: RequestView) -> int:
 
 
 def _text(form: FormData, name: str) -> str:
-    """What was typed, as it can be kept: lines end as ours do, nothing that PostgreSQL has no place for."""
+    """What was typed, with lines that end as ours do."""
     given = form.get(name)
-    return storable(given.replace("\r\n", "\n")).strip()[:MAX_REASON] if isinstance(given, str) else ""
+    return given.replace("\r\n", "\n").strip()[:MAX_REASON] if isinstance(given, str) else ""

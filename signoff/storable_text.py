@@ -1,0 +1,14 @@
+"""Which text PostgreSQL can store: any Unicode text without NUL and lone surrogates."""
+
+from __future__ import annotations
+
+
+def unstorable(text: str) -> str | None:
+    """Why PostgreSQL cannot store this text, as a phrase that follows its name; ``None`` when it can."""
+    if "\x00" in text:
+        return "contains a NUL character"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "contains a lone surrogate"
+    return None
