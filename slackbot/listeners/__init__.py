@@ -18,6 +18,7 @@ from slackbot.listeners import (
     modals,
     pages,
     resuming,
+    texts,
 )
 from slackbot.listeners.bolt import new_app
 from slackbot.listeners.doors import Asides, Doors
@@ -25,6 +26,7 @@ from slackbot.listeners.doors import Asides, Doors
 __all__ = ["Asides", "Doors", "new_app", "register"]
 
 _ROOMS = (
+    texts,
     clicks,
     details,
     doubts,

@@ -19,10 +19,11 @@ from agent.domain.errors import Refusal, Refused
 from agent.store import reads
 from signoff.values import Person
 from slackbot.beginning import may_not
-from slackbot.cards import Card, usage
+from slackbot.cards import Card, refusal_text, usage
 from slackbot.identity import LookupFailed, RateLimited
 from slackbot.listeners.doors import Doors
 from slackbot.listeners.starting import split, start, unescaped
+from slackbot.listeners.texts import objection
 
 NOT_HERE = (
     "I listen in an agent's own thread only. Start agents in the channel itself, and decide requests with the "
@@ -85,6 +86,9 @@ def register(app: AsyncApp, doors: Doors) -> None:
         if verb.lower() != "run":
             _whisper(doors, said, usage("/agent"))
             return
+        if problem := objection(rest):
+            _whisper(doors, said, Card(refusal_text(problem), []))
+            return
         async with asyncio.timeout(doors.budget):
             card = await start(
                 doors,
@@ -116,6 +120,10 @@ async def _reply(doors: Doors, said: Said, *, tell: bool) -> bool:
         if standing.refusal is not None:
             if tell:
                 _whisper(doors, said, Card(may_not(standing.refusal), []))
+            return True
+        if problem := objection(said.words):
+            if tell:
+                _whisper(doors, said, Card(refusal_text(problem), []))
             return True
         administrator = await doors.directory.is_admin(said.person)
         try:

@@ -12,7 +12,6 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.request import Verdict
-from agent.runtime.wording import storable
 from signoff.errors import MalformedArguments
 from slackbot.cards import (
     CALLBACK_APPROVE,
@@ -109,8 +108,7 @@ async def _vote(
     doors: Doors, press: Press, view: dict[str, Any], verdict: Verdict, needs: str
 ) -> Wrong | None:
     try:
-        reason = storable(reason_of(view) or "") or None
-        await cast(doors, press, verdict, path=PATH, reason=reason)
+        await cast(doors, press, verdict, path=PATH, reason=reason_of(view) or None)
     except Refused as refused:
         if refused.code is Refusal.REASON_REQUIRED:
             return Wrong(errors={REASON_BLOCK: needs})

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from agent import runs
 from agent.runs import NewRun
 from agent.runtime.agents import Agent
-from agent.runtime.wording import storable
 from agent.store import reads
 from signoff.values import Person
 from slackbot.beginning import MAX_TASK, may_not
@@ -35,11 +34,8 @@ def split(text: str) -> tuple[str, str]:
 
 
 def unescaped(text: str) -> str:
-    """Slack's text as it was typed: it escapes `&`, `<` and `>` and nothing else; undone once, `&` last.
-
-    What the database cannot hold (NUL, lone surrogates) becomes U+FFFD.
-    """
-    return storable(text).replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+    """Slack's text as it was typed: it escapes `&`, `<` and `>` and nothing else; undone once, `&` last."""
+    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
 async def start(

@@ -54,16 +54,6 @@ async def test_reject_asks_for_a_reason_and_counts_with_it(house: House) -> None
     ]
 
 
-async def test_a_reason_that_no_database_holds_still_rejects(house: House) -> None:
-    """NUL characters and lone surrogates in a reason are replaced; the rejection is not lost over them."""
-    _, card = await house.asked()
-    grace = house.slack.person("U0GRACE")
-    await grace.click(card, ACTION_REJECT)
-    answer = await grace.submit(house.slack.views("U0GRACE")[-1], {REASON: "no\x00\ud800!"})
-    assert answer.errors == {}
-    assert house.rows("SELECT outcome::text, reason FROM decision") == [("rejected", "no\ufffd\ufffd!")]
-
-
 async def test_a_refused_rejection_is_said_in_the_form(house: House) -> None:
     """Who may not decide reads why where the reason was typed, and nothing is decided."""
     asked, card = await house.asked()
