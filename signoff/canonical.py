@@ -14,12 +14,8 @@ from typing import Any, Never
 
 import rfc8785
 
-<<<<<<< HEAD:signoff/canonical.py
 from signoff.errors import MalformedArguments
-=======
-from agent.domain.errors import MalformedArguments
 from signoff.storable_text import unstorable
->>>>>>> b116a6a (Refuse text that PostgreSQL cannot store at every HTTP route):agent/domain/action.py
 
 MAX_DEPTH = 64
 """How many arrays and objects may stand inside one another."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import shlex
@@ -14,9 +13,10 @@ from uuid import uuid4
 
 import typer
 
+from signoff.canonical import parse_json
 from signoff.client import ApprovalClient
 from signoff.description import shorten
-from signoff.errors import SignoffError
+from signoff.errors import MalformedArguments, SignoffError
 from signoff.gate import options
 from signoff.gate.gate_steps import Gate, GateClosed, GateQuestion
 from signoff.gate.run_command import environment_of
@@ -133,11 +133,9 @@ def _pairs(option: str, given: list[str]) -> dict[str, Any]:
         if name in found:
             raise typer.BadParameter(f"{option} {name} is given twice")
         try:
-            found[name] = json.loads(text) if typed else text
-        except ValueError:
-            raise typer.BadParameter(
-                f"{option} {name}: {text!r} is no JSON; name=text takes any text"
-            ) from None
+            found[name] = parse_json(text) if typed else text
+        except MalformedArguments as fault:
+            raise typer.BadParameter(f"{option} {name}: {fault}; name=text takes any text") from None
     return found
 
 

@@ -7,6 +7,7 @@ stand on the whole service, which takes a second to import, and help is for peop
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -17,6 +18,7 @@ from typer.core import TyperGroup
 from typer.main import get_group
 
 from signoff.errors import SignoffError
+from signoff.storable_text import unstorable
 
 COMMANDS = {
     "serve": (
@@ -140,11 +142,19 @@ def main() -> None:
     import_module("agent")  # before a module of that name in the current folder can hide it
     sys.path.insert(0, str(Path.cwd()))  # so that SIGNOFF_AGENTS finds modules of the current folder
     try:
+        _check(sys.argv[1:])
         cli(prog_name="signoff")
     except SignoffError as error:
         _fail(error)
     except KeyboardInterrupt:
         raise SystemExit(130) from None
+
+
+def _check(arguments: Sequence[str]) -> None:
+    """Raises SignoffError for an argument that cannot be stored: bytes that are not UTF-8 arrive as lone surrogates."""
+    for each in arguments:
+        if unstorable(each) is not None:
+            raise SignoffError(f"the argument {each!a} is not valid UTF-8, so it cannot be stored")
 
 
 def _fail(error: SignoffError) -> NoReturn:

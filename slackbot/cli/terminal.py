@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from agent.runtime.wording import storable
 from signoff.gate.options import DURATION, duration
 from signoff.values import Person
 from slackbot.cards import inert
@@ -24,7 +25,7 @@ PIPED = 200
 
 def actor() -> str:
     """Who uses this command, as the record names it: the login of the operating system."""
-    return f"cli:{getpass.getuser()}"
+    return f"cli:{storable(getpass.getuser())}"
 
 
 def line(text: str, limit: int = 2000) -> str:

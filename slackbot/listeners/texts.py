@@ -11,7 +11,7 @@ from typing import Any
 from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
 from slack_bolt.response import BoltResponse
 
-from agent.domain.text import unstorable
+from signoff.storable_text import unstorable
 from slackbot.cards import refusal_text
 from slackbot.listeners.doors import Doors
 from slackbot.listeners.screens import tell

@@ -6,6 +6,7 @@ import asyncio
 import csv
 import io
 import json
+import os
 import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -52,6 +53,16 @@ def recognised(url: str, secret: str) -> Principal | None:
 
 
 # --- keys -------------------------------------------------------------------------------------------------
+
+
+def test_a_login_that_is_not_utf8_is_recorded_readably(signoff: Command, database_url: str) -> None:
+    """What PostgreSQL cannot store in the login's name is replaced in the record, and the command works."""
+    ended = signoff("keys", "create", "shop", "--scope", "request", LOGNAME=os.fsdecode(b"caf\xe9"))
+    assert ended.status == 0, ended.said
+    actors = on(
+        database_url, lambda db: column(db, "SELECT actor FROM audit_event WHERE event = 'key.created'")
+    )
+    assert actors == ["cli:caf\ufffd"]
 
 
 def test_a_key_is_shown_once_and_works(signoff: Command, database_url: str) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from inspect import cleandoc
+from pathlib import Path
 
 import pytest
 
@@ -73,3 +75,19 @@ def test_the_gate_prints_no_secret(
     said = capsys.readouterr().err
     assert (end.value.code, token in said) == (127, False)
     assert "nobody was asked" in said
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_argument_that_cannot_be_stored_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Bytes that are not UTF-8 in an argument of any command: one line that shows it, and exit code 2."""
+    monkeypatch.setattr(sys, "argv", ["signoff", name, os.fsdecode(b"caf\xe9")])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == "signoff: the argument 'caf\\udce9' is not valid UTF-8, so it cannot be stored\n"

@@ -297,7 +297,8 @@ async def test_policy_may_need_nobody(gate: Gate) -> None:
 @pytest.mark.parametrize(
     ("arguments", "changes", "code", "words"),
     [
-        (("--arg", "n:=three"), {}, 2, "is no JSON"),
+        (("--arg", "n:=three"), {}, 2, "is not JSON"),
+        (("--context", r'note:="\u0000"'), {}, 2, "--context note: $: contains a NUL character"),
         (("--arg", "env"), {}, 2, "write name=text"),
         (("--arg", "a-b=1", "--arg", "a_b=2"), {}, 2, "two arguments would both be SIGNOFF_ARG_A_B"),
         ((), {"SIGNOFF_URL": ""}, 2, "SIGNOFF_URL is not set"),
