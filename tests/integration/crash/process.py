@@ -95,9 +95,7 @@ def _join(process: BaseProcess, joined: asyncio.Future[None]) -> None:
 
 
 _processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(
-    ["slackbot.app", "slackbot.cli.service", "agent.runtime.provider", __name__]
-)
+_processes.set_forkserver_preload(["tests.integration.crash.preloaded"])
 
 
 def _serve(folder: str, settings: Mapping[str, str], output: Connection) -> None:
