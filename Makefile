@@ -1,6 +1,7 @@
 # Everything here needs only python3 (3.11 or newer): each target makes the virtual environment .venv by itself.
 #   make PYTHON=python3.12 test      another Python
 #   make test SEED=42 ARGS='-k vote' a chosen Hypothesis seed, more arguments for pytest
+#   make stress SIZE=0.1             a tenth of the rounds
 
 PYTHON ?= python3
 ifndef SEED
@@ -47,7 +48,7 @@ e2e: venv-e2e
 	@$(PYTEST) -m e2e $(ARGS)
 
 stress: venv-dev
-	@$(PYTEST) -m stress $(ARGS)
+	@$(PYTEST) -m stress -q -p tests.stress.progress $(ARGS)
 
 bench: venv-bench
 	@$(BIN)/python -m benchmarks $(ARGS)

@@ -37,6 +37,8 @@ from tests.integration.asking import (
     start,
     write,
 )
+from tests.stress.budget import full
+from tests.stress.rounds import counted
 
 
 async def test_its_requester_stops_a_run_and_nobody_is_asked_any_more(database: Database) -> None:
@@ -218,10 +220,10 @@ async def test_nothing_is_claimed_for_a_run_that_has_ended(database: Database, s
     assert await column(database, "SELECT count(*) FROM execution") == [0]
 
 
-@pytest.mark.parametrize("rounds", [10, pytest.param(300, marks=pytest.mark.stress)])
+@pytest.mark.parametrize("rounds", [10, pytest.param(full(300), marks=pytest.mark.stress)])
 async def test_a_claim_and_the_end_of_its_run_at_once(database: Database, rounds: int) -> None:
     """Whichever comes first: the call begins before the run ends, or not at all."""
-    for n in range(rounds):
+    for n in counted(range(rounds)):
         stopping, other = await two_asked(database, rule(on_reject="stop"))
         await approvals.vote(database, ballot(stopping, reviewer(GRACE), "reject"))
         if n % 2:

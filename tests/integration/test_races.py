@@ -43,13 +43,15 @@ from tests.integration.asking import (
     write,
 )
 from tests.integration.crowd import CROWD, Crowd
+from tests.stress.budget import full
+from tests.stress.rounds import counted
 
 DONE = Outcome(ExecutionStatus.SUCCEEDED, "refunded")
 
 
-def sized(quick: int, full: int) -> pytest.MarkDecorator:
+def sized(quick: int, many: int) -> pytest.MarkDecorator:
     """A quick slice in the normal tests, the full size among the stress tests."""
-    return pytest.mark.parametrize("rounds", [quick, pytest.param(full, marks=pytest.mark.stress)])
+    return pytest.mark.parametrize("rounds", [quick, pytest.param(full(many), marks=pytest.mark.stress)])
 
 
 @pytest.fixture
@@ -97,7 +99,7 @@ async def test_ten_people_on_two_processes_make_one_decision(
     database: Database, other: Database, rounds: int
 ) -> None:
     """Of ten mixed clicks at once on two processes exactly one decides, and nine are told who."""
-    for _ in range(rounds):
+    for _ in counted(range(rounds)):
         asked = await ask(database)
         results = await asyncio.gather(
             *(
@@ -127,7 +129,7 @@ async def test_a_click_at_the_deadline_decides_or_is_late_and_never_both(
     """Click and expiry within ±5 ms of the deadline: one outcome, by the database's clock."""
     run_id, calls = await start(database, calls=rounds)
     outcomes: list[str] = []
-    for order, call_id in enumerate(calls):
+    for order, call_id in enumerate(counted(calls)):
         opened = await approvals.open(database, question(run_id, call_id, rule(), order=order))
         asked = await asked_as(database, opened.request_id, call_id, run_id)
         [deadline] = await write(
@@ -171,7 +173,7 @@ async def test_a_click_and_a_withdrawal_at_once_have_one_outcome(
     database: Database, other: Database, rounds: int
 ) -> None:
     """Whoever comes first decides; the other is told."""
-    for _ in range(rounds):
+    for _ in counted(range(rounds)):
         asked = await ask(database)
         voted, withdrawn = await asyncio.gather(
             approvals.vote(database, ballot(asked, reviewer(GRACE))),
@@ -193,7 +195,7 @@ async def test_three_schedulers_expire_each_request_once(
     database: Database, other: Database, rounds: int
 ) -> None:
     """However many are due and whoever sweeps, each request expires once and has one event."""
-    for first in range(0, rounds, 100):
+    for first in counted(range(0, rounds, 100)):
         run_id, calls = await start(database, calls=100)
         await asyncio.gather(
             *(
@@ -240,7 +242,7 @@ async def test_twenty_openings_are_one_request(database: Database, other: Databa
 @sized(10, 200)
 async def test_ten_workers_claim_a_call_once(database: Database, other: Database, rounds: int) -> None:
     """An approved call is claimed by one of ten workers on two processes."""
-    for _ in range(rounds):
+    for _ in counted(range(rounds)):
         asked = await ask(database)
         await approvals.vote(database, ballot(asked, reviewer(GRACE)))
         claims = await asyncio.gather(
@@ -260,7 +262,7 @@ async def test_ten_workers_lease_a_run_once(database: Database, other: Database,
     run_id, calls = await start(database)
     await runs.refuse_call(database, calls[0], Answer(AnswerKind.DENIED, "no"))
     await runs.answer_call(database, calls[0])
-    for n in range(rounds):
+    for n in counted(range(rounds)):
         leases = await asyncio.gather(
             *(
                 runs.lease(db, run_id, f"w{worker}")

@@ -37,6 +37,8 @@ from signoff.values import Action, Person
 from tests.integration import asking, invariants
 from tests.integration.asking import ADA, REVIEWERS, TEAM, Asked, asked_as, ballot, question, rows, write
 from tests.integration.reference import Attempt, Call, Request, Run
+from tests.stress import rounds
+from tests.stress.budget import full
 
 PEOPLE = ("U0ADA", "U0GRACE", "U0LINUS", "U0EVE")
 REQUESTER = PEOPLE[0]
@@ -116,6 +118,7 @@ class Machine(RuleBasedStateMachine):
         self.loop.run_until_complete(self.db.close())
         self.loop.close()
         self.postgres.drop(self.name)
+        rounds.done()
 
     def do(self, work: Coroutine[Any, Any, Any]) -> Any:
         """What it returns, or the refusal that it raises."""
@@ -466,7 +469,9 @@ class Machine(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize(
-    ("examples", "steps"), [(12, 60), pytest.param(400, 80, marks=pytest.mark.stress)], ids=["quick", "full"]
+    ("examples", "steps"),
+    [(12, 60), pytest.param(full(400), 80, marks=pytest.mark.stress)],
+    ids=["quick", "full"],
 )
 def test_the_use_cases_do_what_the_reference_says(
     postgres: Any, monkeypatch: pytest.MonkeyPatch, examples: int, steps: int
@@ -482,4 +487,5 @@ def test_the_use_cases_do_what_the_reference_says(
         suppress_health_check=list(HealthCheck),
     )
     machine: Any = partial(Machine, postgres)
+    rounds.begin(examples)
     run_state_machine_as_test(machine, settings=profile)

@@ -1,22 +1,33 @@
-"""The crash matrix at its full size: ROUNDS deaths at every point (100 unless set)."""
+"""The crash matrix at its full size: a hundred deaths at every point."""
 
 from __future__ import annotations
 
-import os
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import Postgres
 from tests.integration.crash.deaths import EVERY, die_and_recover
 from tests.integration.crash.street import street
-
-ROUNDS = int(os.environ.get("ROUNDS", "100"))
+from tests.stress.budget import full
+from tests.stress.side_by_side import Play, side_by_side
 
 
 @pytest.mark.stress
-@pytest.mark.parametrize("number", range(ROUNDS))
-async def test_a_death_at_every_point(number: int, database_url: str, tmp_path: Path) -> None:
+async def test_a_death_at_every_point(postgres: Postgres, tmp_path: Path) -> None:
     """No acknowledged decision is lost, no tool runs twice, no card appears twice, all is over within 30 s."""
-    del number
-    async with street(database_url, tmp_path, lanes=len(EVERY)) as here:
-        await die_and_recover(here, EVERY)
+
+    def beginning_with(number: int) -> Play:
+        first = number % len(
+            EVERY
+        )  # each death comes last at times, and has to be recovered from within 30 s
+        return partial(_die, (*EVERY[first:], *EVERY[:first]))
+
+    plays = {f"round-{n}": beginning_with(n) for n in range(full(100))}
+    await side_by_side(plays, postgres, tmp_path)
+
+
+async def _die(deaths: tuple[str, ...], url: str, folder: Path) -> None:
+    async with street(url, folder, lanes=len(deaths)) as here:
+        await die_and_recover(here, deaths)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import urllib.request
 from pathlib import Path
@@ -12,8 +11,9 @@ import pytest
 
 from benchmarks.multitude import multiply
 from tests.integration.crash.street import Street, street, until
+from tests.stress.budget import full
 
-MANY = tuple(int(each) for each in os.environ.get("WAITING", "1000,20000").split(","))
+MANY = (full(1000), full(20_000))
 SETTLE = 12.0
 """Seconds in which every sweep has come by several times."""
 

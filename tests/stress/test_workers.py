@@ -1,17 +1,21 @@
-"""Rolling restarts and revived workers in full: RUNS waiting runs (500), workers stopped for AWAY seconds (120)."""
+"""Rolling restarts and revived workers in full: 500 waiting runs, workers stopped for two minutes."""
 
 from __future__ import annotations
 
-import os
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import Postgres
 from tests.integration.crash.revived import frozen_before_its_effect, frozen_in_its_turn
 from tests.integration.crash.rolling import rolling_restart
+from tests.stress.budget import SIZE, full
+from tests.stress.side_by_side import side_by_side
 
-RUNS = int(os.environ.get("RUNS", "500"))
-AWAY = float(os.environ.get("AWAY", "120"))
+RUNS = full(500)
+AWAY = max(15.0, 120.0 * SIZE)
+"""Seconds; a lease is over after ten."""
 
 
 @pytest.mark.stress
@@ -21,12 +25,10 @@ async def test_a_rolling_restart_resumes_each_run_once(database_url: str, tmp_pa
 
 
 @pytest.mark.stress
-async def test_a_revived_worker_starts_no_effect(database_url: str, tmp_path: Path) -> None:
-    """Stopped between claim and effect for two minutes: it starts nothing, and overwrites nothing."""
-    await frozen_before_its_effect(database_url, tmp_path, AWAY)
-
-
-@pytest.mark.stress
-async def test_a_revived_worker_writes_no_turn(database_url: str, tmp_path: Path) -> None:
-    """Stopped in the middle of a turn for two minutes: the turn is another worker's by then, and stays that."""
-    await frozen_in_its_turn(database_url, tmp_path, AWAY)
+async def test_a_revived_worker_writes_nothing(postgres: Postgres, tmp_path: Path) -> None:
+    """Stopped before its effect or in its turn: it starts no effect, and what others wrote meanwhile stays."""
+    plays = {
+        "before-its-effect": partial(frozen_before_its_effect, seconds=AWAY),
+        "in-its-turn": partial(frozen_in_its_turn, seconds=AWAY),
+    }
+    await side_by_side(plays, postgres, tmp_path)

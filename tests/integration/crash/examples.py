@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,7 @@ checkpoint_id = "refunds"
 action_pattern = "process_refund"
 when = "facts.price > 1000.0"
 """
+_SHOP = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ async def die_at(death: str, example: Example, url: str, folder: Path) -> None:
         (folder / "checkpoints.toml").write_text(CHECKPOINTS)
         changes = {"SIGNOFF_AGENTS": example.module, "SIGNOFF_SHOP_URL": url}
         if example.module.endswith("refunds"):
-            await _open_the_shop(url)
+            await asyncio.to_thread(_open_the_shop, url)
         await here.start(death, **changes)
         story = asyncio.create_task(_play(here, example))
         dies = asyncio.create_task(here.serve.ends(90.0))
@@ -79,13 +81,14 @@ async def die_at(death: str, example: Example, url: str, folder: Path) -> None:
         await _check(here, example)
 
 
-async def _open_the_shop(url: str) -> None:
-    """The shop of this process is that of the example, for a moment."""
-    os.environ["SIGNOFF_SHOP_URL"] = url
-    try:
-        await shop.setup(fresh=True)
-    finally:
-        del os.environ["SIGNOFF_SHOP_URL"]
+def _open_the_shop(url: str) -> None:
+    """The shop of this process is that of the example, for a moment, and of one example at a time."""
+    with _SHOP:
+        os.environ["SIGNOFF_SHOP_URL"] = url
+        try:
+            asyncio.run(shop.setup(fresh=True))
+        finally:
+            del os.environ["SIGNOFF_SHOP_URL"]
 
 
 async def _ask(here: Street, example: Example) -> None:

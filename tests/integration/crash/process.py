@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from io import TextIOWrapper
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import MappingProxyType
@@ -57,7 +57,7 @@ class Life:
         """Start it. It comes from a server of processes that has loaded everything once, and begins in milliseconds."""
         ours, theirs = _processes.Pipe(duplex=False)
         process = _processes.Process(target=_serve, args=(str(folder), dict(settings), theirs))
-        await asyncio.to_thread(process.start)
+        await asyncio.to_thread(_start, process)
         theirs.close()
         stdout = asyncio.StreamReader()
         pipe = os.fdopen(os.dup(ours.fileno()), "rb")
@@ -88,8 +88,19 @@ class Life:
         return self.process.exitcode
 
 
+_STATUS = threading.Lock()
+"""The status of a process can be read once, and starting one reads those of all others that have ended."""
+
+
+def _start(process: BaseProcess) -> None:
+    with _STATUS:
+        process.start()
+
+
 def _join(process: BaseProcess, joined: asyncio.Future[None]) -> None:
-    process.join()
+    wait([process.sentinel])
+    with _STATUS:
+        process.join()
     with suppress(RuntimeError):  # the test is over
         joined.get_loop().call_soon_threadsafe(joined.set_result, None)
 

@@ -19,6 +19,8 @@ from slackbot.sandbox import SignedRequest
 from slackbot.sandbox.signed_http import signature
 from tests.integration.asking import TEAM
 from tests.integration.listeners.conftest import House
+from tests.stress.budget import full
+from tests.stress.rounds import counted
 
 SECRET = "sandbox-signing-secret"
 Headers = list[tuple[bytes, bytes]]
@@ -121,7 +123,7 @@ def everything_logged(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCa
         yield caplog
 
 
-@pytest.mark.parametrize("rounds", [500, pytest.param(10_000, marks=pytest.mark.stress)])
+@pytest.mark.parametrize("rounds", [500, pytest.param(full(10_000), marks=pytest.mark.stress)])
 async def test_no_mutated_request_gets_through(
     http_house: House, everything_logged: pytest.LogCaptureFixture, rounds: int
 ) -> None:
@@ -134,7 +136,7 @@ async def test_no_mutated_request_gets_through(
     secret = b"PLANTED-IN-THE-BODY"
     body = original.body + b"&" + secret + b"=1"
     async with httpx.AsyncClient() as client:
-        for _ in range(rounds):
+        for _ in counted(range(rounds)):
             mutate = dice.choice(MUTATIONS)
             wrong, headers = mutate(dice, body, signed(body, kind="application/x-www-form-urlencoded"))
             answer = await client.post(str(http_house.slack.request_url), content=wrong, headers=headers)

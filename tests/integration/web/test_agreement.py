@@ -15,6 +15,7 @@ from signoff.values import Person
 from tests.integration.service.conftest import House, http_house, until  # noqa: F401
 from tests.integration.web.conftest import POLICY, Program
 from tests.integration.web.visiting import ADA, GRACE, PUBLIC, Porch, Visitor, open_porch
+from tests.stress.rounds import counted
 
 Decide = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
@@ -94,7 +95,7 @@ async def test_they_agree_within_a_second(http_house: House) -> None:  # noqa: F
     async with AsyncExitStack() as stack:
         doors = await _doors(http_house, stack)
         worst = 0.0
-        for decide in (doors.slack, doors.page, doors.api) * 5:
+        for decide in counted((doors.slack, doors.page, doors.api) * 5):
             request, card = await doors.question()
             await decide(request, card)
             decided = monotonic()

@@ -14,6 +14,7 @@ from agent import keys
 from agent.domain.keys import Scope
 from signoff.values import Person
 from tests.integration.web.living import ADA, GRACE, Living, living
+from tests.stress.budget import full
 
 CHECKS = (
     "not_a_server_error",
@@ -101,4 +102,4 @@ async def test_the_api_does_what_it_says_at_length(
     service: Living, tmp_path: Path, name: str, scopes: tuple[Scope, ...], owner: Person
 ) -> None:
     """All phases, boundary values and chains of calls included, hundreds of calls of each operation."""
-    await _conform(service, name, scopes, owner, tmp_path, "--max-examples", "150")
+    await _conform(service, name, scopes, owner, tmp_path, "--max-examples", str(full(150)))

@@ -20,6 +20,8 @@ from agent.domain.run import RunStatus, RunView
 from signoff.canonical import canonical_bytes
 from signoff.values import Action, Person, Risk
 from slackbot import cards
+from tests.stress.budget import full
+from tests.stress.rounds import counted
 
 AT = datetime(2027, 1, 30, 9, 0, tzinfo=UTC)
 CARRY = "n0nce_n0nce.01930000-0000-7000-8000-000000000001.1 C0REVIEW 1700000000.000100"
@@ -279,7 +281,7 @@ def run(seed: int, size: int, samples: Any, referee: Any, every: int = 1) -> Non
     """`size` actions on their cards, and `every` so many of them through everything else."""
     random = Random(seed)
     views: list[Any] = []
-    for position in range(size):
+    for position in counted(range(size)):
         given = made(random)
         view = view_of(random, samples, given)
         try:
@@ -308,7 +310,7 @@ def test_two_thousand_actions_through_every_builder(seed: int, samples: Any, ref
 @pytest.mark.stress
 def test_ten_thousand_actions_through_every_builder(seed: int, samples: Any, referee: Any) -> None:
     """The same at its full size: no live mention or link, no unmarked character, no broken limit."""
-    run(seed, 10_000, samples, referee, every=4)
+    run(seed, full(10_000), samples, referee, every=4)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,46 @@
+"""How long each promise takes at its full size: less than an hour for all of them, on two cores."""
+
+from __future__ import annotations
+
+import os
+
+SIZE = float(os.environ.get("SIZE", "1"))
+"""`make stress SIZE=0.1` keeps each promise for a tenth of its rounds."""
+
+SECONDS = {
+    "test_a_claim_and_the_end_of_its_run_at_once": 40,
+    "test_a_click_and_a_withdrawal_at_once_have_one_outcome": 30,
+    "test_a_click_at_the_deadline_decides_or_is_late_and_never_both": 60,
+    "test_a_death_at_each_step": 45,
+    "test_a_death_at_every_point": 800,
+    "test_a_revived_worker_writes_nothing": 130,
+    "test_a_rolling_restart_resumes_each_run_once": 80,
+    "test_200_cards_through_an_outage": 30,
+    "test_everything_at_once_neither_deadlocks_nor_breaks_a_rule": 65,
+    "test_memory_tasks_and_connections_do_not_grow_with_what_waits": 75,
+    "test_no_mutated_request_gets_through": 40,
+    "test_ten_people_on_two_processes_make_one_decision": 120,
+    "test_ten_thousand_actions_through_every_builder": 100,
+    "test_ten_workers_claim_a_call_once": 20,
+    "test_ten_workers_lease_a_run_once": 15,
+    "test_the_api_does_what_it_says_at_length": 300,
+    "test_the_use_cases_do_what_the_reference_says": 450,
+    "test_they_agree_within_a_second": 15,
+    "test_three_schedulers_expire_each_request_once": 100,
+    "test_three_schedulers_expire_ten_thousand_within_a_minute": 80,
+}
+"""Seconds for one case of each test. The time left is estimated from them, and who takes far longer has failed."""
+
+
+def full(rounds: int) -> int:
+    """So many rounds, at the size that was asked for; at least one."""
+    return max(1, round(rounds * SIZE))
+
+
+SPARE = 60.0
+"""Seconds."""
+
+
+def limit(test: str) -> float:
+    """Seconds after which a case of this test hangs rather than works; a busy machine may take three times as long."""
+    return SPARE + 3 * SECONDS[test]
