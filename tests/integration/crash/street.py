@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -114,7 +114,7 @@ class Street:
 
     async def play(self, lane: int, *, overdue: bool = False) -> None:
         """The lane's whole story, as far as the service lives to tell it."""
-        await self.ask(lane)
+        await until(lambda: self._is_asked(lane), 30.0)
         await self.card(lane, seconds=30.0)
         if overdue:
             await self.make_overdue(lane)
@@ -122,8 +122,15 @@ class Street:
             await until(lambda: self._is_approved(lane), 30.0)
         await asyncio.Event().wait()
 
+    # People try again when they are told to: where many services share a core, looking somebody up may take too long.
+
+    async def _is_asked(self, lane: int) -> bool:
+        await self.ask(lane)
+        with suppress(AssertionError):  # a run may begin although its acknowledgement came too late
+            return bool(await until(lambda: self.column(_ASKED, lane=f"C0LANE{lane}"), 5.0))
+        return False
+
     async def _is_approved(self, lane: int) -> bool:
-        """Click until it counts: where many services share a core, looking somebody up may take too long."""
         await self.approve(lane)
         return bool(await self.column(_DECIDED, lane=f"C0LANE{lane}"))
 
@@ -259,6 +266,7 @@ WHERE status = 'waiting' AND channel_id = :lane
 _WAITING = (
     "SELECT channel_id FROM approval_request WHERE status = 'waiting' AND expires_at > clock_timestamp()"
 )
+_ASKED = "SELECT 1 FROM agent_run WHERE channel_id = :lane"
 _DECIDED = (
     "SELECT 1 FROM decision AS d JOIN approval_request AS r ON r.id = d.request_id WHERE channel_id = :lane"
 )
