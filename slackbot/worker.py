@@ -13,6 +13,7 @@ from uuid import UUID
 import structlog
 from procrastinate import App
 from procrastinate.jobs import Status
+from procrastinate.worker import Worker as QueueWorker
 
 from agent import jobs
 from agent.runtime.execution import execute_call
@@ -50,7 +51,8 @@ class Worker:
         self._conninfo = conninfo
         self._tasks: list[asyncio.Task[None]] = []
         self._heart: asyncio.Task[None] | None = None
-        self._stopping = False
+        self._queue_workers: dict[str, QueueWorker] = {}
+        self._stopping = asyncio.Event()
         self._alive: set[str] = set()
 
     @property
@@ -71,9 +73,13 @@ class Worker:
 
     async def stop(self) -> None:
         """Take no more hints, and let what is under way end within the drain time."""
-        self._stopping = True
+        self._stopping.set()
+        for worker in self._queue_workers.values():
+            worker.stop()  # type: ignore[no-untyped-call]
+        # The first cancellation asks for a drain as well. Alone it can be lost: up to Python 3.11 `asyncio.wait_for`,
+        # in which psycopg waits, drops one that comes together with what it waits for.
         for task in self._tasks:
-            task.cancel()  # the first cancellation asks procrastinate's worker to drain
+            task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._heart is not None:  # last: what is under way keeps its lease until it ends
             self._heart.cancel()
@@ -104,21 +110,28 @@ class Worker:
 
         return app
 
+    def _new_queue_worker(self, app: App, queue: str) -> QueueWorker:
+        return QueueWorker(
+            app,
+            queues=[queue],
+            name=f"{self._services.worker}:{queue}",
+            concurrency=self._concurrency[queue],
+            fetch_job_polling_interval=POLL,
+            listen_notify=True,
+            delete_jobs="always",
+            install_signal_handlers=False,
+            shutdown_graceful_timeout=self._drain_seconds,
+        )
+
     async def _keep_working(self, queue: str) -> None:
-        while not self._stopping:
+        while not self._stopping.is_set():
             try:
                 async with self._new_app().open_async() as app:
+                    if self._stopping.is_set():
+                        return
                     self._alive.add(queue)
-                    await app.run_worker_async(
-                        queues=[queue],
-                        name=f"{self._services.worker}:{queue}",
-                        concurrency=self._concurrency[queue],
-                        fetch_job_polling_interval=POLL,
-                        listen_notify=True,
-                        delete_jobs="always",
-                        install_signal_handlers=False,
-                        shutdown_graceful_timeout=self._drain_seconds,
-                    )
+                    self._queue_workers[queue] = self._new_queue_worker(app, queue)
+                    await self._queue_workers[queue].run()  # type: ignore[no-untyped-call]
             except Exception as error:  # whatever ends a worker, the next one is started
                 log.warning(
                     "a worker ended",
@@ -128,5 +141,5 @@ class Worker:
                 )
             finally:
                 self._alive.discard(queue)
-            if not self._stopping:
+            if not self._stopping.is_set():
                 await asyncio.sleep(RESTART_AFTER)
