@@ -8,7 +8,7 @@ The first installs the project in editable form with its pinned dependencies and
 run with nothing changed ends at once. When it cannot work it says so in one line and ends with code 2.
 
 For root in a private folder, `.venv` is a link to a place that other users can reach: PostgreSQL never runs
-as root (see agent/store/location.py).
+as root (see agent/database/locations.py).
 """
 
 import sys
@@ -58,10 +58,10 @@ def say(line: str) -> None:
 
 
 def location() -> ModuleType:
-    """The module `agent.store.location`, which decides for program and data alike."""
-    spec = importlib.util.spec_from_file_location("location", ROOT / "agent" / "store" / "location.py")
+    """The module `agent.database.locations`, which decides for program and data alike."""
+    spec = importlib.util.spec_from_file_location("locations", ROOT / "agent" / "database" / "locations.py")
     if spec is None or spec.loader is None:
-        stop("agent/store/location.py is missing: this checkout is incomplete")
+        stop("agent/database/locations.py is missing: this checkout is incomplete")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

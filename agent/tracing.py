@@ -33,7 +33,7 @@ Attributes = Mapping[str, str | int | float | bool | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedSpan:
     """Something that ends in a transaction of this process; an attempt goes by its request's id."""
 
     kind: Kind
@@ -46,7 +46,7 @@ class _Following:
     """Who makes spans, and what has ended since they were last told; nobody, unless tracing is on."""
 
     provider: TracerProvider | None = None
-    noted: deque[Ended] | None = None
+    noted: deque[EndedSpan] | None = None
 
 
 _following = _Following()
@@ -56,14 +56,14 @@ wanted_span: ContextVar[int | None] = ContextVar("wanted_span", default=None)
 wanted_trace: ContextVar[int | None] = ContextVar("wanted_trace", default=None)
 
 
-def follow(provider: TracerProvider) -> deque[Ended]:
+def subscribe(provider: TracerProvider) -> deque[EndedSpan]:
     """Make spans with this provider from now on; returns what ends, for its follower to empty."""
-    noted: deque[Ended] = deque(maxlen=MOST_NOTED)
+    noted: deque[EndedSpan] = deque(maxlen=MOST_NOTED)
     _following.provider, _following.noted = provider, noted
     return noted
 
 
-def unfollow(provider: TracerProvider) -> None:
+def unsubscribe(provider: TracerProvider) -> None:
     """Make no spans with this provider any more."""
     if _following.provider is provider:
         _following.provider = _following.noted = None
@@ -74,10 +74,10 @@ def is_on() -> bool:
     return _following.provider is not None
 
 
-def ended(kind: Kind, which: UUID) -> None:
+def note_end(kind: Kind, which: UUID) -> None:
     """Note that this ends, if the present transaction commits; ``attempt``: the latest one at this request."""
     if _following.noted is not None:
-        _following.noted.append(Ended(kind, which))
+        _following.noted.append(EndedSpan(kind, which))
 
 
 def span_id(which: UUID) -> int:
@@ -113,7 +113,7 @@ class Span:
 
 
 @contextmanager
-def doing(
+def span_within(
     name: str,
     root: UUID,
     parent: UUID,
@@ -125,7 +125,7 @@ def doing(
 
     What the block raises is its status, by the error's type alone.
     """
-    span = begun(name, root, parent, attributes, kind=kind)
+    span = open_span(name, root, parent, attributes, kind=kind)
     token = None
     with suppress(Exception):
         token = context.attach(trace.set_span_in_context(span._span))  # noqa: SLF001 - ours
@@ -141,7 +141,7 @@ def doing(
         span.end()
 
 
-def begun(
+def open_span(
     name: str,
     root: UUID,
     parent: UUID | None,

@@ -1,4 +1,4 @@
-"""Alembic's way in: for `agent.store.migrations`, which hands over its target, and for the `alembic` command.
+"""Alembic's way in: for `agent.database.migrations`, which hands over its target, and for the `alembic` command.
 
 The command reads `SIGNOFF_OWNER_URL` or `DATABASE_URL`, and `SIGNOFF_DB_SCHEMA`; `-x url=…`, `-x schema=…`
 and `-x role=…` override them. With `--sql` it prints what it would do.
@@ -11,7 +11,7 @@ from typing import Any
 
 from alembic import context
 
-from agent.store import migrations
+from agent.database import migrations
 from agent.store.tables import metadata
 
 
@@ -20,7 +20,7 @@ def main() -> None:
     target = given.get("target") or migrations.Target.read(given, os.environ)
     settings: dict[str, Any] = {
         "target_metadata": metadata,
-        "include_object": migrations.is_ours,
+        "include_object": migrations.is_signoff_schema,
         "compare_type": True,
         "compare_server_default": True,
     }

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from agent.store.address import Address
+from agent.database.address import Address
 from benchmarks import acknowledged, deadlines, polling, report, told
 from benchmarks.clicks import serving
 from benchmarks.crowded import Crowded
@@ -19,8 +19,8 @@ from benchmarks.ground import Ground, ground
 from benchmarks.report import Line, median, quantile
 from benchmarks.side import Side
 from benchmarks.waiting import Row, seed
-from slackbot.sandbox import SlackSandbox
-from slackbot.sandbox.workspace import demo_workspace
+from slack_sandbox import SlackSandbox
+from slack_sandbox.workspace import demo_workspace
 
 APART = 0.05
 """Seconds between one sequential sample and the next, so that the aftermath of one is not in the other."""
@@ -120,7 +120,7 @@ class Bench:
         ]
 
     async def row_2(self) -> list[Line]:
-        """`approvals.vote` is called; the tool starts."""
+        """`requests.vote` is called; the tool starts."""
         size = self._size
         ours: list[float] = []
         peer: list[float] = []

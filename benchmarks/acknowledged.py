@@ -7,7 +7,7 @@ from benchmarks.ground import Ground
 from benchmarks.report import Line, median, quantile
 from benchmarks.side import Side
 from benchmarks.waiting import seed
-from slackbot.sandbox import SlackSandbox
+from slack_sandbox import SlackSandbox
 
 PER_SECOND = 50.0
 WARM = 20

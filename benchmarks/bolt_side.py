@@ -17,9 +17,9 @@ from starlette.routing import Route
 
 from benchmarks.side import serve
 from slackbot.cards import ACTION_APPROVE
-from slackbot.edge import PATH
+from slackbot.slack_api.manifest import EVENTS_PATH
+from slackbot.slack_api.workspace import new_client
 from slackbot.web import HttpServer
-from slackbot.workspace import new_client
 
 
 async def main(port: str, api_url: str, secret: str) -> None:
@@ -32,7 +32,7 @@ async def main(port: str, api_url: str, secret: str) -> None:
 
     handler = AsyncSlackRequestHandler(bolt)
     server = HttpServer(
-        Starlette(routes=[Route(PATH, handler.handle, methods=["POST"])]),
+        Starlette(routes=[Route(EVENTS_PATH, handler.handle, methods=["POST"])]),
         host="127.0.0.1",
         port=int(port),
         drain_seconds=1,

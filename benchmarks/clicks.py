@@ -20,10 +20,10 @@ from typing import Any
 
 from benchmarks import payments
 from benchmarks.waiting import CHANNEL, GRACE, TEAM, Row, Waiting
+from slack_sandbox import SlackSandbox
+from slack_sandbox.model import ScriptedModel
+from slack_sandbox.signed_http import SignedHttp, SignedRequest
 from slackbot.cards import ACTION_APPROVE
-from slackbot.sandbox import SlackSandbox
-from slackbot.sandbox.model import ScriptedModel
-from slackbot.sandbox.signed_http import SignedHttp, SignedRequest
 
 PATIENCE = 30.0
 """Seconds after which a click that started nothing fails the bench."""

@@ -14,8 +14,8 @@ from benchmarks.ground import Ground
 from benchmarks.multitude import multiply, staff
 from benchmarks.report import Line, median, quantile
 from benchmarks.waiting import ADA, GRACE, TEAM, Row, Waiting, seed
-from slackbot.home import PACE
-from slackbot.sandbox import SlackSandbox
+from slack_sandbox import SlackSandbox
+from slackbot.slack.app_home import PACE
 
 WARM = 20
 APART = 0.05

@@ -10,7 +10,7 @@ from benchmarks.ground import Ground
 from benchmarks.multitude import multiply, owner, staff, waiting
 from benchmarks.report import Line, median, quantile
 from benchmarks.waiting import Row, Waiting, seed
-from slackbot.sandbox import SlackSandbox
+from slack_sandbox import SlackSandbox
 
 WARM = 20
 CLICKS = 200

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psycopg
 
-from agent.store import embedded, location, migrations
+from agent.database import embedded_server, locations, migrations
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Ground:
     """The running server, and where results and logs go."""
 
     home: Path
-    server: embedded.EmbeddedServer
+    server: embedded_server.EmbeddedServer
 
     def fresh(self, name: str, *, migrated: bool = True) -> str:
         """An empty database of this name, with our schema or with nothing; returns its address."""
@@ -40,9 +40,9 @@ class Ground:
 @contextmanager
 def ground() -> Iterator[Ground]:
     """Start the server, durable, and stop it in the end."""
-    home = location.data_home() / "bench"
+    home = locations.data_home() / "bench"
     home.mkdir(parents=True, exist_ok=True)
-    server = embedded.start(home / "postgres", durable=True)
+    server = embedded_server.start(home / "postgres", durable=True)
     try:
         yield Ground(home, server)
     finally:

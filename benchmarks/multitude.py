@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 
 from benchmarks.waiting import CHANNEL, FINANCE
-from slackbot.sandbox.workspace import Workspace
+from slack_sandbox.workspace import SandboxWorkspace
 
 GROUPS = 12
 """Different groups of reviewers among the copies; every `MINE`-th copy is for the group of those who click."""
@@ -89,7 +89,7 @@ async def multiply(url: str, request_id: str, count: int, *, after: int = 0) -> 
     await asyncio.to_thread(_multiply, url, request_id, count, after)
 
 
-def staff(workspace: Workspace) -> None:
+def staff(workspace: SandboxWorkspace) -> None:
     """The groups and channels that the copies name."""
     for group in range(GROUPS):
         workspace.add_usergroup(f"S0TEAM{group}", f"team-{group}", ["U0LINUS"])

@@ -13,22 +13,22 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from agent import approvals
+from agent.database.pools import Database
 from agent.runtime.agents import Registry
 from agent.runtime.heartbeat import Heartbeat
 from agent.runtime.model import Model, Reply
 from agent.runtime.services import Services, worker_name
-from agent.store.database import Database
-from agent.store.outbox import Outlet
+from agent.store.outbox import Destination
+from agent.usecases import requests as usecases
 from benchmarks import payments, recorded
 from benchmarks.side import serve
 from benchmarks.waiting import TEAM, Row, Waiting
-from slackbot import logs
-from slackbot.delivery import Drain
-from slackbot.identity import Directory
-from slackbot.rounds import Rounds
-from slackbot.worker import Worker
-from slackbot.workspace import new_client
+from slackbot.delivery.drain import Drain
+from slackbot.delivery.poller import DeliveryPoller
+from slackbot.service import logs
+from slackbot.service.worker import Worker
+from slackbot.slack_api.directory import Directory
+from slackbot.slack_api.workspace import new_client
 
 
 class AtOnce(Model):
@@ -68,7 +68,7 @@ class Ours:
         taken = []
         for each in read(requests):
             begun = time.monotonic_ns()
-            await approvals.vote(self._db, each.ballot())
+            await usecases.vote(self._db, each.ballot())
             taken.append((await self._started(each) - begun) / 1e6)
             await asyncio.sleep(apart)
         return taken
@@ -81,7 +81,7 @@ class Ours:
 
         async def voter() -> None:
             for each in waiting:
-                await approvals.vote(self._db, each.ballot())
+                await usecases.vote(self._db, each.ballot())
 
         await asyncio.gather(*(voter() for _ in range(at_once)))
         await asyncio.gather(*(self._started(each) for each in queue))
@@ -134,10 +134,10 @@ async def working(db: Database, api_url: str) -> AsyncIterator[None]:
         model=AtOnce("none", api_key="none"),
         heartbeat=Heartbeat(db, name),
         worker=name,
-        outlet=lambda channel: Outlet(TEAM, channel or "C0REVIEW"),
+        destination=lambda channel: Destination(TEAM, channel or "C0REVIEW"),
     )
     worker = Worker(services, db.conninfo("bench worker"), lambda _: None, drain_seconds=3)
-    rounds = Rounds(db, me["team_id"], drain)
+    rounds = DeliveryPoller(db, me["team_id"], drain)
     await worker.start()
     rounds.start()
     try:

@@ -10,10 +10,10 @@ from typing import Any
 import psycopg
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent import approvals
-from agent.store.address import Address
-from agent.store.database import Database
-from agent.store.driver import driver_of
+from agent.database.address import Address
+from agent.database.driver import driver_of
+from agent.database.pools import Database
+from agent.usecases import requests as usecases
 from benchmarks.waiting import Row, Waiting
 
 Statement = tuple[Any, Any]
@@ -61,7 +61,7 @@ class Row4:
         ballots = [Waiting(*each).ballot() for each in requests]
         begun = time.monotonic()
         for ballot in ballots:
-            await approvals.vote(self._db, ballot)
+            await usecases.vote(self._db, ballot)
         return len(ballots) / (time.monotonic() - begun)
 
     async def record(self, requests: list[Row]) -> list[str]:
@@ -71,7 +71,7 @@ class Row4:
         async with Recorder(self._url, application_name="bench recorder") as db:
             for each in requests:
                 try:
-                    await approvals.vote(db, Waiting(*each).ballot())
+                    await usecases.vote(db, Waiting(*each).ballot())
                 except Undone:
                     sent = db.statements
                     self._recorded.append([said for said in sent if _writes(str(said[0]))])

@@ -11,14 +11,14 @@ from typing import Any
 
 import psutil
 
-from agent import keys
-from agent.domain.keys import Scope
-from agent.store.database import Database
+from agent.database.pools import Database
+from agent.domain.api_keys import Scope
+from agent.usecases import api_keys
 from benchmarks.clicks import Clicker, answer_of, serving
 from benchmarks.ground import Ground
 from benchmarks.report import Line, median, quantile
 from benchmarks.waiting import GRACE
-from slackbot.sandbox import SlackSandbox
+from slack_sandbox import SlackSandbox
 
 PER_SECOND = 50.0
 OPENERS = 8
@@ -92,8 +92,8 @@ async def lines(ground: Ground, slack: SlackSandbox, *, waiters: int) -> list[Li
     """Each waits for a request of its own; the clock starts when the decision is sent."""
     url = ground.fresh("bench_told")
     async with Database(url) as db:
-        asker = await keys.create(db, "asker", [Scope.REQUEST], by="bench", per_minute=1_000_000)
-        decider = await keys.create(
+        asker = await api_keys.create(db, "asker", [Scope.REQUEST], by="bench", per_minute=1_000_000)
+        decider = await api_keys.create(
             db, "decider", [Scope.DECIDE], by="bench", owner=GRACE, per_minute=1_000_000
         )
     async with serving(url, slack, ground.home) as clicker:

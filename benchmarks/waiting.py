@@ -9,21 +9,21 @@ from dataclasses import astuple, dataclass
 from typing import Any
 from uuid import UUID
 
-from agent import approvals, runs
+from agent.database.pools import Database
 from agent.domain.people import Standing
 from agent.domain.request import Ballot, Place, RequestView, Verdict
 from agent.domain.run import ProposedCall, Turn
-from agent.runs import NewRun
-from agent.runtime.judging import read_action
-from agent.store import reads
-from agent.store.database import Database
-from agent.store.outbox import Outlet
-from agent.store.writes.requests import NewRequest
+from agent.runtime.judgement import read_action
+from agent.store import views
+from agent.store.outbox import Destination
+from agent.store.requests import NewRequest
+from agent.usecases import requests, runs
+from agent.usecases.runs import NewRun
 from benchmarks.ground import settle
 from benchmarks.payments import POLICY, pay
 from signoff.values import Person
+from slack_sandbox import SlackSandbox
 from slackbot.cards import request_card
-from slackbot.sandbox import SlackSandbox
 
 TEAM, CHANNEL = "T0SANDBOX", "C0REVIEW"
 ADA, GRACE = Person(TEAM, "U0ADA"), Person(TEAM, "U0GRACE")
@@ -93,10 +93,10 @@ async def _ask(db: Database, order: int) -> RequestView:
     turn = Turn("Ada asks for it.", (ProposedCall("call_0", "pay", arguments),), 10, leased.heard)
     await runs.record_turn(db, leased.lease, turn)
     async with db.connection() as connection:
-        (call,) = await reads.calls(connection, started.run_id)
-    opened = await approvals.open(db, _question(started.run_id, call.id, order, arguments))
+        (call,) = await views.calls(connection, started.run_id)
+    opened = await requests.open(db, _question(started.run_id, call.id, order, arguments))
     async with db.connection() as connection:
-        view = await reads.request_view(connection, opened.request_id)
+        view = await views.request_view(connection, opened.request_id)
     if view is None:
         raise RuntimeError("the request is not there")
     return view
@@ -114,7 +114,7 @@ def _question(run_id: UUID, call_id: UUID, order: int, arguments: str) -> NewReq
         "agent_version": "1",
         "requester": ADA,
         "requester_asserted": "slack",
-        "outlet": Outlet(TEAM, CHANNEL),
+        "destination": Destination(TEAM, CHANNEL),
         "client_id": str(call_id),
         "run_id": run_id,
         "call_id": call_id,

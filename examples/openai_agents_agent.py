@@ -1,7 +1,7 @@
 """An agent of the OpenAI Agents SDK whose deletions wait for people. Kill it while it waits and start it again.
 
 SIGNOFF_URL and SIGNOFF_KEY say where to ask (`signoff demo` prints both), OPENAI_BASE_URL and OPENAI_API_KEY which
-model to use: `python -m slackbot.sandbox.model` is a scripted one. The folder named on the command line
+model to use: `python -m slack_sandbox.model` is a scripted one. The folder named on the command line
 keeps runs that wait.
 """
 

@@ -28,7 +28,7 @@ from signoff.values import Person, Risk
 
 if TYPE_CHECKING:
     from agent.runtime.agents import Agent, LoadError, Registry, load_agents
-    from agent.runtime.functions import (
+    from agent.runtime.function_agents import (
         Decision,
         FunctionAgent,
         StepFailed,
@@ -79,19 +79,19 @@ _CLIENT = {
 }
 _SERVICE = {
     "Agent": "agent.runtime.agents",
-    "Decision": "agent.runtime.functions",
-    "FunctionAgent": "agent.runtime.functions",
+    "Decision": "agent.runtime.function_agents",
+    "FunctionAgent": "agent.runtime.function_agents",
     "LoadError": "agent.runtime.agents",
     "NotDone": "agent.runtime.tool",
     "Registry": "agent.runtime.agents",
-    "StepFailed": "agent.runtime.functions",
+    "StepFailed": "agent.runtime.function_agents",
     "Tool": "agent.runtime.tool",
     "ToolContext": "agent.runtime.tool",
-    "ask": "agent.runtime.functions",
-    "function_agent": "agent.runtime.functions",
+    "ask": "agent.runtime.function_agents",
+    "function_agent": "agent.runtime.function_agents",
     "load_agents": "agent.runtime.agents",
-    "set_status": "agent.runtime.functions",
-    "step": "agent.runtime.functions",
+    "set_status": "agent.runtime.function_agents",
+    "step": "agent.runtime.function_agents",
     "tool": "agent.runtime.tool",
 }
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from signoff.canonical import canonical_bytes
-from signoff.redaction import by_name
+from signoff.redaction import redact_by_name
 from signoff.values import Action
 
 MAX_VALUE = 200
@@ -15,7 +15,7 @@ MAX_LINE = 600
 
 def describe(action: Action) -> str:
     """A tool's name and its arguments, each cut when long, for actions without a template."""
-    return tool_and_arguments(action.tool, by_name(action.arguments).value)
+    return tool_and_arguments(action.tool, redact_by_name(action.arguments).value)
 
 
 def tool_and_arguments(tool: str, arguments: Mapping[str, Any]) -> str:

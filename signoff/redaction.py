@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from signoff.canonical import canonical_bytes
 from signoff.errors import MalformedArguments
-from signoff.paths import Step, is_redacted, written
+from signoff.json_paths import Step, format_path, is_redacted
 
 NAMED = "named-secret"
 """Masked because of its key: `password`, `api_key` …"""
@@ -65,7 +65,7 @@ Find = Callable[[str], Sequence[TextSpan]]
 """Where a text has secrets. Spans may overlap."""
 
 
-class Redacted(NamedTuple):
+class RedactedValue(NamedTuple):
     """A copy that can be shown, what is masked in it, and the values that keys or policy hide (with the kind)."""
 
     value: Any
@@ -80,13 +80,13 @@ def mask(text: str, spans: Iterable[TextSpan], *, tight: bool = False) -> str:
     replaces, for places with a limit of their own.
     """
     pieces, end = [], 0
-    for span in merged(text, spans):
+    for span in merge_spans(text, spans):
         pieces += [text[end : span.start], sign(span.kind, span.end - span.start, tight=tight)]
         end = span.end
     return "".join([*pieces, text[end:]])
 
 
-def merged(text: str, spans: Iterable[TextSpan]) -> list[TextSpan]:
+def merge_spans(text: str, spans: Iterable[TextSpan]) -> list[TextSpan]:
     """The spans in order and apart; one that lies in an earlier mask is none."""
     masks = [found.span() for found in _MASK.finditer(text)] if "⟦" in text or "•" in text else []
     apart: list[TextSpan] = []
@@ -125,25 +125,25 @@ def redact_value(
     redact: Sequence[str] = (),
     root: str = "args",
     steps: tuple[Step, ...] = (),
-) -> Redacted:
+) -> RedactedValue:
     """A copy of a JSON value in which no secret can be read, keys included.
 
-    Everything under a secret's name, and everything that `redact` means (`signoff.paths`), is masked
+    Everything under a secret's name, and everything that `redact` means (`signoff.json_paths`), is masked
     whole; in other texts what `find` finds. `root` is "args" or "facts", `steps` lead from there to the value.
     """
     walk = _Walk(find, tuple(redact), root)
     named = any(isinstance(step, str) and is_secret_name(step) for step in steps)
-    return Redacted(
+    return RedactedValue(
         walk.copy(value, steps, NAMED if named else None), tuple(walk.secrets), tuple(walk.hidden)
     )
 
 
-def by_name(value: Any, redact: Sequence[str] = (), root: str = "args") -> Redacted:
+def redact_by_name(value: Any, redact: Sequence[str] = (), root: str = "args") -> RedactedValue:
     """`redact_value` by names and policy alone: texts are not looked through."""
     return redact_value(value, find=lambda _: (), redact=redact, root=root)
 
 
-def is_unseen(redacted: Redacted) -> bool:
+def is_unseen(redacted: RedactedValue) -> bool:
     """Whether something was masked that may be no secret at all."""
     return any(secret.kind == NOT_SCANNED for secret in redacted.secrets)
 
@@ -190,7 +190,7 @@ class _Walk:
             yield unique, self.copy(member, (*steps, str(key)), because)
 
     def _text(self, text: str, steps: tuple[Step, ...]) -> str:
-        spans = merged(text, self.find(text))
+        spans = merge_spans(text, self.find(text))
         self._note(steps, spans)
         return mask(text, spans) if spans else text
 
@@ -208,7 +208,7 @@ class _Walk:
     def _note(self, steps: tuple[Step, ...], spans: Iterable[TextSpan]) -> None:
         for span in spans:
             shown = tuple(mask(s, self.find(s)) if isinstance(s, str) else s for s in steps)
-            self.secrets.append(Secret(written(shown), span.start, span.end - span.start, span.kind))
+            self.secrets.append(Secret(format_path(shown), span.start, span.end - span.start, span.kind))
 
 
 def _counts(steps: tuple[Step, ...]) -> bool:

@@ -15,54 +15,58 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from agent import record
+from agent.database import migrations
+from agent.database.pools import Database
 from agent.domain.errors import NotFound
 from agent.domain.policy import Policy
 from agent.runtime.agents import Registry
 from agent.runtime.heartbeat import Heartbeat
 from agent.runtime.model import Model
 from agent.runtime.services import Services, worker_name
-from agent.store import migrations, reads
-from agent.store.database import Database
-from agent.store.outbox import Outlet
+from agent.store import views
+from agent.store.outbox import Destination
+from agent.usecases import audit
 from signoff.errors import SignoffError
-from slackbot.delivery import Drain
-from slackbot.edge import PATH, Edge
-from slackbot.home import Homes
-from slackbot.identity import Directory
-from slackbot.listeners import Doors, new_app, register
-from slackbot.mail_server import MailServer
-from slackbot.notices import Mailer, Poster, Sender
-from slackbot.permalinks import Permalinks
-from slackbot.rounds import Rounds
-from slackbot.scheduler import Scheduler
+from slackbot.delivery.drain import Drain
+from slackbot.delivery.poller import DeliveryPoller
+from slackbot.outbound.mail import Mailer
+from slackbot.outbound.mail_server import MailServer
+from slackbot.outbound.sender import OutboundSender
+from slackbot.outbound.webhook_post import WebhookPoster
+from slackbot.service.scheduler import Scheduler
+from slackbot.service.telemetry import Telemetry
+from slackbot.service.worker import Worker
 from slackbot.settings import Role, Settings
-from slackbot.socket_mode import SocketMode, TokenRejected
-from slackbot.telemetry import Telemetry
-from slackbot.web import (
-    Connected,
-    FiguresOfService,
-    HttpServer,
-    OpenID,
-    Part,
-    Site,
-    Watch,
-    application,
-    health_application,
-    health_routes,
-)
-from slackbot.web.sign_in import link_for
-from slackbot.worker import Worker
-from slackbot.workspace import (
+from slackbot.slack.app_home import AppHomes
+from slackbot.slack.listeners import ListenerContext, new_app, register
+from slackbot.slack.signed_http import SignedEndpoint
+from slackbot.slack.socket_mode import SocketMode, TokenRejected
+from slackbot.slack_api.directory import Directory
+from slackbot.slack_api.manifest import EVENTS_PATH
+from slackbot.slack_api.permalinks import Permalinks
+from slackbot.slack_api.workspace import (
     TIMEOUT,
     SlackRejected,
     SlackUnreachable,
     Workspace,
-    ask_who_we_are,
     find_channel,
-    keep_asking,
+    identify,
+    identify_until_known,
     new_client,
 )
+from slackbot.web import (
+    ChangeWatch,
+    HttpServer,
+    OpenID,
+    ProcessPart,
+    ServiceMetrics,
+    SlackConnection,
+    WebContext,
+    application,
+    health_application,
+    health_routes,
+)
+from slackbot.web.inbox.sign_in import link_for
 
 log = structlog.get_logger(__name__)
 
@@ -80,11 +84,11 @@ class Slack:
 
     workspace: Workspace
     directory: Directory
-    doors: Doors
-    edge: Edge | None
+    ctx: ListenerContext
+    edge: SignedEndpoint | None
     sockets: SocketMode | None
     drain: Drain
-    rounds: Rounds
+    poller: DeliveryPoller
 
 
 class Service:
@@ -107,7 +111,7 @@ class Service:
             model=self._model,
             heartbeat=Heartbeat(db, self.name),
             worker=self.name,
-            outlet=self._outlet,
+            destination=self._destination,
         )
         self._worker = Worker(
             self._services,
@@ -116,19 +120,19 @@ class Service:
             concurrency=settings.concurrency,
             drain_seconds=settings.drain_seconds,
         )
-        self._watch = Watch(db)
-        site = self._site()
-        self._notices = Sender(site, Poster(settings.webhook_networks), _mailer(settings))
-        self._figures = FiguresOfService(db, self._part)
+        self._watch = ChangeWatch(db)
+        ctx = self._web_context()
+        self._outbound = OutboundSender(ctx, WebhookPoster(settings.webhook_networks), _mailer(settings))
+        self._metrics = ServiceMetrics(db, self._part)
         self._http = HttpServer(
-            application(site, self._routes()),
+            application(ctx, self._routes()),
             host=settings.host,
             port=settings.port,
             drain_seconds=settings.drain_seconds,
             trusted_proxies=[str(network) for network in settings.trusted_proxies],
         )
         self._health = HttpServer(
-            health_application(self.check, self._figures.exposition),
+            health_application(self.check, self._metrics.exposition),
             host=settings.host,
             port=settings.health_port or 0,
             drain_seconds=1,
@@ -164,7 +168,7 @@ class Service:
         self._telemetry = Telemetry.of(self.db, self.name)
         if self._telemetry is not None:
             self._telemetry.start()
-        await record.policy_loaded(self.db, self.policy.digest, f"worker:{self.name}")
+        await audit.record_policy(self.db, self.policy.digest, f"worker:{self.name}")
         if self.settings.health_port is not None:
             await self._health.start()
         if Role.WEB in self.settings.roles:
@@ -205,7 +209,7 @@ class Service:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         working = asyncio.gather(
             self._worker.stop() if Role.WORKER in self.settings.roles else _nothing(),
-            self._slack.rounds.stop(self.settings.drain_seconds) if self._slack else _nothing(),
+            self._slack.poller.stop(self.settings.drain_seconds) if self._slack else _nothing(),
         )
         if Role.WEB in self.settings.roles:
             # Until whoever balances the load has seen that we are not ready, calls still come in and are served.
@@ -216,10 +220,10 @@ class Service:
             await self._http.stop()
             await self._watch.stop()
         await working
-        await self._notices.stop(self.settings.drain_seconds)
+        await self._outbound.stop(self.settings.drain_seconds)
         if self._slack:
-            await self._slack.doors.asides.finish()
-            await self._slack.doors.homes.stop()
+            await self._slack.ctx.background.finish()
+            await self._slack.ctx.homes.stop()
         await self._model.close()
         if self._client is not None and self._client.session is not None:
             await self._client.session.close()
@@ -233,14 +237,14 @@ class Service:
     async def _connect(self, client: AsyncWebClient) -> None:
         """Learn who we are, now if Slack answers, else in the background."""
         try:
-            await self._come_in(await ask_who_we_are(client))
+            await self._come_in(await identify(client))
         except SlackUnreachable as error:
             log.warning("Slack cannot be reached yet", action="slack.unreachable", error=str(error))
             self._tasks.append(asyncio.create_task(self._connect_later(client), name="slack"))
 
     async def _connect_later(self, client: AsyncWebClient) -> None:
         try:
-            await keep_asking(client, self._come_in)
+            await identify_until_known(client, self._come_in)
         except Exception as error:
             if self._failed is not None and not self._failed.done():
                 self._failed.set_exception(error)
@@ -253,42 +257,42 @@ class Service:
         directory = Directory(client, workspace.team_id, workspace.bot_user_id)
         await self._find_channels(client, directory)
         permalinks = Permalinks(client)
-        doors = Doors(
+        ctx = ListenerContext(
             db=self.db,
             directory=directory,
             client=client,
             services=self._services,
-            homes=Homes(self.db, directory, client, permalinks),
+            homes=AppHomes(self.db, directory, client, permalinks),
             permalinks=permalinks,
             invitation=partial(link_for, settings.public_url) if settings.public_url else None,
         )
         bolt = new_app(
             client, team_id=workspace.team_id, bot_user_id=workspace.bot_user_id, bot_id=workspace.bot_id
         )
-        register(bolt, doors)
+        register(bolt, ctx)
         listens = Role.WEB in settings.roles
         sockets = edge = None
         if listens and settings.slack_app_token:
             sockets = SocketMode(bolt, settings.slack_app_token.get_secret_value(), settings.slack_api_url)
         elif listens and settings.slack_signing_secret:
-            edge = Edge(bolt, settings.slack_signing_secret.get_secret_value())
+            edge = SignedEndpoint(bolt, settings.slack_signing_secret.get_secret_value())
         admin = self.policy.defaults.admin_channel
         drain = Drain(
             self.db,
             client,
             directory,
             self.name,
-            admin=Outlet(workspace.team_id, self._channels[admin]) if admin else None,
+            admin=Destination(workspace.team_id, self._channels[admin]) if admin else None,
         )
-        rounds = Rounds(self.db, workspace.team_id, drain)
-        self._slack = Slack(workspace, directory, doors, edge, sockets, drain, rounds)
+        poller = DeliveryPoller(self.db, workspace.team_id, drain)
+        self._slack = Slack(workspace, directory, ctx, edge, sockets, drain, poller)
         if sockets is not None:
             try:
                 await sockets.start()
             except TokenRejected as error:
                 raise SlackRejected(f"Slack rejects SLACK_APP_TOKEN: {error.code}") from None
         if Role.WORKER in settings.roles:
-            rounds.start()
+            poller.start()
         log.info(
             "connected to Slack", action="slack.connected", team=workspace.team, team_id=workspace.team_id
         )
@@ -306,23 +310,23 @@ class Service:
                 except NotFound as error:
                     raise SignoffError(f"{where}: {error}") from None
 
-    def _outlet(self, channel: str | None) -> Outlet:
+    def _destination(self, channel: str | None) -> Destination:
         """Where a rule's card goes. Raises NotConnected until Slack has told us who we are."""
         if self._slack is None:
             raise NotConnected("Slack has not been reached yet, so nobody can be asked")
         name = channel or self.policy.defaults.channel or self.settings.channel
         if name is None or name not in self._channels:
             raise NotConnected(f"no channel for requests ({name})")
-        return Outlet(self._slack.workspace.team_id, self._channels[name])
+        return Destination(self._slack.workspace.team_id, self._channels[name])
 
     def _notify(self, target: str) -> None:
         """What the worker does with a hint about notices."""
-        self._notices.look(target)
+        self._outbound.look(target)
 
     # --- HTTP -----------------------------------------------------------------------------------------
 
-    def _site(self) -> Site:
-        return Site(
+    def _web_context(self) -> WebContext:
+        return WebContext(
             db=self.db,
             services=self._services,
             slack_or_none=self._connected,
@@ -332,16 +336,16 @@ class Service:
             webhook_networks=self.settings.webhook_networks,
         )
 
-    def _connected(self) -> Connected | None:
+    def _connected(self) -> SlackConnection | None:
         if self._slack is None or self._client is None:
             return None
-        doors = self._slack.doors
-        return Connected(self._slack.workspace.team_id, doors.directory, self._client, doors.permalinks)
+        ctx = self._slack.ctx
+        return SlackConnection(self._slack.workspace.team_id, ctx.directory, self._client, ctx.permalinks)
 
     def _routes(self) -> list[BaseRoute]:
         return [
-            *health_routes(self.check, self._figures.exposition),
-            Route(PATH, self._events, methods=["POST"]),
+            *health_routes(self.check, self._metrics.exposition),
+            Route(EVENTS_PATH, self._events, methods=["POST"]),
         ]
 
     async def _events(self, request: Request) -> Response:
@@ -362,7 +366,7 @@ class Service:
             "worker": self._working(),
             "scheduler_age": self._scheduler.age if Role.SCHEDULER in self.settings.roles else None,
             "draining": self._draining,
-            **(await self._figures.told() if database == "ok" else {}),
+            **(await self._metrics.told() if database == "ok" else {}),
         }
         return database == "ok" and not self._draining, parts
 
@@ -370,11 +374,11 @@ class Service:
         """Whether every queue is worked on, and every channel looked after; ``None`` where neither is our part."""
         if Role.WORKER not in self.settings.roles:
             return None
-        return self._worker.alive and (self._slack is None or self._slack.rounds.alive)
+        return self._worker.alive and (self._slack is None or self._slack.poller.alive)
 
-    def _part(self) -> Part:
+    def _part(self) -> ProcessPart:
         roles = self.settings.roles
-        return Part(
+        return ProcessPart(
             draining=self._draining,
             slack=self._slack_health() == "connected",
             worker=self._working(),
@@ -384,10 +388,10 @@ class Service:
     async def _check_database(self) -> str:
         try:
             async with asyncio.timeout(2), self.db.connection() as connection:
-                found, oldest = await reads.schema_version(connection)
+                found, oldest = await views.schema_version(connection)
         except Exception as error:  # whatever it is: not ready, and that is the answer
             return str(error).splitlines()[0] if str(error) else "does not answer"
-        if migrations.fits(found, oldest):
+        if migrations.is_compatible(found, oldest):
             return "ok"
         return f"its schema is at {found or 'nothing'}, not {migrations.head()}"
 

@@ -17,12 +17,12 @@ from dotenv import dotenv_values
 from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-from agent.domain.addresses import Network, networks
-from agent.store.address import Address
-from agent.store.faults import DatabaseUnusable
+from agent.database.address import Address
+from agent.database.errors import DatabaseUnusable
+from agent.domain.webhook_urls import Network, networks
 from signoff.errors import SignoffError
-from slackbot.mail_server import MailServer, sender_address
-from slackbot.secrets import clean_now
+from slackbot.masking import clean_now
+from slackbot.outbound.mail_server import MailServer, sender_address
 
 SECRETS = (
     "DATABASE_URL",

@@ -15,8 +15,8 @@ import psycopg
 import pytest
 import structlog
 
-from agent.store import embedded, migrations
-from agent.store.database import Database
+from agent.database import embedded_server, migrations
+from agent.database.pools import Database
 
 TEMPLATE = "signoff_template"
 _PROCESSORS = structlog.get_config()["processors"]
@@ -27,7 +27,7 @@ OF_THE_MACHINE = ("SIGNOFF_", "SLACK_", "OPENAI_", "DATABASE_URL")
 class Postgres:
     """The server of this test process; its databases are copies of a migrated one, made in milliseconds."""
 
-    server: embedded.EmbeddedServer
+    server: embedded_server.EmbeddedServer
     admin: psycopg.Connection[Any]
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
@@ -73,7 +73,7 @@ def postgres() -> Iterator[Postgres]:
     """One server per test process, in a short path because socket paths end at 103 bytes."""
     home = Path(tempfile.mkdtemp(prefix="signoff-test-", dir=fastest_folder()))
     home.chmod(0o755)  # as root the server runs as another user, who has to pass
-    server = embedded.start(home / "pg", durable=False)
+    server = embedded_server.start(home / "pg", durable=False)
     try:
         with psycopg.connect(server.conninfo, autocommit=True) as admin:
             found = Postgres(server, admin)

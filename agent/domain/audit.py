@@ -88,7 +88,7 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Problem:
+class ChainProblem:
     """Where a chain does not hold, and what speaks against it."""
 
     subject: str
@@ -140,7 +140,7 @@ def link(
     return hashlib.sha256(canonical_bytes(content)).digest()
 
 
-def verify(events: Iterable[AuditEvent], head: Head | None = None) -> list[Problem]:
+def verify(events: Iterable[AuditEvent], head: Head | None = None) -> list[ChainProblem]:
     """What is wrong with one subject's chain, given in stored order; an empty list: nothing.
 
     Edits, deletions, insertions and swaps show in the chain itself; a cut at its end, or a chain that was
@@ -150,13 +150,13 @@ def verify(events: Iterable[AuditEvent], head: Head | None = None) -> list[Probl
     chain = list(events)
     if not chain:
         missing = head is not None and head.seq > 0
-        return [Problem(head.subject, head.seq, "the whole chain is gone")] if head and missing else []
+        return [ChainProblem(head.subject, head.seq, "the whole chain is gone")] if head and missing else []
     subject = head.subject if head else chain[0].subject
     previous, problems = genesis(subject), []
     for seq, event in enumerate(chain, FIRST_SEQ):
         what = _fault(event, subject, seq, previous)
         if what:
-            problems.append(Problem(subject, event.seq, what))
+            problems.append(ChainProblem(subject, event.seq, what))
         previous = event.hash
     return problems + _against_head(chain[-1], subject, head)
 
@@ -175,14 +175,14 @@ def _fault(event: AuditEvent, subject: str, seq: int, previous: bytes) -> str | 
     return None if expected == event.hash else "does not fit its hash"
 
 
-def _against_head(last: AuditEvent, subject: str, head: Head | None) -> list[Problem]:
+def _against_head(last: AuditEvent, subject: str, head: Head | None) -> list[ChainProblem]:
     if head is None or (last.seq, last.hash) == (head.seq, head.hash):
         return []
     if last.seq < head.seq:
-        return [Problem(subject, last.seq, f"the chain is cut here; its head is #{head.seq}")]
+        return [ChainProblem(subject, last.seq, f"the chain is cut here; its head is #{head.seq}")]
     if last.seq > head.seq:
-        return [Problem(subject, last.seq, f"stands after the head, which is #{head.seq}")]
-    return [Problem(subject, last.seq, "is not the event that the head names")]
+        return [ChainProblem(subject, last.seq, f"stands after the head, which is #{head.seq}")]
+    return [ChainProblem(subject, last.seq, "is not the event that the head names")]
 
 
 def _rfc3339(at: datetime) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 from agent.domain.request import Change
 from signoff.canonical import canonical_bytes
 from signoff.description import plain
-from signoff.paths import Step, written
+from signoff.json_paths import Step, format_path
 from signoff.redaction import TextSpan, has_mask, redact_value
 from signoff.values import Action
 
@@ -43,7 +43,7 @@ def between(proposed: bytes | None, decided: bytes | None) -> tuple[Change, ...]
 
 def as_changes(made: Sequence[Difference]) -> tuple[Change, ...]:
     """The differences as people are told of them."""
-    return tuple(Change(written(steps), before, after) for steps, before, after in made)
+    return tuple(Change(format_path(steps), before, after) for steps, before, after in made)
 
 
 def touches_hidden(
@@ -55,13 +55,13 @@ def touches_hidden(
         for arguments in (before, after)
         for secret in redact_value(arguments, find=_nothing, redact=redact).secrets
     }
-    paths = [written(steps) for steps, _, _ in made]
+    paths = [format_path(steps) for steps, _, _ in made]
     if any(_around(path, secret) or _around(secret, path) for path in paths for secret in hidden):
         return True
     return any(_has_mask(new) and not _has_mask(old) for _, old, new in made)
 
 
-def told(made: Sequence[Change]) -> str:
+def edit_note(made: Sequence[Change]) -> str:
     """The sentence for the model whose call was edited; empty when nothing was."""
     if not made:
         return ""

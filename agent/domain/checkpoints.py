@@ -13,42 +13,42 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from agent.domain import fields
+from agent.domain import checkpoint_fields
 from agent.domain.errors import PolicyError
-from agent.domain.link import names_of
+from agent.domain.link_template import placeholder_names
 from agent.domain.policy import Defaults, Policy, Rule, Terms, ToolTraits, on_reject_by_risk
 from agent.domain.toml_lines import Lines
 from signoff.errors import MalformedArguments
-from signoff.paths import is_redacted
+from signoff.json_paths import is_redacted
 
 TERMS = {
-    "risk": fields.risk,
-    "approvers": fields.approvers,
-    "notify": fields.notify,
-    "approvals_required": fields.approvals_required,
-    "channel": fields.text,
-    "timeout": fields.duration,
-    "timeout_seconds": fields.seconds,
-    "prevent_self_review": fields.boolean,
-    "on_reject": fields.on_reject,
-    "reason_required": fields.reason_required,
-    "reject_reasons": fields.reject_reasons,
-    "allow_edit": fields.boolean,
-    "editor_may_approve": fields.boolean,
-    "remind_at": fields.remind_at,
-    "on_timeout": fields.on_timeout,
-    "escalate_to": fields.escalate_to,
-    "redact": fields.redact,
-    "execute_within": fields.duration,
-    "email": fields.email,
+    "risk": checkpoint_fields.risk,
+    "approvers": checkpoint_fields.approvers,
+    "notify": checkpoint_fields.notify,
+    "approvals_required": checkpoint_fields.approvals_required,
+    "channel": checkpoint_fields.text,
+    "timeout": checkpoint_fields.duration,
+    "timeout_seconds": checkpoint_fields.seconds,
+    "prevent_self_review": checkpoint_fields.boolean,
+    "on_reject": checkpoint_fields.on_reject,
+    "reason_required": checkpoint_fields.reason_required,
+    "reject_reasons": checkpoint_fields.reject_reasons,
+    "allow_edit": checkpoint_fields.boolean,
+    "editor_may_approve": checkpoint_fields.boolean,
+    "remind_at": checkpoint_fields.remind_at,
+    "on_timeout": checkpoint_fields.on_timeout,
+    "escalate_to": checkpoint_fields.escalate_to,
+    "redact": checkpoint_fields.redact,
+    "execute_within": checkpoint_fields.duration,
+    "email": checkpoint_fields.email,
 }
-DEFAULTS = TERMS | {"unmatched": fields.unmatched, "admin_channel": fields.text}
+DEFAULTS = TERMS | {"unmatched": checkpoint_fields.unmatched, "admin_channel": checkpoint_fields.text}
 CHECKPOINT = TERMS | {
-    "checkpoint_id": fields.checkpoint_id,
-    "action_pattern": fields.pattern,
-    "when": fields.condition,
-    "description_template": fields.template,
-    "link_template": fields.link_template,
+    "checkpoint_id": checkpoint_fields.checkpoint_id,
+    "action_pattern": checkpoint_fields.pattern,
+    "when": checkpoint_fields.condition,
+    "description_template": checkpoint_fields.template,
+    "link_template": checkpoint_fields.link_template,
 }
 TABLES = {"defaults", "checkpoint"}
 
@@ -170,7 +170,7 @@ class _Reader:
             ("description_template", rule.description_template),
             ("link_template", rule.link_template),
         ):
-            for root, *steps in names_of(template or ""):
+            for root, *steps in placeholder_names(template or ""):
                 if is_redacted(tuple(steps), rule.redact, root):
                     shown = ".".join((root, *steps))
                     line = self._lines.of(place.table, place.index, key)
@@ -211,7 +211,7 @@ class _Place:
 
 def _quorum(place: _Place, terms: Terms) -> Iterator[Problem]:
     """Only where all approvers are single people is their number known before somebody clicks."""
-    if not all(fields.is_user(approver) for approver in terms.approvers):
+    if not all(checkpoint_fields.is_user(approver) for approver in terms.approvers):
         return
     key = place.first("approvals_required", "allow_edit", "approvers")
     people, needed = len(set(terms.approvers)), terms.approvals_required

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from signoff.canonical import canonical_bytes
 from signoff.errors import MalformedArguments
-from signoff.redaction import NOT_SCANNED, Redacted, Secret, is_unseen, sign
+from signoff.redaction import NOT_SCANNED, RedactedValue, Secret, is_unseen, sign
 from signoff.values import Action
 
 
@@ -26,7 +26,7 @@ class MaskedAction(Action):
         return self.true_digest
 
 
-def masked_action(action: Action, redacted: Redacted, *, others_unseen: bool = False) -> Action:
+def masked_action(action: Action, redacted: RedactedValue, *, others_unseen: bool = False) -> Action:
     """The action to show: the same one when nothing is masked, here or (`others_unseen`) beside it."""
     if not redacted.secrets and not others_unseen:
         return action

@@ -17,13 +17,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_serializer
 
+from agent.domain.description_template import render
 from agent.domain.expression import compile_when
-from agent.domain.link import render_link
-from agent.domain.template import render
+from agent.domain.link_template import render_link
 from signoff.canonical import canonical_bytes, plain_json
 from signoff.description import describe, tool_and_arguments
 from signoff.errors import MalformedArguments
-from signoff.redaction import by_name
+from signoff.redaction import redact_by_name
 from signoff.values import Action, Risk
 
 OnReject = Literal["stop", "tell_model"]
@@ -89,7 +89,7 @@ class Terms(BaseModel):
     """Users and user groups."""
 
     redact: tuple[str, ...] = ()
-    """Names or dotted paths of arguments and facts whose values nobody is shown (`signoff.paths`)."""
+    """Names or dotted paths of arguments and facts whose values nobody is shown (`signoff.json_paths`)."""
 
     execute_within: timedelta = timedelta(hours=24)
     """How long an approval can be claimed by an executor outside; then it lapses. Our own agents start at once."""
@@ -137,10 +137,10 @@ class Rule(Terms):
 
         It stands in lists and notifications, so what is secret by its name or by `redact` is masked in it.
         """
-        arguments = by_name(action.arguments, self.redact).value
+        arguments = redact_by_name(action.arguments, self.redact).value
         if self.description_template is None:
             return tool_and_arguments(action.tool, arguments)
-        return render(self.description_template, arguments, by_name(facts, self.redact, "facts").value)
+        return render(self.description_template, arguments, redact_by_name(facts, self.redact, "facts").value)
 
     def link(self, action: Action, facts: Mapping[str, Any] | None) -> str | None:
         """The address behind the card's button; None without a template, or when a value of it is missing."""

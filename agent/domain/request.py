@@ -1,7 +1,7 @@
 """The question put to people: its states, its ballot and what a card shows of it.
 
 Request: ``waiting -> approved | rejected | expired | cancelled``; the four on the right absorb.
-Everything here is a value; rows become these values in ``agent.store.reads``.
+Everything here is a value; rows become these values in ``agent.store.views``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from agent.domain.lineage import lineage
+from agent.domain.ancestors import ancestor_names
 from agent.domain.people import Standing
 from signoff.values import Action, Person, Risk
 
@@ -126,7 +126,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedAgain:
+class FollowUp:
     """What became of an expired request that was asked once more.
 
     ``request_id`` is the new one, ``None`` while nobody is asked (not yet, or not needed); ``link`` its card's address,
@@ -188,7 +188,7 @@ class RequestView:
     escalated: bool = False
     paused_by: str | None = None  # who stopped its agent, or one above it: nothing of it begins meanwhile
     paused_agent: str | None = None  # which of these that stop names; None: every agent
-    asked_again: AskedAgain | None = None  # expired, and its requester had the same asked once more
+    asked_again: FollowUp | None = None  # expired, and its requester had the same asked once more
     principal: str = "run"  # who opened it: a run's call, or "key:<name>"
     client_id: str = ""  # the opener's own name for it
     lapse_at: datetime | None = None  # approved for an executor outside: claimed before then, or never
@@ -209,7 +209,7 @@ class RequestView:
     @property
     def chain(self) -> str:
         """Its agent, behind those that handed the task down to it: ``orders › refunds``."""
-        return lineage(self.above, self.agent)
+        return ancestor_names(self.above, self.agent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,11 +237,11 @@ class RequestLine:
     @property
     def chain(self) -> str:
         """Its agent, behind those that handed the task down to it: ``orders › refunds``."""
-        return lineage(self.above, self.agent)
+        return ancestor_names(self.above, self.agent)
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class Count:
     """How many there are; ``more``: at least so many, and counting was given up there so that it stays cheap."""
 
     number: int

@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from agent.domain.lineage import lineage
+from agent.domain.ancestors import ancestor_names
 from agent.domain.request import Change
 from signoff.values import Person
 
@@ -78,7 +78,7 @@ class NewRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CallAnswer:
     """What a call ended with; ``text`` is what the model reads."""
 
     kind: AnswerKind
@@ -128,7 +128,7 @@ class CallView:
     raw_arguments: str
     state: CallState
     blocking: bool
-    answer: Answer | None
+    answer: CallAnswer | None
     request_id: UUID | None
     repeats: UUID | None  # the expired or voided call that this one asks again
     edited: tuple[Change, ...] = ()  # what a reviewer changed before approving
@@ -169,7 +169,7 @@ class RunView:
     @property
     def chain(self) -> str:
         """Its agent, behind those that handed the task down to it: ``orders › refunds``."""
-        return lineage(self.above, self.agent)
+        return ancestor_names(self.above, self.agent)
 
     @property
     def asked(self) -> int:
@@ -196,7 +196,7 @@ class RunView:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedLine:
+class PendingQuestion:
     """One question of a run, or of one below it, that people have not answered yet.
 
     ``agent`` asks it, ``above`` are those that handed the task down to it, the first one first.
@@ -217,7 +217,7 @@ class RunLine:
     """A run in a list of runs, with what it waits for (up to so many, oldest first; ``run.asked`` counts all)."""
 
     run: RunView
-    asked: tuple[AskedLine, ...] = ()
+    asked: tuple[PendingQuestion, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,13 @@ _TIME, _TAIL, _FULL = 12, 4, 32
 _SHORT = _TIME + _TAIL
 
 
-def short(whole: UUID) -> str:
+def short_id(whole: UUID) -> str:
     """The short form of an id."""
     return whole.hex[:_TIME] + whole.hex[-_TAIL:]
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class IdRange:
     """Which ids somebody may mean: those from `first` to `last` whose digits, without dashes, match `pattern`."""
 
     first: UUID
@@ -29,7 +29,7 @@ class Sought:
     pattern: str
 
 
-def sought(typed: str) -> Sought | None:
+def parse_id_prefix(typed: str) -> IdRange | None:
     """The beginning of an id, a whole one or a short one, with dashes or without; None for anything else."""
     digits = typed.strip().replace("-", "").lower()
     if not digits or len(digits) > _FULL or not set(digits) <= _HEX:
@@ -38,4 +38,4 @@ def sought(typed: str) -> Sought | None:
     if len(digits) == _SHORT:
         start = digits[:_TIME]
         pattern = f"^({digits}|{start}.{{{_FULL - _SHORT}}}{digits[_TIME:]}$)"
-    return Sought(UUID(start.ljust(_FULL, "0")), UUID(start.ljust(_FULL, "f")), pattern)
+    return IdRange(UUID(start.ljust(_FULL, "0")), UUID(start.ljust(_FULL, "f")), pattern)

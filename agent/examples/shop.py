@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 from psycopg.rows import class_row
 
-from agent.store.address import Address
+from agent.database.address import Address
 
 SCHEMA = "signoff_shop"
 

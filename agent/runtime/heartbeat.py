@@ -7,9 +7,9 @@ from uuid import UUID
 
 import structlog
 
-from agent import executions
+from agent.database.pools import Database
 from agent.domain.run import RunLease
-from agent.store.database import Database
+from agent.usecases import executions
 
 INTERVAL = 2.0
 """Seconds between beats; a lease lasts five of them, so that four lost ones lose nothing."""
@@ -60,6 +60,6 @@ class Heartbeat:
         if not self._runs and not self._executions:
             return
         try:
-            await executions.beat(self._db, self._worker, list(self._executions), list(self._runs))
+            await executions.renew_leases(self._db, self._worker, list(self._executions), list(self._runs))
         except Exception as error:  # a beat may fail in any way; a heart that stops would cost every lease
             log.warning("leases were not extended", action="heartbeat.failed", error=str(error))

@@ -6,9 +6,9 @@ from typing import Any
 
 import structlog
 
-from agent.runtime import invoke, wording
+from agent.runtime import stored_text, user_code
 from agent.runtime.tool import Tool, ToolContext
-from agent.store.reads import CallAtWork
+from agent.store.views import OpenCallDetails
 from signoff.errors import MalformedArguments
 from signoff.values import Action
 
@@ -21,14 +21,14 @@ log = structlog.get_logger(__name__)
 
 
 async def run_hook(
-    hook: Callable[..., Any], tool: Tool, work: CallAtWork, action: Action, **more: str
+    hook: Callable[..., Any], tool: Tool, work: OpenCallDetails, action: Action, **more: str
 ) -> None:
     """Run a hook with the action's arguments, a few times if need be.
 
     One that fails for good is logged as an error, and the call goes on: a decision must not wait for it.
     """
     try:
-        arguments = invoke.with_context(tool.signature.values(action.arguments) | more, _context(work))
+        arguments = user_code.with_context(tool.signature.values(action.arguments) | more, _context(work))
     except MalformedArguments as error:
         log.warning("hook not run", action="hook.skipped", tool=tool.name, error=str(error))
         return
@@ -43,7 +43,7 @@ async def run_hook(
         await asyncio.sleep(wait)
 
 
-def _context(work: CallAtWork) -> ToolContext:
+def _context(work: OpenCallDetails) -> ToolContext:
     return ToolContext(
         run_id=work.run.id,
         call_id=work.call.id,
@@ -56,7 +56,7 @@ def _context(work: CallAtWork) -> ToolContext:
 async def _failure(hook: Callable[..., Any], arguments: dict[str, Any], action: Action) -> str | None:
     try:
         async with asyncio.timeout(TIMEOUT):
-            await invoke.call(hook, arguments)
+            await user_code.call(hook, arguments)
     except Exception as error:  # whatever a user's function may raise
-        return wording.logged(error, action.arguments)
+        return stored_text.log_text(error, action.arguments)
     return None

@@ -9,17 +9,18 @@ from uuid import UUID
 import structlog
 from opentelemetry.trace import SpanKind
 
-from agent import runs, tracing
+from agent import tracing
 from agent.domain.errors import LeaseLost
 from agent.domain.run import Turn
-from agent.runs import Leased
-from agent.runtime import limits, transcript
-from agent.runtime.functions import FunctionAgent
+from agent.runtime import run_limits, transcript
+from agent.runtime.function_agents import FunctionAgent
 from agent.runtime.model import Reply
-from agent.runtime.no_answer import ModelError
+from agent.runtime.model_errors import ModelError
 from agent.runtime.replay import advance_function
 from agent.runtime.services import Services
-from agent.runtime.traced import root_of
+from agent.runtime.trace_roots import root_of
+from agent.usecases import runs
+from agent.usecases.runs import LeasedRun
 
 MAX_TRIES = 6
 """Failures in a row after which a run ends as failed."""
@@ -46,7 +47,7 @@ async def advance_run(services: Services, run_id: UUID) -> None:
         log.info("turn dropped", action="run.lease_lost", run_id=str(run_id), epoch=leased.lease.epoch)
 
 
-async def _advance(services: Services, leased: Leased) -> None:
+async def _advance(services: Services, leased: LeasedRun) -> None:
     agent = services.registry.find(leased.run.agent)
     if isinstance(agent, FunctionAgent):
         await advance_function(services, leased, agent)
@@ -67,12 +68,12 @@ async def _advance(services: Services, leased: Leased) -> None:
     )
 
 
-async def _ask(services: Services, leased: Leased) -> Reply:
+async def _ask(services: Services, leased: LeasedRun) -> Reply:
     agent = services.registry.find(leased.run.agent)
     if agent is None:
         # Another worker may know it, or this one after its next start.
         raise ModelError(f"no agent named {leased.run.agent!r} is loaded (SIGNOFF_AGENTS)", retryable=True)
-    if (limit := await limits.exceeded(services, leased, agent)) is not None:
+    if (limit := await run_limits.exceeded_limit(services, leased, agent)) is not None:
         raise ModelError(limit, retryable=False)
     about: tracing.Attributes = {
         "run_id": str(leased.run.id),
@@ -81,7 +82,7 @@ async def _ask(services: Services, leased: Leased) -> Reply:
         "turn": leased.run.turn + 1,
     }
     root = await root_of(services, leased.run)
-    with tracing.doing("model", root, leased.run.id, about, kind=SpanKind.CLIENT) as span:
+    with tracing.span_within("model", root, leased.run.id, about, kind=SpanKind.CLIENT) as span:
         reply = await services.model.complete(
             transcript.chat(agent, leased.messages, leased.calls),
             [tool.offered for tool in agent.tools],
@@ -92,7 +93,7 @@ async def _ask(services: Services, leased: Leased) -> Reply:
     return reply
 
 
-async def _failed(services: Services, leased: Leased, error: ModelError) -> None:
+async def _failed(services: Services, leased: LeasedRun, error: ModelError) -> None:
     wait = retry_in(error, leased.failures, random.random())  # noqa: S311 - jitter
     await runs.record_model_failure(services.db, leased.lease, str(error), wait)
     log.warning(

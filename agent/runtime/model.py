@@ -13,11 +13,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from agent.domain.run import ProposedCall
-from agent.runtime import wording
-from agent.runtime.no_answer import ModelError, unusable
+from agent.runtime import stored_text
+from agent.runtime.model_errors import ModelError, unusable
 
 if TYPE_CHECKING:
-    from agent.runtime.provider import Provider
+    from agent.runtime.model_provider import Provider
 
 TIMEOUT = 60.0
 """Seconds for one answer, connection included."""
@@ -88,7 +88,7 @@ class Model:
     async def _reached(self) -> Provider:
         """The provider. Its library is loaded with the first question: a service that asks nothing starts faster."""
         if self._provider is None:
-            await asyncio.to_thread(import_module, "agent.runtime.provider")
+            await asyncio.to_thread(import_module, "agent.runtime.model_provider")
         if self._provider is None:  # of several first questions one makes it
             self._provider = self._make()
         return self._provider
@@ -140,14 +140,14 @@ def _call(item: Any) -> ProposedCall:
     if not isinstance(arguments, str):
         arguments = "" if arguments is None else repr(arguments)  # malformed, and shown as such
     return ProposedCall(
-        wording.escaped(str(getattr(item, "id", None) or "")),
-        wording.escaped(name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…"),
-        wording.escaped(arguments),
+        stored_text.escape_json(str(getattr(item, "id", None) or "")),
+        stored_text.escape_json(name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…"),
+        stored_text.escape_json(arguments),
     )
 
 
 def _text(content: Any) -> str | None:
-    return wording.storable(content).strip() or None if isinstance(content, str) else None
+    return stored_text.storable_text(content).strip() or None if isinstance(content, str) else None
 
 
 def _tokens(completion: Any, text: str | None) -> int:
@@ -157,6 +157,6 @@ def _tokens(completion: Any, text: str | None) -> int:
 
 
 def _provider(api_key: str, base_url: str | None, timeout: float) -> Provider:
-    from agent.runtime.provider import Provider  # noqa: PLC0415 - see there
+    from agent.runtime.model_provider import Provider  # noqa: PLC0415 - see there
 
     return Provider(api_key=api_key, base_url=base_url, timeout=timeout)

@@ -15,24 +15,24 @@ from typing import Any, Literal
 import structlog
 from pydantic_core import to_jsonable_python
 
-from agent import runs
 from agent.domain.request import RequestStatus, RequestView
 from agent.domain.run import AnswerKind, CallView, ProposedCall, RunStatus, Turn
-from agent.resuming import GO_ON
-from agent.runs import Leased
-from agent.runtime import limits, wording
+from agent.runtime import run_limits, stored_text
 from agent.runtime.agents import Delegate
-from agent.runtime.functions import (
+from agent.runtime.function_agents import (
     ASK,
     Decision,
     FunctionAgent,
+    NonDeterministic,
     StepFailed,
-    Undeterministic,
-    decoded,
+    decode_result,
     journal,
 )
 from agent.runtime.services import Services
-from agent.store import reads
+from agent.store import views
+from agent.usecases import runs
+from agent.usecases.runs import LeasedRun
+from agent.usecases.runs.resumption import GO_ON
 from signoff.canonical import canonical_bytes, parse_arguments, plain_json
 from signoff.errors import CollaborationError, MalformedArguments
 
@@ -60,14 +60,14 @@ class Replay:
     """The journal of one look: what is recorded, how far the function has come in it, and what it wants to do next."""
 
     services: Services
-    leased: Leased
+    leased: LeasedRun
     agent: FunctionAgent
     recorded: Sequence[CallView]
     repeats: Mapping[Any, CallView]
     asked: Mapping[Any, RequestView]
     position: int = 0
     proposed: ProposedCall | None = None
-    broken: Undeterministic | None = None
+    broken: NonDeterministic | None = None
     status: str | None = field(default=None)
     left: bool = False
 
@@ -79,7 +79,7 @@ class Replay:
         call = self._next(tool, arguments)
         kind, words = _answer(call)
         if kind is AnswerKind.RESULT:
-            return words if isinstance(doing, Delegate) else decoded(words)
+            return words if isinstance(doing, Delegate) else decode_result(words)
         if kind is AnswerKind.DONE_BY_PERSON:
             return None
         if kind in (AnswerKind.REJECTED, AnswerKind.EXPIRED, AnswerKind.WITHDRAWN):
@@ -95,7 +95,7 @@ class Replay:
     async def tell(self, status: str) -> None:
         """Told only where the function has not been before; what it said on the way there is old news."""
         if self.position == len(self.recorded) and not self.left:
-            self.status = wording.storable(status)[:500]
+            self.status = stored_text.storable_text(status)[:500]
 
     def outdated(self) -> str | None:
         """Why people's last approval is none of what the function would do next, or None.
@@ -130,7 +130,7 @@ class Replay:
             return self._latest(call)
         if self.position >= self.agent.max_steps:
             raise StepFailed(f"more than {self.agent.max_steps} steps (max_steps)")
-        self.proposed = ProposedCall(f"step_{self.position + 1}", tool, wording.escaped(wanted))
+        self.proposed = ProposedCall(f"step_{self.position + 1}", tool, stored_text.escape_json(wanted))
         raise self._leave()
 
     def _leave(self) -> _Suspended:
@@ -144,7 +144,7 @@ class Replay:
             before = call.raw_arguments.encode()
         if call.tool == tool and before == wanted.encode():
             return
-        self.broken = Undeterministic(
+        self.broken = NonDeterministic(
             f"step {self.position + 1} was {call.tool} {call.raw_arguments} and is {tool} {wanted} now: "
             "what lies between the steps must come out the same every time; nothing was executed"
         )
@@ -169,14 +169,14 @@ class Replay:
             reason=(decided.reason if decided else None) or (None if approved else words or None),
             reviewer=decided.person if decided else None,
             request_id=call.request_id,
-            arguments=decoded(words) if approved and kind is AnswerKind.RESULT else None,
+            arguments=decode_result(words) if approved and kind is AnswerKind.RESULT else None,
         )
 
 
-async def advance_function(services: Services, leased: Leased, agent: FunctionAgent) -> None:
+async def advance_function(services: Services, leased: LeasedRun, agent: FunctionAgent) -> None:
     """Run the function as far as it goes now, and write down what that led to. Raises LeaseLost."""
     replay = await _replay(services, leased, agent)
-    if (limit := await limits.overtime(services, leased, agent)) is not None:
+    if (limit := await run_limits.overtime(services, leased, agent)) is not None:
         await _ended(replay, RunStatus.FAILED, limit, limit)
         return
     token = journal.set(replay)
@@ -210,17 +210,17 @@ async def _run(agent: FunctionAgent, task: str) -> Any:
         return await agent.function(*arguments)
 
 
-async def _replay(services: Services, leased: Leased, agent: FunctionAgent) -> Replay:
+async def _replay(services: Services, leased: LeasedRun, agent: FunctionAgent) -> Replay:
     ids = [call.request_id for call in leased.calls if call.request_id is not None]
     async with services.db.connection() as connection:
-        views = await reads.request_views(connection, ids) if ids else []
+        questions = await views.request_views(connection, ids) if ids else []
     return Replay(
         services,
         leased,
         agent,
         recorded=[call for call in leased.calls if call.repeats is None],
         repeats={call.repeats: call for call in leased.calls if call.repeats is not None},
-        asked={view.id: view for view in views},
+        asked={view.id: view for view in questions},
     )
 
 
@@ -231,7 +231,7 @@ async def _came_out(replay: Replay, answer: Any, raised: BaseException | None) -
     elif isinstance(raised, CollaborationError):
         await _ended(replay, RunStatus.DENIED, raised.cause, f"{type(raised).__name__}: {raised}")
     elif raised is not None:
-        await _ended(replay, RunStatus.FAILED, wording.error(raised), wording.error(raised))
+        await _ended(replay, RunStatus.FAILED, stored_text.error_text(raised), stored_text.error_text(raised))
     else:
         await _returned(replay, answer)
 
@@ -247,7 +247,7 @@ async def _left(replay: Replay) -> None:
         await _ended(replay, RunStatus.FAILED, outdated, outdated)
         return
     if replay.proposed is None:
-        await runs.rest(db, leased.lease, leased.heard)
+        await runs.release(db, leased.lease, leased.heard)
         return
     await runs.record_turn(db, leased.lease, Turn(None, (replay.proposed,), 0, leased.heard, "tool_calls"))
     log.info("step", action="run.step", run_id=str(leased.run.id), tool=replay.proposed.tool)
@@ -259,7 +259,7 @@ async def _returned(replay: Replay, answer: Any) -> None:
         await _ended(replay, RunStatus.FAILED, words, words)
         return
     await _publish(replay)
-    text = None if answer is None else wording.result(answer)
+    text = None if answer is None else stored_text.result_text(answer)
     turn = Turn(text or "Done.", (), 0, replay.leased.heard)
     await runs.record_turn(replay.services.db, replay.leased.lease, turn)
 
@@ -274,7 +274,7 @@ async def _ended(replay: Replay, status: RunStatus, cause: str, words: str) -> N
 
 async def _publish(replay: Replay) -> None:
     if replay.status is not None and replay.status != replay.leased.run.progress:
-        await runs.publish(replay.services.db, replay.leased.lease, replay.status)
+        await runs.set_status(replay.services.db, replay.leased.lease, replay.status)
 
 
 def _is_answered(call: CallView, following: CallView | None) -> bool:

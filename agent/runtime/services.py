@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from agent.database.pools import Database
 from agent.domain.policy import Policy
 from agent.runtime.agents import Registry
 from agent.runtime.heartbeat import Heartbeat
 from agent.runtime.model import Model
-from agent.store.database import Database
-from agent.store.outbox import Outlet
+from agent.store.outbox import Destination
 
 
 def worker_name() -> str:
@@ -24,9 +24,9 @@ def worker_name() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The parts that `advance_run` and `execute_call` work with.
+    """The parts that `advance_run` and `advance_call` work with.
 
-    `outlet` says where a request's card goes, from its rule's channel (None: the service's own).
+    `destination` says where a request's card goes, from its rule's channel (None: the service's own).
     """
 
     db: Database
@@ -35,7 +35,7 @@ class Services:
     model: Model
     heartbeat: Heartbeat
     worker: str
-    outlet: Callable[[str | None], Outlet]
+    destination: Callable[[str | None], Destination]
     at_work: dict[UUID, bool] = field(default_factory=dict, repr=False)
     """The calls that this process is looking at, and whether they should be looked at once more."""
     _stragglers: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from typing_extensions import ParamSpec, TypeVar
 
-from agent.domain import template
+from agent.domain import description_template
 from agent.domain.policy import Rule, ToolTraits
-from agent.runtime import docstring, wording
+from agent.runtime import docstrings, stored_text
 from agent.runtime.signature import CONTEXT, Signature, check_subset, signature_of
 from signoff.errors import SignoffError
 from signoff.values import Action, Person, Risk
@@ -90,10 +90,10 @@ class Tool(Generic[P, R]):
             raise TypeError(f"@tool: {self.function!r} is not a function")
         name = self.name or getattr(self.function, "__name__", "")
         title = f"@tool {name}"
-        descriptions = docstring.arguments(self.function)
+        descriptions = docstrings.arguments(self.function)
         settled: dict[str, Any] = {
             "name": name,
-            "description": self.description or docstring.lead(self.function),
+            "description": self.description or docstrings.lead(self.function),
             "risk": None if self.risk is None else _risk(self.risk, title),
             "signature": signature_of(self.function, title, descriptions),
         }
@@ -126,7 +126,7 @@ class Tool(Generic[P, R]):
 
     def told(self, value: Any) -> str:
         """What is kept of a result, and read by whoever proposed the call."""
-        return wording.result(value)
+        return stored_text.result_text(value)
 
     def terms(self, rule: Rule, action: Action) -> Rule:
         """What the tool itself says to the terms of a question about it; only what its author may say."""
@@ -134,7 +134,11 @@ class Tool(Generic[P, R]):
 
     def pending(self, arguments: Mapping[str, Any]) -> str | None:
         """The tool's own words for the model while people decide."""
-        return None if self.pending_text is None else template.render(self.pending_text, arguments, None)
+        return (
+            None
+            if self.pending_text is None
+            else description_template.render(self.pending_text, arguments, None)
+        )
 
     def _check(self, title: str) -> None:
         if not NAME.match(self.name):
@@ -191,6 +195,6 @@ def _risk(value: Risk | str, title: str) -> Risk:
 
 def _check_template(text: str, title: str) -> None:
     try:
-        template.check(text)
+        description_template.check(text)
     except ValueError as error:
         raise ValueError(f"{title}: pending_text: {error}") from None

@@ -84,17 +84,18 @@ def _turn(agent: Agent, message: Message, calls: Sequence[CallView]) -> list[Cha
         for call in proposed
     ]
     answers = [
-        {"role": "tool", "tool_call_id": _call_id(call), "content": told(agent, call)} for call in proposed
+        {"role": "tool", "tool_call_id": _call_id(call), "content": answer_text(agent, call)}
+        for call in proposed
     ]
     return [{"role": "assistant", "content": message.text, "tool_calls": asked}, *answers]
 
 
-def told(agent: Agent, call: CallView) -> str:
+def answer_text(agent: Agent, call: CallView) -> str:
     """What the model is told in answer to its call: the outcome, or truly what is going on."""
     if call.answer is None or (call.request_id is not None and not call.blocking):
         return _pending(agent, call)
     ended = outcome(call.answer.kind, call.answer.text)
-    return f"{changes.told(call.edited)}\n{ended}" if call.edited else ended
+    return f"{changes.edit_note(call.edited)}\n{ended}" if call.edited else ended
 
 
 def outcome(kind: AnswerKind, words: str | None) -> str:

@@ -1,4 +1,4 @@
-"""Statements on outlets and deliveries, for the drain."""
+"""Statements on destinations and deliveries, for the drain."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from uuid import UUID
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.store.batch import Batch
+from agent.database.batch import Batch
 from agent.store.floods import RECENT
 
 LINES_AT_ONCE = 10
 """Thread lines that go out as one message when they wait together."""
 
 
-async def take_outlet(
+async def lease_destination(
     connection: AsyncConnection, team_id: str, channel_id: str, worker: str, seconds: float
 ) -> Row[Any] | None:
-    """Lease the outlet if it is free; the epoch counts up."""
+    """Lease the destination if it is free; the epoch counts up."""
     parameters = {"team": team_id, "channel": channel_id, "worker": worker, "seconds": seconds}
     return (await connection.execute(_TAKE, parameters)).one_or_none()
 
 
-async def release_outlet(connection: AsyncConnection, team_id: str, channel_id: str, epoch: int) -> None:
+async def release_destination(connection: AsyncConnection, team_id: str, channel_id: str, epoch: int) -> None:
     """Give the lease back, unless another drain has taken over."""
     await connection.execute(_RELEASE, {"team": team_id, "channel": channel_id, "epoch": epoch})
 
@@ -34,7 +34,7 @@ async def channels_due(connection: AsyncConnection, team_id: str) -> list[str]:
     return list((await connection.execute(_CHANNELS_DUE, {"team": team_id})).scalars())
 
 
-async def hold(
+async def renew(
     connection: AsyncConnection,
     team_id: str,
     channel_id: str,
@@ -81,7 +81,7 @@ async def note_trouble(
     return bool((await connection.execute(_TROUBLE, key)).scalar_one_or_none())
 
 
-async def uninformed_run(
+async def run_to_inform(
     connection: AsyncConnection, team_id: str, channel_id: str, request_id: UUID
 ) -> Row[Any] | None:
     """The run of a request that waits, if its thread lies elsewhere and has not been told of this trouble."""
@@ -89,12 +89,12 @@ async def uninformed_run(
     return (await connection.execute(_UNINFORMED, key)).one_or_none()
 
 
-async def asked_before(connection: AsyncConnection, request_id: UUID) -> Row[Any] | None:
+async def expired_predecessor(connection: AsyncConnection, request_id: UUID) -> Row[Any] | None:
     """The expired request that this one asks again, if it does."""
     return (await connection.execute(_ASKED_BEFORE, {"id": request_id})).one_or_none()
 
 
-def mark_well(batch: Batch, team_id: str, channel_id: str) -> None:
+def clear_trouble(batch: Batch, team_id: str, channel_id: str) -> None:
     """Something could be told there: whatever troubled it is over."""
     batch.add(_WELL, team=team_id, channel=channel_id)
 
@@ -109,7 +109,7 @@ def place_run(batch: Batch, run_id: UUID, ts: str) -> None:
     batch.add(_PLACE_RUN, id=run_id, ts=ts)
 
 
-def begin(batch: Batch, ids: Sequence[UUID]) -> None:
+def mark_sending(batch: Batch, ids: Sequence[UUID]) -> None:
     """Slack may have these from now on."""
     batch.add(_BEGIN, ids=list(ids))
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.store.batch import Batch
-from agent.store.outbox import Outlet
+from agent.database.batch import Batch
+from agent.store.outbox import Destination
 
 RECENT = """
 SELECT r.agent, count(*) AS lately FROM card_place AS p JOIN approval_request AS r ON r.id = p.request_id
@@ -19,34 +19,34 @@ WHERE p.team_id = :team AND p.channel_id = :channel AND p.surface = 'channel'
 """How many cards each agent has had in the channel within a minute; Slack's ``ts`` is the time of posting."""
 
 
-async def found(connection: AsyncConnection, outlet: Outlet, limit: int) -> bool:
+async def is_flood(connection: AsyncConnection, destination: Destination, limit: int) -> bool:
     """Whether cards have to be folded."""
-    return bool((await connection.execute(_FOUND, _key(outlet, limit))).first())
+    return bool((await connection.execute(_FOUND, _key(destination, limit))).first())
 
 
-async def stranded(connection: AsyncConnection, outlet: Outlet) -> bool:
+async def has_stranded_lines(connection: AsyncConnection, destination: Destination) -> bool:
     """Whether lines wait for a thread that there will not be."""
-    key = {"team": outlet.team_id, "channel": outlet.channel_id}
+    key = {"team": destination.team_id, "channel": destination.channel_id}
     return bool((await connection.execute(_STRANDED, key)).first())
 
 
-async def fold(connection: AsyncConnection, outlet: Outlet, limit: int) -> list[str]:
+async def fold(connection: AsyncConnection, destination: Destination, limit: int) -> list[str]:
     """Skip what exceeds the limit and what belongs to folded requests. Returns the agents concerned.
 
     What somebody else holds at this moment is left to the next look.
     """
-    return list((await connection.execute(_FOLD, _key(outlet, limit))).scalars())
+    return list((await connection.execute(_FOLD, _key(destination, limit))).scalars())
 
 
-def place_digest(batch: Batch, outlet: Outlet, agent: str, ts: str) -> None:
+def place_digest(batch: Batch, destination: Destination, agent: str, ts: str) -> None:
     """The agent's digest is this message, as long as something in it waits: the next flood gets a new one."""
-    key = {"team": outlet.team_id, "channel": outlet.channel_id, "agent": agent}
+    key = {"team": destination.team_id, "channel": destination.channel_id, "agent": agent}
     batch.add(_PLACE, ts=ts, **key)
     batch.add(_END, **key)
 
 
-def _key(outlet: Outlet, limit: int) -> dict[str, str | int]:
-    return {"team": outlet.team_id, "channel": outlet.channel_id, "limit": limit}
+def _key(destination: Destination, limit: int) -> dict[str, str | int]:
+    return {"team": destination.team_id, "channel": destination.channel_id, "limit": limit}
 
 
 _BOTH = "(d.kind = 'card' OR (d.kind = 'thread_line' AND p.folded))"

@@ -20,8 +20,8 @@ from uuid import UUID
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.store import pauses
-from agent.store.batch import ask
+from agent.database.batch import query
+from agent.store import pause
 from agent.store.instructors import INSTRUCTORS
 from signoff.values import Person
 
@@ -52,7 +52,7 @@ async def request_behind(connection: AsyncConnection, call_id: UUID) -> None:
     await connection.execute(_TAKE_REQUEST_OF_CALL, {"call": call_id})
 
 
-async def ballot(
+async def request_for_vote(
     connection: AsyncConnection, request_id: UUID, subject: str, nonce: str | None
 ) -> tuple[Row[Any], Row[Any]] | None:
     """`request`, and what a vote on it depends on, as it stands after the lock.
@@ -60,7 +60,9 @@ async def ballot(
     That is: the present revision's digest and editor, the owner of the key that asked, who instructed the agent,
     the live votes, the decision, the audit head, the place named by the nonce, and the time.
     """
-    found, state = await ask(connection, _REQUEST, _BALLOT_STATE, id=request_id, subject=subject, nonce=nonce)
+    found, state = await query(
+        connection, _REQUEST, _BALLOT_STATE, id=request_id, subject=subject, nonce=nonce
+    )
     return (found[0], state[0]) if found else None
 
 
@@ -110,14 +112,14 @@ async def approved_requests(connection: AsyncConnection, runs: Sequence[UUID]) -
     return (await connection.execute(_APPROVED_OF_RUNS, {"runs": list(runs)})).all()
 
 
-async def family(connection: AsyncConnection, run_id: UUID) -> Sequence[UUID]:
+async def run_with_descendants(connection: AsyncConnection, run_id: UUID) -> Sequence[UUID]:
     """The run and all that it started, those below first: the order in which they are locked."""
     return list((await connection.execute(_FAMILY, {"id": run_id})).scalars())
 
 
 async def asked_action(connection: AsyncConnection, call_id: UUID) -> bytes | None:
     """The action that people are asked about for a call whose request is locked; the call is locked, too."""
-    _, found = await ask(connection, _TAKE_CALL, _ASKED_ACTION, call=call_id)
+    _, found = await query(connection, _TAKE_CALL, _ASKED_ACTION, call=call_id)
     return bytes(found[0].action) if found else None
 
 
@@ -159,7 +161,7 @@ async def execution(connection: AsyncConnection, execution_id: UUID) -> Row[Any]
 
 async def call(connection: AsyncConnection, call_id: UUID) -> Row[Any] | None:
     """A call, locked, with the request that stands for it and its decision."""
-    _, found = await ask(connection, _TAKE_CALL, _CALL, call=call_id)
+    _, found = await query(connection, _TAKE_CALL, _CALL, call=call_id)
     return found[0] if found else None
 
 
@@ -168,8 +170,8 @@ async def ready_call(connection: AsyncConnection, call_id: UUID) -> tuple[Row[An
 
     A parked run works again when its last waiting call was decided.
     """
-    *_, found, heads = await ask(
-        connection, pauses.HOLD, _TAKE_RUN_OF_CALL, _RESUME, _TAKE_CALL, _CALL, _HEAD_OF_CALL, call=call_id
+    *_, found, heads = await query(
+        connection, pause.HOLD, _TAKE_RUN_OF_CALL, _RESUME, _TAKE_CALL, _CALL, _HEAD_OF_CALL, call=call_id
     )
     return (found[0], heads[0] if heads else None) if found else None
 
@@ -340,7 +342,7 @@ _CALL = text(f"""
 SELECT c.id, c.run_id, c.state::text AS state, c.blocking, c.tool, c.raw_arguments, c.ask_no, c.repeats,
        c.answer_kind::text AS answer_kind, c.answer, c.action, c.digest,
        a.status IN ('denied', 'failed', 'cancelled') AND c.repeats IS NULL AS in_vain,
-       {pauses.stopped("a")} AS paused,
+       {pause.run_is_paused("a")} AS paused,
        r.id AS request_id, r.team_id, r.channel_id, r.voided_at, r.policy ->> 'on_reject' AS on_reject,
        d.outcome::text AS outcome, d.digest AS decided_digest, d.user_id AS decided_by, v.action AS decided_action,
        v.editor_team_id, v.editor_user_id, v.changes,

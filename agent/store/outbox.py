@@ -1,4 +1,4 @@
-"""Writing down what people must be told, inside the transaction of the fact; ``slackbot.delivery`` sends it.
+"""Writing down what people must be told, inside the transaction of the fact; ``slackbot.delivery.drain`` sends it.
 
 Priorities: a card that changed after its decision, then new cards and run threads, then lines in threads.
 Pending rows about the same card are one row (``coalesce_key``): it is drawn from the facts when it is sent.
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from agent.database.batch import Batch
 from agent.domain.request import Change
-from agent.store.batch import Batch
 from agent.store.ids import new_id
 from signoff.canonical import canonical_bytes
 from signoff.description import MAX_VALUE, plain
@@ -25,7 +25,7 @@ MAX_CHANGES = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Outlet:
+class Destination:
     """A channel of a team; everything told there goes through one drain at a time."""
 
     team_id: str
@@ -33,11 +33,11 @@ class Outlet:
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
-    """One thing to be told at an outlet, about a request or a run."""
+class OutboxMessage:
+    """One thing to be told at a destination, about a request or a run."""
 
     kind: str  # run_root | run_line | card | thread_line | direct | digest
-    outlet: Outlet
+    destination: Destination
     body: Mapping[str, Any]
     request_id: UUID | None = None
     run_id: UUID | None = None
@@ -46,32 +46,32 @@ class Telling:
     agent: str | None = None
 
 
-def card(outlet: Outlet, request_id: UUID, *, new: bool = False) -> Telling:
+def card(destination: Destination, request_id: UUID, *, new: bool = False) -> OutboxMessage:
     """The request's card should show the present state."""
     priority = CARD if new else URGENT
-    return Telling(
-        "card", outlet, {}, request_id=request_id, priority=priority, coalesce_key=f"card:{request_id}"
+    return OutboxMessage(
+        "card", destination, {}, request_id=request_id, priority=priority, coalesce_key=f"card:{request_id}"
     )
 
 
 def request_line(
-    outlet: Outlet, request_id: UUID, line: str, by: Person | None = None, **facts: Any
-) -> Telling:
+    destination: Destination, request_id: UUID, line: str, by: Person | None = None, **facts: Any
+) -> OutboxMessage:
     """A line in the request's thread, its history."""
     who = {"team": by.team_id, "user": by.user_id} if by else {"team": None, "user": None}
-    return Telling("thread_line", outlet, {"line": line, **who, **facts}, request_id=request_id)
+    return OutboxMessage("thread_line", destination, {"line": line, **who, **facts}, request_id=request_id)
 
 
 def edited_line(
-    outlet: Outlet, request_id: UUID, by: Person, revision: int, changes: Sequence[Change]
-) -> Telling:
+    destination: Destination, request_id: UUID, by: Person, revision: int, changes: Sequence[Change]
+) -> OutboxMessage:
     """The thread's word about an edit: values that are long are cut, and more changes than fit are counted."""
     shown = [
         {"path": each.path, "before": _brief(each.before), "after": _brief(each.after)}
         for each in changes[:MAX_CHANGES]
     ]
     more = len(changes) - len(shown)
-    return request_line(outlet, request_id, "edited", by, revision=revision, changes=shown, more=more)
+    return request_line(destination, request_id, "edited", by, revision=revision, changes=shown, more=more)
 
 
 def _brief(value: Any) -> Any:
@@ -79,59 +79,65 @@ def _brief(value: Any) -> Any:
     return value if len(encoded) <= MAX_VALUE else plain(value)
 
 
-def run_root(outlet: Outlet, run_id: UUID) -> Telling:
+def run_root(destination: Destination, run_id: UUID) -> OutboxMessage:
     """The run's first message, whose thread is the conversation."""
-    return Telling("run_root", outlet, {}, run_id=run_id, priority=CARD, coalesce_key=f"run:{run_id}")
+    return OutboxMessage(
+        "run_root", destination, {}, run_id=run_id, priority=CARD, coalesce_key=f"run:{run_id}"
+    )
 
 
-def run_line(outlet: Outlet, run_id: UUID, line: str, **facts: Any) -> Telling:
+def run_line(destination: Destination, run_id: UUID, line: str, **facts: Any) -> OutboxMessage:
     """A line in the run's thread."""
-    return Telling("run_line", outlet, {"line": line, **facts}, run_id=run_id)
+    return OutboxMessage("run_line", destination, {"line": line, **facts}, run_id=run_id)
 
 
-def unreachable_line(outlet: Outlet, run_id: UUID, request_id: UUID, **facts: Any) -> Telling:
+def unreachable_line(destination: Destination, run_id: UUID, request_id: UUID, **facts: Any) -> OutboxMessage:
     """The run's thread hears that a request of its cannot be shown; pending ones about one request are one."""
     body = {"line": "unreachable", "request": str(request_id), **facts}
-    return Telling("run_line", outlet, body, run_id=run_id, coalesce_key=f"unreachable:{request_id}")
+    return OutboxMessage(
+        "run_line", destination, body, run_id=run_id, coalesce_key=f"unreachable:{request_id}"
+    )
 
 
-def direct(outlet: Outlet, request_id: UUID | None, run_id: UUID | None, line: str, **facts: Any) -> Telling:
+def direct(
+    destination: Destination, request_id: UUID | None, run_id: UUID | None, line: str, **facts: Any
+) -> OutboxMessage:
     """A message of its own, in no thread; the request or run is what it came up with."""
-    return Telling("direct", outlet, {"line": line, **facts}, request_id=request_id, run_id=run_id)
+    return OutboxMessage("direct", destination, {"line": line, **facts}, request_id=request_id, run_id=run_id)
 
 
-def digest(outlet: Outlet, agent: str) -> Telling:
+def digest(destination: Destination, agent: str) -> OutboxMessage:
     """The card that stands for a flood of this agent's requests should show the present state."""
-    key = f"digest:{outlet.team_id}:{outlet.channel_id}:{agent}"
-    return Telling("digest", outlet, {}, priority=CARD, coalesce_key=key, agent=agent)
+    key = f"digest:{destination.team_id}:{destination.channel_id}:{agent}"
+    return OutboxMessage("digest", destination, {}, priority=CARD, coalesce_key=key, agent=agent)
 
 
-def tell(batch: Batch, tellings: Sequence[Telling]) -> None:
+def enqueue(batch: Batch, outgoing: Sequence[OutboxMessage]) -> None:
     """Write these down; who goes round the channels finds them."""
-    if tellings:
-        batch.add_rows(_INSERT, [_row(telling) for telling in _each_once(tellings)])
+    if outgoing:
+        batch.add_rows(_INSERT, [_row(message) for message in _each_once(outgoing)])
 
 
-def _row(telling: Telling) -> dict[str, Any]:
+def _row(message: OutboxMessage) -> dict[str, Any]:
     return {
         "id": new_id(),
-        "kind": telling.kind,
-        "priority": telling.priority,
-        "team_id": telling.outlet.team_id,
-        "channel_id": telling.outlet.channel_id,
-        "request_id": telling.request_id,
-        "run_id": telling.run_id,
-        "agent": telling.agent,
-        "body": dict(telling.body),
-        "coalesce_key": telling.coalesce_key,
+        "kind": message.kind,
+        "priority": message.priority,
+        "team_id": message.destination.team_id,
+        "channel_id": message.destination.channel_id,
+        "request_id": message.request_id,
+        "run_id": message.run_id,
+        "agent": message.agent,
+        "body": dict(message.body),
+        "coalesce_key": message.coalesce_key,
     }
 
 
-def _each_once(tellings: Sequence[Telling]) -> list[Telling]:
+def _each_once(outgoing: Sequence[OutboxMessage]) -> list[OutboxMessage]:
     """Without a second one of the same key: one statement cannot count up the same row twice."""
-    keyed: dict[str | int, Telling] = {}
-    for number, telling in enumerate(tellings):
-        keyed.setdefault(telling.coalesce_key or number, telling)
+    keyed: dict[str | int, OutboxMessage] = {}
+    for number, message in enumerate(outgoing):
+        keyed.setdefault(message.coalesce_key or number, message)
     return list(keyed.values())
 
 

@@ -24,7 +24,7 @@ async def is_owner(connection: AsyncConnection) -> bool:
     return bool((await connection.execute(_IS_OWNER)).scalar_one())
 
 
-async def moment(connection: AsyncConnection, ago: timedelta) -> datetime:
+async def cutoff(connection: AsyncConnection, ago: timedelta) -> datetime:
     """The time so long ago, by the database's clock."""
     found: datetime = (await connection.execute(_MOMENT, {"seconds": ago.total_seconds()})).scalar_one()
     return found

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.store.batch import Batch
+from agent.database.batch import Batch
 from signoff.values import Person
 
 
@@ -62,7 +62,7 @@ async def end(connection: AsyncConnection, digest: bytes) -> Person | None:
     return None if row is None else Person(row.team_id, row.user_id)
 
 
-def forget_old(batch: Batch) -> None:
+def delete_old(batch: Batch) -> None:
     """What ran out a day ago helps nobody any more; the record has who was signed in when."""
     batch.add(_FORGET_LINKS)
     batch.add(_FORGET)

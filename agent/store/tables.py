@@ -482,7 +482,7 @@ card_place = Table(
     Index("ix_card_place_folded", "team_id", "channel_id", "request_id", postgresql_where=text("folded")),
 )
 
-outlet = Table(
+destination = Table(
     "outlet",
     metadata,
     Column("team_id", Text, primary_key=True),

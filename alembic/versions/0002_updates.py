@@ -7,7 +7,7 @@ Create Date: 2026-11-21
 
 from __future__ import annotations
 
-from agent.store.migrations import run_file
+from agent.database.migrations import run_file
 
 revision: str = "0002"
 down_revision: str | None = "0001"

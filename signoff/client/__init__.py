@@ -1,14 +1,7 @@
 """For programs that run elsewhere: ask people over HTTP, wait for the decision, claim what was approved, report."""
 
 from signoff.client.clients import ApprovalClient, AsyncApprovalClient
-from signoff.client.reviews import (
-    Approval,
-    AttemptOutcome,
-    ClaimedAction,
-    Review,
-    concluded,
-    earlier_outcome,
-)
+from signoff.client.reviews import Approval, AttemptOutcome, ClaimedAction, Review, concluded, earlier_outcome
 from signoff.errors import AlreadyClaimed, ApiError, Unreachable
 
 __all__ = [

@@ -1,16 +1,17 @@
 """Stored facts become Block Kit here, and text from others becomes inert. No I/O, no clock."""
 
-from slackbot.cards.agent_form import AgentForm, Asked, agent_modal, read_agent_modal
+from slackbot.cards.agent_form import AgentForm, RunForm, agent_modal, read_agent_modal
+from slackbot.cards.app_home import PAGE_OF_HOME, HomeView, home
+from slackbot.cards.combine_lines import combine_lines
 from slackbot.cards.details import PAGE_OF_DETAILS, details_modal, details_pages, details_text
-from slackbot.cards.digest import PAGE_OF_WAITING, Digest, digest_card
-from slackbot.cards.edit import argument_fields, edit_errors, edit_fields, edit_modal, read_edit
-from slackbot.cards.home import PAGE_OF_HOME, HomeView, home
+from slackbot.cards.edit_form import argument_fields, edit_errors, edit_fields, edit_modal, read_edit
+from slackbot.cards.flood_digest import PAGE_OF_WAITING, FloodDigest, flood_digest_card
 from slackbot.cards.lines import run_line, run_root, thread_line
 from slackbot.cards.lists import (
     AgentLine,
     agent_list,
     history_list,
-    misunderstood,
+    misunderstood_command,
     refusal_text,
     request_details,
     request_list,
@@ -20,7 +21,6 @@ from slackbot.cards.lists import (
 )
 from slackbot.cards.modals import list_modal, notice_modal, skeleton_modal
 from slackbot.cards.request import request_card, unreadable
-from slackbot.cards.together import together
 from slackbot.cards.values import (
     ACTION_AGENT,
     ACTION_APPROVE,
@@ -56,7 +56,7 @@ from slackbot.cards.values import (
     parse_id,
     parse_page_value,
 )
-from slackbot.cards.votes import NEEDS_A_COMMENT, NEEDS_A_REASON, approve_modal, reason_of, reject_modal
+from slackbot.cards.vote_forms import NEEDS_A_COMMENT, NEEDS_A_REASON, approve_modal, reason_of, reject_modal
 
 __all__ = [
     "ACTION_AGENT",
@@ -90,30 +90,31 @@ __all__ = [
     "PAGE_OF_WAITING",
     "AgentForm",
     "AgentLine",
-    "Asked",
     "ButtonValue",
     "Card",
-    "Digest",
+    "FloodDigest",
     "HomeView",
     "Names",
     "Pages",
+    "RunForm",
     "agent_list",
     "agent_modal",
     "approve_modal",
     "argument_fields",
     "button_value",
+    "combine_lines",
     "details_modal",
     "details_pages",
     "details_text",
-    "digest_card",
     "edit_errors",
     "edit_fields",
     "edit_modal",
+    "flood_digest_card",
     "history_list",
     "home",
     "json_text",
     "list_modal",
-    "misunderstood",
+    "misunderstood_command",
     "notice_modal",
     "page_value",
     "parse_button_value",
@@ -133,7 +134,6 @@ __all__ = [
     "run_started",
     "skeleton_modal",
     "thread_line",
-    "together",
     "unreadable",
     "usage",
 ]

@@ -9,14 +9,7 @@ from typing import Any
 
 from slackbot.cards import blocks, form, inert
 from slackbot.cards.modals import modal, notice_modal
-from slackbot.cards.values import (
-    ACTION_AGENT,
-    AGENT_BLOCK,
-    CALLBACK_AGENT,
-    TASK_BLOCK,
-    TASK_INPUT,
-    Json,
-)
+from slackbot.cards.values import ACTION_AGENT, AGENT_BLOCK, CALLBACK_AGENT, TASK_BLOCK, TASK_INPUT, Json
 
 MAX_AGENTS = 100
 MAX_TASK = 3000
@@ -32,7 +25,7 @@ class AgentForm:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RunForm:
     """What a submission asks for; `errors` by block_id, and then nothing may be started."""
 
     agent: str
@@ -80,18 +73,18 @@ def agent_modal(
     )
 
 
-def read_agent_modal(values: Mapping[str, Any], agents: Sequence[AgentForm]) -> Asked:
+def read_agent_modal(values: Mapping[str, Any], agents: Sequence[AgentForm]) -> RunForm:
     """What was asked for, from `view.state.values` of a submission, or of the press on another agent."""
     option = _state(values, AGENT_BLOCK, ACTION_AGENT).get("selected_option")
     agent = _find(agents, option.get("value") if isinstance(option, Mapping) else None)
     typed = _state(values, TASK_BLOCK, TASK_INPUT).get("value")
     task = typed.strip() if isinstance(typed, str) else ""
     if agent is None:
-        return Asked("", task, {}, {AGENT_BLOCK: "There is no such agent any more; please choose another."})
+        return RunForm("", task, {}, {AGENT_BLOCK: "There is no such agent any more; please choose another."})
     inputs, errors = form.read(values, _fields(agent), {})
     if not task and not inputs:
         errors.setdefault(TASK_BLOCK, "Please say what the agent should do.")
-    return Asked(agent.name, task, inputs, errors)
+    return RunForm(agent.name, task, inputs, errors)
 
 
 def _find(agents: Sequence[AgentForm], name: object) -> AgentForm | None:

@@ -93,7 +93,7 @@ def _values(label: Json, values: Mapping[str, Any]) -> Iterator[Json]:
     if not values:
         yield blocks.rich_text(label, blocks.section(blocks.text("none", italic=True)))
         return
-    seen = tree.shown(values, MAX_READABLE, 60)
+    seen = tree.show_values(values, MAX_READABLE, 60)
     yield blocks.rich_text(label, *seen.parts)
     exact = blocks.section(blocks.text("The same, exactly and in full", italic=True))
     yield from _boxes(exact, json_text.readable(values))

@@ -18,7 +18,7 @@ from signoff.canonical import MAX_INTEGER, parse_json
 from signoff.errors import MalformedArguments
 from signoff.visible_text import hidden_positions
 from slackbot.cards import blocks, inert, json_text, scalars
-from slackbot.cards.schema import Kind, Property, properties
+from slackbot.cards.schema import InputKind, SchemaProperty, properties
 from slackbot.cards.values import Json
 
 FIELD_INPUT = "signoff:field"
@@ -42,7 +42,7 @@ class Field:
     """A property with its input's id, what the input begins with, and why there is none (`fixed`)."""
 
     block_id: str
-    property: Property
+    property: SchemaProperty
     initial: str = ""
     fixed: str = ""
 
@@ -94,10 +94,10 @@ def read(
 
 
 # ---------------------------------------------------------------- from values to inputs
-def _field(block_id: str, given: Property, is_redacted: bool) -> Field:
+def _field(block_id: str, given: SchemaProperty, is_redacted: bool) -> Field:
     if is_redacted or (given.given and _MASK.search(json_text.compact(given.value))):
         return Field(block_id, given, fixed="redacted, cannot be edited")
-    if given.kind is Kind.FIXED:
+    if given.kind is InputKind.FIXED:
         return Field(block_id, given, fixed="cannot be edited")
     kind, initial = _initial(given)
     if initial is None:
@@ -106,23 +106,23 @@ def _field(block_id: str, given: Property, is_redacted: bool) -> Field:
     return Field(block_id, replace(given, kind=kind), initial)
 
 
-def _initial(given: Property) -> tuple[Kind, str | None]:
+def _initial(given: SchemaProperty) -> tuple[InputKind, str | None]:
     """What the input begins with, as its kind or as JSON where that cannot carry the value; None: too long."""
     value = given.value
-    if value is None and not (given.kind is Kind.JSON and given.given):
+    if value is None and not (given.kind is InputKind.JSON and given.given):
         return given.kind, ""
     match given.kind:
-        case Kind.TEXT | Kind.LONG_TEXT if _is_exact(value):
+        case InputKind.TEXT | InputKind.LONG_TEXT if _is_exact(value):
             return given.kind, value if inert.weight(value) <= MAX_INITIAL else None
-        case Kind.INTEGER | Kind.NUMBER if _PLAIN_NUMBER.match(json_text.compact(value)):
+        case InputKind.INTEGER | InputKind.NUMBER if _PLAIN_NUMBER.match(json_text.compact(value)):
             return given.kind, json_text.compact(value)
-        case Kind.DATE if _is_date(value):
+        case InputKind.DATE if _is_date(value):
             return given.kind, value
-        case Kind.CHOICE | Kind.SWITCH:
+        case InputKind.CHOICE | InputKind.SWITCH:
             return given.kind, ""
         case _:
             written = json_text.readable(value)
-            return Kind.JSON, written if inert.weight(written) <= MAX_INITIAL else None
+            return InputKind.JSON, written if inert.weight(written) <= MAX_INITIAL else None
 
 
 def _is_exact(text: str) -> bool:
@@ -156,15 +156,17 @@ def _input(field: Field) -> Json:
     given = field.property
     element = {"action_id": FIELD_INPUT, **_element(field)}
     # Only what can never be empty is demanded by the form; everything else may be cleared on purpose.
-    demanded = given.kind in (Kind.INTEGER, Kind.NUMBER) and not given.nullable
-    demanded = demanded or (given.kind in (Kind.CHOICE, Kind.DATE, Kind.JSON) and not given.nullable)
+    demanded = given.kind in (InputKind.INTEGER, InputKind.NUMBER) and not given.nullable
+    demanded = demanded or (
+        given.kind in (InputKind.CHOICE, InputKind.DATE, InputKind.JSON) and not given.nullable
+    )
     optional = not demanded or not (given.required or given.given)
     name = given.name or "unnamed"
     return blocks.input_block(field.block_id, name, element, optional=optional, hint=_hint(given))
 
 
-def _hint(given: Property) -> str | None:
-    as_json = "As JSON." if given.kind is Kind.JSON else ""
+def _hint(given: SchemaProperty) -> str | None:
+    as_json = "As JSON." if given.kind is InputKind.JSON else ""
     return f"{given.description} {as_json}".strip() or None
 
 
@@ -172,31 +174,31 @@ def _element(field: Field) -> Json:
     given = field.property
     begin = {"initial_value": field.initial} if field.initial else {}
     match given.kind:
-        case Kind.CHOICE:
+        case InputKind.CHOICE:
             return _menu(given)
-        case Kind.SWITCH:
+        case InputKind.SWITCH:
             yes = blocks.option("Yes", "yes")
             chosen = {"initial_options": [yes]} if given.value is True else {}
             return {"type": "checkboxes", "options": [yes], **chosen}
-        case Kind.INTEGER | Kind.NUMBER:
+        case InputKind.INTEGER | InputKind.NUMBER:
             return {
                 "type": "number_input",
-                "is_decimal_allowed": given.kind is Kind.NUMBER,
+                "is_decimal_allowed": given.kind is InputKind.NUMBER,
                 **_bounds(given),
                 **begin,
             }
-        case Kind.DATE:
+        case InputKind.DATE:
             return {"type": "datepicker", **({"initial_date": field.initial} if field.initial else {})}
         case kind:
             return {
                 "type": "plain_text_input",
-                "multiline": kind is not Kind.TEXT,
+                "multiline": kind is not InputKind.TEXT,
                 **_longest(given),
                 **begin,
             }
 
 
-def _menu(given: Property) -> Json:
+def _menu(given: SchemaProperty) -> Json:
     options = [blocks.option(_choice(each), str(at)) for at, each in enumerate(given.choices)]
     present = [at for at, each in enumerate(given.choices) if _is_same(each, given.value) and given.given]
     return {
@@ -210,7 +212,7 @@ def _choice(value: Any) -> str:
     return value if isinstance(value, str) and value.strip() else scalars.words("", value)
 
 
-def _bounds(given: Property) -> Json:
+def _bounds(given: SchemaProperty) -> Json:
     """`min_value` and `max_value`, unless the present value would break them: the form could not be sent."""
     found = {}
     for name, inclusive, exclusive, step in (
@@ -218,7 +220,7 @@ def _bounds(given: Property) -> Json:
         ("max_value", "maximum", "exclusiveMaximum", -1),
     ):
         bound = given.rules.get(inclusive)
-        if bound is None and given.kind is Kind.INTEGER and isinstance(given.rules.get(exclusive), int):
+        if bound is None and given.kind is InputKind.INTEGER and isinstance(given.rules.get(exclusive), int):
             bound = given.rules[exclusive] + step
         if not isinstance(bound, int | float) or isinstance(bound, bool):
             continue
@@ -228,10 +230,10 @@ def _bounds(given: Property) -> Json:
     return found
 
 
-def _longest(given: Property) -> Json:
+def _longest(given: SchemaProperty) -> Json:
     longest = given.rules.get("maxLength")
     text = given.value if isinstance(given.value, str) else ""
-    usable = given.kind is not Kind.JSON and isinstance(longest, int) and len(text) <= longest
+    usable = given.kind is not InputKind.JSON and isinstance(longest, int) and len(text) <= longest
     return {"max_length": max(1, min(longest, MAX_INITIAL))} if usable and longest is not None else {}
 
 
@@ -239,48 +241,48 @@ def _longest(given: Property) -> Json:
 def _entered(field: Field, state: Mapping[str, Any], original: Mapping[str, Any]) -> Any:
     given = field.property
     match given.kind:
-        case Kind.SWITCH:
+        case InputKind.SWITCH:
             on = bool(state.get("selected_options"))
             return on if given.given or given.required or on else _LEAVE_OUT
-        case Kind.CHOICE:
+        case InputKind.CHOICE:
             return _chosen(given, state.get("selected_option"), original)
-        case Kind.DATE:
+        case InputKind.DATE:
             typed = state.get("selected_date")
         case _:
             typed = state.get("value")
     typed = typed.replace("\r\n", "\n") if isinstance(typed, str) else ""
     if typed == field.initial and given.given:
         return original[given.name]
-    if not typed.strip() and not (given.kind in (Kind.TEXT, Kind.LONG_TEXT) and typed):
+    if not typed.strip() and not (given.kind in (InputKind.TEXT, InputKind.LONG_TEXT) and typed):
         return _emptied(given)
     return _typed(given, typed)
 
 
-def _typed(given: Property, typed: str) -> Any:
+def _typed(given: SchemaProperty, typed: str) -> Any:
     match given.kind:
-        case Kind.INTEGER | Kind.NUMBER:
-            return _number(typed, whole=given.kind is Kind.INTEGER)
-        case Kind.DATE:
+        case InputKind.INTEGER | InputKind.NUMBER:
+            return _number(typed, whole=given.kind is InputKind.INTEGER)
+        case InputKind.DATE:
             if not _is_date(typed):
                 raise Mistyped("This is not a date like 2027-01-31.")
             return typed
-        case Kind.JSON:
+        case InputKind.JSON:
             return _json(typed)
         case _:
             return typed
 
 
-def _emptied(given: Property) -> Any:
+def _emptied(given: SchemaProperty) -> Any:
     if given.nullable and (given.given or given.required):
         return None
     if not given.required and (given.nullable or not given.given):
         return _LEAVE_OUT
-    if given.kind in (Kind.TEXT, Kind.LONG_TEXT):
+    if given.kind in (InputKind.TEXT, InputKind.LONG_TEXT):
         return ""
     raise Mistyped("This must not be empty.")
 
 
-def _chosen(given: Property, option: Any, original: Mapping[str, Any]) -> Any:
+def _chosen(given: SchemaProperty, option: Any, original: Mapping[str, Any]) -> Any:
     value = option.get("value") if isinstance(option, Mapping) else None
     if isinstance(value, str) and value.isdecimal() and int(value) < len(given.choices):
         return given.choices[int(value)]

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from agent.domain.run import RunStatus, RunView
-from agent.domain.short_ids import short
+from agent.domain.short_ids import short_id
 from slackbot.cards import blocks, buttons, inert, status, tree
 from slackbot.cards.values import (
     ACTION_DONE_CALL,
@@ -146,7 +146,7 @@ def run_root(run: RunView, *, delivery_id: object | None = None) -> Card:
     if run.cause and run.status in {RunStatus.DENIED, RunStatus.FAILED, RunStatus.CANCELLED}:
         parts += _quoted("Cause:", run.cause, MAX_QUOTED, 8)
     far = f" · step {run.turn:,}" if run.turn else ""
-    rows = [blocks.rich_text(*parts), blocks.context(f"run {short(run.id)}{far}")]
+    rows = [blocks.rich_text(*parts), blocks.context(f"run {short_id(run.id)}{far}")]
     text = f"{inert.escaped(run_words(run))}: {inert.mrkdwn(f'{run.chain}: {run.task}', 300)}"
     return Card(
         text,

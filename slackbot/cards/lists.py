@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from agent.domain.request import Counted, HistoryLine, RequestLine, RequestView
+from agent.domain.request import Count, HistoryLine, RequestLine, RequestView
 from agent.domain.run import RunView
 from signoff.visible_text import visible
 from slackbot.cards import blocks, inert, rows
@@ -63,7 +63,7 @@ def request_list(
     heading: str = "Requests",
     empty: str = "Nothing waits for review.",
     pages: Pages | None = None,
-    count: Counted | None = None,
+    count: Count | None = None,
 ) -> Card:
     """Requests in the caller's order, each with a button to its details; `more`: there are others behind the last.
 
@@ -87,7 +87,7 @@ def history_list(
     if not lines:
         return _said("Nothing was decided that fits.")
     links = links or {}
-    made = [row for line in lines[:MAX_ROWS] for row in rows.decided(line, links.get(line.id))]
+    made = [row for line in lines[:MAX_ROWS] for row in rows.decided_request(line, links.get(line.id))]
     return _listed(heading, len(lines), made, more=more or len(lines) > MAX_ROWS, pages=pages)
 
 
@@ -138,7 +138,7 @@ def usage(command: str) -> Card:
     return _card(text, [blocks.rich_text(blocks.bullets(told))])
 
 
-def misunderstood(command: str, problem: str, *, guess: str | None = None, about: str = "") -> Card:
+def misunderstood_command(command: str, problem: str, *, guess: str | None = None, about: str = "") -> Card:
     """What was wrong with what was typed, and in a line how it is used.
 
     `guess` is the whole command that was probably meant: it stands first and alone, to be copied. `about` is the word
@@ -190,7 +190,7 @@ def _listed(
     *,
     more: bool,
     pages: Pages | None = None,
-    in_all: Counted | None = None,
+    in_all: Count | None = None,
 ) -> Card:
     shown = in_all or min(count, MAX_ROWS)
     known = f" ({in_all})" if in_all else ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from agent.domain.masked_action import MaskedAction
 from agent.domain.request import RequestStatus, RequestView
-from agent.domain.short_ids import short
+from agent.domain.short_ids import short_id
 from signoff.values import Action
 from slackbot.cards import blocks, buttons, inert, json_text, scalars, status, tree
 from slackbot.cards.buttons import subject
@@ -113,7 +113,7 @@ def facts_blocks(view: RequestView) -> list[Json]:
     if view.facts:
         label = "Facts, looked up by the tool"
         parts.append(blocks.section(blocks.text(label, bold=True)))
-        parts += tree.shown(view.facts, MAX_FACTS, 20).parts
+        parts += tree.show_values(view.facts, MAX_FACTS, 20).parts
     else:
         note = "No facts were looked up: everything below is the agent's own claim."
         parts.append(blocks.section(blocks.text(note, italic=True)))
@@ -132,7 +132,7 @@ def arguments_label(action: Action) -> Json:
 def _arguments(view: RequestView, limit: int) -> list[Json]:
     """The arguments, read from the canonical bytes, and how many characters they have when not all are here."""
     arguments = json_text.arguments_of(view.action)
-    seen = tree.shown(arguments, limit - 200)
+    seen = tree.show_values(arguments, limit - 200)
     parts = [arguments_label(view.action), *seen.parts]
     if not arguments:
         parts.append(blocks.section(blocks.text("none", italic=True)))
@@ -206,4 +206,4 @@ def small_print(view: RequestView, request: str | None = None) -> str:
     """Deadline and ids, as mrkdwn; `request` is the id as it is shown, short if it is left out."""
     ends = "Decide before" if view.status is RequestStatus.WAITING else "Its deadline was"
     until = blocks.moment_mrkdwn(view.expires_at)
-    return f"{ends} {until} · request {request or short(view.id)} · revision {view.revision}"
+    return f"{ends} {until} · request {request or short_id(view.id)} · revision {view.revision}"

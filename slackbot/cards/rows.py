@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from agent.domain.request import HistoryLine, RequestLine, RequestStatus
 from agent.domain.run import RunView
-from agent.domain.short_ids import short
+from agent.domain.short_ids import short_id
 from slackbot.cards import blocks, inert, status
 from slackbot.cards.lines import run_words
 from slackbot.cards.values import ACTION_CANCEL_RUN, ACTION_OPEN, Json
@@ -23,12 +23,12 @@ def request(line: RequestLine) -> list[Json]:
             *_origin(line),
             *_until(line),
             *_where(line.channel_id),
-            blocks.text(short(line.id), code=True),
+            blocks.text(short_id(line.id), code=True),
         ),
     ]
 
 
-def decided(line: HistoryLine, link: str | None) -> list[Json]:
+def decided_request(line: HistoryLine, link: str | None) -> list[Json]:
     """A request with how it ended; `link` is the address of its thread, as Slack gave it."""
     by = [blocks.text(" by "), blocks.person(line.decided_by)] if line.decided_by else []
     at = [blocks.text(", "), blocks.moment(line.decided_at)] if line.decided_at else []
@@ -36,7 +36,7 @@ def decided(line: HistoryLine, link: str | None) -> list[Json]:
     thread = [blocks.link(link, "its thread")] if link else []
     first = blocks.section(blocks.text(status.of_status(line.status), bold=True), *by, *at)
     rest = _below(
-        *reason, *_origin(line), *_where(line.channel_id), *thread, blocks.text(short(line.id), code=True)
+        *reason, *_origin(line), *_where(line.channel_id), *thread, blocks.text(short_id(line.id), code=True)
     )
     return [_title(line), blocks.rich_text(first, *rest["elements"])]
 
@@ -48,7 +48,7 @@ def run(view: RunView, *, cancellable: bool) -> list[Json]:
         blocks.text(run_words(view), bold=True),
         blocks.person(view.requester, "nobody in Slack"),
         *([blocks.channel(view.channel_id)] if view.channel_id else []),
-        blocks.text(short(view.id), code=True),
+        blocks.text(short_id(view.id), code=True),
     )
     return [blocks.labelled(title, _cancel(view) if cancellable else None), below]
 

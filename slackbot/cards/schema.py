@@ -18,7 +18,7 @@ MAX_REFERENCES = 20
 LONG_TEXT = 80
 
 
-class Kind(Enum):
+class InputKind(Enum):
     """How a value is put in."""
 
     TEXT = "text"
@@ -33,11 +33,11 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Property:
+class SchemaProperty:
     """One property of an object schema, resolved; `given` is False when the value there is absent."""
 
     name: str
-    kind: Kind
+    kind: InputKind
     rules: Mapping[str, Any]
     nullable: bool
     required: bool
@@ -52,7 +52,7 @@ class Property:
         return told if isinstance(told, str) else ""
 
 
-def properties(schema: Mapping[str, Any], values: Mapping[str, Any]) -> list[Property]:
+def properties(schema: Mapping[str, Any], values: Mapping[str, Any]) -> list[SchemaProperty]:
     """The schema's properties in its order, then values that it does not name, which stay as they are."""
     declared = schema.get("properties")
     known = declared if isinstance(declared, Mapping) else {}
@@ -65,7 +65,7 @@ def properties(schema: Mapping[str, Any], values: Mapping[str, Any]) -> list[Pro
     ]
     seen = {each.name for each in found}
     others = [
-        Property(name, Kind.FIXED, {}, nullable=False, required=True, value=value, given=True)
+        SchemaProperty(name, InputKind.FIXED, {}, nullable=False, required=True, value=value, given=True)
         for name, value in values.items()
         if name not in seen
     ]
@@ -74,19 +74,19 @@ def properties(schema: Mapping[str, Any], values: Mapping[str, Any]) -> list[Pro
 
 def _property(
     name: str, rules: Mapping[str, Any], schema: Mapping[str, Any], values: Mapping[str, Any], required: bool
-) -> Property:
+) -> SchemaProperty:
     given = name in values
     value = values.get(name)
     inner, nullable = _resolved(rules, schema, value)
     description = rules.get("description", inner.get("description"))
     rules = {**inner, "description": description}
     choices = _choices(inner)
-    kind = Kind.CHOICE if choices else _kind(inner, nullable, value)
-    if kind is Kind.SWITCH and nullable:
-        kind, choices = Kind.CHOICE, (True, False)
-    elif kind is Kind.SWITCH and given and value is None:
-        kind = Kind.JSON  # off would not be what is there
-    return Property(name, kind, rules, nullable, required, value, given, choices)
+    kind = InputKind.CHOICE if choices else _kind(inner, nullable, value)
+    if kind is InputKind.SWITCH and nullable:
+        kind, choices = InputKind.CHOICE, (True, False)
+    elif kind is InputKind.SWITCH and given and value is None:
+        kind = InputKind.JSON  # off would not be what is there
+    return SchemaProperty(name, kind, rules, nullable, required, value, given, choices)
 
 
 def _resolved(
@@ -152,27 +152,27 @@ def _choices(rules: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(plain) if fits else ()
 
 
-def _kind(rules: Mapping[str, Any], nullable: bool, value: Any) -> Kind:
+def _kind(rules: Mapping[str, Any], nullable: bool, value: Any) -> InputKind:
     if "const" in rules:
-        return Kind.FIXED
+        return InputKind.FIXED
     match rules.get("type"):
         case "boolean" if value is None or isinstance(value, bool):
-            return Kind.SWITCH
+            return InputKind.SWITCH
         case "integer" if value is None or _is_of("integer", value):
-            return Kind.INTEGER
+            return InputKind.INTEGER
         case "number" if value is None or _is_of("number", value):
-            return Kind.NUMBER
+            return InputKind.NUMBER
         case "string" if value is None or isinstance(value, str):
             return _text_kind(rules, value or "")
         case _:
-            return Kind.JSON
+            return InputKind.JSON
 
 
-def _text_kind(rules: Mapping[str, Any], value: str) -> Kind:
+def _text_kind(rules: Mapping[str, Any], value: str) -> InputKind:
     if rules.get("format") == "date":
-        return Kind.DATE
+        return InputKind.DATE
     if "enum" in rules:
-        return Kind.JSON
+        return InputKind.JSON
     longest = rules.get("maxLength")
     short = isinstance(longest, int) and longest <= LONG_TEXT
-    return Kind.LONG_TEXT if "\n" in value or (len(value) > LONG_TEXT and not short) else Kind.TEXT
+    return InputKind.LONG_TEXT if "\n" in value or (len(value) > LONG_TEXT and not short) else InputKind.TEXT

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from agent.domain.request import ExecutionStatus, ExecutionView, RequestStatus, RequestView, Verdict, VoteView
-from agent.domain.short_ids import short
+from agent.domain.short_ids import short_id
 from slackbot.cards import blocks, inert, tree
 from slackbot.cards.values import Json
 
@@ -34,10 +34,10 @@ def of_status(status: RequestStatus) -> str:
 
 def parts(view: RequestView) -> list[Json]:
     """Rich text parts: the status, what it rests on, who has said what, and what a reviewer has edited."""
-    return [*_standing(view), *_paused(view), *_escalated(view), *edited(view, MAX_EDITS)]
+    return [*_standing(view), *_paused(view), *_escalated(view), *edit_summary(view, MAX_EDITS)]
 
 
-def edited(view: RequestView, limit: int) -> list[Json]:
+def edit_summary(view: RequestView, limit: int) -> list[Json]:
     """Who made this revision by an edit, and what it changed."""
     if view.editor is None and not view.changes:
         return []
@@ -188,7 +188,7 @@ def _asked_again(view: RequestView) -> Iterator[Json]:
     if again.link:
         where = [blocks.text(": "), blocks.link(again.link, "its new card")]
     elif again.request_id:
-        where = [blocks.text(" as request "), blocks.text(short(again.request_id), code=True)]
+        where = [blocks.text(" as request "), blocks.text(short_id(again.request_id), code=True)]
     yield blocks.section(
         blocks.text("↻ Asked again", bold=True), blocks.text(" by "), blocks.person(view.requester), *where
     )

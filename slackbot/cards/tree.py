@@ -30,7 +30,7 @@ _MISSING = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ValueRow:
     """One value: how deep it stands, its line, what it weighs and how many of its characters were left out."""
 
     depth: int
@@ -41,7 +41,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownValues:
     """Values as parts of a rich text block; how many are not there, and how many characters of those that are."""
 
     parts: list[Json]
@@ -54,17 +54,17 @@ class Shown:
         return not self.values_left_out and not self.characters_left_out
 
 
-def shown(values: Mapping[str, Any], limit: int, most: int = 30) -> Shown:
+def show_values(values: Mapping[str, Any], limit: int, most: int = 30) -> ShownValues:
     """The values in at most `most` lines that weigh at most `limit` together."""
     return _within(limit, most, _members(values, 0))
 
 
-def changes(before: Mapping[str, Any], after: Mapping[str, Any], limit: int, most: int = 20) -> Shown:
+def changes(before: Mapping[str, Any], after: Mapping[str, Any], limit: int, most: int = 20) -> ShownValues:
     """What differs between two look-ups, as `name: before → after`."""
     return _within(limit, most, _differences("", before, after, 0))
 
 
-def edits(changed: Iterable[tuple[str, Any, Any]], limit: int, most: int = 20) -> Shown:
+def edits(changed: Iterable[tuple[str, Any, Any]], limit: int, most: int = 20) -> ShownValues:
     """Changes that are known one by one, as (path, before, after)."""
     rows = (
         row for path, before, after in changed for row in _change(path.removeprefix("$."), before, after, 0)
@@ -73,7 +73,7 @@ def edits(changed: Iterable[tuple[str, Any, Any]], limit: int, most: int = 20) -
 
 
 # ---------------------------------------------------------------- values
-def _members(values: Mapping[str, Any], depth: int) -> Iterator[Row]:
+def _members(values: Mapping[str, Any], depth: int) -> Iterator[ValueRow]:
     if depth == 0 and (pair := _pair(values)):
         before, after = pair
         yield from _members({k: v for k, v in values.items() if k not in (before, after)}, depth)
@@ -84,7 +84,7 @@ def _members(values: Mapping[str, Any], depth: int) -> Iterator[Row]:
         yield from _value(str(name), value, depth, currency)
 
 
-def _value(name: str, value: Any, depth: int, currency: str | None) -> Iterator[Row]:
+def _value(name: str, value: Any, depth: int, currency: str | None) -> Iterator[ValueRow]:
     deeper = depth < MAX_DEPTH
     if isinstance(value, Mapping) and value and deeper:
         if pair := _pair(value):
@@ -102,7 +102,7 @@ def _value(name: str, value: Any, depth: int, currency: str | None) -> Iterator[
         yield _line(name, scalars.words(name, value, currency), depth, value)
 
 
-def _line(name: str, said: str, depth: int, value: Any = None) -> Row:
+def _line(name: str, said: str, depth: int, value: Any = None) -> ValueRow:
     words, left_out = _cut(said, MAX_VALUE)
     pieces = [_label(name), blocks.text(words)]
     if left_out == 0 and (at := scalars.moment_in(value)):
@@ -115,14 +115,16 @@ def _pair(values: Mapping[str, Any]) -> tuple[str, str] | None:
     return next((pair for pair in _PAIRS if pair[0] in values and pair[1] in values), None)
 
 
-def _differences(path: str, before: Mapping[str, Any], after: Mapping[str, Any], depth: int) -> Iterator[Row]:
+def _differences(
+    path: str, before: Mapping[str, Any], after: Mapping[str, Any], depth: int
+) -> Iterator[ValueRow]:
     for name in dict.fromkeys([*before, *after]):
         old, new = before.get(name, _MISSING), after.get(name, _MISSING)
         if not _same(old, new):
             yield from _change(f"{path}{name}", old, new, depth)
 
 
-def _change(name: str, old: Any, new: Any, depth: int) -> Iterator[Row]:
+def _change(name: str, old: Any, new: Any, depth: int) -> Iterator[ValueRow]:
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         yield from _differences(f"{name}." if len(name) < MAX_NAME else "", old, new, depth)
         if same := sum(_same(old[key], new.get(key, _MISSING)) for key in old):
@@ -136,7 +138,7 @@ def _change(name: str, old: Any, new: Any, depth: int) -> Iterator[Row]:
     yield _row(depth, pieces, was_cut + now_cut + _cut(name, MAX_NAME)[1])
 
 
-def _text_change(name: str, old: str, new: str, depth: int) -> Row:
+def _text_change(name: str, old: str, new: str, depth: int) -> ValueRow:
     """Lines that went, with `-`, and lines that came, with `+`; those around them give the place."""
     if len(old) + len(new) > MAX_DIFFED:
         difference = [f"- {len(old):,} characters", f"+ {len(new):,} characters"]
@@ -160,8 +162,8 @@ def _same(old: Any, new: Any) -> bool:
 
 
 # ---------------------------------------------------------------- rows to rich text
-def _within(limit: int, most: int, rows: Iterator[Row]) -> Shown:
-    kept: list[Row] = []
+def _within(limit: int, most: int, rows: Iterator[ValueRow]) -> ShownValues:
+    kept: list[ValueRow] = []
     used, more = 0, False
     for row in rows:
         used += row.weight
@@ -175,10 +177,10 @@ def _within(limit: int, most: int, rows: Iterator[Row]) -> Shown:
         at_least = "at least " if unshown > MAX_COUNTED else ""
         note = f"… {at_least}{unshown:,} more {'value' if unshown == 1 else 'values'} not shown here"
         parts.append(blocks.section(blocks.text(note, italic=True)))
-    return Shown(parts, unshown, sum(row.left_out for row in kept))
+    return ShownValues(parts, unshown, sum(row.left_out for row in kept))
 
 
-def _parts(rows: Sequence[Row]) -> Iterator[Json]:
+def _parts(rows: Sequence[ValueRow]) -> Iterator[Json]:
     for (depth, boxed), group in groupby(rows, lambda row: (row.depth, bool(row.box))):
         lines = list(group)
         if not boxed:
@@ -189,10 +191,10 @@ def _parts(rows: Sequence[Row]) -> Iterator[Json]:
             yield blocks.preformatted(row.box)
 
 
-def _row(depth: int, pieces: list[Json], left_out: int, box: str = "") -> Row:
+def _row(depth: int, pieces: list[Json], left_out: int, box: str = "") -> ValueRow:
     section = blocks.section(*pieces)
     seen = "".join(piece.get("text", "") + piece.get("fallback", "") for piece in section["elements"])
-    return Row(depth, section, inert.weight(seen) + inert.weight(box), left_out, box)
+    return ValueRow(depth, section, inert.weight(seen) + inert.weight(box), left_out, box)
 
 
 def _label(name: str) -> Json:

@@ -35,11 +35,11 @@ COMMANDS = {
         "The main job in a local sandbox: a stand-in for Slack, a scripted model, an embedded database.",
     ),
     "pause": (
-        "pausing.pause",
+        "pause.pause",
         "Stop an agent and what is done for it, or all: nothing begins any more, approved or not.",
     ),
     "resume": (
-        "pausing.resume",
+        "pause.resume",
         "Let an agent go on, or end the stop of all; what was approved meanwhile begins.",
     ),
     "doctor": (
@@ -83,7 +83,7 @@ WRONG = 2
 
 def opened(name: str) -> Any:
     """The command itself, with all that it imports; from here on tracebacks are printed without secrets."""
-    from slackbot.secrets import guard_tracebacks  # noqa: PLC0415 - slow to import, as the rooms are
+    from slackbot.masking import guard_tracebacks  # noqa: PLC0415 - slow to import, as the rooms are
 
     guard_tracebacks()
     place, _, named = COMMANDS[name][0].rpartition(".")
@@ -164,6 +164,6 @@ def _fail(error: SignoffError) -> NoReturn:
 
 
 def _masked(line: str) -> str:
-    from slackbot.secrets import clean_now  # noqa: PLC0415 - it is slow to import
+    from slackbot.masking import clean_now  # noqa: PLC0415 - it is slow to import
 
     return clean_now(line, assigned=False)

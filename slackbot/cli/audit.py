@@ -6,9 +6,9 @@ import asyncio
 
 import typer
 
-from agent import record
-from slackbot.cli.ground import EmbeddedFlag, a_database, check_schema, database_url, read_settings
-from slackbot.secrets import clean_now
+from agent.usecases import audit as audit_log
+from slackbot.cli.cli_context import EmbeddedFlag, check_schema, database_url, open_database, read_settings
+from slackbot.masking import clean_now
 from slackbot.settings import Settings
 
 commands = typer.Typer(no_args_is_help=True, help="The record of what happened.")
@@ -32,6 +32,6 @@ def verify(use_embedded: EmbeddedFlag = False) -> None:
     raise SystemExit(1 if problems else 0)
 
 
-async def _verify(configured: Settings, url: str) -> tuple[int, list[record.Problem]]:
-    async with a_database(configured, url) as database:
-        return await record.problems(database)
+async def _verify(configured: Settings, url: str) -> tuple[int, list[audit_log.ChainProblem]]:
+    async with open_database(configured, url) as database:
+        return await audit_log.find_problems(database)

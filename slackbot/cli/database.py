@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from agent.store import migrations
-from slackbot.cli.ground import EmbeddedFlag, database_url, read_settings
+from agent.database import migrations
+from slackbot.cli.cli_context import EmbeddedFlag, database_url, read_settings
 
 commands = typer.Typer(no_args_is_help=True, help="The database: migrate it, or ask where it stands.")
 

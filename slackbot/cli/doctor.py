@@ -9,8 +9,8 @@ from rich.markup import escape
 
 from agent.domain.policy import Policy
 from signoff.errors import SignoffError
-from slackbot.cli.ground import EmbeddedFlag, a_database, database_url, read_policy, read_settings
-from slackbot.secrets import clean_now
+from slackbot.cli.cli_context import EmbeddedFlag, database_url, open_database, read_policy, read_settings
+from slackbot.masking import clean_now
 from slackbot.settings import Settings
 
 
@@ -34,9 +34,9 @@ def _policy(configured: Settings) -> Policy | SignoffError:
 
 async def _examine(configured: Settings, policy: Policy | SignoffError, url: str | None) -> int:
     """Tell each finding as it comes. Returns the exit code."""
-    from slackbot import doctor as doctoring  # noqa: PLC0415 - OpenAI's client takes a second that only this owes
+    from slackbot.service import doctor as doctoring  # noqa: PLC0415 - OpenAI's client takes a second that only this owes
 
-    database = a_database(configured, url) if url else None
+    database = open_database(configured, url) if url else None
     console, sick = Console(soft_wrap=True), 0
     try:
         async for finding in doctoring.examine(configured, policy, database, url):

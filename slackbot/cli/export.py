@@ -18,13 +18,13 @@ from typing import Annotated, Any, TextIO
 import typer
 from rich.console import Console
 
-from agent.store import reads
-from agent.store.database import Database
+from agent.database.pools import Database
+from agent.store import views
 from signoff.errors import SignoffError
 from slackbot.cli import terminal
-from slackbot.cli.ground import EmbeddedFlag, on_database, read_settings
+from slackbot.cli.cli_context import EmbeddedFlag, read_settings, with_database
 from slackbot.cli.requests import review
-from slackbot.secrets import clean_text, clean_value, clean_view
+from slackbot.masking import clean_text, clean_value, clean_view
 from slackbot.settings import Settings
 
 PAGE = 200
@@ -107,7 +107,7 @@ def export(
         return count
 
     try:
-        count = on_database(configured, use_embedded, write)
+        count = with_database(configured, use_embedded, write)
     except BrokenPipeError:  # whoever read has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
@@ -121,9 +121,9 @@ async def records(
     after = None
     while True:
         async with db.connection() as connection:
-            ids = await reads.requests_between(connection, since, until, after, PAGE)
-            views = await reads.request_views(connection, ids)
-        for view in await asyncio.gather(*(clean_view(view) for view in views)):
+            ids = await views.requests_between(connection, since, until, after, PAGE)
+            found = await views.request_views(connection, ids)
+        for view in await asyncio.gather(*(clean_view(view) for view in found)):
             yield {"kind": "request", **review(configured, view)}
         if not ids:
             break
@@ -139,7 +139,7 @@ async def _votes(db: Database, since: datetime, until: datetime) -> AsyncIterato
     after = None
     while True:
         async with db.connection() as connection:
-            votes = await reads.votes_between(connection, since, until, after, PAGE)
+            votes = await views.votes_between(connection, since, until, after, PAGE)
         for vote in votes:
             yield {
                 "kind": "vote",
@@ -163,7 +163,7 @@ async def _events(db: Database, since: datetime, until: datetime) -> AsyncIterat
     after = None
     while True:
         async with db.connection() as connection:
-            events = await reads.events_between(connection, since, until, after, PAGE)
+            events = await views.events_between(connection, since, until, after, PAGE)
         for event in events:
             yield {
                 "kind": "event",

@@ -9,13 +9,13 @@ from typing import Annotated, Any
 
 import typer
 
-from agent import keys
-from agent.domain.keys import KeyLine, Scope
+from agent.domain.api_keys import KeyLine, Scope
+from agent.usecases import api_keys
 from signoff.errors import SignoffError
 from signoff.gate.options import duration
 from signoff.values import Person
 from slackbot.cli import terminal
-from slackbot.cli.ground import EmbeddedFlag, on_database, read_settings
+from slackbot.cli.cli_context import EmbeddedFlag, read_settings, with_database
 from slackbot.settings import Settings
 
 commands = typer.Typer(no_args_is_help=True, help="Keys for programs that call the HTTP API.")
@@ -50,10 +50,10 @@ def create(
     until = datetime.now(UTC) + duration("--expires", expires) if expires else None
     configured = read_settings()
     person = _owner(configured, owner, team)
-    secret = on_database(
+    secret = with_database(
         configured,
         use_embedded,
-        lambda db: keys.create(
+        lambda db: api_keys.create(
             db,
             name,
             scope,
@@ -73,7 +73,7 @@ def list_keys(
     use_embedded: EmbeddedFlag = False,
 ) -> None:
     """List all keys; of each only its beginning is known."""
-    found = on_database(read_settings(), use_embedded, keys.listed)
+    found = with_database(read_settings(), use_embedded, api_keys.list_keys)
     if use_json:
         typer.echo(terminal.as_json([_as_json(key) for key in found], indent=2))
         return
@@ -99,7 +99,7 @@ def list_keys(
 @commands.command()
 def revoke(name: Name, use_embedded: EmbeddedFlag = False) -> None:
     """End a key at once, and for good."""
-    on_database(read_settings(), use_embedded, lambda db: keys.revoke(db, name, by=terminal.actor()))
+    with_database(read_settings(), use_embedded, lambda db: api_keys.revoke(db, name, by=terminal.actor()))
     typer.echo(f"the key {terminal.line(name, 64)} is revoked")
 
 
@@ -114,10 +114,10 @@ def rotate(
 ) -> None:
     """Give a key a new secret and print it, once; name, scopes and owner stay."""
     keep = duration("--keep-old", keep_old) if keep_old else timedelta()
-    secret = on_database(
+    secret = with_database(
         read_settings(),
         use_embedded,
-        lambda db: keys.rotate(db, name, by=terminal.actor(), keep_old=keep),
+        lambda db: api_keys.rotate(db, name, by=terminal.actor(), keep_old=keep),
     )
     _show_once(secret)
 
@@ -147,14 +147,14 @@ def _owner(configured: Settings, owner: str | None, team: str | None) -> Person 
 
 
 async def _our_team(configured: Settings) -> str:
-    from slackbot.workspace import ask_who_we_are, new_client  # noqa: PLC0415 - only this needs Slack's client
+    from slackbot.slack_api.workspace import identify, new_client  # noqa: PLC0415 - only this needs Slack's client
 
     if configured.slack_bot_token is None:
         raise SignoffError(
             "whose user is that? Give --team T…, or set SLACK_BOT_TOKEN so that Slack can be asked"
         )
     client = new_client(configured.slack_bot_token.get_secret_value(), configured.slack_api_url)
-    return (await ask_who_we_are(client)).team_id
+    return (await identify(client)).team_id
 
 
 def _state(key: KeyLine) -> str:

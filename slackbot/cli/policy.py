@@ -11,9 +11,9 @@ from rich.table import Table
 from agent.domain import checkpoints
 from agent.domain.policy import Policy
 from agent.runtime.agents import Registry, load_agents
-from agent.runtime.loose_ends import loose_ends
-from slackbot.cli.ground import EmbeddedFlag, read_policy, read_settings
-from slackbot.cli.pending import Choice, check_pending
+from agent.runtime.policy_lint import lint_policy
+from slackbot.cli.cli_context import EmbeddedFlag, read_policy, read_settings
+from slackbot.cli.open_work import OpenWorkChoice, check_pending
 from slackbot.settings import Settings
 
 PendingFlag = Annotated[
@@ -50,7 +50,9 @@ def check(
         typer.echo(f"there is no setting {name}; it is ignored", err=True)
     policy, registry = read_policy(configured), load_agents(configured.agents)
     if pending:
-        choice = Choice.ASK_AGAIN if re_ask else Choice.CANCEL if cancel else Choice.KEEP
+        choice = (
+            OpenWorkChoice.ASK_AGAIN if re_ask else OpenWorkChoice.CANCEL if cancel else OpenWorkChoice.KEEP
+        )
         check_pending(configured, policy, registry, choice, use_embedded=use_embedded)
     else:
         _list_tools(configured, policy, registry)
@@ -67,6 +69,6 @@ def _list_tools(configured: Settings, policy: Policy, registry: Registry) -> Non
     Console().print(
         table if table.row_count else "no agents are loaded: name their modules in SIGNOFF_AGENTS"
     )
-    for sentence in loose_ends(policy, registry):
+    for sentence in lint_policy(policy, registry):
         typer.echo(sentence, err=True)
     typer.echo(f"policy digest {policy.digest.hex()}")

@@ -7,15 +7,15 @@ from typing import Annotated
 
 import typer
 
-from slackbot import starter
-from slackbot.cli.ground import read_settings
+from slackbot.cli import templates
+from slackbot.cli.cli_context import read_settings
 
 
 def init(
     folder: Annotated[Path, typer.Argument(help="Where to put the files.")] = Path(),
 ) -> None:
     """Write a ten-line example agent, a checkpoints file and an .env template."""
-    for written in starter.write(folder):
+    for written in templates.write(folder):
         typer.echo(f"wrote {written}")
     typer.echo("\nTry it at once, in a local sandbox:  signoff demo --agents my_agents")
     typer.echo("For a real workspace: copy .env.example to .env and fill it in; `signoff check` reads it.")
@@ -42,7 +42,7 @@ def manifest(
     ] = None,
 ) -> None:
     """Print the manifest to create the Slack app from; SIGNOFF_PUBLIC_URL is the address where none is given."""
-    from slackbot import manifest as slack_manifest  # noqa: PLC0415 - it knows the web edge, and so Bolt
+    from slackbot.slack_api import manifest as slack_manifest  # noqa: PLC0415 - it knows the web edge, and so Bolt
 
     configured = read_settings()
     known = None if configured.socket_mode else configured.public_url

@@ -8,20 +8,20 @@ from uuid import UUID
 
 import typer
 
-from agent import approvals
+from agent.database.pools import Database
 from agent.domain.request import RequestStatus, RequestView
-from agent.domain.short_ids import short
-from agent.store import reads
-from agent.store.database import Database
+from agent.domain.short_ids import short_id
+from agent.store import views
+from agent.usecases import requests
 from signoff.errors import SignoffError
 from slackbot.cli import terminal
-from slackbot.cli.ground import EmbeddedFlag, on_database, read_settings
-from slackbot.cli.listing import Listing
-from slackbot.secrets import clean_text, clean_view
+from slackbot.cli.cli_context import EmbeddedFlag, read_settings, with_database
+from slackbot.cli.list_by_default import ListByDefault
+from slackbot.masking import clean_text, clean_view
 from slackbot.settings import Settings
 
 commands = typer.Typer(
-    cls=Listing,
+    cls=ListByDefault,
     help="Look at requests, or withdraw one. Deciding is for people whom Slack knows: on a card or on the page."
     "\n\nWithout a command it lists, with the options of `list`.",
 )
@@ -58,19 +58,19 @@ def list_requests(
 
     async def look(db: Database) -> list[RequestView]:
         async with db.connection() as connection:
-            ids = await reads.requests_found(
+            ids = await views.search_requests(
                 connection, status=status, agent=agent, since=from_then, limit=limit
             )
-            found = await reads.request_views(connection, ids)
+            found = await views.request_views(connection, ids)
         return await asyncio.gather(*(clean_view(view) for view in found))
 
-    views = on_database(configured, use_embedded, look)
+    found = with_database(configured, use_embedded, look)
     if use_json:
-        for view in views:
+        for view in found:
             typer.echo(terminal.as_json(review(configured, view)))
         return
     columns = ["id", "made", "status", "agent", "risk", "what", "votes", "decided by"]
-    terminal.table(columns, map(_row, views), nothing="there are no such requests")
+    terminal.table(columns, map(_row, found), nothing="there are no such requests")
 
 
 @commands.command()
@@ -79,7 +79,7 @@ def show(request_id: RequestId, use_json: JsonFlag = False, use_embedded: Embedd
     from slackbot.cards import details_text  # noqa: PLC0415 - Block Kit's models take a moment that only this owes
 
     configured = read_settings()
-    view = on_database(configured, use_embedded, lambda db: _one(db, request_id))
+    view = with_database(configured, use_embedded, lambda db: _one(db, request_id))
     if use_json:
         typer.echo(terminal.as_json(review(configured, view), indent=2))
         return
@@ -114,9 +114,9 @@ def withdraw(
     async def take_back(db: Database) -> tuple[UUID, bool]:
         found = await _id(db, request_id)
         told = reason or "withdrawn by an operator"
-        return found, await approvals.withdraw(db, found, None, told, principal=terminal.actor())
+        return found, await requests.withdraw(db, found, None, told, principal=terminal.actor())
 
-    found, withdrawn = on_database(read_settings(), use_embedded, take_back)
+    found, withdrawn = with_database(read_settings(), use_embedded, take_back)
     if not withdrawn:
         raise SignoffError(f"request {found} has an outcome already; there is nothing to withdraw")
     typer.echo(f"request {found} is withdrawn")
@@ -136,7 +136,7 @@ def reject(rest: Annotated[list[str] | None, typer.Argument()] = None) -> NoRetu
 
 def review(configured: Settings, view: RequestView) -> dict[str, object]:
     """A request in the API's shape."""
-    from slackbot.web.shapes import ReviewOut, page_url  # noqa: PLC0415 - FastAPI takes a moment that only this owes
+    from slackbot.web.api.shapes import ReviewOut, page_url  # noqa: PLC0415 - FastAPI takes a moment that only this owes
 
     address = configured.public_url
     return ReviewOut.of(view, url=page_url(address, view.id)).model_dump(mode="json")
@@ -148,7 +148,7 @@ def review(configured: Settings, view: RequestView) -> dict[str, object]:
 async def _one(db: Database, request_id: str) -> RequestView:
     found = await _id(db, request_id)
     async with db.connection() as connection:
-        view = await reads.request_view(connection, found)
+        view = await views.request_view(connection, found)
     if view is None:
         raise SignoffError(f"there is no request {found}")
     return await clean_view(view)
@@ -156,7 +156,7 @@ async def _one(db: Database, request_id: str) -> RequestView:
 
 async def _id(db: Database, prefix: str) -> UUID:
     async with db.connection() as connection:
-        found = await reads.request_ids_like(connection, prefix)
+        found = await views.request_ids_like(connection, prefix)
     if len(found) != 1:
         told = await clean_text(terminal.line(prefix, 60))
         why = "several requests begin" if found else "no request begins"
@@ -167,7 +167,7 @@ async def _id(db: Database, prefix: str) -> UUID:
 def _row(view: RequestView) -> list[str]:
     approvals_given = sum(vote.verdict.value == "approve" for vote in view.votes)
     return [
-        short(view.id),
+        short_id(view.id),
         terminal.when(view.created_at),
         _status(view),
         terminal.line(view.chain, 80),

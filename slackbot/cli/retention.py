@@ -11,13 +11,13 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from agent import retention as erasing
-from agent.retention import Erased
-from agent.store.database import Database
+from agent.database.pools import Database
+from agent.usecases import retention as erasing
+from agent.usecases.retention import ErasureCounts
 from signoff.errors import SignoffError
 from signoff.gate.options import duration
 from slackbot.cli import terminal
-from slackbot.cli.ground import EmbeddedFlag, check_schema, database_url, read_settings
+from slackbot.cli.cli_context import EmbeddedFlag, check_schema, database_url, read_settings
 from slackbot.settings import Settings
 
 
@@ -45,7 +45,7 @@ def retention(
 async def _retain(configured: Settings, url: str, ago: timedelta, *, dry_run: bool, yes: bool) -> None:
     name = "signoff retention"
     async with Database(url, configured.db_schema, role=None, pool_size=2, application_name=name) as db:
-        before = await erasing.moment(db, ago)
+        before = await erasing.cutoff(db, ago)
         due = await erasing.due(db, before)
         typer.echo(f"ended before {terminal.when(before)} UTC: {_told(due)}")
         if dry_run:
@@ -54,7 +54,7 @@ async def _retain(configured: Settings, url: str, ago: timedelta, *, dry_run: bo
             if not sys.stdin.isatty():
                 raise SignoffError("nothing was erased: confirm with --yes, or look first with --dry-run")
             typer.confirm("Erase this? Nothing brings it back.", abort=True)
-        erased = Erased()
+        erased = ErasureCounts()
         with _progress() as progress:
             task = progress.add_task("erasing", total=due.total)
             async for batch in erasing.erase(db, before, by=terminal.actor()):
@@ -72,7 +72,7 @@ def _progress() -> Progress:
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
-def _told(count: Erased) -> str:
+def _told(count: ErasureCounts) -> str:
     return (
         f"{count.runs:,} runs, {count.requests:,} requests, {count.deliveries:,} messages told, "
         f"{count.notices:,} notices"

@@ -9,20 +9,20 @@ from uuid import UUID
 
 import typer
 
-from agent import resuming
+from agent.database.pools import Database
 from agent.domain.run import CallView, Message, RunStatus, RunView
-from agent.domain.short_ids import short
-from agent.store import reads
-from agent.store.database import Database
+from agent.domain.short_ids import short_id
+from agent.store import views
+from agent.usecases.runs import resumption
 from signoff.errors import SignoffError
 from slackbot.cli import terminal
-from slackbot.cli.ground import EmbeddedFlag, on_database, read_settings
-from slackbot.cli.listing import Listing
+from slackbot.cli.cli_context import EmbeddedFlag, read_settings, with_database
+from slackbot.cli.list_by_default import ListByDefault
 from slackbot.cli.requests import AgentName, JsonFlag, Limit, Since
-from slackbot.secrets import Hidden, clean_run, clean_runs, clean_text, clean_value, hidden_in_run
+from slackbot.masking import Hidden, clean_run, clean_runs, clean_text, clean_value, hidden_in_run
 
 commands = typer.Typer(
-    cls=Listing,
+    cls=ListByDefault,
     help="Look at runs of agents, or resume one that failed."
     "\n\nWithout a command it lists, with the options of `list`.",
 )
@@ -44,24 +44,26 @@ def list_runs(
 
     async def look(db: Database) -> list[RunView]:
         async with db.connection() as connection:
-            ids = await reads.runs_found(connection, status=status, agent=agent, since=from_then, limit=limit)
-            found = [await reads.run_view(connection, run_id) for run_id in ids]
-            values = await reads.values_of(connection, ids)
+            ids = await views.search_runs(
+                connection, status=status, agent=agent, since=from_then, limit=limit
+            )
+            found = [await views.run_view(connection, run_id) for run_id in ids]
+            values = await views.values_of(connection, ids)
         return await clean_runs([view for view in found if view is not None], values=values)
 
-    views = on_database(read_settings(), use_embedded, look)
+    found = with_database(read_settings(), use_embedded, look)
     if use_json:
-        for view in views:
-            typer.echo(terminal.as_json(run_out(view)))
+        for view in found:
+            typer.echo(terminal.as_json(run_record(view)))
         return
     columns = ["id", "made", "status", "agent", "task", "turns", "waiting", "why"]
-    terminal.table(columns, map(_row, views), nothing="there are no such runs")
+    terminal.table(columns, map(_row, found), nothing="there are no such runs")
 
 
 @commands.command()
 def show(run_id: RunId, use_json: JsonFlag = False, use_embedded: EmbeddedFlag = False) -> None:
     """Show one run with its transcript and its calls."""
-    seen = on_database(read_settings(), use_embedded, lambda db: _one(db, run_id))
+    seen = with_database(read_settings(), use_embedded, lambda db: _one(db, run_id))
     if use_json:
         typer.echo(terminal.as_json(_as_json(seen), indent=2))
         return
@@ -94,10 +96,10 @@ def resume(run_id: RunId, use_embedded: EmbeddedFlag = False) -> None:
 
     async def go_on(db: Database) -> UUID:
         found = await _id(db, run_id)
-        await resuming.resume_by_operator(db, found, terminal.actor())
+        await resumption.resume_by_operator(db, found, terminal.actor())
         return found
 
-    typer.echo(f"run {on_database(read_settings(), use_embedded, go_on)} goes on")
+    typer.echo(f"run {with_database(read_settings(), use_embedded, go_on)} goes on")
 
 
 # --- parts ------------------------------------------------------------------------------------------------
@@ -124,10 +126,10 @@ async def _one(db: Database, prefix: str) -> _Seen:
     """The run whose id begins so, without secrets. Raises SignoffError."""
     found = await _id(db, prefix)
     async with db.connection() as connection:
-        run = await reads.run_view(connection, found)
-        messages = await reads.messages(connection, found)
-        calls = await reads.calls(connection, found)
-        values = (await reads.values_of(connection, [found])).get(found)
+        run = await views.run_view(connection, found)
+        messages = await views.messages(connection, found)
+        calls = await views.calls(connection, found)
+        values = (await views.values_of(connection, [found])).get(found)
     if run is None:
         raise SignoffError(f"there is no run {found}")
     hidden = hidden_in_run(values) if values is not None else ()
@@ -140,7 +142,7 @@ async def _one(db: Database, prefix: str) -> _Seen:
 
 async def _id(db: Database, prefix: str) -> UUID:
     async with db.connection() as connection:
-        found = await reads.run_ids_like(connection, prefix)
+        found = await views.run_ids_like(connection, prefix)
     if len(found) != 1:
         told = await clean_text(terminal.line(prefix, 60))
         raise SignoffError(f"{'several runs begin' if found else 'no run begins'} with {told}")
@@ -174,7 +176,7 @@ def _call(call: _Call) -> str:
 
 def _row(view: RunView) -> list[str]:
     return [
-        short(view.id),
+        short_id(view.id),
         terminal.when(view.created_at),
         view.shown.value,
         terminal.line(view.chain, 80),
@@ -192,7 +194,7 @@ def _waiting(run: RunView) -> str:
     return terminal.line(f"{asked}, asked by {below}" if below else asked, 200)
 
 
-def run_out(view: RunView) -> dict[str, Any]:
+def run_record(view: RunView) -> dict[str, Any]:
     """A run for programs."""
     requester = view.requester
     return {
@@ -216,7 +218,7 @@ def run_out(view: RunView) -> dict[str, Any]:
 
 
 def _as_json(seen: _Seen) -> dict[str, Any]:
-    return run_out(seen.run) | {
+    return run_record(seen.run) | {
         "messages": [
             {"seq": m.seq, "turn": m.turn, "role": m.role, "text": m.text, "at": terminal.rfc3339(m.at)}
             for m in seen.messages

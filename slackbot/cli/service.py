@@ -12,10 +12,10 @@ import structlog
 import typer
 from uvloop import new_event_loop
 
+from agent.database.pools import Database
 from agent.domain.policy import Policy
 from agent.runtime.agents import Registry, load_agents
-from agent.store.database import Database
-from slackbot.cli.ground import EmbeddedFlag, check_schema, database_url, read_policy, read_settings
+from slackbot.cli.cli_context import EmbeddedFlag, check_schema, database_url, read_policy, read_settings
 from slackbot.settings import Role, Settings, SettingsError
 
 log = structlog.get_logger(__name__)

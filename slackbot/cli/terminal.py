@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from agent.runtime.wording import storable
+from agent.runtime.stored_text import storable_text
 from signoff.gate.options import DURATION, duration
 from signoff.values import Person
 from slackbot.cards import inert
@@ -25,7 +25,7 @@ PIPED = 200
 
 def actor() -> str:
     """Who uses this command, as the record names it: the login of the operating system."""
-    return f"cli:{storable(getpass.getuser())}"
+    return f"cli:{storable_text(getpass.getuser())}"
 
 
 def line(text: str, limit: int = 2000) -> str:

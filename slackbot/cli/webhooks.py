@@ -10,13 +10,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from agent import webhooks
-from agent.domain.notices import DeadNotice, Event, WebhookLine
-from agent.store.database import Database
+from agent.database.pools import Database
+from agent.domain.outbound import DeadMessage, OutboundEvent, WebhookLine
+from agent.usecases import webhooks
 from signoff.errors import SignoffError
 from slackbot.cli import terminal
-from slackbot.cli.ground import EmbeddedFlag, on_database, read_settings
-from slackbot.secrets import clean_now
+from slackbot.cli.cli_context import EmbeddedFlag, read_settings, with_database
+from slackbot.masking import clean_now
 
 SHOWN = 20
 """Dead notices in the list; all of them count in its table."""
@@ -31,33 +31,34 @@ def add(
     name: Annotated[str, typer.Argument(help="What to call it.")],
     url: Annotated[str, typer.Argument(help="Where it is: https://…")],
     event: Annotated[
-        list[Event] | None, typer.Option(help="What it is told of; can be repeated. Everything by default.")
+        list[OutboundEvent] | None,
+        typer.Option(help="What it is told of; can be repeated. Everything by default."),
     ] = None,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
     """Tell an address of requests, decisions and runs. Prints the secret that signs it, once."""
     configured = read_settings()
-    events = event or list(Event)
+    events = event or list(OutboundEvent)
 
     async def work(db: Database) -> str:
         return await webhooks.add(
             db, name, url, events, by=terminal.actor(), allowed=configured.webhook_networks
         )
 
-    secret = on_database(configured, use_embedded, work)
+    secret = with_database(configured, use_embedded, work)
     typer.echo(f"{name} is told of {', '.join(sorted(events))} from now on. What is sent is signed with this")
     typer.echo("secret, which is not shown again:")
     typer.echo(secret)
 
 
 @commands.command("list")
-def listed(use_embedded: EmbeddedFlag = False) -> None:
+def list_webhooks(use_embedded: EmbeddedFlag = False) -> None:
     """List all webhooks, and the latest of what could not be delivered."""
 
-    async def work(db: Database) -> tuple[list[WebhookLine], list[DeadNotice]]:
-        return await webhooks.listed(db), await webhooks.dead(db, SHOWN)
+    async def work(db: Database) -> tuple[list[WebhookLine], list[DeadMessage]]:
+        return await webhooks.list_webhooks(db), await webhooks.list_dead(db, SHOWN)
 
-    lines, dead = on_database(read_settings(), use_embedded, work)
+    lines, dead = with_database(read_settings(), use_embedded, work)
     console = Console(soft_wrap=True)
     if not lines and not dead:
         console.print("there are no webhooks; `signoff webhooks add NAME URL` adds one")
@@ -90,7 +91,7 @@ def remove(
     async def work(db: Database) -> None:
         await webhooks.remove(db, name, by=terminal.actor())
 
-    on_database(read_settings(), use_embedded, work)
+    with_database(read_settings(), use_embedded, work)
     typer.echo(f"{name} is removed")
 
 
@@ -107,4 +108,4 @@ def replay(
     async def work(db: Database) -> int:
         return await webhooks.replay(db, notice)
 
-    typer.echo(f"{on_database(read_settings(), use_embedded, work)} will be told again")
+    typer.echo(f"{with_database(read_settings(), use_embedded, work)} will be told again")

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from agent.examples.shop import Order
+from slack_sandbox.model import MODEL_NAME
+from slackbot.demo.environment import DemoEnvironment
 from slackbot.demo.scene import Scene
-from slackbot.demo.stand import Stand
-from slackbot.sandbox.model import MODEL_NAME
 from slackbot.settings import SECRETS
 
 PACKAGES = (
@@ -33,8 +33,8 @@ PACKAGES = (
 )
 
 
-def gathered(
-    stand: Stand, scenes: Sequence[Scene], orders: Sequence[Order], postgresql: str, began: datetime
+def gather_evidence(
+    env: DemoEnvironment, scenes: Sequence[Scene], orders: Sequence[Order], postgresql: str, began: datetime
 ) -> dict[str, Any]:
     """Everything about one play, as JSON; secrets are only said to be set."""
     return {
@@ -49,17 +49,17 @@ def gathered(
             **{name: _version(name) for name in PACKAGES},
         },
         "model": {"name": MODEL_NAME, "scripted": True},
-        "configuration": _without_secrets(stand.settings),
-        "checkpoints": {"text": stand.rules.text, "digest": stand.rules.policy.digest.hex()},
+        "configuration": _without_secrets(env.settings),
+        "checkpoints": {"text": env.rules.text, "digest": env.rules.policy.digest.hex()},
         "steps": [_told(scene) for scene in scenes],
         "orders": [_row(order) for order in orders],
     }
 
 
-def write(folder: Path, evidence: Mapping[str, Any], began: datetime) -> Path:
+def write(workdir: Path, evidence: Mapping[str, Any], began: datetime) -> Path:
     """Keep it under the time at which it began. Returns the file."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{began:%Y-%m-%dT%H-%M-%S-%f}.json"
+    workdir.mkdir(parents=True, exist_ok=True)
+    path = workdir / f"{began:%Y-%m-%dT%H-%M-%S-%f}.json"
     path.write_text(json.dumps(evidence, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
 

@@ -12,47 +12,47 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from agent import record
+from agent.database.pools import Database
 from agent.examples import shop
 from agent.examples.shop import Order
-from agent.store.database import Database
+from agent.usecases import audit
+from slack_sandbox import NotOnScreen
 from slackbot.demo import evidence
-from slackbot.demo.desk import Desk
+from slackbot.demo.actors import Actors
+from slackbot.demo.environment import DemoEnvironment
 from slackbot.demo.scene import Check, Scene, SceneFailed
 from slackbot.demo.scenes import PLAY, Act
-from slackbot.demo.stand import Stand
-from slackbot.sandbox import NotOnScreen
 
 
-async def play(stand: Stand, console: Console) -> int:
+async def play(env: DemoEnvironment, console: Console) -> int:
     """Play everything, print it, keep the evidence. Returns the exit code: 0 when all was as expected."""
     began = datetime.now(UTC)
     scenes: list[Scene] = []
-    async with Database(stand.database_url, application_name="signoff demo") as db:
-        desk = Desk(stand, db)
+    async with Database(env.database_url, application_name="signoff demo") as db:
+        actors = Actors(env, db)
         for acts in PLAY:
-            scenes += await _together(desk, console, acts, len(scenes) + 1)
-        scenes += await _together(desk, console, (("The record holds", _audit(db)),), len(scenes) + 1)
+            scenes += await _together(actors, console, acts, len(scenes) + 1)
+        scenes += await _together(actors, console, (("The record holds", _audit(db)),), len(scenes) + 1)
         async with db.connection() as connection:
             postgresql = str((await connection.exec_driver_sql("SHOW server_version")).scalar_one())
     orders = await shop.orders()
     console.print(_table(orders))
-    found = evidence.gathered(stand, scenes, orders, postgresql, began)
-    path = evidence.write(stand.folder.evidence, found, began)
-    _end(console, stand, found["ok"], found["seconds"])
+    found = evidence.gather_evidence(env, scenes, orders, postgresql, began)
+    path = evidence.write(env.workdir.evidence, found, began)
+    _end(console, env, found["ok"], found["seconds"])
     console.print(f"evidence: {path}")
     return 0 if found["ok"] else 1
 
 
 async def _together(
-    desk: Desk, console: Console, acts: Sequence[tuple[str, Act]], number: int
+    actors: Actors, console: Console, acts: Sequence[tuple[str, Act]], number: int
 ) -> list[Scene]:
     """Play these scenes at the same time, and tell of them one after the other."""
     programmes = [_Programme(console) for _ in acts]
     scenes = [Scene(title, page.show) for (title, _), page in zip(acts, programmes, strict=True)]
     async with asyncio.TaskGroup() as group:
         tasks = [
-            group.create_task(_run(act, scene, desk)) for (_, act), scene in zip(acts, scenes, strict=True)
+            group.create_task(_run(act, scene, actors)) for (_, act), scene in zip(acts, scenes, strict=True)
         ]
         for scene, page, task in zip(scenes, programmes, tasks, strict=True):
             page.open(f"\n[bold]{number + scenes.index(scene)}. {escape(scene.title)}[/]")
@@ -60,12 +60,12 @@ async def _together(
     return scenes
 
 
-async def _run(act: Act, scene: Scene, desk: Desk) -> None:
+async def _run(act: Act, scene: Scene, actors: Actors) -> None:
     """One scene, to its end or to where it breaks off."""
     began = time.monotonic()
     with suppress(SceneFailed):
         try:
-            await act(scene, desk)
+            await act(scene, actors)
         except (TimeoutError, NotOnScreen, LookupError) as error:
             scene.note("played to its end", "yes", f"{type(error).__name__}: {error}")
     scene.seconds = time.monotonic() - began
@@ -74,8 +74,8 @@ async def _run(act: Act, scene: Scene, desk: Desk) -> None:
 def _audit(db: Database) -> Act:
     """Every chain of the record, verified as `signoff audit verify` does."""
 
-    async def act(scene: Scene, _: Desk) -> None:
-        events, problems = await record.problems(db)
+    async def act(scene: Scene, _: Actors) -> None:
+        events, problems = await audit.find_problems(db)
         scene.note("events in the record", True, events > 0)
         scene.note("places where its chain does not hold", [], [str(each) for each in problems])
 
@@ -125,10 +125,10 @@ def _table(orders: list[Order]) -> Table:
     return table
 
 
-def _end(console: Console, stand: Stand, ok: bool, seconds: float) -> None:
+def _end(console: Console, env: DemoEnvironment, ok: bool, seconds: float) -> None:
     if ok:
         console.print(f"[green]✓[/] all as expected, in {seconds:.1f} s")
         return
     console.print("[red]✗[/] not everything was as expected; the end of the service's log:")
-    for line in stand.service.tail(30):
+    for line in env.service.tail(30):
         console.print(f"  {escape(line)}")

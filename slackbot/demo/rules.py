@@ -8,7 +8,7 @@ from pathlib import Path
 from agent.domain import checkpoints
 from agent.domain.policy import Policy
 from signoff.errors import SignoffError
-from slackbot.sandbox import Workspace, demo_workspace
+from slack_sandbox import SandboxWorkspace, demo_workspace
 
 TOUR = """\
 # The checkpoints of `signoff demo`; written anew at each start.
@@ -92,7 +92,7 @@ SECONDS_AUTO = 4
 
 
 @dataclass(frozen=True)
-class Rules:
+class DemoPolicy:
     """A checkpoints file's text, what it means, and what is to be said about it."""
 
     text: str
@@ -100,33 +100,33 @@ class Rules:
     remarks: tuple[str, ...] = ()
 
 
-def of_the_tour(seconds: int) -> Rules:
+def of_the_tour(seconds: int) -> DemoPolicy:
     """The rules of the refund agent; a very large refund expires after `seconds`."""
     text = TOUR.format(seconds=seconds)
-    return Rules(text, checkpoints.load(text, filename="checkpoints.toml"))
+    return DemoPolicy(text, checkpoints.load(text, filename="checkpoints.toml"))
 
 
-def of_folder(folder: Path) -> Rules:
+def of_folder(workdir: Path) -> DemoPolicy:
     """The rules of somebody's own agents. Raises PolicyError, and SignoffError for an unreadable file."""
-    path = folder / "checkpoints.toml"
+    path = workdir / "checkpoints.toml"
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         remark = "no checkpoints.toml here: every tool that is not read-only is asked about"
-        return Rules(OWN, checkpoints.load(OWN, filename=path.name), (remark,))
+        return DemoPolicy(OWN, checkpoints.load(OWN, filename=path.name), (remark,))
     except (OSError, UnicodeError) as error:
         raise SignoffError(f"cannot read {path}: {error}") from None
-    return Rules(text, checkpoints.load(text, filename=path.name))
+    return DemoPolicy(text, checkpoints.load(text, filename=path.name))
 
 
-def workspace_of_agents() -> Workspace:
+def workspace_of_agents() -> SandboxWorkspace:
     """The sandbox's workspace for somebody's own agents: a channel for their cards is there."""
     workspace = demo_workspace()
     everybody = workspace.channels["C0GENERAL"].members
     return workspace.add_channel("C0REVIEWS", REVIEWS.removeprefix("#"), everybody)
 
 
-def invite(policy: Policy, workspace: Workspace) -> list[str]:
+def invite(policy: Policy, workspace: SandboxWorkspace) -> list[str]:
     """Put whom and what the policy names into the sandbox, so that the file works as it is.
 
     Returns a line about each newcomer.

@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.markup import escape
 
 from signoff.errors import SignoffError
+from slack_sandbox import demo_workspace
 from slackbot.demo import rules, tour
-from slackbot.demo.folder import Folder, claimed
+from slackbot.demo.environment import DemoEnvironment, Tell, open_environment
 from slackbot.demo.service import ServiceFailed
-from slackbot.demo.stand import Stand, Tell, opened
-from slackbot.sandbox import demo_workspace
+from slackbot.demo.workdir import Workdir, claim_workdir
 
 INTERRUPTED = 130
 
@@ -33,8 +33,8 @@ def run_demo(*, auto: bool, agents: str | None, port: int) -> int:
         sys.stdout.reconfigure(errors="replace")  # a terminal without "✓" gets a "?", not a traceback
     console = Console(highlight=False, soft_wrap=True)
     try:
-        with claimed() as folder:
-            return asyncio.run(_run(console, folder, auto=auto, agents=agents, port=port))
+        with claim_workdir() as workdir:
+            return asyncio.run(_run(console, workdir, auto=auto, agents=agents, port=port))
     except ServiceFailed as failed:
         console.print(f"[red]✗[/] {escape(str(failed))}; the end of its log:")
         for line in failed.tail:
@@ -42,7 +42,7 @@ def run_demo(*, auto: bool, agents: str | None, port: int) -> int:
         return 1
 
 
-async def _run(console: Console, folder: Folder, *, auto: bool, agents: str | None, port: int) -> int:
+async def _run(console: Console, workdir: Workdir, *, auto: bool, agents: str | None, port: int) -> int:
     _stop_on_signals(console)
     tell = _teller(console)
     names = _load(agents)
@@ -56,13 +56,13 @@ async def _run(console: Console, folder: Folder, *, auto: bool, agents: str | No
         tell(remark)
     panel = tour.for_refunds() if names is None else tour.for_agents(names)
     try:
-        async with opened(folder, policy, workspace, panel, tell, port=port, agents=agents) as stand:
+        async with open_environment(workdir, policy, workspace, panel, tell, port=port, agents=agents) as env:
             if auto:
                 from slackbot.demo.play import play  # noqa: PLC0415 - it reads the database, which costs a moment
 
-                return await stand.while_it_lives(play(stand, console))
-            _greet(console, stand, names, await stand.new_key())
-            await stand.while_it_lives(asyncio.Event().wait())
+                return await env.while_it_lives(play(env, console))
+            _greet(console, env, names, await env.new_key())
+            await env.while_it_lives(asyncio.Event().wait())
     except asyncio.CancelledError:
         console.print("stopped; no process is left")
         return INTERRUPTED if auto else 0
@@ -78,23 +78,23 @@ def _load(agents: str | None) -> list[str] | None:
     return [agent.name for agent in load_agents(agents.replace(",", " ").split())]
 
 
-def _greet(console: Console, stand: Stand, names: list[str] | None, key: str) -> None:
+def _greet(console: Console, env: DemoEnvironment, names: list[str] | None, key: str) -> None:
     console.print()
-    console.print(f"[bold]Open {stand.slack.url}[/]   (the panel on the right says what to try)")
+    console.print(f"[bold]Open {env.slack.url}[/]   (the panel on the right says what to try)")
     console.print()
     console.print(escape(tour.in_terminal(names)))
     console.print()
     console.print(
-        f"  Pull the plug at any moment:   kill -9 {stand.service.pid}   (the service; it is started again)"
+        f"  Pull the plug at any moment:   kill -9 {env.service.pid}   (the service; it is started again)"
     )
     console.print("  A program of your own asks with this key, as Ada:")
-    console.print(f"     SIGNOFF_URL={stand.address} SIGNOFF_KEY={key} python examples/guide_agent.py")
+    console.print(f"     SIGNOFF_URL={env.address} SIGNOFF_KEY={key} python examples/guide_agent.py")
     console.print(
         "     In examples/ lie others, for LangGraph, LangChain, OpenAI Agents, pydantic-ai, DBOS and MCP."
     )
     console.print("  Operators' commands (`signoff requests`, `keys`, `webhooks`) look here with:")
-    console.print(f"     export DATABASE_URL='{escape(stand.database_url)}'")
-    console.print(f"  How it is: {stand.health}   What it says: {stand.folder.log}")
+    console.print(f"     export DATABASE_URL='{escape(env.database_url)}'")
+    console.print(f"  How it is: {env.health}   What it says: {env.workdir.log}")
     console.print("  Ctrl-C stops everything.")
     console.print()
 

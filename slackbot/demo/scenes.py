@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from agent.examples import shop
 from slackbot.cards import ACTION_APPROVE, ACTION_REJECT
-from slackbot.demo.desk import Desk, whispered
+from slackbot.demo.actors import Actors, ephemeral_text
 from slackbot.demo.rules import SECONDS_AUTO
 from slackbot.demo.scene import Scene
 from slackbot.demo.tour import CRASH
@@ -16,121 +16,125 @@ DONE = "has been made"
 BACK_SECONDS = 60.0  # for a service that starts again; on a busy machine
 
 
-async def small(scene: Scene, desk: Desk) -> None:
+async def small(scene: Scene, actors: Actors) -> None:
     """Below the limit nobody is asked."""
-    run = await desk.ask("please refund order 2", where=GENERAL)
-    await scene.see("order 2 (389.00)", "REFUNDED", lambda: desk.status(2))
-    await scene.see("the agent tells Ada", True, lambda: DONE in desk.said(run))
-    scene.note("cards about it", 0, len(desk.cards(2)))
+    run = await actors.ask("please refund order 2", where=GENERAL)
+    await scene.see("order 2 (389.00)", "REFUNDED", lambda: actors.status(2))
+    await scene.see("the agent tells Ada", True, lambda: DONE in actors.said(run))
+    scene.note("cards about it", 0, len(actors.cards(2)))
 
 
-async def approve(scene: Scene, desk: Desk) -> None:
+async def approve(scene: Scene, actors: Actors) -> None:
     """Above it the reviewers decide, and nobody else; meanwhile the chat goes on."""
-    run = await desk.ask("please refund order 7")
-    await scene.see("cards about order 7 (1,249.50)", 1, lambda: len(desk.cards(7)))
-    await scene.see("requests that wait", 1, desk.waiting)
-    await scene.see("order 7", "PENDING_REFUND", lambda: desk.status(7))
-    desk.ada.say(run["channel"], "what is the status of order 7?", run["ts"])
-    await scene.see("the chat goes on: it tells the status", True, lambda: "PENDING_REFUND" in desk.said(run))
-    refused = await desk.ada.click(desk.card(7), ACTION_APPROVE)
+    run = await actors.ask("please refund order 7")
+    await scene.see("cards about order 7 (1,249.50)", 1, lambda: len(actors.cards(7)))
+    await scene.see("requests that wait", 1, actors.waiting)
+    await scene.see("order 7", "PENDING_REFUND", lambda: actors.status(7))
+    actors.ada.say(run["channel"], "what is the status of order 7?", run["ts"])
     await scene.see(
-        "Ada's own click is refused", True, lambda: "not among the reviewers" in whispered(refused)
+        "the chat goes on: it tells the status", True, lambda: "PENDING_REFUND" in actors.said(run)
     )
-    await desk.grace.click(desk.card(7), ACTION_APPROVE)
-    await scene.see("order 7 after Grace's click", "REFUNDED", lambda: desk.status(7))
-    await scene.see("attempts to run the refund", 1, lambda: desk.attempts(7))
-    await scene.see("buttons left on the card", ["Details"], lambda: desk.buttons(7))
-    await scene.see("the agent tells Ada", True, lambda: DONE in desk.said(run))
+    refused = await actors.ada.click(actors.card(7), ACTION_APPROVE)
+    await scene.see(
+        "Ada's own click is refused", True, lambda: "not among the reviewers" in ephemeral_text(refused)
+    )
+    await actors.grace.click(actors.card(7), ACTION_APPROVE)
+    await scene.see("order 7 after Grace's click", "REFUNDED", lambda: actors.status(7))
+    await scene.see("attempts to run the refund", 1, lambda: actors.attempts(7))
+    await scene.see("buttons left on the card", ["Details"], lambda: actors.buttons(7))
+    await scene.see("the agent tells Ada", True, lambda: DONE in actors.said(run))
 
 
-async def reject(scene: Scene, desk: Desk) -> None:
+async def reject(scene: Scene, actors: Actors) -> None:
     """A price that somebody states, and the model repeats, changes nothing; the agent hears the reason for a no."""
-    run = await desk.ask("please refund order 5, it costs only 5.00", by=desk.grace, where=GENERAL)
-    await scene.see("cards about order 5", 1, lambda: len(desk.cards(5)))
-    scene.note("the card shows the shop's price", True, "1,899.00" in str(desk.card(5)))
-    await scene.see("order 5", "PENDING_REFUND", lambda: desk.status(5))
-    refused = await desk.grace.click(desk.card(5), ACTION_APPROVE)
-    await scene.see("Grace asked, so her click is refused", True, lambda: "You asked" in whispered(refused))
-    await desk.linus.click(desk.card(5), ACTION_REJECT)
-    await scene.see("the form for the reason", 1, lambda: len(desk.stand.slack.views("U0LINUS")))
-    form = desk.stand.slack.views("U0LINUS")[-1]
-    await desk.linus.submit(form, {"signoff:reason_input": "Bought in another shop"})
-    await scene.see("order 5 after Linus's click", "REFUND_REJECTED, rejected", lambda: desk.status(5))
-    await scene.see("the agent hears the reason", True, lambda: "another shop" in desk.said(run))
-    scene.note("attempts to run the refund", 0, await desk.attempts(5))
+    run = await actors.ask("please refund order 5, it costs only 5.00", by=actors.grace, where=GENERAL)
+    await scene.see("cards about order 5", 1, lambda: len(actors.cards(5)))
+    scene.note("the card shows the shop's price", True, "1,899.00" in str(actors.card(5)))
+    await scene.see("order 5", "PENDING_REFUND", lambda: actors.status(5))
+    refused = await actors.grace.click(actors.card(5), ACTION_APPROVE)
+    await scene.see(
+        "Grace asked, so her click is refused", True, lambda: "You asked" in ephemeral_text(refused)
+    )
+    await actors.linus.click(actors.card(5), ACTION_REJECT)
+    await scene.see("the form for the reason", 1, lambda: len(actors.env.slack.views("U0LINUS")))
+    form = actors.env.slack.views("U0LINUS")[-1]
+    await actors.linus.submit(form, {"signoff:reason_input": "Bought in another shop"})
+    await scene.see("order 5 after Linus's click", "REFUND_REJECTED, rejected", lambda: actors.status(5))
+    await scene.see("the agent hears the reason", True, lambda: "another shop" in actors.said(run))
+    scene.note("attempts to run the refund", 0, await actors.attempts(5))
 
 
-async def expire(scene: Scene, desk: Desk) -> None:
+async def expire(scene: Scene, actors: Actors) -> None:
     """When nobody decides in time nothing runs, and it does not count as a rejection."""
-    run = await desk.ask("please refund order 8")
-    await scene.see("cards about order 8 (7,320.00)", 1, lambda: len(desk.cards(8)))
-    await scene.see("order 8", "PENDING_REFUND", lambda: desk.status(8))
-    late = desk.card(8)
+    run = await actors.ask("please refund order 8")
+    await scene.see("cards about order 8 (7,320.00)", 1, lambda: len(actors.cards(8)))
+    await scene.see("order 8", "PENDING_REFUND", lambda: actors.status(8))
+    late = actors.card(8)
     await scene.see(
         "order 8 after its deadline",
         "REFUND_REJECTED, expired",
-        lambda: desk.status(8),
+        lambda: actors.status(8),
         within=SECONDS_AUTO + 10,
     )
-    await scene.see("buttons left on the card", ["Ask again", "Details"], lambda: desk.buttons(8))
-    await scene.see("the agent tells Ada", True, lambda: "expired" in desk.said(run).lower())
-    refused = await desk.grace.click(late, ACTION_APPROVE, stale=True)
-    await scene.see("a late click is refused", True, lambda: "too late" in whispered(refused))
-    scene.note("the request stays", "expired", (await desk.request(8)).status.value)
+    await scene.see("buttons left on the card", ["Ask again", "Details"], lambda: actors.buttons(8))
+    await scene.see("the agent tells Ada", True, lambda: "expired" in actors.said(run).lower())
+    refused = await actors.grace.click(late, ACTION_APPROVE, stale=True)
+    await scene.see("a late click is refused", True, lambda: "too late" in ephemeral_text(refused))
+    scene.note("the request stays", "expired", (await actors.request(8)).status.value)
 
 
-async def kill(scene: Scene, desk: Desk) -> None:
+async def kill(scene: Scene, actors: Actors) -> None:
     """`kill -9` after the decision and before the refund: the service that comes next makes it, once."""
-    service = desk.stand.service
-    run = await desk.ask("please refund order 6", where=GENERAL)
-    await scene.see("cards about order 6 (2,450.00)", 1, lambda: len(desk.cards(6)))
-    await scene.see("order 6", "PENDING_REFUND", lambda: desk.status(6))
+    service = actors.env.service
+    run = await actors.ask("please refund order 6", where=GENERAL)
+    await scene.see("cards about order 6 (2,450.00)", 1, lambda: len(actors.cards(6)))
+    await scene.see("order 6", "PENDING_REFUND", lambda: actors.status(6))
     # The price is looked up once more before the refund. While the shop is shut that waits, so the moment is certain.
     async with shop.closed():
-        await desk.grace.click(desk.card(6), ACTION_APPROVE)
-        scene.note("the request after Grace's click", "waiting", (await desk.request(6)).status.value)
-        await desk.linus.click(desk.card(6), ACTION_APPROVE)
-        scene.note("the request after Linus's as well", "approved", (await desk.request(6)).status.value)
-        scene.note("attempts to run the refund", 0, await desk.attempts(6))
-        await scene.see("Slack has been told, and is quiet", True, desk.quiet)
-        desk.stand.slack.levers[CRASH]()  # what the button on the page does
+        await actors.grace.click(actors.card(6), ACTION_APPROVE)
+        scene.note("the request after Grace's click", "waiting", (await actors.request(6)).status.value)
+        await actors.linus.click(actors.card(6), ACTION_APPROVE)
+        scene.note("the request after Linus's as well", "approved", (await actors.request(6)).status.value)
+        scene.note("attempts to run the refund", 0, await actors.attempts(6))
+        await scene.see("Slack has been told, and is quiet", True, actors.quiet)
+        actors.env.slack.levers[CRASH]()  # what the button on the page does
         await scene.see("the service was killed by signal", [9], lambda: [-code for code in service.endings])
-    scene.note("order 6, with nobody at work", "PENDING_REFUND", await desk.status(6))
-    await scene.see("order 6 after the restart", "REFUNDED", lambda: desk.status(6), within=BACK_SECONDS)
-    await scene.see("buttons left on the card", ["Details"], lambda: desk.buttons(6), within=BACK_SECONDS)
-    await scene.see("the agent tells Ada", True, lambda: DONE in desk.said(run), within=BACK_SECONDS)
-    scene.note("attempts to run the refund, all told", 1, await desk.attempts(6))
+    scene.note("order 6, with nobody at work", "PENDING_REFUND", await actors.status(6))
+    await scene.see("order 6 after the restart", "REFUNDED", lambda: actors.status(6), within=BACK_SECONDS)
+    await scene.see("buttons left on the card", ["Details"], lambda: actors.buttons(6), within=BACK_SECONDS)
+    await scene.see("the agent tells Ada", True, lambda: DONE in actors.said(run), within=BACK_SECONDS)
+    scene.note("attempts to run the refund, all told", 1, await actors.attempts(6))
 
 
-async def manage(scene: Scene, desk: Desk) -> None:
+async def manage(scene: Scene, actors: Actors) -> None:
     """Two calls of one turn are decided apart: what is approved runs, what is rejected does not."""
     words = 'delete 50 old records from the users table, and send notification recipient=ops message="tidied"'
-    run = await desk.ask(words, where=GENERAL, agent="data_manager")
+    run = await actors.ask(words, where=GENERAL, agent="data_manager")
     await scene.see(
-        "cards about the deletion", 1, lambda: len(desk.cards_with("Delete 50 records from users"))
+        "cards about the deletion", 1, lambda: len(actors.cards_with("Delete 50 records from users"))
     )
-    await scene.see("cards about the notification", 1, lambda: len(desk.cards_with("send_notification")))
-    await desk.grace.click(desk.cards_with("Delete 50 records from users")[-1], ACTION_APPROVE)
-    await desk.linus.click(desk.cards_with("send_notification")[-1], ACTION_REJECT)
-    await scene.see("the form for the reason", 1, lambda: len(desk.stand.slack.views("U0LINUS")))
-    await desk.linus.submit(
-        desk.stand.slack.views("U0LINUS")[-1], {"signoff:reason_input": "Nobody needs to know"}
+    await scene.see("cards about the notification", 1, lambda: len(actors.cards_with("send_notification")))
+    await actors.grace.click(actors.cards_with("Delete 50 records from users")[-1], ACTION_APPROVE)
+    await actors.linus.click(actors.cards_with("send_notification")[-1], ACTION_REJECT)
+    await scene.see("the form for the reason", 1, lambda: len(actors.env.slack.views("U0LINUS")))
+    await actors.linus.submit(
+        actors.env.slack.views("U0LINUS")[-1], {"signoff:reason_input": "Nobody needs to know"}
     )
-    await scene.see("what was approved was done", True, lambda: "Deleted 50 records" in desk.said(run))
-    await scene.see("the agent hears the reason", True, lambda: "Nobody needs to know" in desk.said(run))
-    scene.note("what was rejected was done", False, "Sent notification" in desk.said(run))
+    await scene.see("what was approved was done", True, lambda: "Deleted 50 records" in actors.said(run))
+    await scene.see("the agent hears the reason", True, lambda: "Nobody needs to know" in actors.said(run))
+    scene.note("what was rejected was done", False, "Sent notification" in actors.said(run))
 
 
-async def durable(scene: Scene, desk: Desk) -> None:
+async def durable(scene: Scene, actors: Actors) -> None:
     """A plain function asks between two steps, and goes on when somebody has answered."""
-    run = await desk.ask("move house", agent="durable-task")
+    run = await actors.ask("move house", agent="durable-task")
     question = "Should I proceed with task: move house?"
-    await scene.see("cards with its question", 1, lambda: len(desk.cards_with(question)))
-    await desk.grace.click(desk.cards_with(question)[-1], ACTION_APPROVE)
-    await scene.see("it went on to its end", True, lambda: "Agent successful: move house" in desk.said(run))
+    await scene.see("cards with its question", 1, lambda: len(actors.cards_with(question)))
+    await actors.grace.click(actors.cards_with(question)[-1], ACTION_APPROVE)
+    await scene.see("it went on to its end", True, lambda: "Agent successful: move house" in actors.said(run))
 
 
-Act = Callable[[Scene, Desk], Awaitable[None]]
+Act = Callable[[Scene, Actors], Awaitable[None]]
 
 PLAY: tuple[tuple[tuple[str, Act], ...], ...] = (
     (("A small refund happens at once", small), ("Approve", approve)),

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from signoff.errors import SignoffError
-from slackbot.demo.folder import Folder
+from slackbot.demo.workdir import Workdir
 
 COMMAND = (sys.executable, "-m", "slackbot", "serve")
 OURS = ("SIGNOFF_", "SLACK_", "OPENAI_", "DATABASE_URL")
@@ -44,13 +44,13 @@ class ServiceProcess:
 
     def __init__(
         self,
-        folder: Folder,
+        workdir: Workdir,
         environment: Mapping[str, str],
         connected: Callable[[], Awaitable[object]],
         tell: Callable[[str], None],
         command: Sequence[str] = COMMAND,
     ) -> None:
-        self._folder = folder
+        self._workdir = workdir
         self._environment = dict(environment)
         self._connected = connected
         self._tell = tell
@@ -61,7 +61,7 @@ class ServiceProcess:
 
     async def supervise(self) -> None:
         """Run it until cancelled, then stop it. Raises ServiceFailed when starting it again is no use."""
-        _clear_away(self._folder.process)
+        _clear_away(self._workdir.process)
         quick = 0
         while True:
             began = time.monotonic()
@@ -80,7 +80,7 @@ class ServiceProcess:
     def tail(self, lines: int = 15) -> list[str]:
         """The end of its log."""
         try:
-            return self._folder.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
+            return self._workdir.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
         except OSError:
             return []
 
@@ -100,21 +100,21 @@ class ServiceProcess:
             here.cancel()
             ended.cancel()
             await _stop(process)
-            self._folder.process.unlink(missing_ok=True)
+            self._workdir.process.unlink(missing_ok=True)
 
     async def _launch(self) -> asyncio.subprocess.Process:
-        with self._folder.log.open("ab") as log:
+        with self._workdir.log.open("ab") as log:
             process = await asyncio.create_subprocess_exec(
                 *self._command,
                 env=self._environment,
-                cwd=self._folder.path,  # so that no .env of the caller's folder is read
+                cwd=self._workdir.path,  # so that no .env of the caller's folder is read
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,  # a Ctrl-C in the terminal is for the demo, which stops it in order
             )
         self.pid = process.pid
-        self._folder.process.write_text(f"{process.pid} {_born(process.pid)}\n")
+        self._workdir.process.write_text(f"{process.pid} {_born(process.pid)}\n")
         return process
 
 

@@ -1,22 +1,22 @@
 """The HTTP side of the service."""
 
+from slackbot.slack_api.openid import OpenID
 from slackbot.web.application import application
-from slackbot.web.figures import FiguresOfService, Part
-from slackbot.web.health import Checks, health_application, health_routes
-from slackbot.web.openid import OpenID
-from slackbot.web.server import HttpServer
-from slackbot.web.site import Connected, Site
-from slackbot.web.watch import Watch
+from slackbot.web.http.context import SlackConnection, WebContext
+from slackbot.web.http.health import Checks, health_application, health_routes
+from slackbot.web.http.server import HttpServer
+from slackbot.web.http.service_metrics import ProcessPart, ServiceMetrics
+from slackbot.web.http.watch import ChangeWatch
 
 __all__ = [
+    "ChangeWatch",
     "Checks",
-    "Connected",
-    "FiguresOfService",
     "HttpServer",
     "OpenID",
-    "Part",
-    "Site",
-    "Watch",
+    "ProcessPart",
+    "ServiceMetrics",
+    "SlackConnection",
+    "WebContext",
     "application",
     "health_application",
     "health_routes",

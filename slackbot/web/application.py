@@ -8,24 +8,15 @@ from fastapi import Depends, FastAPI
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from slackbot.meters import HTTP_REQUESTS
-from slackbot.web import (
-    agents,
-    agno,
-    approve,
-    events,
-    executors,
-    inbox,
-    openapi,
-    pending,
-    problems,
-    sign_in,
-    webhooks,
-)
-from slackbot.web.bodies import refuse_unstorable
-from slackbot.web.feed import Feed
-from slackbot.web.problems import ProblemRaised
-from slackbot.web.site import Site
+from slackbot.web import inbox
+from slackbot.web.api import agents, agno, approve, events, executions, pending, webhooks
+from slackbot.web.api.event_feed import Feed
+from slackbot.web.http import openapi, problems
+from slackbot.web.http.bodies import refuse_unstorable
+from slackbot.web.http.context import WebContext
+from slackbot.web.http.metrics import HTTP_REQUESTS
+from slackbot.web.http.problems import ProblemRaised
+from slackbot.web.inbox import sign_in
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
@@ -38,7 +29,7 @@ MOST_BYTES = 1_048_576
 """Bytes of a body; arguments beyond that belong into a store, and their address into the request."""
 
 
-def application(site: Site, more: Sequence[BaseRoute] = ()) -> FastAPI:
+def application(ctx: WebContext, more: Sequence[BaseRoute] = ()) -> FastAPI:
     """Our routes, and `more` (health, Slack's events), which look after themselves."""
     app = FastAPI(
         title="Signoff",
@@ -49,8 +40,8 @@ def application(site: Site, more: Sequence[BaseRoute] = ()) -> FastAPI:
         dependencies=[Depends(refuse_unstorable)],
     )
     openapi.describe(app)
-    app.state.site = site
-    app.state.feed = Feed(site.db, site.watch)
+    app.state.ctx = ctx
+    app.state.feed = Feed(ctx.db, ctx.watch)
     problems.handle(app)
     app.include_router(pending.router)
     app.include_router(approve.router)
@@ -61,14 +52,14 @@ def application(site: Site, more: Sequence[BaseRoute] = ()) -> FastAPI:
     app.include_router(agents.router)
     app.include_router(events.router)
     app.include_router(openapi.router)
-    app.include_router(executors.router)
+    app.include_router(executions.router)
     app.router.routes.extend(more)
-    app.add_middleware(Bounded)
-    app.add_middleware(Counted)
+    app.add_middleware(BodyLimit)
+    app.add_middleware(RouteCounter)
     return app
 
 
-class Counted:
+class RouteCounter:
     """Counts answers by the pattern of their route: an address has ids in it, and there are any number of those."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -89,7 +80,7 @@ class Counted:
         return self._app(scope, receive, counted)
 
 
-class Bounded:
+class BodyLimit:
     """Refuses a body that is too large before it is read whole: 413 (RFC 9110, section 15.5.14)."""
 
     def __init__(self, app: ASGIApp, most: int = MOST_BYTES) -> None:

@@ -91,7 +91,7 @@ class Desk:
 
 
 @pytest_asyncio.fixture
-async def desk(
+async def actors(
     browser: Browser,  # noqa: F811
     http_house: House,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
@@ -111,37 +111,37 @@ async def desk(
     assert complaints == []
 
 
-async def test_approve_after_a_confirmation(desk: Desk) -> None:
+async def test_approve_after_a_confirmation(actors: Desk) -> None:
     """A slash command leads to a card; "Approve", confirmed, makes the refund, and the card loses its buttons."""
-    card = await desk.asked(7)
+    card = await actors.asked(7)
     await expect(card).to_contain_text("1,249.5")
-    await desk.picture(desk.page.locator("body"), "card-waiting")
-    await desk.approve(card)
-    await desk.ends(7, "REFUNDED")
+    await actors.picture(actors.page.locator("body"), "card-waiting")
+    await actors.approve(card)
+    await actors.ends(7, "REFUNDED")
     await expect(card.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
     await expect(card).to_contain_text("Approved")
 
 
-async def test_reject_with_a_reason(desk: Desk) -> None:
+async def test_reject_with_a_reason(actors: Desk) -> None:
     """The form wants a reason, offers the checkpoint's own, and the agent tells it to the requester."""
-    card = await desk.asked(5, LINUS)
+    card = await actors.asked(5, LINUS)
     await card.get_by_role("button", name="Reject", exact=True).click()
-    form = desk.modal("Reject")
+    form = actors.modal("Reject")
     await form.get_by_role("button", name="Reject", exact=True).click()
     await expect(form.locator(".error").first).to_be_visible()
     await form.get_by_label("Wrong customer").check()
     await form.get_by_role("button", name="Reject", exact=True).click()
     await expect(form).to_be_hidden()
-    await desk.ends(5, "REFUND_REJECTED")
+    await actors.ends(5, "REFUND_REJECTED")
     await expect(card).to_contain_text("Wrong customer")
-    await desk.house.says("Wrong customer")
+    await actors.house.says("Wrong customer")
 
 
-async def test_edit_then_somebody_else_approves(desk: Desk) -> None:
+async def test_edit_then_somebody_else_approves(actors: Desk) -> None:
     """An edit into stricter rules is refused in its open form; a good one is the new revision, for somebody else."""
-    card = await desk.asked(5)
+    card = await actors.asked(5)
     await card.get_by_role("button", name="Edit", exact=True).click()
-    form = desk.modal("Edit")
+    form = actors.modal("Edit")
     await form.locator("input").fill("6")
     await form.get_by_role("button", name="Save changes").click()
     await expect(form.locator(".error").first).to_contain_text("stricter rules")
@@ -149,55 +149,55 @@ async def test_edit_then_somebody_else_approves(desk: Desk) -> None:
     await form.locator("input").fill("7")
     await form.get_by_role("button", name="Save changes").click()
     await expect(form).to_be_hidden()
-    card = await desk.card(7)
-    await expect(await desk.thread_of(card)).to_contain_text("Grace")
-    await desk.approve(card)
-    await expect(desk.page.locator("article.private").last).to_contain_text("You edited this action")
-    await desk.be(LINUS)
-    await desk.approve(card)
-    await desk.ends(7, "REFUNDED")
-    await desk.ends(5, "PAID")  # it waited for people until it was edited away
+    card = await actors.card(7)
+    await expect(await actors.thread_of(card)).to_contain_text("Grace")
+    await actors.approve(card)
+    await expect(actors.page.locator("article.private").last).to_contain_text("You edited this action")
+    await actors.be(LINUS)
+    await actors.approve(card)
+    await actors.ends(7, "REFUNDED")
+    await actors.ends(5, "PAID")  # it waited for people until it was edited away
 
 
-async def test_two_people_make_a_quorum(desk: Desk) -> None:
+async def test_two_people_make_a_quorum(actors: Desk) -> None:
     """After one of two approvals nothing runs and the card says how many are missing; the second one decides."""
-    card = await desk.asked(6)
-    await desk.approve(card)
+    card = await actors.asked(6)
+    await actors.approve(card)
     await expect(card).to_contain_text("1 of 2")
     order = await shop.find(6)
     assert order is not None
     assert order.status == "PENDING_REFUND"
-    await desk.be(LINUS)
-    await desk.approve(card)
-    await desk.ends(6, "REFUNDED")
+    await actors.be(LINUS)
+    await actors.approve(card)
+    await actors.ends(6, "REFUNDED")
 
 
-async def test_details_show_everything(desk: Desk) -> None:
+async def test_details_show_everything(actors: Desk) -> None:
     """Details opens a modal with the arguments, the facts and what the agent was asked, and can approve there."""
-    card = await desk.asked(7)
+    card = await actors.asked(7)
     await card.get_by_role("button", name="Details", exact=True).click()
-    details = desk.page.locator("#modal")
+    details = actors.page.locator("#modal")
     for words in ("order_id", "Espresso machine", "Grace Lindqvist", "please refund order 7"):
         await expect(details).to_contain_text(words)
-    await desk.picture(details, "details")
-    await desk.approve(details)
-    await desk.ends(7, "REFUNDED")
+    await actors.picture(details, "details")
+    await actors.approve(details)
+    await actors.ends(7, "REFUNDED")
 
 
-async def test_app_home_shows_what_waits_and_decides(desk: Desk) -> None:
+async def test_app_home_shows_what_waits_and_decides(actors: Desk) -> None:
     """What waits for a reviewer stands in their Home, with the same buttons; the requester sees their own."""
-    await desk.asked(5)
-    await desk.asked(7)
-    home = desk.page.locator("#home")
-    await desk.page.locator("#open-home").click()
+    await actors.asked(5)
+    await actors.asked(7)
+    home = actors.page.locator("#home")
+    await actors.page.locator("#open-home").click()
     await expect(home).to_contain_text("for order 7")
-    await desk.be(ADA)
+    await actors.be(ADA)
     await expect(home).to_contain_text("for order 7")
     await expect(home.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
-    await desk.be(GRACE)
+    await actors.be(GRACE)
     await expect(home.get_by_role("button", name="Approve", exact=True)).to_have_count(2)
     await home.get_by_role("button", name="Approve", exact=True).first.click()
-    await desk.page.locator("#confirm-yes").click()
+    await actors.page.locator("#confirm-yes").click()
     await expect(home.get_by_role("button", name="Approve", exact=True)).to_have_count(1)
 
     async def paid() -> bool:
@@ -205,29 +205,29 @@ async def test_app_home_shows_what_waits_and_decides(desk: Desk) -> None:
 
     await until(paid, PATIENCE_MS / 1000)
     await expect(home).to_contain_text("Approved")
-    await desk.page.set_viewport_size({"width": 1180, "height": 760})
-    await desk.picture(desk.page.locator("main"), "home")
+    await actors.page.set_viewport_size({"width": 1180, "height": 760})
+    await actors.picture(actors.page.locator("main"), "home")
 
 
-async def test_history_by_slash_command(desk: Desk) -> None:
+async def test_history_by_slash_command(actors: Desk) -> None:
     """`/approvals history` tells a reviewer what was decided; nobody else reads the answer."""
-    card = await desk.asked(7)
-    await desk.approve(card)
-    await desk.ends(7, "REFUNDED")
-    await desk.type("/approvals history agent:refunds")
-    answer = desk.page.locator("article.private").last
+    card = await actors.asked(7)
+    await actors.approve(card)
+    await actors.ends(7, "REFUNDED")
+    await actors.type("/approvals history agent:refunds")
+    answer = actors.page.locator("article.private").last
     await expect(answer).to_contain_text("for order 7")
-    await desk.be(LINUS)
-    await expect(desk.page.locator("article.private")).to_have_count(0)
+    await actors.be(LINUS)
+    await expect(actors.page.locator("article.private")).to_have_count(0)
 
 
-async def test_a_reply_in_the_runs_thread_is_answered_while_people_decide(desk: Desk) -> None:
+async def test_a_reply_in_the_runs_thread_is_answered_while_people_decide(actors: Desk) -> None:
     """The conversation goes on in the run's thread, and nothing said there decides anything."""
-    await desk.asked(7)
-    await desk.be(ADA)
-    await desk.go("C0AGENTS")
-    replies = await desk.thread_of(desk.page.locator("#messages article").last)
-    await desk.type("what is the status of order 7?", "#reply")
+    await actors.asked(7)
+    await actors.be(ADA)
+    await actors.go("C0AGENTS")
+    replies = await actors.thread_of(actors.page.locator("#messages article").last)
+    await actors.type("what is the status of order 7?", "#reply")
     await expect(replies).to_contain_text("PENDING_REFUND", timeout=PATIENCE_MS)
     order = await shop.find(7)
     assert order is not None

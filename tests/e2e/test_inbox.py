@@ -105,7 +105,7 @@ async def _desk(browser: Browser, house: House, **options: Any) -> AsyncIterator
 
 
 @pytest_asyncio.fixture
-async def desk(browser: Browser, http_house: House) -> AsyncIterator[Desk]:  # noqa: F811
+async def actors(browser: Browser, http_house: House) -> AsyncIterator[Desk]:  # noqa: F811
     """A browser with all comforts; anything that it complains about, a blocked script or style say, fails the test."""
     async for made in _desk(browser, http_house):
         yield made
@@ -119,90 +119,90 @@ async def plain_desk(browser: Browser, http_house: House) -> AsyncIterator[Desk]
         yield made
 
 
-async def test_approve_resumes_the_agent(desk: Desk) -> None:
+async def test_approve_resumes_the_agent(actors: Desk) -> None:
     """A waiting request comes up on the open page with its description; approving it runs the tool within seconds."""
-    await desk.sign_in()
-    await desk.ask("users", 50)
-    await desk.open("Delete 50 records from users")
-    await desk.page.get_by_role("button", name="Approve", exact=True).click()
-    await expect(desk.page.get_by_label("Yes, I have read it")).to_be_focused()  # the browser insists
-    await desk.approve()
-    await desk.says("Approved by @grace")
-    await desk.says("Done", 5_000)
-    await desk.house.shows("SELECT status::text FROM agent_run", "completed")
+    await actors.sign_in()
+    await actors.ask("users", 50)
+    await actors.open("Delete 50 records from users")
+    await actors.page.get_by_role("button", name="Approve", exact=True).click()
+    await expect(actors.page.get_by_label("Yes, I have read it")).to_be_focused()  # the browser insists
+    await actors.approve()
+    await actors.says("Approved by @grace")
+    await actors.says("Done", 5_000)
+    await actors.house.shows("SELECT status::text FROM agent_run", "completed")
 
 
-async def test_reject_ends_the_run_with_the_reason(desk: Desk) -> None:
+async def test_reject_ends_the_run_with_the_reason(actors: Desk) -> None:
     """A rejection with a chosen reason and own words ends the run as denied, and the page shows the words."""
-    await desk.sign_in()
-    await desk.ask("orders", 7)
-    await desk.open("Delete 7 records from orders")
-    await desk.page.get_by_role("button", name="Reject", exact=True).click()
-    await expect(desk.page.get_by_role("alert")).to_contain_text("reason")
-    await desk.page.get_by_label("Wrong table").check()
-    await desk.page.get_by_label("In your own words").fill("It is the archive that is meant.")
-    await desk.page.get_by_role("button", name="Reject", exact=True).click()
-    await desk.says("Wrong table: It is the archive that is meant.")
-    await desk.house.shows("SELECT status::text FROM agent_run", "denied")
+    await actors.sign_in()
+    await actors.ask("orders", 7)
+    await actors.open("Delete 7 records from orders")
+    await actors.page.get_by_role("button", name="Reject", exact=True).click()
+    await expect(actors.page.get_by_role("alert")).to_contain_text("reason")
+    await actors.page.get_by_label("Wrong table").check()
+    await actors.page.get_by_label("In your own words").fill("It is the archive that is meant.")
+    await actors.page.get_by_role("button", name="Reject", exact=True).click()
+    await actors.says("Wrong table: It is the archive that is meant.")
+    await actors.house.shows("SELECT status::text FROM agent_run", "denied")
 
 
-async def test_edit_then_approve(desk: Desk) -> None:
+async def test_edit_then_approve(actors: Desk) -> None:
     """What a reviewer changes is shown as a change, has to be approved anew, and is what runs."""
-    await desk.sign_in()
-    await desk.ask("users", 50)
-    await desk.open("Delete 50 records from users")
-    await desk.page.get_by_text("Edit, then decide").click()
-    await desk.page.get_by_label("count").fill("5")
-    await desk.page.get_by_role("button", name="Save the changes").click()
-    await expect(desk.page.locator("#what")).to_contain_text("Delete 5 records from users")
-    await expect(desk.page.locator("#content ins")).to_have_text("5")
-    await desk.approve()
-    await desk.says("Done")
-    (answer,) = await desk.house.column("SELECT answer FROM tool_call")
+    await actors.sign_in()
+    await actors.ask("users", 50)
+    await actors.open("Delete 50 records from users")
+    await actors.page.get_by_text("Edit, then decide").click()
+    await actors.page.get_by_label("count").fill("5")
+    await actors.page.get_by_role("button", name="Save the changes").click()
+    await expect(actors.page.locator("#what")).to_contain_text("Delete 5 records from users")
+    await expect(actors.page.locator("#content ins")).to_have_text("5")
+    await actors.approve()
+    await actors.says("Done")
+    (answer,) = await actors.house.column("SELECT answer FROM tool_call")
     assert "Deleted 5 records" in answer
 
 
-async def test_keyboard_alone(desk: Desk) -> None:
+async def test_keyboard_alone(actors: Desk) -> None:
     """With the keyboard alone one finds a request, opens it, and approves it; "?" tells the keys."""
-    await desk.sign_in()
-    await desk.ask("users", 1)
-    await expect(desk.page.locator(".row .open")).to_have_count(1, timeout=PATIENCE_MS)
-    press = desk.page.keyboard.press
+    await actors.sign_in()
+    await actors.ask("users", 1)
+    await expect(actors.page.locator(".row .open")).to_have_count(1, timeout=PATIENCE_MS)
+    press = actors.page.keyboard.press
     await press("?")
-    await expect(desk.page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+    await expect(actors.page.get_by_role("dialog", name="Keyboard")).to_be_visible()
     await press("Escape")
     await press("j")
-    await expect(desk.page.locator(".row .open")).to_be_focused()
+    await expect(actors.page.locator(".row .open")).to_be_focused()
     await press("Enter")
-    await expect(desk.page.locator("#what")).to_contain_text("Delete 1 records")
+    await expect(actors.page.locator("#what")).to_contain_text("Delete 1 records")
     await press("r")
-    await expect(desk.page.get_by_label("Wrong table")).to_be_focused()
+    await expect(actors.page.get_by_label("Wrong table")).to_be_focused()
     await press("a")
-    await expect(desk.page.get_by_label("Yes, I have read it")).to_be_focused()
+    await expect(actors.page.get_by_label("Yes, I have read it")).to_be_focused()
     await press("Space")
     await press("Tab")
     await press("Enter")
-    await desk.says("Approved by @grace")
+    await actors.says("Approved by @grace")
     await press("u")
-    await expect(desk.page.get_by_text("Nothing waits for you.").first).to_be_visible()
+    await expect(actors.page.get_by_text("Nothing waits for you.").first).to_be_visible()
 
 
-async def test_a_decision_in_slack_is_seen_on_open_pages(desk: Desk) -> None:
+async def test_a_decision_in_slack_is_seen_on_open_pages(actors: Desk) -> None:
     """Inbox and request are open while somebody decides in Slack: both tell it, and the form goes, without a reload."""
-    await desk.sign_in()
-    await desk.ask("users", 50)
-    await desk.open("Delete 50 records from users")
-    inbox = await desk.context.new_page()
-    await inbox.goto(f"{desk.base}/inbox")
+    await actors.sign_in()
+    await actors.ask("users", 50)
+    await actors.open("Delete 50 records from users")
+    inbox = await actors.context.new_page()
+    await inbox.goto(f"{actors.base}/inbox")
     await expect(inbox.locator("#for-you .count")).to_have_text("1")
-    card = await desk.house.card()
-    assert (await desk.house.slack.person("U0LINUS").click(card, "signoff:approve")).error is None
+    card = await actors.house.card()
+    assert (await actors.house.slack.person("U0LINUS").click(card, "signoff:approve")).error is None
     await expect(inbox.get_by_text("Nothing waits for you.").first).to_be_visible(timeout=5_000)
     await expect(inbox.locator("#news")).to_have_text("Nothing waits for you.")
     await expect(inbox.get_by_text("by @linus")).to_be_visible()
-    await desk.page.bring_to_front()
-    await desk.says("Approved by @linus", 5_000)
-    await expect(desk.page.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
+    await actors.page.bring_to_front()
+    await actors.says("Approved by @linus", 5_000)
+    await expect(actors.page.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
 
 
 async def test_without_a_script_everything_still_works(plain_desk: Desk) -> None:
@@ -217,43 +217,43 @@ async def test_without_a_script_everything_still_works(plain_desk: Desk) -> None
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1180, 360])
-async def test_every_page_is_accessible_and_fits(desk: Desk, scheme: Any, width: int) -> None:
+async def test_every_page_is_accessible_and_fits(actors: Desk, scheme: Any, width: int) -> None:
     """No page has a serious finding of axe-core, in light and dark, and none is wider than a phone."""
-    await desk.page.emulate_media(color_scheme=scheme)
-    await desk.page.set_viewport_size({"width": width, "height": 820})
-    link = await desk.porch.link("U0GRACE")
-    await desk.page.goto(desk.base + link)
-    await look(desk)
-    await desk.page.get_by_role("button", name="Sign in").click()
-    await desk.ask("users", 50)
-    await desk.ask("orders_archive", 48_211)
-    await desk.open("Delete 50 records from users")
-    await desk.page.get_by_label("Not now").check()
-    await desk.page.get_by_label("In your own words").fill("After the audit.")
-    await desk.page.get_by_role("button", name="Reject", exact=True).click()
-    await desk.says("Rejected by @grace")
-    await look(desk)
-    await desk.page.goto(f"{desk.base}/inbox")
-    await expect(desk.page.locator(".row .open")).to_have_count(2, timeout=PATIENCE_MS)
-    await look(desk)
+    await actors.page.emulate_media(color_scheme=scheme)
+    await actors.page.set_viewport_size({"width": width, "height": 820})
+    link = await actors.porch.link("U0GRACE")
+    await actors.page.goto(actors.base + link)
+    await look(actors)
+    await actors.page.get_by_role("button", name="Sign in").click()
+    await actors.ask("users", 50)
+    await actors.ask("orders_archive", 48_211)
+    await actors.open("Delete 50 records from users")
+    await actors.page.get_by_label("Not now").check()
+    await actors.page.get_by_label("In your own words").fill("After the audit.")
+    await actors.page.get_by_role("button", name="Reject", exact=True).click()
+    await actors.says("Rejected by @grace")
+    await look(actors)
+    await actors.page.goto(f"{actors.base}/inbox")
+    await expect(actors.page.locator(".row .open")).to_have_count(2, timeout=PATIENCE_MS)
+    await look(actors)
     if (scheme, width) == ("light", 1180):
-        await desk.picture("inbox")
-    await desk.open("Delete 48211 records")
+        await actors.picture("inbox")
+    await actors.open("Delete 48211 records")
     if (scheme, width) == ("dark", 1180):
-        await desk.picture("inbox-request")
-    await desk.page.get_by_text("Edit, then decide").click()
-    await look(desk)
+        await actors.picture("inbox-request")
+    await actors.page.get_by_text("Edit, then decide").click()
+    await look(actors)
     for path in ("/inbox/history", "/inbox/runs", "/inbox/nothing"):
-        await desk.page.goto(desk.base + path)
-        await look(desk)
+        await actors.page.goto(actors.base + path)
+        await look(actors)
         if path == "/inbox/runs":
-            await desk.page.locator(".row .open").first.click()
-            await look(desk)
+            await actors.page.locator(".row .open").first.click()
+            await look(actors)
 
 
-async def look(desk: Desk) -> None:
+async def look(actors: Desk) -> None:
     """axe-core's findings on the page as it is now, and its width."""
-    found = await Axe().run(desk.page)
+    found = await Axe().run(actors.page)
     serious = [each for each in found.response["violations"] if each["impact"] in ("serious", "critical")]
     assert serious == [], [(each["id"], [node["html"] for node in each["nodes"]]) for each in serious]
-    assert await desk.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), desk.page.url
+    assert await actors.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), actors.page.url

@@ -12,7 +12,7 @@ from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
-from slackbot.sandbox import SlackSandbox
+from slack_sandbox import SlackSandbox
 
 # Without the extra, collecting this file must not fail; the import therefore stands below the check.
 pytest.importorskip("playwright", reason="the browser tests need the extra `e2e`: run `make e2e`")
@@ -217,7 +217,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 @pytest_asyncio.fixture
-async def desk(browser: Browser) -> AsyncIterator[Desk]:
+async def actors(browser: Browser) -> AsyncIterator[Desk]:
     heard = Heard()
     complaints: list[str] = []
 
@@ -246,48 +246,48 @@ async def desk(browser: Browser) -> AsyncIterator[Desk]:
     assert complaints == []
 
 
-async def test_a_slash_command_reaches_the_app_as_the_acting_person(desk: Desk) -> None:
+async def test_a_slash_command_reaches_the_app_as_the_acting_person(actors: Desk) -> None:
     """A command typed on the page, completed from the list, arrives as the person one acts as."""
-    box = desk.page.locator("#composer textarea")
+    box = actors.page.locator("#composer textarea")
     await box.press_sequentially("/ag")
-    await expect(desk.page.get_by_role("option", name="/agent")).to_be_visible()
+    await expect(actors.page.get_by_role("option", name="/agent")).to_be_visible()
     await box.press("Tab")
     await box.press_sequentially("run refunds refund order 7")
     await box.press("Enter")
-    assert await desk.heard.latest("command") == ("command", "U0ADA", "run refunds refund order 7")
-    card = desk.page.locator("#messages article")
+    assert await actors.heard.latest("command") == ("command", "U0ADA", "run refunds refund order 7")
+    card = actors.page.locator("#messages article")
     await expect(card.get_by_role("heading")).to_have_text("Refund 1,240.00 for order 7")
     await expect(card.locator(".mention")).to_have_text("@finance")
 
 
-async def test_content_never_becomes_markup(desk: Desk) -> None:
+async def test_content_never_becomes_markup(actors: Desk) -> None:
     """HTML in a message is shown as the characters it is."""
-    card = await desk.card()
+    card = await actors.card()
     await expect(card.locator("pre")).to_have_text(HOSTILE)
     await expect(card.locator("img, b")).to_have_count(0)
-    await expect(desk.page).to_have_title("Signoff sandbox: a local stand-in for Slack")
+    await expect(actors.page).to_have_title("Signoff sandbox: a local stand-in for Slack")
 
 
-async def test_a_button_with_a_confirm_dialog_is_pressed_only_after_yes(desk: Desk) -> None:
+async def test_a_button_with_a_confirm_dialog_is_pressed_only_after_yes(actors: Desk) -> None:
     """ "Not yet" sends nothing; confirming sends one click, and the changed card appears by itself."""
-    card = await desk.card()
-    await desk.act_as("U0GRACE")
+    card = await actors.card()
+    await actors.act_as("U0GRACE")
     await card.get_by_role("button", name="Approve").click()
-    dialog = desk.page.get_by_role("alertdialog")
+    dialog = actors.page.get_by_role("alertdialog")
     await expect(dialog).to_contain_text("It pays 1,240.00.")
     await dialog.get_by_role("button", name="Not yet").click()
     await expect(dialog).to_be_hidden()
     await card.get_by_role("button", name="Approve").click()
     await dialog.get_by_role("button", name="Yes, approve").click()
-    await expect(desk.page.locator("#messages article", has_text="Approved by Grace")).to_be_visible()
-    await expect(desk.page.get_by_role("button", name="Approve")).to_have_count(0)
-    assert desk.heard.of("approve") == [("approve", "U0GRACE")]
+    await expect(actors.page.locator("#messages article", has_text="Approved by Grace")).to_be_visible()
+    await expect(actors.page.get_by_role("button", name="Approve")).to_have_count(0)
+    assert actors.heard.of("approve") == [("approve", "U0GRACE")]
 
 
-async def test_a_modal_shows_errors_beside_fields_and_is_then_accepted(desk: Desk) -> None:
+async def test_a_modal_shows_errors_beside_fields_and_is_then_accepted(actors: Desk) -> None:
     """An empty field and the app's own error show in the modal; a good answer arrives whole and closes it."""
-    await (await desk.card()).get_by_role("button", name="Reject").click()
-    modal = desk.page.get_by_role("dialog", name="Reject request")
+    await (await actors.card()).get_by_role("button", name="Reject").click()
+    modal = actors.page.get_by_role("dialog", name="Reject request")
     await modal.get_by_role("button", name="Reject").click()
     await expect(modal.locator('[data-block="why"] .error')).to_have_text(
         "Please complete this required field."
@@ -300,79 +300,79 @@ async def test_a_modal_shows_errors_beside_fields_and_is_then_accepted(desk: Des
     await modal.get_by_label("Kind").select_option("Wrong amount")
     await modal.get_by_role("button", name="Reject").click()
     await expect(modal).to_be_hidden()
-    heard = await desk.heard.latest("reason")
+    heard = await actors.heard.latest("reason")
     assert heard == ("reason", "U0ADA", "The amount\nis wrong", "amount", "kept as it is")
 
 
-async def test_escape_closes_a_modal_and_sends_nothing(desk: Desk) -> None:
+async def test_escape_closes_a_modal_and_sends_nothing(actors: Desk) -> None:
     """Leaving a modal with the keyboard closes it for Slack too."""
-    await (await desk.card()).get_by_role("button", name="Reject").click()
-    await expect(desk.page.locator("#modal")).to_be_visible()
-    await desk.page.keyboard.press("Escape")
-    await expect(desk.page.locator("#modal")).to_be_hidden()
-    assert desk.sandbox.views("U0ADA") == []
+    await (await actors.card()).get_by_role("button", name="Reject").click()
+    await expect(actors.page.locator("#modal")).to_be_visible()
+    await actors.page.keyboard.press("Escape")
+    await expect(actors.page.locator("#modal")).to_be_hidden()
+    assert actors.sandbox.views("U0ADA") == []
 
 
-async def test_a_reply_in_a_thread_reaches_the_app(desk: Desk) -> None:
+async def test_a_reply_in_a_thread_reaches_the_app(actors: Desk) -> None:
     """A reply written in the thread pane is stored in the thread and counted under the card."""
-    card = await desk.card()
+    card = await actors.card()
     await card.hover()
     await card.get_by_role("button", name="Reply in thread").click()
-    await desk.write("is it @grace who paid?", "#reply")
-    assert await desk.heard.latest("reply") == ("reply", "U0ADA", "is it <@U0GRACE> who paid?")
-    await expect(desk.page.locator("#replies article").last).to_contain_text("is it @grace who paid?")
+    await actors.write("is it @grace who paid?", "#reply")
+    assert await actors.heard.latest("reply") == ("reply", "U0ADA", "is it <@U0GRACE> who paid?")
+    await expect(actors.page.locator("#replies article").last).to_contain_text("is it @grace who paid?")
     await expect(card.locator(".thread-line")).to_contain_text("1 reply")
-    await desk.write("/agent list", "#reply")
-    await expect(desk.page.locator(".toast")).to_contain_text("cannot be used in threads")
+    await actors.write("/agent list", "#reply")
+    await expect(actors.page.locator(".toast")).to_contain_text("cannot be used in threads")
 
 
-async def test_what_slack_would_complain_about_is_shown(desk: Desk) -> None:
+async def test_what_slack_would_complain_about_is_shown(actors: Desk) -> None:
     """A click that no listener answers is shown as an error, as in Slack."""
-    await (await desk.card()).get_by_role("button", name="Broken").click()
-    await expect(desk.page.locator(".toast")).to_be_visible()
+    await (await actors.card()).get_by_role("button", name="Broken").click()
+    await expect(actors.page.locator(".toast")).to_be_visible()
 
 
-async def test_ephemeral_messages_are_shown_to_their_reader_alone(desk: Desk) -> None:
+async def test_ephemeral_messages_are_shown_to_their_reader_alone(actors: Desk) -> None:
     """A message for one person is marked as such, and gone when one acts as another."""
-    client = AsyncWebClient(token=desk.sandbox.bot_token, base_url=desk.sandbox.api_url)
+    client = AsyncWebClient(token=actors.sandbox.bot_token, base_url=actors.sandbox.api_url)
     await client.chat_postEphemeral(channel=CHANNEL, user="U0ADA", text="You may not approve this.")
-    whisper = desk.page.locator("#messages article", has_text="You may not approve this.")
-    await expect(whisper).to_contain_text("Only visible to you")
-    await desk.act_as("U0GRACE")
-    await expect(whisper).to_have_count(0)
+    reply_ephemeral = actors.page.locator("#messages article", has_text="You may not approve this.")
+    await expect(reply_ephemeral).to_contain_text("Only visible to you")
+    await actors.act_as("U0GRACE")
+    await expect(reply_ephemeral).to_have_count(0)
 
 
-async def test_the_app_home_is_published_and_shown(desk: Desk) -> None:
+async def test_the_app_home_is_published_and_shown(actors: Desk) -> None:
     """Opening the app's Home tells the app, and what it publishes appears, for each person their own."""
-    await desk.page.locator("#open-home").click()
-    await expect(desk.page.locator("#home")).to_contain_text("Nothing waits for U0ADA")
-    await desk.act_as("U0GRACE")
-    await expect(desk.page.locator("#home")).to_contain_text("Nothing waits for U0GRACE")
+    await actors.page.locator("#open-home").click()
+    await expect(actors.page.locator("#home")).to_contain_text("Nothing waits for U0ADA")
+    await actors.act_as("U0GRACE")
+    await expect(actors.page.locator("#home")).to_contain_text("Nothing waits for U0GRACE")
 
 
-async def test_the_tour_fills_the_composer_as_the_right_person(desk: Desk) -> None:
+async def test_the_tour_fills_the_composer_as_the_right_person(actors: Desk) -> None:
     """A step of an offered tour acts as its person and writes its command, which one then sends oneself."""
     steps = [{"text": "Ask for a *large* refund.", "as": "U0LINUS", "command": "/agent run refunds order 7"}]
 
     async def offer(route: Route) -> None:
         await route.fulfill(json={"title": "Try this", "steps": steps})
 
-    await desk.page.route("**/sandbox/tour", offer)
-    await desk.page.reload()
-    tour = desk.page.get_by_role("complementary", name="Try this")
+    await actors.page.route("**/sandbox/tour", offer)
+    await actors.page.reload()
+    tour = actors.page.get_by_role("complementary", name="Try this")
     await tour.get_by_role("button", name="Write it as Linus Pauling").click()
-    await expect(desk.page.locator("#composer textarea")).to_have_value("/agent run refunds order 7")
-    assert desk.heard.all == []
-    await desk.page.locator("#composer textarea").press("Enter")
-    assert await desk.heard.latest("command") == ("command", "U0LINUS", "run refunds order 7")
+    await expect(actors.page.locator("#composer textarea")).to_have_value("/agent run refunds order 7")
+    assert actors.heard.all == []
+    await actors.page.locator("#composer textarea").press("Enter")
+    assert await actors.heard.latest("command") == ("command", "U0LINUS", "run refunds order 7")
 
 
-async def test_the_page_fits_a_phone(desk: Desk) -> None:
+async def test_the_page_fits_a_phone(actors: Desk) -> None:
     """At phone width nothing scrolls sideways, and the side opens as a drawer."""
-    await desk.card()
-    await desk.page.set_viewport_size({"width": 360, "height": 700})
-    assert await desk.page.evaluate("document.documentElement.scrollWidth") == 360
-    await desk.page.get_by_role("button", name="Channels and people").click()
-    await desk.page.locator('[data-channel="C0REVIEW"]').click()
-    await expect(desk.page.locator("#place")).to_have_text("# refund-reviews")
-    await expect(desk.page.locator("#side")).to_be_hidden()
+    await actors.card()
+    await actors.page.set_viewport_size({"width": 360, "height": 700})
+    assert await actors.page.evaluate("document.documentElement.scrollWidth") == 360
+    await actors.page.get_by_role("button", name="Channels and people").click()
+    await actors.page.locator('[data-channel="C0REVIEW"]').click()
+    await expect(actors.page.locator("#place")).to_have_text("# refund-reviews")
+    await expect(actors.page.locator("#side")).to_be_hidden()

@@ -10,20 +10,20 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from agent import approvals, runs
-from agent.approvals import NewRequest
+from agent.database.pools import Database
 from agent.domain.people import Standing
 from agent.domain.policy import Rule
 from agent.domain.request import Ballot, Place, Verdict
 from agent.domain.run import ProposedCall, Turn
-from agent.runs import NewRun
-from agent.store import reads
-from agent.store.database import Database
-from agent.store.outbox import Outlet
+from agent.store import views
+from agent.store.outbox import Destination
+from agent.usecases import requests, runs
+from agent.usecases.requests import NewRequest
+from agent.usecases.runs import NewRun
 from signoff.values import Action, Person
 
 TEAM = "T0SIGNOFF"
-REVIEWS = Outlet(TEAM, "C0REVIEW")
+REVIEWS = Destination(TEAM, "C0REVIEW")
 ADA, GRACE, LINUS = (Person(TEAM, user) for user in ("U0ADA", "U0GRACE", "U0LINUS"))
 REVIEWERS = "S0FINANCE"
 
@@ -65,7 +65,7 @@ async def start(db: Database, *, calls: int = 1, tool: str = "process_refund") -
     proposed = tuple(ProposedCall(f"call_{n}", tool, json.dumps({"order_id": n})) for n in range(calls))
     await runs.record_turn(db, leased.lease, Turn("Ada asks for it.", proposed, 10, leased.heard))
     async with db.connection() as connection:
-        return started.run_id, [call.id for call in await reads.calls(connection, started.run_id)]
+        return started.run_id, [call.id for call in await views.calls(connection, started.run_id)]
 
 
 def question(run_id: UUID, call_id: UUID, terms: Rule, *, order: int = 0, **changes: Any) -> NewRequest:
@@ -81,7 +81,7 @@ def question(run_id: UUID, call_id: UUID, terms: Rule, *, order: int = 0, **chan
         "agent_version": "1",
         "requester": ADA,
         "requester_asserted": "slack",
-        "outlet": REVIEWS,
+        "destination": REVIEWS,
         "client_id": f"{call_id}:1",
         "run_id": run_id,
         "call_id": call_id,
@@ -92,14 +92,14 @@ def question(run_id: UUID, call_id: UUID, terms: Rule, *, order: int = 0, **chan
 async def ask(db: Database, terms: Rule | None = None, **changes: Any) -> Asked:
     """A waiting request under these terms."""
     run_id, calls = await start(db)
-    opened = await approvals.open(db, question(run_id, calls[0], terms or rule(), **changes))
+    opened = await requests.open(db, question(run_id, calls[0], terms or rule(), **changes))
     return await asked_as(db, opened.request_id, calls[0], run_id)
 
 
 async def asked_as(db: Database, request_id: UUID, call_id: UUID, run_id: UUID) -> Asked:
     """That request, with the place of its card."""
     async with db.connection() as connection:
-        view = await reads.request_view(connection, request_id)
+        view = await views.request_view(connection, request_id)
     assert view is not None
     return Asked(request_id, call_id, run_id, view.place_nonce)
 

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from agent.store.address import Address
+from agent.database.address import Address
 from tests.integration.command import signoff  # noqa: F401 - a fixture
 
 

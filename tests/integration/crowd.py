@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
-from agent import approvals, executions, runs
+from agent.database.pools import Database
 from agent.domain.errors import LeaseLost, Refused
 from agent.domain.request import ExecutionStatus
-from agent.domain.run import Answer, AnswerKind, ProposedCall, RunLease, Turn
-from agent.executions import Outcome
-from agent.store.database import Database
+from agent.domain.run import AnswerKind, CallAnswer, ProposedCall, RunLease, Turn
+from agent.usecases import executions, requests, runs
+from agent.usecases.executions import Outcome
 from signoff.errors import Conflict
 from signoff.values import Action, Person
 from tests.integration.asking import ADA, GRACE, Asked, ballot, column, question, reviewer, rows, rule, write
@@ -66,7 +66,7 @@ class Crowd:
 
     async def say(self, db: Database) -> object:
         run_id = await self.any(db, "SELECT id FROM agent_run")
-        return await runs.hear(db, run_id, "and?", ADA, f"said-{self.dice.randrange(1000)}")
+        return await runs.add_message(db, run_id, "and?", ADA, f"said-{self.dice.randrange(1000)}")
 
     async def judge(self, db: Database) -> object:
         call_id = await self.any(db, "SELECT id FROM tool_call WHERE state = 'new'")
@@ -76,10 +76,10 @@ class Crowd:
         if kind == 0:
             return await runs.pass_call(db, call_id, Action("process_refund", "1", {"order_id": 0}))
         if kind == 1:
-            return await runs.refuse_call(db, call_id, Answer(AnswerKind.DENIED, "no"))
+            return await runs.refuse_call(db, call_id, CallAnswer(AnswerKind.DENIED, "no"))
         [run_id] = await column(db, "SELECT run_id FROM tool_call WHERE id = :id", id=call_id)
         terms = rule(on_reject="stop" if kind == 2 else "tell_model", approvals_required=1 + kind % 2)
-        return await approvals.open(db, question(run_id, call_id, terms, background=kind == 3))
+        return await requests.open(db, question(run_id, call_id, terms, background=kind == 3))
 
     async def vote(self, db: Database) -> object:
         found = await rows(
@@ -90,20 +90,20 @@ class Crowd:
         if not found:
             return None
         verdict = self.dice.choice(("approve", "approve", "reject"))
-        return await approvals.vote(
+        return await requests.vote(
             db, ballot(Asked(*found[0]), self.dice.choice(CROWD), verdict, others=CROWD)
         )
 
     async def withdraw(self, db: Database) -> object:
         request_id = await self.any(db, "SELECT id FROM approval_request WHERE status = 'waiting'")
-        return request_id and await approvals.withdraw(db, request_id, ADA, None)
+        return request_id and await requests.withdraw(db, request_id, ADA, None)
 
     async def expire(self, db: Database) -> object:
         request_id = await self.any(db, "SELECT id FROM approval_request WHERE status = 'waiting'")
         await write(
             db, "UPDATE approval_request SET expires_at = clock_timestamp() WHERE id = :id", id=request_id
         )
-        return await approvals.expire_due(db)
+        return await requests.expire_due(db)
 
     async def claim(self, db: Database) -> object:
         call_id = await self.any(db, "SELECT id FROM tool_call WHERE state IN ('ready', 'asked', 'claimed')")
@@ -130,12 +130,12 @@ class Crowd:
         )
         if found:
             who = reviewer(self.dice.choice((ADA, GRACE)))
-            await approvals.settle(db, found, who, self.dice.choice(("retry", "done")))
+            await requests.settle(db, found, who, self.dice.choice(("retry", "done")))
         return found
 
     async def ask_again(self, db: Database) -> object:
         found = await self.any(db, "SELECT id FROM approval_request WHERE status = 'expired'")
-        return found and await approvals.ask_again(db, found, reviewer(ADA))
+        return found and await requests.ask_again(db, found, reviewer(ADA))
 
     async def ask_anew(self, db: Database) -> object:
         found = await rows(
@@ -147,7 +147,7 @@ class Crowd:
             return None
         call_id, run_id, ask_no = found[0]
         anew = question(run_id, call_id, rule(), client_id=f"{call_id}:{ask_no + 1}")
-        return await executions.ask_anew(db, call_id, anew)
+        return await executions.void_and_ask(db, call_id, anew)
 
     async def answer(self, db: Database) -> object:
         call_id = await self.any(db, "SELECT id FROM tool_call WHERE state = 'refused'")
@@ -158,7 +158,7 @@ class Crowd:
     async def beat(self, db: Database) -> object:
         leases = await rows(db, "SELECT id, lease_epoch, 'w' FROM agent_run")
         attempts = await column(db, "SELECT id FROM execution WHERE status = 'claimed'")
-        await executions.beat(db, "w0", attempts, [RunLease(*each) for each in leases])
+        await executions.renew_leases(db, "w0", attempts, [RunLease(*each) for each in leases])
         return True
 
     async def sweep(self, db: Database) -> object:

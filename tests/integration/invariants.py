@@ -6,9 +6,9 @@ from typing import Any
 
 from sqlalchemy import text
 
-from agent import record
-from agent.store.database import Database
-from agent.store.writes import sweeps
+from agent.database.pools import Database
+from agent.store import sweeps
+from agent.usecases import audit
 
 # Each query names the rows that break the rule.
 RULES = {
@@ -111,5 +111,5 @@ async def broken(db: Database) -> list[tuple[Any, ...]]:
     found += [
         ("what is runnable has a hint or is found by the sweep", *each) for each in runnable - hinted - swept
     ]
-    _, problems = await record.problems(db)
+    _, problems = await audit.find_problems(db)
     return found + [("every chain holds", str(problem)) for problem in problems]

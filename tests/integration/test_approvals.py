@@ -9,16 +9,15 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from agent import approvals, executions, runs
+from agent.database.batch import Batch
+from agent.database.pools import Database
 from agent.domain.errors import Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.request import ExecutionStatus, Place, RequestStatus
 from agent.domain.run import Turn
-from agent.executions import Outcome
-from agent.store import reads
-from agent.store.batch import Batch
-from agent.store.database import Database
-from agent.store.writes import endings, sweeps
+from agent.store import request_endings, sweeps, views
+from agent.usecases import executions, requests, runs
+from agent.usecases.executions import Outcome
 from signoff.errors import Conflict
 from signoff.values import Person
 from tests.integration.asking import (
@@ -41,7 +40,7 @@ async def test_an_approved_call_runs_once_and_wakes_its_run(database: Database) 
     asked = await ask(database)
     assert await column(database, "SELECT status::text FROM pending_reviews") == ["waiting"]
     assert await column(database, "SELECT status::text FROM agent_run") == ["pending_approval"]
-    voted = await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+    voted = await requests.vote(database, ballot(asked, reviewer(GRACE)))
     assert voted.status is RequestStatus.APPROVED
     claims = await asyncio.gather(
         *(executions.claim(database, asked.call_id, worker=f"w{n}", idempotent=False) for n in range(5))
@@ -61,11 +60,11 @@ async def test_the_same_question_twice_is_one_request(database: Database) -> Non
     """Twenty concurrent openings of one call give one request; other arguments are refused."""
     run_id, calls = await start(database)
     new = question(run_id, calls[0], rule())
-    opened = await asyncio.gather(*(approvals.open(database, new) for _ in range(20)))
+    opened = await asyncio.gather(*(requests.open(database, new) for _ in range(20)))
     assert len({each.request_id for each in opened}) == 1
     assert sum(each.created for each in opened) == 1
     with pytest.raises(Conflict):
-        await approvals.open(database, question(run_id, calls[0], rule(), order=8))
+        await requests.open(database, question(run_id, calls[0], rule(), order=8))
 
 
 async def test_ten_people_at_once_make_one_decision(database: Database) -> None:
@@ -74,7 +73,7 @@ async def test_ten_people_at_once_make_one_decision(database: Database) -> None:
     people = [reviewer(Person(ADA.team_id, f"U{n}")) for n in range(10)]
     verdicts = ["approve", "reject"] * 5
     results = await asyncio.gather(
-        *(approvals.vote(database, ballot(asked, p, v)) for p, v in zip(people, verdicts, strict=True)),
+        *(requests.vote(database, ballot(asked, p, v)) for p, v in zip(people, verdicts, strict=True)),
         return_exceptions=True,
     )
     refused = [result for result in results if isinstance(result, Refused)]
@@ -88,10 +87,10 @@ async def test_a_late_click_never_approves(database: Database) -> None:
     """After the deadline a click is refused although no sweep has run yet."""
     asked = await ask(database, rule(timeout=timedelta(milliseconds=1)))
     with pytest.raises(Refused) as caught:
-        await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+        await requests.vote(database, ballot(asked, reviewer(GRACE)))
     assert caught.value.code is Refusal.EXPIRED
-    assert await approvals.expire_due(database) == 1
-    assert await approvals.expire_due(database) == 0
+    assert await requests.expire_due(database) == 1
+    assert await requests.expire_due(database) == 0
     assert await runs.answer_call(database, asked.call_id) is None
     assert await column(database, "SELECT answer_kind::text FROM tool_call") == ["expired"]
 
@@ -99,8 +98,8 @@ async def test_a_late_click_never_approves(database: Database) -> None:
 async def test_the_same_click_again_changes_nothing(database: Database) -> None:
     """Three deliveries of one click are one vote and one audit event, with the same reply."""
     asked = await ask(database)
-    first = await approvals.vote(database, ballot(asked, reviewer(GRACE)))
-    again = [await approvals.vote(database, ballot(asked, reviewer(GRACE))) for _ in range(2)]
+    first = await requests.vote(database, ballot(asked, reviewer(GRACE)))
+    again = [await requests.vote(database, ballot(asked, reviewer(GRACE))) for _ in range(2)]
     assert {each.status for each in (first, *again)} == {RequestStatus.APPROVED}
     assert await column(database, "SELECT count(*) FROM vote") == [1]
     events = await column(database, "SELECT event FROM audit_event WHERE event LIKE 'vote.%'")
@@ -110,21 +109,21 @@ async def test_the_same_click_again_changes_nothing(database: Database) -> None:
 async def test_a_quorum_needs_distinct_people_who_may_still_decide(database: Database) -> None:
     """Two of two: one person twice is not enough, and a vote whose reviewer lost the right does not count."""
     asked = await ask(database, rule(approvals_required=2))
-    assert (await approvals.vote(database, ballot(asked, reviewer(GRACE)))).needed == 1
-    assert (await approvals.vote(database, ballot(asked, reviewer(GRACE)))).repeated
+    assert (await requests.vote(database, ballot(asked, reviewer(GRACE)))).needed == 1
+    assert (await requests.vote(database, ballot(asked, reviewer(GRACE)))).repeated
     gone = Standing(GRACE, frozenset())
-    voted = await approvals.vote(database, ballot(asked, reviewer(LINUS), others=[gone]))
+    voted = await requests.vote(database, ballot(asked, reviewer(LINUS), others=[gone]))
     assert voted.status is RequestStatus.WAITING
     third = reviewer(Person(ADA.team_id, "U0EVE"))
-    voted = await approvals.vote(database, ballot(asked, third, others=[gone, reviewer(LINUS)]))
+    voted = await requests.vote(database, ballot(asked, third, others=[gone, reviewer(LINUS)]))
     assert voted.status is RequestStatus.APPROVED
 
 
 async def test_a_reviewer_may_change_their_mind_until_it_is_decided(database: Database) -> None:
     """A rejection after one's own approval ends the request; the superseded vote stays on record."""
     asked = await ask(database, rule(approvals_required=2))
-    await approvals.vote(database, ballot(asked, reviewer(GRACE)))
-    voted = await approvals.vote(database, ballot(asked, reviewer(GRACE), "reject", reason="wrong order"))
+    await requests.vote(database, ballot(asked, reviewer(GRACE)))
+    voted = await requests.vote(database, ballot(asked, reviewer(GRACE), "reject", reason="wrong order"))
     assert voted.status is RequestStatus.REJECTED
     assert await column(database, "SELECT count(*) FROM vote WHERE superseded_by IS NULL") == [1]
     assert await column(database, "SELECT count(*) FROM vote") == [2]
@@ -146,7 +145,7 @@ async def test_who_may_not_vote_is_refused_and_recorded(
     """Each reason has its own refusal; nothing is decided, and the attempt is on record."""
     asked = await ask(database)
     with pytest.raises(Refused) as caught:
-        await approvals.vote(database, ballot(asked, standing, **changes))
+        await requests.vote(database, ballot(asked, standing, **changes))
     assert caught.value.code is refusal
     assert await column(database, "SELECT count(*) FROM decision") == [0]
     recorded = await column(
@@ -158,10 +157,10 @@ async def test_who_may_not_vote_is_refused_and_recorded(
 async def test_a_click_from_another_message_is_refused(database: Database) -> None:
     """Once a card's message is known, its buttons work nowhere else."""
     asked = await ask(database, rule(approvals_required=2))
-    await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+    await requests.vote(database, ballot(asked, reviewer(GRACE)))
     forged = Place(asked.nonce, "channel", "C0REVIEW", "1700000000.999999")
     with pytest.raises(Refused) as caught:
-        await approvals.vote(database, ballot(asked, reviewer(LINUS), place=forged))
+        await requests.vote(database, ballot(asked, reviewer(LINUS), place=forged))
     assert caught.value.code is Refusal.WRONG_PLACE
 
 
@@ -174,7 +173,7 @@ async def test_a_rejection_that_stops_ends_the_run_and_its_parents(database: Dat
             text("UPDATE agent_run SET parent_run_id = :parent WHERE id = :child"),
             {"parent": parent_id, "child": asked.run_id},
         )
-    await approvals.vote(database, ballot(asked, reviewer(GRACE), "reject", reason="no"))
+    await requests.vote(database, ballot(asked, reviewer(GRACE), "reject", reason="no"))
     error = await runs.answer_call(database, asked.call_id)
     assert str(error).startswith("rejected")
     assert await column(database, "SELECT status::text FROM agent_run") == ["denied", "denied"]
@@ -188,7 +187,7 @@ async def test_a_background_call_lets_the_chat_go_on(database: Database) -> None
     assert leased.tools_on
     await runs.record_turn(database, leased.lease, Turn("It is being reviewed.", (), 5, leased.heard))
     assert await column(database, "SELECT status::text FROM agent_run") == ["completed"]
-    await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+    await requests.vote(database, ballot(asked, reviewer(GRACE)))
     claim = await executions.claim(database, asked.call_id, worker="w", idempotent=False)
     assert claim is not None
     await executions.report(database, claim, Outcome(ExecutionStatus.SUCCEEDED, "refunded"))
@@ -203,7 +202,7 @@ async def test_a_lost_worker_leaves_its_attempt_in_doubt_until_a_person_settles_
 ) -> None:
     """It is not run again by itself; Retry makes a new attempt, and the old worker's late result is kept beside."""
     asked = await ask(database)
-    await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+    await requests.vote(database, ballot(asked, reviewer(GRACE)))
     claim = await executions.claim(database, asked.call_id, worker="gone", idempotent=False)
     assert claim is not None
     assert await executions.rescue(database) == 0
@@ -213,10 +212,10 @@ async def test_a_lost_worker_leaves_its_attempt_in_doubt_until_a_person_settles_
     assert await executions.claim(database, asked.call_id, worker="w2", idempotent=False) is None
     assert not await executions.report(database, claim, Outcome(ExecutionStatus.SUCCEEDED, "late"))
     with pytest.raises(Refused):
-        await approvals.settle(database, claim.execution_id, reviewer(ADA), "retry")
-    await approvals.settle(database, claim.execution_id, reviewer(GRACE), "retry")
+        await requests.settle(database, claim.execution_id, reviewer(ADA), "retry")
+    await requests.settle(database, claim.execution_id, reviewer(GRACE), "retry")
     with pytest.raises(Conflict):
-        await approvals.settle(database, claim.execution_id, reviewer(LINUS), "done")
+        await requests.settle(database, claim.execution_id, reviewer(LINUS), "done")
     again = await executions.claim(database, asked.call_id, worker="w2", idempotent=False)
     assert again is not None
     assert again.attempt == 2
@@ -225,13 +224,13 @@ async def test_a_lost_worker_leaves_its_attempt_in_doubt_until_a_person_settles_
 async def test_only_the_requester_asks_again_after_an_expiry(database: Database) -> None:
     """Asking again twice is one new call with the same arguments, in the background of the same run."""
     asked = await ask(database, rule(timeout=timedelta(milliseconds=1)))
-    await approvals.expire_due(database)
+    await requests.expire_due(database)
     with pytest.raises(Refused):
-        await approvals.ask_again(database, asked.request_id, reviewer(GRACE))
-    first = await approvals.ask_again(database, asked.request_id, reviewer(ADA))
-    assert first == await approvals.ask_again(database, asked.request_id, reviewer(ADA))
+        await requests.ask_again(database, asked.request_id, reviewer(GRACE))
+    first = await requests.ask_again(database, asked.request_id, reviewer(ADA))
+    assert first == await requests.ask_again(database, asked.request_id, reviewer(ADA))
     async with database.connection() as connection:
-        call = await reads.call_at_work(connection, first)
+        call = await views.open_call_details(connection, first)
     assert call is not None
     assert call.call.repeats == asked.call_id
     assert not call.call.blocking
@@ -241,9 +240,9 @@ async def test_a_decision_that_somebody_waits_to_see_goes_first(database: Databa
     """The call of an approved request is taken before those of requests that expired earlier."""
     await ask(database)
     await write(database, OVERDUE)
-    await approvals.expire_due(database)
+    await requests.expire_due(database)
     decided = await ask(database)
-    await approvals.vote(database, ballot(decided, reviewer(GRACE)))
+    await requests.vote(database, ballot(decided, reviewer(GRACE)))
     assert await _queued(database) == [str(decided.call_id)]
 
 
@@ -251,13 +250,13 @@ async def test_a_flood_of_deadlines_does_not_flood_the_queue(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many endings at once hint no call; sweeps bring them, never more than the limit at a time, until none is left."""
-    monkeypatch.setattr(endings, "MOST_HINTS", 4)
+    monkeypatch.setattr(request_endings, "MOST_HINTS", 4)
     run_id, calls = await start(database, calls=5)
-    await asyncio.gather(*(approvals.open(database, question(run_id, call, rule())) for call in calls))
+    await asyncio.gather(*(requests.open(database, question(run_id, call, rule())) for call in calls))
     await write(database, OVERDUE)
     await write(database, "UPDATE tool_call SET created_at = created_at - interval '1 minute'")
     await write(database, "DELETE FROM procrastinate_jobs")
-    assert await approvals.expire_due(database) == 5
+    assert await requests.expire_due(database) == 5
     assert await column(database, CALLS_QUEUED) == [0]
     brought = []
     for _ in range(3):

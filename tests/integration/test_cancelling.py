@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from agent import approvals, executions, runs
+from agent.database.pools import Database
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.policy import Rule
 from agent.domain.request import ExecutionStatus, RequestStatus
-from agent.executions import Outcome
-from agent.store import reads
-from agent.store.database import Database
+from agent.store import views
 from agent.store.ids import new_id
-from agent.store.outbox import Outlet
+from agent.store.outbox import Destination
+from agent.usecases import executions, requests, runs
+from agent.usecases.executions import Outcome
 from tests.integration import invariants
 from tests.integration.asking import (
     ADA,
@@ -47,8 +47,8 @@ async def test_its_requester_stops_a_run_and_nobody_is_asked_any_more(database: 
     assert await runs.cancel(database, asked.run_id, Standing(ADA))
     assert not await runs.cancel(database, asked.run_id, Standing(ADA))
     async with database.connection() as connection:
-        run = await reads.run_view(connection, asked.run_id)
-        request = await reads.request_view(connection, asked.request_id)
+        run = await views.run_view(connection, asked.run_id)
+        request = await views.request_view(connection, asked.request_id)
     assert run is not None
     assert request is not None
     assert run.status.value == "cancelled"
@@ -61,7 +61,7 @@ async def test_its_requester_stops_a_run_and_nobody_is_asked_any_more(database: 
     actors = await column(database, "SELECT actor FROM audit_event WHERE event = 'run.ended'")
     assert actors == [f"slack:{ADA}"]
     with pytest.raises(Refused) as caught:
-        await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+        await requests.vote(database, ballot(asked, reviewer(GRACE)))
     assert caught.value.code is Refusal.WITHDRAWN
     await runs.answer_call(database, asked.call_id)
     assert await column(database, "SELECT answer_kind::text FROM tool_call") == ["withdrawn"]
@@ -90,8 +90,8 @@ async def test_a_reviewer_of_what_it_waits_for_may(database: Database) -> None:
     """The paper names the approvers to resolve, and one of them stops the run."""
     asked = await ask(database)
     async with database.connection() as connection:
-        paper = await reads.cancel_paper(connection, asked.run_id)
-        assert await reads.cancel_paper(connection, asked.request_id) is None
+        paper = await views.cancel_context(connection, asked.run_id)
+        assert await views.cancel_context(connection, asked.request_id) is None
     assert paper is not None
     assert (paper.requester, paper.audiences) == (ADA, (((REVIEWERS,), "C0REVIEW"),))
     assert await runs.cancel(database, asked.run_id, reviewer(GRACE))
@@ -100,9 +100,9 @@ async def test_a_reviewer_of_what_it_waits_for_may(database: Database) -> None:
 async def test_the_paper_names_whom_the_cancellation_asks_for(database: Database) -> None:
     """Reviewers of every channel, and of what the runs below wait for, stop the run; and nobody else does."""
     parent, (call_id, _) = await start(database, calls=2)
-    opened = await approvals.open(database, question(parent, call_id, rule(approvers=("U0LINUS",))))
+    opened = await requests.open(database, question(parent, call_id, rule(approvers=("U0LINUS",))))
     members = rule(approvers=("channel",))
-    child = await ask(database, members, outlet=Outlet(TEAM, "C0OTHER"))
+    child = await ask(database, members, destination=Destination(TEAM, "C0OTHER"))
     await write(
         database,
         "UPDATE agent_run SET parent_run_id = :parent WHERE id = :id",
@@ -110,7 +110,7 @@ async def test_the_paper_names_whom_the_cancellation_asks_for(database: Database
         id=child.run_id,
     )
     async with database.connection() as connection:
-        paper = await reads.cancel_paper(connection, parent)
+        paper = await views.cancel_context(connection, parent)
     assert paper is not None
     assert paper.audiences == ((("channel",), "C0OTHER"), (("U0LINUS",), "C0REVIEW"))
     for by, channels in (
@@ -122,7 +122,7 @@ async def test_the_paper_names_whom_the_cancellation_asks_for(database: Database
             await runs.cancel(database, parent, by, channels)
     assert await runs.cancel(database, parent, Standing(GRACE), ("C0OTHER",))
     async with database.connection() as connection:
-        view = await reads.request_view(connection, opened.request_id)
+        view = await views.request_view(connection, opened.request_id)
     assert view is not None
     assert view.status is RequestStatus.CANCELLED
 
@@ -130,8 +130,8 @@ async def test_the_paper_names_whom_the_cancellation_asks_for(database: Database
 async def test_a_reviewer_of_the_second_kind_stops_it_too(database: Database) -> None:
     """A run that waits for two audiences is stopped by either of them."""
     run_id, (first, second) = await start(database, calls=2)
-    await approvals.open(database, question(run_id, first, rule()))
-    await approvals.open(database, question(run_id, second, rule(approvers=("S0LEGAL",)), order=1))
+    await requests.open(database, question(run_id, first, rule()))
+    await requests.open(database, question(run_id, second, rule(approvers=("S0LEGAL",)), order=1))
     assert await runs.cancel(database, run_id, reviewer(LINUS, "S0LEGAL"))
 
 
@@ -149,8 +149,8 @@ async def test_refused_cancellations_are_on_record(database: Database) -> None:
 async def test_what_has_not_begun_does_not_begin_and_what_has_ends(database: Database) -> None:
     """An approved call that nobody has claimed yet stays unclaimed; one that runs is reported as it ends."""
     asked, running = await ask(database), await ask(database)
-    await approvals.vote(database, ballot(asked, reviewer(GRACE)))
-    await approvals.vote(database, ballot(running, reviewer(GRACE)))
+    await requests.vote(database, ballot(asked, reviewer(GRACE)))
+    await requests.vote(database, ballot(running, reviewer(GRACE)))
     claim = await executions.claim(database, running.call_id, worker="w", idempotent=False)
     assert claim is not None
     assert await runs.cancel(database, asked.run_id, Standing(ADA))
@@ -182,7 +182,7 @@ async def two_asked(database: Database, stopping: Rule) -> tuple[Asked, Asked]:
     run_id, (first, second) = await start(database, calls=2)
     asked = []
     for order, (call_id, terms) in enumerate(((first, stopping), (second, rule()))):
-        opened = await approvals.open(database, question(run_id, call_id, terms, order=order))
+        opened = await requests.open(database, question(run_id, call_id, terms, order=order))
         asked.append(await asked_as(database, opened.request_id, call_id, run_id))
     return asked[0], asked[1]
 
@@ -190,12 +190,12 @@ async def two_asked(database: Database, stopping: Rule) -> tuple[Asked, Asked]:
 async def test_a_rejection_that_ends_the_run_stops_what_was_approved_beside_it(database: Database) -> None:
     """The approved call is not begun any more; its card and its thread say so, and the model would hear it."""
     stopping, other = await two_asked(database, rule(on_reject="stop"))
-    await approvals.vote(database, ballot(other, reviewer(GRACE)))
-    await approvals.vote(database, ballot(stopping, reviewer(GRACE), "reject"))
+    await requests.vote(database, ballot(other, reviewer(GRACE)))
+    await requests.vote(database, ballot(stopping, reviewer(GRACE), "reject"))
     assert await runs.answer_call(database, stopping.call_id) is not None
     assert await executions.claim(database, other.call_id, worker="w", idempotent=False) is None
     async with database.connection() as connection:
-        view = await reads.request_view(connection, other.request_id)
+        view = await views.request_view(connection, other.request_id)
     assert view is not None
     assert (view.status, view.stopped) == (RequestStatus.APPROVED, True)
     assert await column(database, "SELECT request_id FROM delivery WHERE body ->> 'line' = 'stopped'") == [
@@ -211,7 +211,7 @@ async def test_a_rejection_that_ends_the_run_stops_what_was_approved_beside_it(d
 async def test_nothing_is_claimed_for_a_run_that_has_ended(database: Database, status: str) -> None:
     """Even a call that some mistake left ready: the claim looks at the run, under its lock."""
     asked = await ask(database)
-    await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+    await requests.vote(database, ballot(asked, reviewer(GRACE)))
     await write(
         database, "UPDATE agent_run SET status = CAST(:status AS run_status), cause = 'x'", status=status
     )
@@ -225,13 +225,13 @@ async def test_a_claim_and_the_end_of_its_run_at_once(database: Database, rounds
     """Whichever comes first: the call begins before the run ends, or not at all."""
     for n in counted(range(rounds)):
         stopping, other = await two_asked(database, rule(on_reject="stop"))
-        await approvals.vote(database, ballot(stopping, reviewer(GRACE), "reject"))
+        await requests.vote(database, ballot(stopping, reviewer(GRACE), "reject"))
         if n % 2:
             end: Any = runs.cancel(database, other.run_id, Standing(ADA))
         else:
             end = runs.answer_call(database, stopping.call_id)
         _, _, claim = await asyncio.gather(
-            approvals.vote(database, ballot(other, reviewer(GRACE))),
+            requests.vote(database, ballot(other, reviewer(GRACE))),
             end,
             executions.claim(database, other.call_id, worker="w", idempotent=False),
             return_exceptions=True,
@@ -253,7 +253,7 @@ async def test_a_claim_and_the_end_of_its_run_at_once(database: Database, rounds
 async def test_a_lost_attempt_of_a_cancelled_run_waits_for_a_person(database: Database) -> None:
     """An idempotent tool is not tried again by itself after the cancellation; a person's Retry is heard."""
     asked = await ask(database)
-    await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+    await requests.vote(database, ballot(asked, reviewer(GRACE)))
     lost = await executions.claim(database, asked.call_id, worker="gone", idempotent=True)
     assert lost is not None
     await runs.cancel(database, asked.run_id, Standing(ADA))
@@ -261,7 +261,7 @@ async def test_a_lost_attempt_of_a_cancelled_run_waits_for_a_person(database: Da
     assert await executions.rescue(database) == 1
     assert await column(database, "SELECT state::text FROM tool_call") == ["in_doubt"]
     assert await executions.claim(database, asked.call_id, worker="w", idempotent=True) is None
-    await approvals.settle(database, lost.execution_id, reviewer(GRACE), "retry")
+    await requests.settle(database, lost.execution_id, reviewer(GRACE), "retry")
     again = await executions.claim(database, asked.call_id, worker="w", idempotent=True)
     assert again is not None
     assert await invariants.broken(database) == []

@@ -18,14 +18,16 @@ import pytest
 import structlog
 from sqlalchemy import text
 
-from agent import record
+from agent.database import migrations
+from agent.database.address import Address
+from agent.database.batch import Batch
+from agent.database.pools import Database
 from agent.domain.audit import AuditKind
-from agent.store import chain, migrations
-from agent.store.address import Address
-from agent.store.batch import Batch
-from agent.store.database import Database
-from slackbot import logs, settings
-from slackbot.sandbox import SlackSandbox
+from agent.store import audit
+from agent.usecases import audit as audit_log
+from slack_sandbox import SlackSandbox
+from slackbot import settings
+from slackbot.service import logs
 from tests.integration.command import APP_TOKEN, BOT_TOKEN, CHECKPOINTS, PASSWORD, SECRETS, SIGNING, Command
 from tests.integration.crash.process import Serve
 from tests.integration.service.conftest import until
@@ -270,7 +272,7 @@ def test_audit_verify_beside_what_is_recorded_meanwhile(
 async def _record_policies(url: str, *digests: bytes) -> None:
     async with Database(url) as database:
         for digest in digests:
-            await record.policy_loaded(database, digest, "worker:test")
+            await audit_log.record_policy(database, digest, "worker:test")
 
 
 async def _record_while_somebody_reads(url: str, locked: Event) -> None:
@@ -278,10 +280,10 @@ async def _record_while_somebody_reads(url: str, locked: Event) -> None:
     async with Database(url, role=None) as database, database.transaction() as connection:
         await connection.execute(text("LOCK TABLE audit_event IN ACCESS EXCLUSIVE MODE"))
         locked.set()
-        heads = await chain.lock_heads(connection, ["policy", "session:new"])
+        heads = await audit.lock_heads(connection, ["policy", "session:new"])
         batch = Batch()
         for head in heads.values():
-            chain.append(batch, head, chain.Entry(AuditKind.POLICY_LOADED, "worker:test", {}))
+            audit.append(batch, head, audit.AuditEntry(AuditKind.POLICY_LOADED, "worker:test", {}))
         await batch.send(connection)
 
         async def somebody_waits() -> bool:

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from psycopg import errors, sql
 
-from agent.store.address import APP_ROLE, Address
+from agent.database.address import APP_ROLE, Address
 
 RUN = "00000000-0000-7000-8000-000000000001"
 CALL = "00000000-0000-7000-8000-000000000002"

@@ -18,11 +18,11 @@ import pytest
 from sqlalchemy import exc, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.store import address, embedded, migrations
-from agent.store import database as module
-from agent.store.attempt import DECISION_BUDGET
-from agent.store.batch import ask
-from agent.store.database import (
+from agent.database import address, embedded_server, migrations
+from agent.database import pools as module
+from agent.database.batch import query as ask
+from agent.database.driver import driver_of
+from agent.database.pools import (
     DECISION_POOL_WAIT,
     BudgetExceeded,
     Database,
@@ -31,7 +31,7 @@ from agent.store.database import (
     DatabaseUnusable,
     OutcomeUnknown,
 )
-from agent.store.driver import driver_of
+from agent.database.transaction import DECISION_BUDGET
 
 SLACK = 0.2  # seconds that a busy machine may add to a budget
 INSERT = text("INSERT INTO outlet (team_id, channel_id) VALUES ('T1', :channel)")
@@ -352,15 +352,15 @@ async def test_cancelled(ready: Database, owner: Owner) -> None:
 
 # ---------------------------------------------------------------- a server that comes and goes
 @pytest.fixture
-async def own_server(postgres: Any) -> AsyncIterator[tuple[Path, embedded.EmbeddedServer]]:
+async def own_server(postgres: Any) -> AsyncIterator[tuple[Path, embedded_server.EmbeddedServer]]:
     """A server of the test's own, to be stopped and started."""
     data = postgres.server.data_dir.with_name("restarted")
-    server = embedded.start(data, durable=False)
+    server = embedded_server.start(data, durable=False)
     yield data, server
     server.stop()
 
 
-async def test_restart_of_the_server(own_server: tuple[Path, embedded.EmbeddedServer]) -> None:
+async def test_restart_of_the_server(own_server: tuple[Path, embedded_server.EmbeddedServer]) -> None:
     """While the server is away errors say so; when it is back the pools work at once, without a lost call."""
     data, server = own_server
     migrations.upgrade(server.url)
@@ -372,7 +372,7 @@ async def test_restart_of_the_server(own_server: tuple[Path, embedded.EmbeddedSe
             with pytest.raises(DatabaseUnavailable, match="cannot reach the database postgres@"):
                 async with way():
                     pass
-        back = embedded.start(data, durable=False)
+        back = embedded_server.start(data, durable=False)
         try:
             assert len(await channels(database)) == 1
             await write(database)
@@ -381,7 +381,7 @@ async def test_restart_of_the_server(own_server: tuple[Path, embedded.EmbeddedSe
 
             # Restarted between two uses, without anybody noticing in between.
             back.stop()
-            back = embedded.start(data, durable=False)
+            back = embedded_server.start(data, durable=False)
             await asyncio.gather(*(write(database) for _ in range(5)))
             assert len(await channels(database)) == 8
         finally:

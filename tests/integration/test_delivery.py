@@ -11,18 +11,20 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from agent import approvals, deliveries
+from agent.database.batch import Batch
+from agent.database.pools import Database
 from agent.domain.request import Place
 from agent.store import outbox
-from agent.store.batch import Batch
-from agent.store.database import Database
-from agent.store.outbox import Outlet
-from slackbot import cards, delivery, messenger
-from slackbot.delivery import Drain
-from slackbot.identity import Directory
-from slackbot.sandbox import SlackSandbox
-from slackbot.sandbox.rate_limits import RateLimits
-from slackbot.workspace import new_client
+from agent.store.outbox import Destination
+from agent.usecases import deliveries, requests
+from slack_sandbox import SlackSandbox
+from slack_sandbox.rate_limits import RateLimits
+from slackbot import cards
+from slackbot.delivery import drain as drain_module
+from slackbot.delivery.drain import Drain
+from slackbot.slack_api import messenger
+from slackbot.slack_api.directory import Directory
+from slackbot.slack_api.workspace import new_client
 from tests.integration.asking import GRACE, LINUS, REVIEWS, TEAM, Asked, ask, ballot, column, reviewer, rule
 from tests.integration.listeners.conftest import BOT, workspace
 from tests.integration.service.conftest import until
@@ -40,7 +42,7 @@ class Office:
     directory: Directory
     drains: list[Drain] = field(default_factory=list)
 
-    def drain(self, pace: float = 0.0, admin: Outlet | None = None) -> Drain:
+    def drain(self, pace: float = 0.0, admin: Destination | None = None) -> Drain:
         """Another drain, as in another process."""
         client = new_client(self.slack.bot_token, self.slack.api_url)
         return Drain(self.db, client, self.directory, f"drain-{len(self.drains)}", pace=pace, admin=admin)
@@ -48,7 +50,7 @@ class Office:
     def open_admin_channel(self) -> None:
         """Operators are in the workspace, too, and the drain tells them."""
         self.slack.workspace.add_channel("C0ADMIN", "operators", ["U0ADA", BOT])
-        self.drains[0] = self.drain(admin=Outlet(TEAM, "C0ADMIN"))
+        self.drains[0] = self.drain(admin=Destination(TEAM, "C0ADMIN"))
 
     async def told_operators(self) -> list[str]:
         """What operators have been told so far."""
@@ -62,10 +64,10 @@ class Office:
     async def tell_once(self, messages: int) -> None:
         """The drain is stopped after so many messages, as when its process ends."""
         began = len(self.slack.calls_of(POST))
-        telling = asyncio.create_task(self.tell())
+        message = asyncio.create_task(self.tell())
         await self.slack.wait_for(lambda: len(self.slack.calls_of(POST)) >= began + messages)
-        telling.cancel()
-        await asyncio.gather(telling, return_exceptions=True)
+        message.cancel()
+        await asyncio.gather(message, return_exceptions=True)
 
     async def tell_all(self, channel: str = CHANNEL, looks: int = 60) -> None:
         """Look again and again, without waiting for back-offs, until there is nothing left to tell."""
@@ -120,20 +122,20 @@ class Office:
         where = ts or stored
         place = Place(asked.nonce, "channel", CHANNEL, where) if where else None
         both = [reviewer(each) for each in (GRACE, LINUS)]
-        await approvals.vote(self.db, ballot(asked, reviewer(person), others=both, place=place))
+        await requests.vote(self.db, ballot(asked, reviewer(person), others=both, place=place))
 
     async def touch(self, asked: Asked) -> None:
         """The card's facts have changed."""
         async with self.db.transaction() as connection:
             batch = Batch()
-            outbox.tell(batch, [outbox.card(REVIEWS, asked.request_id)])
+            outbox.enqueue(batch, [outbox.card(REVIEWS, asked.request_id)])
             await batch.send(connection)
 
 
 @pytest.fixture
 async def office(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
     """An empty review channel."""
-    monkeypatch.setattr(delivery, "SETTLE", 0.0)
+    monkeypatch.setattr(drain_module, "SETTLE", 0.0)
     async with SlackSandbox(workspace(), rate_limits=False, echo=False) as slack:
         directory = Directory(new_client(slack.bot_token, slack.api_url), TEAM, BOT)
         office = Office(slack, database, directory)
@@ -264,12 +266,12 @@ async def test_a_long_retry_after_is_left_to_a_later_drain(office: Office) -> No
 async def test_a_429_for_updates_counts_in_every_channel(office: Office) -> None:
     """Slack counts chat.update over the whole workspace: one channel's 429 silences the others' updates."""
     here = await ask(office.db)
-    there = await ask(office.db, outlet=Outlet(TEAM, "C0AGENTS"))
+    there = await ask(office.db, destination=Destination(TEAM, "C0AGENTS"))
     for channel in (CHANNEL, "C0AGENTS"):
         await office.tell_all(channel)
     office.slack.faults.ratelimited(UPDATE, retry_after=30)
     await office.approve(here)
-    await approvals.withdraw(office.db, there.request_id, None, None)
+    await requests.withdraw(office.db, there.request_id, None, None)
     await office.tell()
     await office.tell("C0AGENTS")
     assert len(office.slack.calls_of(UPDATE)) == 1
@@ -281,7 +283,7 @@ async def test_the_normal_pace_meets_no_limit(office: Office) -> None:
     office.slack.rate_limits.burst = 1
     for _ in range(3):
         await ask(office.db)
-    await office.drain(pace=delivery.PACE).run(TEAM, CHANNEL)
+    await office.drain(pace=drain_module.PACE).run(TEAM, CHANNEL)
     assert [call.outcome for call in office.slack.calls_of(POST)] == ["ok"] * 3
     assert isinstance(office.slack.rate_limits, RateLimits)
 
@@ -291,11 +293,11 @@ async def test_a_decision_does_not_wait_for_the_pace_of_posts(office: Office) ->
     office.slack.rate_limits.enabled = True
     office.slack.rate_limits.burst = 1
     asked = [await ask(office.db) for _ in range(3)]
-    telling = asyncio.create_task(office.drain(pace=delivery.PACE).run(TEAM, CHANNEL))
+    message = asyncio.create_task(office.drain(pace=drain_module.PACE).run(TEAM, CHANNEL))
     await office.slack.wait_for(office.cards)
     await until(lambda: office.column("SELECT 1 FROM card_place WHERE ts IS NOT NULL"))
     await office.approve(asked[0])
-    await telling
+    await message
     told = [call for call in office.slack.calls if call.method in (POST, UPDATE)]
     assert [call.method for call in told[:3]] == [POST, UPDATE, POST]
     assert {call.outcome for call in told} == {"ok"}
@@ -337,7 +339,7 @@ async def test_what_a_digest_stands_for_brings_no_drain_for_nothing(office: Offi
     await office.tell()
     async with office.db.transaction() as connection:
         batch = Batch()
-        outbox.tell(batch, [outbox.request_line(REVIEWS, folded.request_id, "reminder")])
+        outbox.enqueue(batch, [outbox.request_line(REVIEWS, folded.request_id, "reminder")])
         await batch.send(connection)
     assert CHANNEL in await deliveries.channels_due(office.db, TEAM)
     await office.tell()
@@ -354,7 +356,9 @@ async def test_a_thread_whose_first_line_is_put_off_is_put_off(office: Office) -
     async with office.db.transaction() as connection:
         batch = Batch()
         for number in range(12):
-            outbox.tell(batch, [outbox.request_line(REVIEWS, asked.request_id, "reminder", text=str(number))])
+            outbox.enqueue(
+                batch, [outbox.request_line(REVIEWS, asked.request_id, "reminder", text=str(number))]
+            )
         await batch.send(connection)
     office.slack.faults.http_500(POST)
     await office.tell()
@@ -370,10 +374,10 @@ async def test_a_drain_that_is_to_leave_begins_no_further_message(office: Office
     await ask(office.db)
     await ask(office.db)
     drain = office.drain(pace=1.0)
-    telling = asyncio.create_task(drain.run(TEAM, CHANNEL))
+    message = asyncio.create_task(drain.run(TEAM, CHANNEL))
     await office.slack.wait_for(office.cards)
     drain.leaving = True
-    await telling
+    await message
     assert len(office.cards()) == 1
     assert await office.pending() >= 1
 
@@ -454,14 +458,14 @@ async def test_a_drain_that_lost_its_lease_writes_nothing(office: Office) -> Non
     slow = asyncio.create_task(office.tell())
     await office.slack.wait_for(office.cards)
     await office.lose_lease()
-    taken = await deliveries.lease_outlet(office.db, TEAM, CHANNEL, "another")
+    taken = await deliveries.lease_destination(office.db, TEAM, CHANNEL, "another")
     assert taken is not None
     await slow
     assert await office.column("SELECT ts FROM card_place") == [None]
     assert await office.column("SELECT lease_worker FROM outlet WHERE channel_id = :c", c=CHANNEL) == [
         "another"
     ]
-    await deliveries.release_outlet(office.db, taken)
+    await deliveries.release_destination(office.db, taken)
     await office.tell_all()
     [card] = office.cards()
     assert await office.column("SELECT ts FROM card_place") == [card["ts"]]
@@ -488,9 +492,9 @@ async def test_a_flood_becomes_a_digest(office: Office) -> None:
     assert sorted(folded) == sorted(each.request_id for each in asked[10:])
     updates = len(office.slack.calls_of(UPDATE))
     for each in (each for each in asked if each.request_id in folded):
-        nonce = await approvals.place(office.db, each.request_id, "modal", GRACE)
+        nonce = await requests.create_place(office.db, each.request_id, "modal", GRACE)
         place = Place(nonce, "modal", None, None)
-        await approvals.vote(office.db, ballot(each, reviewer(GRACE), place=place))
+        await requests.vote(office.db, ballot(each, reviewer(GRACE), place=place))
     await office.tell_all()
     assert len(office.slack.calls_of(POST)) == 12
     assert len(office.slack.calls_of(UPDATE)) == updates + 1
@@ -679,7 +683,7 @@ async def test_the_same_card_twice_in_one_transaction_is_one(office: Office) -> 
     await office.tell_all()
     async with office.db.transaction() as connection:
         batch = Batch()
-        outbox.tell(batch, [outbox.card(REVIEWS, asked.request_id)] * 2)
+        outbox.enqueue(batch, [outbox.card(REVIEWS, asked.request_id)] * 2)
         await batch.send(connection)
     assert await office.pending() == 1
 

@@ -17,14 +17,14 @@ from typing import Any
 import psutil
 import pytest
 
+from slack_sandbox import demo_workspace
+from slackbot.cli.templates import write as write_starter
 from slackbot.demo import play, run_demo
-from slackbot.demo.desk import Desk
-from slackbot.demo.folder import claimed
+from slackbot.demo.actors import Actors
+from slackbot.demo.environment import _sandbox, open_environment
 from slackbot.demo.rules import of_folder, workspace_of_agents
 from slackbot.demo.scene import Scene
-from slackbot.demo.stand import _sandbox, opened
-from slackbot.sandbox import demo_workspace
-from slackbot.starter import write as write_starter
+from slackbot.demo.workdir import claim_workdir
 
 ROOT = Path(__file__).resolve().parents[2]
 HOSTILE = {
@@ -151,8 +151,8 @@ def test_a_step_that_goes_wrong_gives_a_failing_exit_code(
 ) -> None:
     """One unexpected observation is enough for exit code 1, a cross, and evidence that says so."""
 
-    async def wrong(scene: Scene, desk: Desk) -> None:
-        scene.note("order 1", "REFUNDED", await desk.status(1))
+    async def wrong(scene: Scene, actors: Actors) -> None:
+        scene.note("order 1", "REFUNDED", await actors.status(1))
 
     monkeypatch.setenv("SIGNOFF_HOME", str(scratch / "home"))
     monkeypatch.setattr(play, "PLAY", ((("Wrong", wrong),),))
@@ -179,8 +179,8 @@ async def test_somebodys_own_agents_run_in_the_sandbox(
     write_starter(scratch)
     monkeypatch.chdir(scratch)
     monkeypatch.setenv("SIGNOFF_HOME", str(scratch / "home"))
-    with claimed() as folder:
-        async with opened(
+    with claim_workdir() as folder:
+        async with open_environment(
             folder, of_folder(scratch), workspace_of_agents(), {}, print, port=0, agents="my_agents"
         ) as stand:
             slack = stand.slack

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from agent.database.pools import Database
 from agent.domain import checkpoints
-from agent.store.database import Database
-from slackbot import doctor, settings
-from slackbot.doctor import Finding
-from slackbot.sandbox import SlackSandbox
-from slackbot.sandbox.model import MODEL_NAME, ScriptedModel
+from slack_sandbox import SlackSandbox
+from slack_sandbox.model import MODEL_NAME, ScriptedModel
+from slackbot import settings
+from slackbot.service import doctor
+from slackbot.service.doctor import Finding
 from tests.integration.crash.process import ROOT, Ended, environment
 
 CHECKPOINTS = """

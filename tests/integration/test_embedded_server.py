@@ -14,13 +14,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from agent.store.embedded import EmbeddedServer, EmbeddedServerError, start
-from agent.store.postmaster import runs_on
+from agent.database.embedded_server import EmbeddedServer, EmbeddedServerError, start
+from agent.database.postmaster import runs_on
 
 OWNER = """
 import sys
 from pathlib import Path
-from agent.store.embedded import start
+from agent.database.embedded_server import start
 server = start(Path(sys.argv[1]), durable=sys.argv[2] == "durable")
 print(server.pid, flush=True)
 sys.stdin.read()

@@ -8,14 +8,14 @@ from uuid import UUID
 
 import pytest
 
-from agent import approvals, executions, runs
+from agent.database.pools import Database
 from agent.domain.errors import Refusal, Refused
 from agent.domain.policy import Rule
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import NewRun, ProposedCall, Turn
-from agent.executions import Outcome
-from agent.store import reads
-from agent.store.database import Database
+from agent.store import views
+from agent.usecases import executions, requests, runs
+from agent.usecases.executions import Outcome
 from signoff.values import Person
 from tests.integration.asking import (
     ADA,
@@ -46,36 +46,36 @@ async def proposed(db: Database, run_id: UUID) -> UUID:
     calls = (ProposedCall("call_0", "process_refund", '{"order_id": 9}'),)
     await runs.record_turn(db, leased.lease, Turn("Asked for.", calls, 10, leased.heard))
     async with db.connection() as connection:
-        return (await reads.calls(connection, run_id))[-1].id
+        return (await views.calls(connection, run_id))[-1].id
 
 
 async def asked_about(db: Database, run_id: UUID, call_id: UUID, terms: Rule | None = None) -> Asked:
-    opened = await approvals.open(db, question(run_id, call_id, terms or rule()))
+    opened = await requests.open(db, question(run_id, call_id, terms or rule()))
     return await asked_as(db, opened.request_id, call_id, run_id)
 
 
 async def refused(db: Database, asked: Asked, person: Person) -> Refusal:
     with pytest.raises(Refused) as caught:
-        await approvals.vote(db, ballot(asked, reviewer(person)))
+        await requests.vote(db, ballot(asked, reviewer(person)))
     return caught.value.code
 
 
 async def test_who_instructed_the_agent_does_not_review_what_it_then_proposes(database: Database) -> None:
     """A reply before the proposal makes its author a requester of it, for the vote and for what follows it."""
     run_id = await begun(database)
-    await runs.hear(database, run_id, "also refund order 9", GRACE, "m-1")
+    await runs.add_message(database, run_id, "also refund order 9", GRACE, "m-1")
     asked = await asked_about(database, run_id, await proposed(database, run_id))
     assert await refused(database, asked, GRACE) is Refusal.INSTRUCTED
     recorded = "SELECT detail ->> 'refusal' FROM audit_event WHERE event = 'vote.refused'"
     assert await column(database, recorded) == ["instructed"]
-    assert (await approvals.vote(database, ballot(asked, reviewer(LINUS)))).status == "approved"
+    assert (await requests.vote(database, ballot(asked, reviewer(LINUS)))).status == "approved"
     claim = await executions.claim(database, asked.call_id, worker="w", idempotent=False)
     assert claim is not None
     await executions.report(database, claim, Outcome(ExecutionStatus.IN_DOUBT, "the line went dead"))
     with pytest.raises(Refused) as caught:
-        await approvals.settle(database, claim.execution_id, reviewer(GRACE), "retry")
+        await requests.settle(database, claim.execution_id, reviewer(GRACE), "retry")
     assert caught.value.code is Refusal.INSTRUCTED
-    await approvals.settle(database, claim.execution_id, reviewer(LINUS), "done")
+    await requests.settle(database, claim.execution_id, reviewer(LINUS), "done")
 
 
 async def test_what_is_said_after_the_proposal_or_where_it_is_allowed_takes_no_right(
@@ -84,26 +84,26 @@ async def test_what_is_said_after_the_proposal_or_where_it_is_allowed_takes_no_r
     """A question while a request waits takes nobody's vote, nor do words where people may review their own."""
     run_id = await begun(database)
     asked = await asked_about(database, run_id, await proposed(database, run_id))
-    await runs.hear(database, run_id, "why this one?", GRACE, "m-1")
-    assert (await approvals.vote(database, ballot(asked, reviewer(GRACE)))).status == "approved"
+    await runs.add_message(database, run_id, "why this one?", GRACE, "m-1")
+    assert (await requests.vote(database, ballot(asked, reviewer(GRACE)))).status == "approved"
     run_id = await begun(database)
-    await runs.hear(database, run_id, "also refund order 9", GRACE, "m-2")
+    await runs.add_message(database, run_id, "also refund order 9", GRACE, "m-2")
     own = rule(prevent_self_review=False)
     asked = await asked_about(database, run_id, await proposed(database, run_id), own)
-    assert (await approvals.vote(database, ballot(asked, reviewer(GRACE)))).status == "approved"
+    assert (await requests.vote(database, ballot(asked, reviewer(GRACE)))).status == "approved"
 
 
 async def test_words_to_the_run_above_count_for_the_run_below(database: Database) -> None:
     """Who instructed an agent does not review what one proposes to which it gave the work, at any depth."""
     top = await begun(database)
-    await runs.hear(database, top, "also refund order 9", GRACE, "m-1")
+    await runs.add_message(database, top, "also refund order 9", GRACE, "m-1")
     handed = await proposed(database, top)
-    await runs.hear(database, top, "how is it going?", LINUS, "m-2")
+    await runs.add_message(database, top, "how is it going?", LINUS, "m-2")
     middle = await begun(database, top, handed)
     below = await begun(database, middle, await proposed(database, middle))
     asked = await asked_about(database, below, await proposed(database, below))
     assert await refused(database, asked, GRACE) is Refusal.INSTRUCTED
-    assert (await approvals.vote(database, ballot(asked, reviewer(LINUS)))).status == "approved"
+    assert (await requests.vote(database, ballot(asked, reviewer(LINUS)))).status == "approved"
 
 
 @pytest.mark.parametrize("status", ["failed", "denied"])
@@ -116,7 +116,7 @@ async def test_an_ended_run_is_taken_up_by_those_who_may_resume_it(database: Dat
         author: Person | None, n: int, *, principal: str | None = None, administrator: bool = False
     ) -> str:
         await write(database, end, to=status, id=run_id)
-        heard = runs.hear(
+        heard = runs.add_message(
             database, run_id, "go on", author, f"m-{n}", principal=principal, administrator=administrator
         )
         with suppress(Refused):
@@ -138,5 +138,5 @@ async def test_a_completed_run_goes_on_with_anybody(database: Database) -> None:
     leased = await runs.lease(database, run_id, "w")
     assert leased is not None
     await runs.record_turn(database, leased.lease, Turn("Done.", (), 10, leased.heard))
-    assert await runs.hear(database, run_id, "and order 9?", GRACE, "m-1")
+    assert await runs.add_message(database, run_id, "and order 9?", GRACE, "m-1")
     assert await column(database, "SELECT status::text FROM agent_run") == ["working"]

@@ -11,8 +11,8 @@ from procrastinate import PsycopgConnector
 from psycopg_pool import AsyncConnectionPool
 from sqlalchemy import text
 
-from agent import jobs
-from agent.store.database import Database
+from agent.database import jobs
+from agent.database.pools import Database
 
 FETCH = "SELECT id FROM procrastinate_fetch_job_v2(ARRAY['calls'], NULL)"
 PLANNER = ["enable_seqscan", "enable_bitmapscan"]

@@ -15,9 +15,9 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from agent.database.pools import Database
 from agent.domain.audit import request_subject
-from agent.store import locks, reads
-from agent.store.database import Database
+from agent.store import locks, views
 from tests.integration.asking import ask
 
 OFTEN = 16
@@ -31,18 +31,18 @@ Read = Callable[[AsyncConnection, UUID], Awaitable[object]]
 
 
 async def _one(connection: AsyncConnection, request_id: UUID) -> object:
-    return await reads.request_view(connection, request_id)
+    return await views.request_view(connection, request_id)
 
 
 async def _several(connection: AsyncConnection, request_id: UUID) -> object:
     number = next(_numbers) % 5 + 1
-    found = await reads.request_views(connection, [request_id, *(uuid4() for _ in range(number)), request_id])
+    found = await views.request_views(connection, [request_id, *(uuid4() for _ in range(number)), request_id])
     assert [view.id for view in found] == [request_id, request_id]
     return found
 
 
 async def _ballot(connection: AsyncConnection, request_id: UUID) -> object:
-    return await locks.ballot(connection, request_id, request_subject(request_id), None)
+    return await locks.request_for_vote(connection, request_id, request_subject(request_id), None)
 
 
 @pytest.mark.parametrize("read", [_one, _several, _ballot], ids=["a view", "views", "a ballot"])

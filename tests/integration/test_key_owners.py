@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from agent import approvals, executions, keys, outside
+from agent.database.pools import Database
+from agent.domain.api_keys import Scope
 from agent.domain.errors import Refusal, Refused
-from agent.domain.keys import Scope
 from agent.domain.request import ExecutionStatus
-from agent.executions import Outcome
-from agent.store.database import Database
+from agent.usecases import api_keys, executions, requests
+from agent.usecases.executions import Outcome, external
 from tests.integration.asking import (
     ADA,
     GRACE,
@@ -31,63 +31,65 @@ AGENCY = "key:agency"
 
 async def refusal(db: Database, word) -> Refusal:
     with pytest.raises(Refused) as caught:
-        await approvals.vote(db, word)
+        await requests.vote(db, word)
     return caught.value.code
 
 
 async def test_a_keys_owner_does_not_decide_what_it_asks_for_others(database: Database) -> None:
     """Naming somebody else as the requester does not make the key's owner a reviewer of their own program."""
-    await keys.create(database, "agency", [Scope.REQUEST, Scope.ON_BEHALF], by="test", owner=GRACE)
+    await api_keys.create(database, "agency", [Scope.REQUEST, Scope.ON_BEHALF], by="test", owner=GRACE)
     run_id, (call_id,) = await start(database)
     theirs = question(run_id, call_id, rule(), requester=ADA)
     outside_one = replace(
         theirs, principal=AGENCY, client_id="r-1", source="api", run_id=None, call_id=None, content=b"c" * 32
     )
-    request_id = (await approvals.open(database, outside_one)).request_id
+    request_id = (await requests.open(database, outside_one)).request_id
     asked = await asked_as(database, request_id, call_id, run_id)
     for verdict in ("approve", "reject"):
         assert await refusal(database, ballot(asked, reviewer(GRACE), verdict)) is Refusal.SELF_REVIEW
-    assert (await approvals.vote(database, ballot(asked, reviewer(LINUS)))).status == "approved"
+    assert (await requests.vote(database, ballot(asked, reviewer(LINUS)))).status == "approved"
 
 
 async def test_nor_what_a_run_asks_that_it_started(database: Database) -> None:
     """The same for the calls of a run that the key has started on behalf of somebody."""
-    await keys.create(database, "agency", [Scope.REQUEST, Scope.ON_BEHALF], by="test", owner=GRACE)
+    await api_keys.create(database, "agency", [Scope.REQUEST, Scope.ON_BEHALF], by="test", owner=GRACE)
     run_id, (call_id,) = await start(database)
     await write(database, "UPDATE agent_run SET principal = :who WHERE id = :id", who=AGENCY, id=run_id)
-    opened = await approvals.open(database, question(run_id, call_id, rule(), requester=ADA))
+    opened = await requests.open(database, question(run_id, call_id, rule(), requester=ADA))
     asked = await asked_as(database, opened.request_id, call_id, run_id)
     assert await refusal(database, ballot(asked, reviewer(GRACE))) is Refusal.SELF_REVIEW
     assert await column(database, "SELECT status::text FROM approval_request") == ["waiting"]
-    approved = await approvals.vote(database, ballot(asked, reviewer(LINUS)))
+    approved = await requests.vote(database, ballot(asked, reviewer(LINUS)))
     claim = await executions.claim(database, call_id, worker="w", idempotent=False)
     assert approved.status == "approved"
     assert claim is not None
     await executions.report(database, claim, Outcome(ExecutionStatus.IN_DOUBT, "the line went dead"))
     with pytest.raises(Refused) as caught:
-        await approvals.settle(database, claim.execution_id, reviewer(GRACE), "retry")
+        await requests.settle(database, claim.execution_id, reviewer(GRACE), "retry")
     assert caught.value.code is Refusal.SELF_REVIEW
-    await approvals.settle(database, claim.execution_id, reviewer(LINUS), "done")
+    await requests.settle(database, claim.execution_id, reviewer(LINUS), "done")
 
 
 async def test_nor_what_became_of_it_outside(database: Database) -> None:
     """A claim of the key's own that fell silent is settled by others."""
-    secret = await keys.create(database, "agency", [Scope.REQUEST, Scope.ON_BEHALF], by="test", owner=GRACE)
-    principal = await keys.recognise(database, secret)
+    secret = await api_keys.create(
+        database, "agency", [Scope.REQUEST, Scope.ON_BEHALF], by="test", owner=GRACE
+    )
+    principal = await api_keys.authenticate(database, secret)
     assert principal is not None
     run_id, (call_id,) = await start(database)
     theirs = question(run_id, call_id, rule(), requester=ADA)
     outside_one = replace(
         theirs, principal=AGENCY, client_id="r-1", source="api", run_id=None, call_id=None, content=b"c" * 32
     )
-    request_id = (await approvals.open(database, outside_one)).request_id
+    request_id = (await requests.open(database, outside_one)).request_id
     asked = await asked_as(database, request_id, call_id, run_id)
-    await approvals.vote(database, ballot(asked, reviewer(LINUS)))
-    claimed = await outside.claim(database, request_id, principal)
+    await requests.vote(database, ballot(asked, reviewer(LINUS)))
+    claimed = await external.claim(database, request_id, principal)
     await write(database, "UPDATE execution SET lease_until = clock_timestamp() - interval '1 s'")
-    assert await outside.rescue(database) == 1
+    assert await external.rescue(database) == 1
     with pytest.raises(Refused) as caught:
-        await approvals.settle(database, claimed.execution_id, reviewer(GRACE), "retry")
+        await requests.settle(database, claimed.execution_id, reviewer(GRACE), "retry")
     assert caught.value.code is Refusal.SELF_REVIEW
-    await approvals.settle(database, claimed.execution_id, reviewer(LINUS), "retry")
-    assert (await outside.claim(database, request_id, principal)).attempt == 2
+    await requests.settle(database, claimed.execution_id, reviewer(LINUS), "retry")
+    assert (await external.claim(database, request_id, principal)).attempt == 2

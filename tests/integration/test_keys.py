@@ -8,29 +8,29 @@ from typing import Any
 
 import pytest
 
-from agent import keys, record
+from agent.database.pools import Database
+from agent.domain.api_keys import Scope
 from agent.domain.errors import NotFound
-from agent.domain.keys import Scope
-from agent.keys import KeyRejected, TooManyCalls
-from agent.store.database import Database
+from agent.usecases import api_keys, audit
+from agent.usecases.api_keys import KeyRejected, TooManyCalls
 from signoff.errors import Conflict
 from tests.integration.asking import ADA, column, rows, write
 
 
 async def make(db: Database, name: str = "crm", *scopes: Scope, **terms: Any) -> str:
-    return await keys.create(db, name, scopes or [Scope.REQUEST], by="cli:test", **terms)
+    return await api_keys.create(db, name, scopes or [Scope.REQUEST], by="cli:test", **terms)
 
 
 async def test_a_key_is_recognised_and_its_secret_is_nowhere(database: Database) -> None:
     """The secret names its key with scopes, owner and agent; no row of the database holds it."""
     secret = await make(database, "crm", Scope.REQUEST, Scope.READ, owner=ADA, agent="refunds")
-    principal = await keys.recognise(database, secret)
+    principal = await api_keys.authenticate(database, secret)
     assert principal is not None
     assert (principal.name, principal.owner, principal.agent) == ("key:crm", ADA, "refunds")
     assert principal.scopes == {Scope.REQUEST, Scope.READ}
     [kept] = await rows(database, "SELECT row_to_json(api_key)::text FROM api_key")
     assert secret not in kept[0]
-    assert secret[: keys.SHOWN] in kept[0]
+    assert secret[: api_keys.SHOWN] in kept[0]
 
 
 async def test_what_is_no_key_is_nobody(database: Database) -> None:
@@ -47,33 +47,33 @@ async def test_what_is_no_key_is_nobody(database: Database) -> None:
         secret + "\n",
         secret + "\x00",
     ):
-        assert await keys.recognise(database, presented) is None, presented
+        assert await api_keys.authenticate(database, presented) is None, presented
     await write(database, "UPDATE api_key SET expires_at = clock_timestamp() - interval '1 s'")
-    assert await keys.recognise(database, secret) is None
+    assert await api_keys.authenticate(database, secret) is None
     await write(database, "UPDATE api_key SET expires_at = NULL")
-    assert await keys.recognise(database, secret) is not None
-    await keys.revoke(database, "crm", by="cli:test")
-    assert await keys.recognise(database, secret) is None
+    assert await api_keys.authenticate(database, secret) is not None
+    await api_keys.revoke(database, "crm", by="cli:test")
+    assert await api_keys.authenticate(database, secret) is None
 
 
 async def test_a_rotated_key_has_a_new_secret(database: Database) -> None:
     """The old secret ends at once, or after the time that it was given; the new one counts from now on."""
     first = await make(database)
-    second = await keys.rotate(database, "crm", by="cli:test")
-    assert await keys.recognise(database, first) is None
-    third = await keys.rotate(database, "crm", by="cli:test", keep_old=timedelta(hours=1))
-    assert await keys.recognise(database, second) is not None
-    assert await keys.recognise(database, third) is not None
+    second = await api_keys.rotate(database, "crm", by="cli:test")
+    assert await api_keys.authenticate(database, first) is None
+    third = await api_keys.rotate(database, "crm", by="cli:test", keep_old=timedelta(hours=1))
+    assert await api_keys.authenticate(database, second) is not None
+    assert await api_keys.authenticate(database, third) is not None
     await write(database, "UPDATE api_key SET old_until = clock_timestamp() - interval '1 s'")
-    assert await keys.recognise(database, second) is None
+    assert await api_keys.authenticate(database, second) is None
     assert len({first, second, third}) == 3
 
 
 async def test_every_change_is_on_record(database: Database) -> None:
     """Making, rotating and revoking stand in the chain of the key, by whom, without any secret; the chain holds."""
     secret = await make(database, owner=ADA)
-    await keys.rotate(database, "crm", by="cli:grace")
-    await keys.revoke(database, "crm", by="cli:grace")
+    await api_keys.rotate(database, "crm", by="cli:grace")
+    await api_keys.revoke(database, "crm", by="cli:grace")
     sql = "SELECT actor, event, detail::text FROM audit_event WHERE subject = 'key:crm' ORDER BY seq"
     found = await rows(database, sql)
     assert [each[:2] for each in found] == [
@@ -81,8 +81,8 @@ async def test_every_change_is_on_record(database: Database) -> None:
         ("cli:grace", "key.rotated"),
         ("cli:grace", "key.revoked"),
     ]
-    assert not any(secret[keys.SHOWN :] in detail for _, _, detail in found)
-    assert (await record.problems(database))[1] == []
+    assert not any(secret[api_keys.SHOWN :] in detail for _, _, detail in found)
+    assert (await audit.find_problems(database))[1] == []
 
 
 async def test_a_name_is_used_once(database: Database) -> None:
@@ -90,12 +90,12 @@ async def test_a_name_is_used_once(database: Database) -> None:
     made = await asyncio.gather(*(make(database) for _ in range(5)), return_exceptions=True)
     assert sum(isinstance(each, str) for each in made) == 1
     assert sum(isinstance(each, Conflict) for each in made) == 4
-    await keys.revoke(database, "crm", by="cli:test")
+    await api_keys.revoke(database, "crm", by="cli:test")
     with pytest.raises(Conflict):
         await make(database)
     for gone in ("crm", "never"):
         with pytest.raises(NotFound):
-            await keys.rotate(database, gone, by="cli:test")
+            await api_keys.rotate(database, gone, by="cli:test")
 
 
 async def test_keys_that_would_undo_the_separation_are_not_made(database: Database) -> None:
@@ -108,7 +108,7 @@ async def test_keys_that_would_undo_the_separation_are_not_made(database: Databa
         ([Scope.READ], {"per_minute": 0}),
     ):
         with pytest.raises(KeyRejected):
-            await keys.create(database, "k", scopes, by="cli:test", **terms)
+            await api_keys.create(database, "k", scopes, by="cli:test", **terms)
     for name in ("", "a b", "x" * 65, "-x", "key:x", "a\n"):
         with pytest.raises(KeyRejected):
             await make(database, name)
@@ -120,7 +120,7 @@ async def test_uses_are_counted_by_the_minute(database: Database) -> None:
     secret, other = await make(database, per_minute=20), await make(database, "erp")
     await write(database, "DELETE FROM key_use")
     outcomes = await asyncio.gather(
-        *(keys.recognise(database, secret) for _ in range(50)), return_exceptions=True
+        *(api_keys.authenticate(database, secret) for _ in range(50)), return_exceptions=True
     )
     refused = [each for each in outcomes if isinstance(each, TooManyCalls)]
     assert all(1 <= each.seconds <= 60 for each in refused)
@@ -128,16 +128,16 @@ async def test_uses_are_counted_by_the_minute(database: Database) -> None:
     assert sum(counted) == 50
     # The minute may turn in between: then each minute has let its twenty pass.
     assert len(refused) == sum(max(0, calls - 20) for calls in counted)
-    assert await keys.recognise(database, other) is not None
+    assert await api_keys.authenticate(database, other) is not None
 
 
 async def test_counts_of_past_minutes_are_forgotten(database: Database) -> None:
     """The sweep takes away counts of minutes that are over, and leaves the present one."""
     secret = await make(database)
-    await keys.recognise(database, secret)
+    await api_keys.authenticate(database, secret)
     await write(database, "UPDATE key_use SET minute = minute - interval '10 minutes'")
-    await keys.recognise(database, secret)
-    await keys.forget_uses(database)
+    await api_keys.authenticate(database, secret)
+    await api_keys.forget_uses(database)
     assert await column(database, "SELECT calls FROM key_use") == [1]
 
 
@@ -145,7 +145,7 @@ async def test_the_list_shows_all_and_no_secret(database: Database) -> None:
     """Keys are listed oldest first, revoked ones too, with how they begin."""
     secret = await make(database, expires_at=datetime.now(UTC) + timedelta(days=1))
     await make(database, "erp")
-    await keys.revoke(database, "erp", by="cli:test")
-    crm, erp = await keys.listed(database)
-    assert (crm.name, crm.prefix, crm.revoked_at) == ("crm", secret[: keys.SHOWN], None)
+    await api_keys.revoke(database, "erp", by="cli:test")
+    crm, erp = await api_keys.list_keys(database)
+    assert (crm.name, crm.prefix, crm.revoked_at) == ("crm", secret[: api_keys.SHOWN], None)
     assert erp.revoked_at is not None

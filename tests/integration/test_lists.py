@@ -8,11 +8,11 @@ from typing import Any
 import psycopg
 from sqlalchemy import text
 
-from agent import approvals
+from agent.database.pools import Database
 from agent.domain.request import RequestLine, RequestStatus
-from agent.store import locks, reads
-from agent.store.database import Database
-from agent.store.reads import lists
+from agent.store import locks, views
+from agent.store.views import request_lists
+from agent.usecases import requests
 from signoff.values import Person
 from tests.integration.asking import ADA, GRACE, LINUS, TEAM, ask, ballot, reviewer, rule, start
 
@@ -24,7 +24,7 @@ async def inbox(
     db: Database, person: Person, roles: list[str], channels: list[str] = NOBODY, **page: object
 ) -> list[RequestLine]:
     async with db.connection() as connection:
-        return await reads.waiting_for(
+        return await views.waiting_for(
             connection,
             person.team_id,
             person.user_id,
@@ -49,8 +49,8 @@ async def test_everybody_finds_what_waits_for_them(database: Database) -> None:
     ]
     assert await inbox(database, ADA, ["S0FINANCE"], ["C0REVIEW"]) == []
     assert await inbox(database, Person("T0OTHER", "U0GRACE"), ["S0FINANCE"], ["C0REVIEW"]) == []
-    await approvals.vote(database, ballot(both, reviewer(GRACE)))
-    await approvals.vote(database, ballot(group, reviewer(LINUS)))
+    await requests.vote(database, ballot(both, reviewer(GRACE)))
+    await requests.vote(database, ballot(group, reviewer(LINUS)))
     left = await inbox(database, GRACE, ["S0FINANCE"], ["C0REVIEW"])
     assert [line.id for line in left] == [named.request_id, channel.request_id]
     (voted,) = [line for line in await inbox(database, LINUS, ["S0FINANCE"]) if line.id == both.request_id]
@@ -71,14 +71,14 @@ async def test_lists_go_page_by_page(database: Database) -> None:
         mine: list[RequestLine] = []
         of_team: list[RequestLine] = []
         for _ in range(3):
-            everyone += await reads.waiting_for(
+            everyone += await views.waiting_for(
                 connection, TEAM, "U0GRACE", ["S0FINANCE"], [], 2, everyone[-1].id if everyone else None
             )
-            of_team += await reads.waiting_requests(
+            of_team += await views.waiting_requests(
                 connection, team_id=TEAM, limit=2, after=of_team[-1].id if of_team else None
             )
-            mine += await reads.requests_of(connection, ADA, 2, mine[-1].id if mine else None)
-        assert await reads.audiences(connection, TEAM) == [(("S0FINANCE",), "C0REVIEW")]
+            mine += await views.requests_of(connection, ADA, 2, mine[-1].id if mine else None)
+        assert await views.audiences(connection, TEAM) == [(("S0FINANCE",), "C0REVIEW")]
     assert [line.id for line in everyone] == asked
     assert [line.id for line in of_team] == asked
     assert [line.id for line in mine] == asked[::-1]
@@ -88,13 +88,13 @@ async def test_history_is_by_agent_person_outcome_and_time(database: Database) -
     """Each filter leaves what it names, with who decided, why and when; what waits is in none."""
     yes, no, _ = await ask(database), await ask(database), await ask(database)
     other = await ask(database, agent="cleaner", requester=LINUS)
-    await approvals.vote(database, ballot(yes, reviewer(GRACE)))
-    await approvals.vote(database, ballot(no, reviewer(LINUS), "reject", reason="wrong order"))
-    await approvals.vote(database, ballot(other, reviewer(GRACE), "reject"))
+    await requests.vote(database, ballot(yes, reviewer(GRACE)))
+    await requests.vote(database, ballot(no, reviewer(LINUS), "reject", reason="wrong order"))
+    await requests.vote(database, ballot(other, reviewer(GRACE), "reject"))
     async with database.connection() as connection:
 
         async def ids(**filters: object) -> list[object]:
-            found = await reads.history(connection, TEAM, **filters)  # type: ignore[arg-type]
+            found = await views.history(connection, TEAM, **filters)  # type: ignore[arg-type]
             return [line.id for line in found]
 
         y, n, o = yes.request_id, no.request_id, other.request_id
@@ -109,7 +109,7 @@ async def test_history_is_by_agent_person_outcome_and_time(database: Database) -
         assert await ids(limit=1) == [o]
         assert await ids(limit=2, after=o) == [n, y]
         assert await ids(person=LINUS, after=o) == [n]
-        decided = await reads.recently_decided(connection, TEAM, 2)
+        decided = await views.recently_decided(connection, TEAM, 2)
     assert [line.id for line in decided] == [o, n]
     rejected = decided[1]
     assert (rejected.decided_by, rejected.reason, rejected.agent) == (LINUS, "wrong order", "refunds")
@@ -127,8 +127,8 @@ async def test_agents_at_work_are_listed_newest_first(database: Database) -> Non
             text("UPDATE agent_run SET status = 'cancelled' WHERE id = :id"), {"id": stopped}
         )
     async with database.connection() as connection:
-        found = await reads.running(connection, TEAM)
-        assert await reads.running(connection, "T0OTHER") == []
+        found = await views.running(connection, TEAM)
+        assert await views.running(connection, "T0OTHER") == []
     assert [run.id for run in found] == [working, waiting.run_id]
 
 
@@ -136,8 +136,8 @@ async def test_views_come_in_the_order_asked_for(database: Database) -> None:
     """Many views at once, unknown ids left out."""
     first, second = await ask(database), await ask(database)
     async with database.connection() as connection:
-        views = await reads.request_views(connection, [second.request_id, first.run_id, first.request_id])
-    assert [view.id for view in views] == [second.request_id, first.request_id]
+        found = await views.request_views(connection, [second.request_id, first.run_id, first.request_id])
+    assert [view.id for view in found] == [second.request_id, first.request_id]
 
 
 MANY = """
@@ -162,15 +162,20 @@ async def test_what_waits_for_somebody_else_is_not_read(database: Database, owne
     owner.execute(REVISIONS)
     owner.execute("ANALYZE")
     whose = {"team": TEAM, "user": "U1", "roles": ["S0RARE"], "channels": []}
-    assert await pages(database, lists._WAITING_FOR.text, whose | {"limit": 20, "after": lists.FIRST}) < 500
-    assert await pages(database, lists._COUNT_WAITING_FOR.text, whose | {"limit": 2001}) < 500
+    assert (
+        await pages(
+            database, request_lists._WAITING_FOR.text, whose | {"limit": 20, "after": request_lists.FIRST}
+        )
+        < 500
+    )
+    assert await pages(database, request_lists._COUNT_WAITING_FOR.text, whose | {"limit": 2001}) < 500
     assert await pages(database, locks._DUE.text, {"limit": 500, "but": []}) < 50
     assert await pages(database, locks._REMINDERS_DUE.text, {"limit": 500, "but": []}) < 50
 
 
 async def count_for(db: Database, user: str, roles: list[str], at_most: int = 1000) -> str:
     async with db.connection() as connection:
-        found = await reads.count_waiting_for(connection, TEAM, user, roles, ["C0REVIEW"], at_most)
+        found = await views.count_waiting_for(connection, TEAM, user, roles, ["C0REVIEW"], at_most)
     return str(found)
 
 
@@ -184,8 +189,8 @@ async def test_what_waits_for_somebody_is_counted_on_all_pages(database: Databas
     assert await count_for(database, "U0GRACE", ["S0FINANCE"]) == "5"
     assert await count_for(database, "U0GRACE", []) == "2"
     assert await count_for(database, "U0ADA", ["S0FINANCE"]) == "0"
-    await approvals.vote(database, ballot(asked[0], reviewer(GRACE)))
-    await approvals.vote(database, ballot(asked[1], reviewer(GRACE), "reject"))
+    await requests.vote(database, ballot(asked[0], reviewer(GRACE)))
+    await requests.vote(database, ballot(asked[1], reviewer(GRACE), "reject"))
     assert await count_for(database, "U0GRACE", ["S0FINANCE"]) == "3"
     listed = await inbox(database, GRACE, ["S0FINANCE"], ["C0REVIEW"])
     assert len(listed) == 3
@@ -199,7 +204,7 @@ async def test_counting_ends_where_it_would_be_dear(database: Database, owner: C
     owner.execute("ANALYZE")
     assert await count_for(database, "U1", ["S0OTHER"]) == "1,000+"
     whose = {"team": TEAM, "user": "U1", "roles": ["S0OTHER"], "channels": [], "limit": 2001}
-    assert await pages(database, lists._COUNT_WAITING_FOR.text, whose) < 12_000
+    assert await pages(database, request_lists._COUNT_WAITING_FOR.text, whose) < 12_000
 
 
 async def pages(db: Database, sql: str, parameters: dict[str, object]) -> int:
@@ -220,7 +225,7 @@ async def test_what_the_calls_of_a_run_were_about_is_one_query(database: Databas
             {"parent": parent, "child": child.run_id},
         )
     async with database.connection() as connection:
-        found = await reads.values_of(connection, [child.run_id, parent, child.request_id])
+        found = await views.values_of(connection, [child.run_id, parent, child.request_id])
     assert set(found) == {child.run_id, parent}
     for values in found.values():
         assert values.redact == ("order_id",)

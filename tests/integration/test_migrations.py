@@ -18,9 +18,9 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import create_engine
 
-from agent.store import location, migrations
-from agent.store.address import Address
-from agent.store.faults import DatabaseUnavailable, DatabaseUnusable
+from agent.database import locations, migrations
+from agent.database.address import Address
+from agent.database.errors import DatabaseUnavailable, DatabaseUnusable
 from agent.store.tables import metadata
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -96,7 +96,11 @@ def test_autogenerate_finds_no_difference(database_url: str) -> None:
     address = Address.read(database_url)
     engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(address.conninfo()))
     with engine.connect() as connection:
-        options = {"include_object": migrations.is_ours, "compare_type": True, "compare_server_default": True}
+        options = {
+            "include_object": migrations.is_signoff_schema,
+            "compare_type": True,
+            "compare_server_default": True,
+        }
         context = MigrationContext.configure(connection, opts=options)
         assert compare_metadata(context, metadata) == []
     engine.dispose()
@@ -271,7 +275,7 @@ def logins(postgres: Any, empty_url: str, fresh_role: str) -> Iterator[dict[str,
 
 async def test_owner_apart_from_service(logins: dict[str, str], postgres: Any, fresh_role: str) -> None:
     """The owner migrates, and the service's own login can then work with the role's rights and no others."""
-    from agent.store.database import Database  # noqa: PLC0415
+    from agent.database.pools import Database  # noqa: PLC0415
 
     postgres.admin.execute("ALTER ROLE owner CREATEROLE")
     migrations.upgrade(logins["service"], owner_url=logins["owner"], role=fresh_role)
@@ -320,7 +324,7 @@ def test_bad_address(url: str) -> None:
 def test_as_installed_from_a_wheel(empty_url: str, tmp_path: Path) -> None:
     """With the migrations packed beside the store, as in the wheel, upgrading works from any directory."""
     shutil.copytree(ROOT / "agent", tmp_path / "site" / "agent")
-    shutil.copytree(location.migrations_path(), tmp_path / "site" / "agent" / "store" / "_alembic")
+    shutil.copytree(locations.migrations_path(), tmp_path / "site" / "agent" / "database" / "_alembic")
     (tmp_path / "elsewhere").mkdir()
     libraries = [entry for entry in sys.path if "site-packages" in entry]
     code = f"""

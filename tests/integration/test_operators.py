@@ -15,13 +15,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from agent import approvals, keys, runs
-from agent.domain.keys import Principal
-from agent.domain.short_ids import short
-from agent.store import reads
-from agent.store.database import Database
+from agent.database.pools import Database
+from agent.domain.api_keys import Principal
+from agent.domain.short_ids import short_id
+from agent.store import views
+from agent.usecases import api_keys, runs
+from agent.usecases import requests as request_usecases
+from slack_sandbox import SlackSandbox
 from slackbot.cli import export
-from slackbot.sandbox import SlackSandbox
 from tests.integration.asking import GRACE, Asked, ask, ballot, column, reviewer, start
 from tests.integration.command import Command
 
@@ -49,7 +50,7 @@ def secret_of(said: str) -> str:
 
 
 def recognised(url: str, secret: str) -> Principal | None:
-    return on(url, lambda db: keys.recognise(db, secret))
+    return on(url, lambda db: api_keys.authenticate(db, secret))
 
 
 # --- keys -------------------------------------------------------------------------------------------------
@@ -159,7 +160,7 @@ def test_the_owners_workspace_is_asked_of_slack(signoff: Command, database_url: 
 def test_requests_are_listed_filtered_and_shown(signoff: Command, database_url: str) -> None:
     """Table and JSON lines have what fits the filters, also without `list`; `show` takes the beginning of an id."""
     first, second = asked(database_url), asked(database_url, agent="other")
-    on(database_url, lambda db: approvals.vote(db, ballot(first, reviewer(GRACE))))
+    on(database_url, lambda db: request_usecases.vote(db, ballot(first, reviewer(GRACE))))
     lines = [json.loads(each) for each in signoff("requests", "list", "--json").said.splitlines()]
     assert [line["id"] for line in lines] == [str(second.request_id), str(first.request_id)]
     for filters, expected in [
@@ -173,11 +174,11 @@ def test_requests_are_listed_filtered_and_shown(signoff: Command, database_url: 
         ids = [json.loads(each)["id"] for each in said.splitlines()]
         assert ids == [str(each.request_id) for each in expected], filters
     assert "approved" in signoff("requests").said
-    assert short(first.request_id) in signoff("requests", COLUMNS="80").said
+    assert short_id(first.request_id) in signoff("requests", COLUMNS="80").said
     shown = json.loads(signoff("requests", "show", str(first.request_id), "--json").said)
     assert shown["decided_by"] == {"team_id": GRACE.team_id, "user_id": GRACE.user_id}
     assert shown["action"]["arguments"] == {"order_id": 0}
-    told = signoff("requests", "show", short(first.request_id)).said
+    told = signoff("requests", "show", short_id(first.request_id)).said
     assert shown["digest"] in told
     assert "order_id" in told
     assert "several requests begin" in signoff.is_wrong("requests", "show", "0")[0]
@@ -246,7 +247,7 @@ def test_runs_are_listed_and_shown_with_their_transcript(signoff: Command, datab
 def test_export_has_every_request_vote_and_event_of_the_time(signoff: Command, database_url: str) -> None:
     """JSON lines with digests and, with --audit, the events and their hashes; another time has none of them."""
     request = asked(database_url)
-    on(database_url, lambda db: approvals.vote(db, ballot(request, reviewer(GRACE), reason="fine")))
+    on(database_url, lambda db: request_usecases.vote(db, ballot(request, reviewer(GRACE), reason="fine")))
     ended = signoff("export", "--since", "1d", "--audit", "--output", "all.jsonl")
     assert ended.status == 0, ended.said
     path = signoff.folder / "all.jsonl"
@@ -368,7 +369,7 @@ async def test_the_finding_of_ids_walks_an_index(database: Database) -> None:
     """Lists for operators read the primary key backwards, and no table from end to end."""
     await ask(database)
     async with database.connection() as connection:
-        assert len(await reads.requests_found(connection, limit=5)) == 1
+        assert len(await views.search_requests(connection, limit=5)) == 1
         await connection.exec_driver_sql("SET enable_seqscan = off")
         plan = await connection.exec_driver_sql(
             "EXPLAIN SELECT id FROM approval_request ORDER BY id DESC LIMIT 20"
@@ -381,7 +382,7 @@ def test_a_failed_run_is_resumed(signoff: Command, database_url: str) -> None:
 
     async def fail(db: Database) -> Any:
         run_id, _ = await start(db, calls=0)
-        await runs.hear(db, run_id, "and?", GRACE, None)
+        await runs.add_message(db, run_id, "and?", GRACE, None)
         leased = await runs.lease(db, run_id, "w")
         assert leased is not None
         await runs.record_model_failure(db, leased.lease, "no such model", None)

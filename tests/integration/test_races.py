@@ -15,14 +15,14 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from agent import approvals, executions, record, runs
+from agent.database.address import Address
+from agent.database.pools import Database
 from agent.domain.errors import LeaseLost, Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.request import ExecutionStatus, RequestStatus
-from agent.domain.run import Answer, AnswerKind, ProposedCall, Turn
-from agent.executions import Outcome
-from agent.store.address import Address
-from agent.store.database import Database
+from agent.domain.run import AnswerKind, CallAnswer, ProposedCall, Turn
+from agent.usecases import audit, executions, requests, runs
+from agent.usecases.executions import Outcome
 from signoff.errors import Conflict
 from signoff.values import Action
 from tests.integration import invariants
@@ -103,7 +103,7 @@ async def test_ten_people_on_two_processes_make_one_decision(
         asked = await ask(database)
         results = await asyncio.gather(
             *(
-                approvals.vote(db, ballot(asked, who, verdict))
+                requests.vote(db, ballot(asked, who, verdict))
                 for who, db, verdict in zip(
                     CROWD, itertools.cycle((database, other)), ["approve", "reject"] * 5, strict=False
                 )
@@ -116,7 +116,7 @@ async def test_ten_people_on_two_processes_make_one_decision(
             id=asked.request_id,
         )
         told = [each for each in results if isinstance(each, Refused)]
-        assert [type(each) for each in results if not isinstance(each, Refused)] == [approvals.Voted]
+        assert [type(each) for each in results if not isinstance(each, Refused)] == [requests.VoteOutcome]
         assert {each.code for each in told} == {Refusal.ALREADY_DECIDED}
         assert all(f"{outcome} by {ADA.team_id}/{decider}" in each.sentence for each in told)
     assert await invariants.broken(database) == []
@@ -130,7 +130,7 @@ async def test_a_click_at_the_deadline_decides_or_is_late_and_never_both(
     run_id, calls = await start(database, calls=rounds)
     outcomes: list[str] = []
     for order, call_id in enumerate(counted(calls)):
-        opened = await approvals.open(database, question(run_id, call_id, rule(), order=order))
+        opened = await requests.open(database, question(run_id, call_id, rule(), order=order))
         asked = await asked_as(database, opened.request_id, call_id, run_id)
         [deadline] = await write(
             database,
@@ -142,15 +142,15 @@ async def test_a_click_at_the_deadline_decides_or_is_late_and_never_both(
 
         async def clicked(asked: Asked = asked, at: float = deadline.timestamp() + click) -> object:
             await until(datetime.fromtimestamp(at, UTC))
-            return await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+            return await requests.vote(database, ballot(asked, reviewer(GRACE)))
 
         async def swept(at: float = deadline.timestamp() + sweep) -> int:
             await until(datetime.fromtimestamp(at, UTC))
-            return await approvals.expire_due(other)
+            return await requests.expire_due(other)
 
         voted, _ = await asyncio.gather(clicked(), swept(), return_exceptions=True)
         await until(deadline)
-        await approvals.expire_due(other)
+        await requests.expire_due(other)
         [(outcome, in_time)] = await rows(
             database,
             "SELECT outcome::text, d.decided_at < r.expires_at FROM decision AS d"
@@ -160,7 +160,7 @@ async def test_a_click_at_the_deadline_decides_or_is_late_and_never_both(
         if isinstance(voted, Refused):
             assert (voted.code, outcome, in_time) == (Refusal.EXPIRED, "expired", False)
         else:
-            assert isinstance(voted, approvals.Voted)
+            assert isinstance(voted, requests.VoteOutcome)
             assert (voted.status, outcome, in_time) == (RequestStatus.APPROVED, "approved", True)
         outcomes.append(outcome)
     if rounds >= 1000:  # a busy machine may be late in every one of a few rounds
@@ -176,8 +176,8 @@ async def test_a_click_and_a_withdrawal_at_once_have_one_outcome(
     for _ in counted(range(rounds)):
         asked = await ask(database)
         voted, withdrawn = await asyncio.gather(
-            approvals.vote(database, ballot(asked, reviewer(GRACE))),
-            approvals.withdraw(other, asked.request_id, ADA, "not needed"),
+            requests.vote(database, ballot(asked, reviewer(GRACE))),
+            requests.withdraw(other, asked.request_id, ADA, "not needed"),
             return_exceptions=True,
         )
         [outcome] = await column(
@@ -199,14 +199,14 @@ async def test_three_schedulers_expire_each_request_once(
         run_id, calls = await start(database, calls=100)
         await asyncio.gather(
             *(
-                approvals.open(database, question(run_id, call_id, rule(), order=first + n))
+                requests.open(database, question(run_id, call_id, rule(), order=first + n))
                 for n, call_id in enumerate(calls)
             )
         )
     await write(database, "UPDATE approval_request SET expires_at = created_at + interval '1 microsecond'")
-    counts = await asyncio.gather(*(approvals.expire_due(db) for db in (database, other, database)))
+    counts = await asyncio.gather(*(requests.expire_due(db) for db in (database, other, database)))
     assert sum(counts) == rounds
-    assert await approvals.expire_due(database) == 0
+    assert await requests.expire_due(database) == 0
     events = "SELECT count(*) FROM audit_event WHERE event = 'request.expired'"
     assert await column(database, events) == [rounds]
     assert await invariants.broken(database) == []
@@ -221,7 +221,7 @@ async def test_twenty_openings_are_one_request(database: Database, other: Databa
     new = replace(question(run_id, calls[0], rule()), **changes)
     opened = await asyncio.gather(
         *(
-            approvals.open(db, new)
+            requests.open(db, new)
             for db, _ in zip(itertools.cycle((database, other)), range(20), strict=False)
         )
     )
@@ -229,10 +229,10 @@ async def test_twenty_openings_are_one_request(database: Database, other: Databa
     assert sum(each.created for each in opened) == 1
     assert await column(database, "SELECT count(*) FROM delivery WHERE kind = 'card'") == [1]
     with pytest.raises(Conflict):
-        await approvals.open(database, replace(question(run_id, calls[0], rule(), order=8), **changes))
+        await requests.open(database, replace(question(run_id, calls[0], rule(), order=8), **changes))
     if not by_call:
         foreign = replace(new, principal="key-8")
-        assert (await approvals.open(database, foreign)).created, "another principal's ids are its own"
+        assert (await requests.open(database, foreign)).created, "another principal's ids are its own"
     assert await invariants.broken(database) == []
 
 
@@ -244,7 +244,7 @@ async def test_ten_workers_claim_a_call_once(database: Database, other: Database
     """An approved call is claimed by one of ten workers on two processes."""
     for _ in counted(range(rounds)):
         asked = await ask(database)
-        await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+        await requests.vote(database, ballot(asked, reviewer(GRACE)))
         claims = await asyncio.gather(
             *(
                 executions.claim(db, asked.call_id, worker=f"w{n}", idempotent=False)
@@ -260,7 +260,7 @@ async def test_ten_workers_claim_a_call_once(database: Database, other: Database
 async def test_ten_workers_lease_a_run_once(database: Database, other: Database, rounds: int) -> None:
     """A run that has something to hear is leased by one of ten workers."""
     run_id, calls = await start(database)
-    await runs.refuse_call(database, calls[0], Answer(AnswerKind.DENIED, "no"))
+    await runs.refuse_call(database, calls[0], CallAnswer(AnswerKind.DENIED, "no"))
     await runs.answer_call(database, calls[0])
     for n in counted(range(rounds)):
         leases = await asyncio.gather(
@@ -272,14 +272,14 @@ async def test_ten_workers_lease_a_run_once(database: Database, other: Database,
         [leased] = [each for each in leases if each is not None]
         await runs.record_turn(database, leased.lease, Turn(f"turn {n}", (), 1, leased.heard))
         assert await runs.lease(other, run_id, "late") is None
-        await runs.hear(database, run_id, "and now?", ADA, f"event-{n}")
+        await runs.add_message(database, run_id, "and now?", ADA, f"event-{n}")
     assert await column(database, "SELECT turn FROM agent_run") == [rounds + 1]
 
 
 async def test_a_worker_that_lost_its_lease_writes_nothing(database: Database, other: Database) -> None:
     """Taken over, or done already: neither its turn nor its failure changes a row of the run."""
     run_id, _ = await start(database, calls=0)
-    await runs.hear(database, run_id, "go on", ADA, None)
+    await runs.add_message(database, run_id, "go on", ADA, None)
     lost = await runs.lease(database, run_id, "slow")
     assert lost is not None
     await write(database, "UPDATE agent_run SET lease_until = clock_timestamp()")
@@ -291,14 +291,14 @@ async def test_a_worker_that_lost_its_lease_writes_nothing(database: Database, o
     await assert_fenced(other, taken)
 
 
-async def assert_fenced(db: Database, leased: runs.Leased) -> None:
+async def assert_fenced(db: Database, leased: runs.LeasedRun) -> None:
     before = await everything(db)
     turn = Turn("late words", (ProposedCall("c", "process_refund", "{}"),), 9, leased.heard)
     with pytest.raises(LeaseLost):
         await runs.record_turn(db, leased.lease, turn)
     with pytest.raises(LeaseLost):
         await runs.record_model_failure(db, leased.lease, "late failure", None)
-    await executions.beat(db, leased.lease.worker, [], [leased.lease])
+    await executions.renew_leases(db, leased.lease.worker, [], [leased.lease])
     assert await everything(db) == before
 
 
@@ -316,7 +316,7 @@ async def everything(db: Database) -> list[tuple[Any, ...]]:
 async def test_a_report_sent_twice_is_one(database: Database) -> None:
     """A report whose COMMIT was not acknowledged is sent again: no late result, no second event."""
     asked = await ask(database)
-    await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+    await requests.vote(database, ballot(asked, reviewer(GRACE)))
     claim = await executions.claim(database, asked.call_id, worker="w", idempotent=False)
     assert claim is not None
     assert [await executions.report(database, claim, DONE) for _ in range(2)] == [True, True]
@@ -328,7 +328,7 @@ async def test_a_report_sent_twice_is_one(database: Database) -> None:
 async def test_two_first_starts_agree_on_one_policy_event(database: Database, other: Database) -> None:
     """Processes that start at once on an empty database record their policy once."""
     await asyncio.gather(
-        *(record.policy_loaded(db, b"\x01" * 32, "worker") for db in (database, other) for _ in range(5))
+        *(audit.record_policy(db, b"\x01" * 32, "worker") for db in (database, other) for _ in range(5))
     )
     assert await column(database, "SELECT count(*) FROM audit_event WHERE event = 'policy.loaded'") == [1]
 
@@ -339,13 +339,13 @@ async def test_two_first_starts_agree_on_one_policy_event(database: Database, ot
 async def test_a_vote_that_counts_again_completes_the_quorum(database: Database) -> None:
     """A reviewer who had lost the right when the second vote came completes the quorum by the same word again."""
     asked = await ask(database, rule(approvals_required=2))
-    await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+    await requests.vote(database, ballot(asked, reviewer(GRACE)))
     away = Standing(GRACE, frozenset())
-    assert (await approvals.vote(database, ballot(asked, reviewer(LINUS), others=[away]))).needed == 1
+    assert (await requests.vote(database, ballot(asked, reviewer(LINUS), others=[away]))).needed == 1
     with pytest.raises(Refused) as caught:
-        await approvals.vote(database, ballot(asked, away, others=[reviewer(LINUS)]))
+        await requests.vote(database, ballot(asked, away, others=[reviewer(LINUS)]))
     assert caught.value.code is Refusal.NOT_A_REVIEWER
-    voted = await approvals.vote(database, ballot(asked, reviewer(GRACE), others=[reviewer(LINUS)]))
+    voted = await requests.vote(database, ballot(asked, reviewer(GRACE), others=[reviewer(LINUS)]))
     assert voted.status is RequestStatus.APPROVED
     assert await column(database, "SELECT count(*) FROM vote") == [2]
     assert await invariants.broken(database) == []
@@ -354,12 +354,12 @@ async def test_a_vote_that_counts_again_completes_the_quorum(database: Database)
 async def test_the_same_word_after_the_deadline_is_late(database: Database) -> None:
     """Repeating one's vote on an overdue request says that it is overdue, not that it waits."""
     asked = await ask(database, rule(approvals_required=2))
-    first = await approvals.vote(database, ballot(asked, reviewer(GRACE)))
-    again = await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+    first = await requests.vote(database, ballot(asked, reviewer(GRACE)))
+    again = await requests.vote(database, ballot(asked, reviewer(GRACE)))
     assert (again.approvals, again.needed, again.repeated) == (first.approvals, first.needed, True)
     await write(database, "UPDATE approval_request SET expires_at = clock_timestamp()")
     with pytest.raises(Refused) as caught:
-        await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+        await requests.vote(database, ballot(asked, reviewer(GRACE)))
     assert caught.value.code is Refusal.EXPIRED
 
 
@@ -369,18 +369,18 @@ async def test_a_stopped_run_is_not_taken_up_by_another_calls_outcome(database: 
     asked = []
     for order, (call_id, terms) in enumerate(((stopping, rule(on_reject="stop")), (running, rule()))):
         new = question(run_id, call_id, terms, order=order, background=order == 1)
-        opened = await approvals.open(database, new)
+        opened = await requests.open(database, new)
         asked.append(await asked_as(database, opened.request_id, call_id, run_id))
-    await approvals.vote(database, ballot(asked[1], reviewer(GRACE)))
+    await requests.vote(database, ballot(asked[1], reviewer(GRACE)))
     claim = await executions.claim(database, running, worker="w", idempotent=False)
     assert claim is not None
-    await approvals.vote(database, ballot(asked[0], reviewer(GRACE), "reject"))
+    await requests.vote(database, ballot(asked[0], reviewer(GRACE), "reject"))
     assert await runs.answer_call(database, stopping) is not None
     assert await executions.report(database, claim, DONE)
     assert await column(database, "SELECT status::text FROM agent_run") == ["denied"]
     assert await runs.lease(database, run_id, "w") is None
     assert await column(database, "SELECT role::text FROM run_message ORDER BY seq DESC LIMIT 1") == ["note"]
-    await runs.hear(database, run_id, "go on, please", ADA, None)
+    await runs.add_message(database, run_id, "go on, please", ADA, None)
     assert await runs.lease(database, run_id, "w") is not None
     assert await invariants.broken(database) == []
 
@@ -388,14 +388,14 @@ async def test_a_stopped_run_is_not_taken_up_by_another_calls_outcome(database: 
 async def test_nobody_is_asked_for_a_run_that_has_ended(database: Database) -> None:
     """A call that is judged when its run has just ended is neither asked about nor let through."""
     run_id, calls = await start(database, calls=3)
-    await approvals.open(database, question(run_id, calls[0], rule()))
-    await runs.hear(database, run_id, "hm", ADA, None)
+    await requests.open(database, question(run_id, calls[0], rule()))
+    await runs.add_message(database, run_id, "hm", ADA, None)
     leased = await runs.lease(database, run_id, "w")
     assert leased is not None
     await runs.record_model_failure(database, leased.lease, "no model", None)
     assert await column(database, "SELECT status::text FROM approval_request") == ["cancelled"]
     with pytest.raises(Conflict):
-        await approvals.open(database, question(run_id, calls[1], rule(), order=1))
+        await requests.open(database, question(run_id, calls[1], rule(), order=1))
     assert not await runs.pass_call(database, calls[2], Action("process_refund", "1", {"order_id": 2}))
     assert await invariants.broken(database) == []
 
@@ -417,16 +417,16 @@ async def test_a_late_click_and_asking_anew_do_not_wait_for_each_other(
 ) -> None:
     """Asking anew locks the approved request before its call, as a click does."""
     asked = await ask(database)
-    await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+    await requests.vote(database, ballot(asked, reviewer(GRACE)))
     anew = question(asked.run_id, asked.call_id, rule(), client_id=f"{asked.call_id}:2")
     async with await held_head(database_url, asked.request_id) as holder:
-        asking = asyncio.create_task(executions.ask_anew(database, asked.call_id, anew))
+        asking = asyncio.create_task(executions.void_and_ask(database, asked.call_id, anew))
         await blocked(owner, 1)
-        late = asyncio.create_task(approvals.vote(database, ballot(asked, reviewer(LINUS))))
+        late = asyncio.create_task(requests.vote(database, ballot(asked, reviewer(LINUS))))
         await blocked(owner, 2)
         await holder.rollback()
         opened, refused = await asyncio.gather(asking, late, return_exceptions=True)
-    assert isinstance(opened, approvals.Opened)
+    assert isinstance(opened, requests.OpenOutcome)
     assert isinstance(refused, Refused)
     assert deadlocks(owner) == 0
     assert await invariants.broken(database) == []
@@ -437,16 +437,16 @@ async def test_a_late_result_belongs_to_the_question_that_allowed_it(
 ) -> None:
     """A result that comes while its call is asked about anew is of the first request's record, and blocks no vote."""
     asked = await ask(database)
-    await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+    await requests.vote(database, ballot(asked, reviewer(GRACE)))
     claim = await executions.claim(database, asked.call_id, worker="gone", idempotent=True)
     assert claim is not None
     await write(database, "UPDATE execution SET lease_until = clock_timestamp()")
     assert await executions.rescue(database) == 1
     anew = question(asked.run_id, asked.call_id, rule(), client_id=f"{asked.call_id}:2")
-    opened = await executions.ask_anew(database, asked.call_id, anew)
+    opened = await executions.void_and_ask(database, asked.call_id, anew)
     second = await asked_as(database, opened.request_id, asked.call_id, asked.run_id)
     async with await held_head(database_url, opened.request_id) as holder:
-        voting = asyncio.create_task(approvals.vote(database, ballot(second, reviewer(LINUS))))
+        voting = asyncio.create_task(requests.vote(database, ballot(second, reviewer(LINUS))))
         await blocked(owner, 1)
         assert not await asyncio.wait_for(executions.report(database, claim, DONE), 1)
         await holder.rollback()

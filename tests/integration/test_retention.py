@@ -10,15 +10,15 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from agent import approvals, executions, record, retention, runs
+from agent.database.address import Address
+from agent.database.errors import DatabaseUnusable
+from agent.database.pools import Database
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import RunStatus, Turn
-from agent.executions import Outcome
-from agent.retention import Erased
-from agent.store import reads
-from agent.store.address import Address
-from agent.store.database import Database
-from agent.store.faults import DatabaseUnusable
+from agent.store import views
+from agent.usecases import audit, executions, requests, retention, runs
+from agent.usecases.executions import Outcome
+from agent.usecases.retention import ErasureCounts
 from signoff.errors import Conflict
 from slackbot import cards
 from tests.integration.asking import ADA, GRACE, Asked, ask, ballot, column, question, reviewer, rule, write
@@ -42,7 +42,7 @@ async def _asked(db: Database) -> Asked:
 async def _finished(db: Database) -> Asked:
     """A run whose one call was approved, executed and answered, and which then came to its end."""
     asked = await _asked(db)
-    await approvals.vote(db, ballot(asked, reviewer(GRACE), reason="looks right"))
+    await requests.vote(db, ballot(asked, reviewer(GRACE), reason="looks right"))
     claim = await executions.claim(db, asked.call_id, worker="worker-1", idempotent=False)
     assert claim is not None
     await executions.report(db, claim, Outcome(ExecutionStatus.SUCCEEDED, f"done: {SECRET}"))
@@ -60,11 +60,11 @@ async def _from_outside(db: Database, client_id: str) -> UUID:
     """A request of a program that runs the action itself."""
     changes = {"source": "api", "principal": "key:shop", "client_id": client_id, "description": SECRET}
     new = question(None, None, rule(), **changes)  # type: ignore[arg-type]
-    return (await approvals.open(db, new)).request_id
+    return (await requests.open(db, new)).request_id
 
 
-async def _erase(db: Database, ago: timedelta = NOW, batch_size: int = 200) -> Erased:
-    before, total = await retention.moment(db, ago), Erased()
+async def _erase(db: Database, ago: timedelta = NOW, batch_size: int = 200) -> ErasureCounts:
+    before, total = await retention.cutoff(db, ago), ErasureCounts()
     async for batch in retention.erase(db, before, by="cli:test", batch_size=batch_size):
         total += batch
     return total
@@ -100,7 +100,7 @@ async def test_nothing_of_what_was_said_is_left_and_the_chain_verifies(
     assert await column(database, "SELECT outcome::text FROM decision") == ["approved"]
     assert await column(database, "SELECT digest FROM decision") == [digest]
     assert await column(database, "SELECT status::text FROM execution") == ["succeeded"]
-    events, problems = await record.problems(database)
+    events, problems = await audit.find_problems(database)
     assert events > 5
     assert problems == []
     told = await column(
@@ -116,13 +116,13 @@ async def test_every_reader_says_when_it_was_erased(database: Database, as_owner
     asked = await _finished(database)
     await _erase(as_owner)
     async with database.connection() as connection:
-        view = await reads.request_view(connection, asked.request_id)
-        [line] = await reads.history(connection, "T0SIGNOFF")
-        [mine] = await reads.requests_of(connection, ADA)
-        run = await reads.run_view(connection, asked.run_id)
-        messages = await reads.messages(connection, asked.run_id)
-        [call] = await reads.calls(connection, asked.run_id)
-        work = await reads.call_at_work(connection, asked.call_id)
+        view = await views.request_view(connection, asked.request_id)
+        [line] = await views.history(connection, "T0SIGNOFF")
+        [mine] = await views.requests_of(connection, ADA)
+        run = await views.run_view(connection, asked.run_id)
+        messages = await views.messages(connection, asked.run_id)
+        [call] = await views.calls(connection, asked.run_id)
+        work = await views.open_call_details(connection, asked.call_id)
     assert view is not None
     assert view.erased_at is not None
     assert {view.description, line.description, mine.description} == {TODAY}
@@ -152,8 +152,8 @@ async def test_an_edited_request_is_erased_whole(database: Database, as_owner: D
         await connection.exec_driver_sql("UPDATE approval_request SET revision = 2")
     await _erase(as_owner)
     async with database.connection() as connection:
-        view = await reads.request_view(connection, asked.request_id)
-        [call] = await reads.calls(connection, asked.run_id)
+        view = await views.request_view(connection, asked.request_id)
+        [call] = await views.calls(connection, asked.run_id)
     assert view is not None
     assert view.changes == call.edited == ()
     assert view.editor is not None
@@ -163,7 +163,7 @@ async def test_what_waits_or_is_in_doubt_stays(database: Database, as_owner: Dat
     """A waiting request, an approval not claimed yet, a call in doubt and a run at work stay, however old."""
     waiting = await _asked(database)
     doubtful = await _asked(database)
-    await approvals.vote(database, ballot(doubtful, reviewer(GRACE)))
+    await requests.vote(database, ballot(doubtful, reviewer(GRACE)))
     claim = await executions.claim(database, doubtful.call_id, worker="worker-1", idempotent=False)
     assert claim is not None
     await write(database, "UPDATE execution SET lease_until = clock_timestamp() - interval '1 minute'")
@@ -181,17 +181,17 @@ async def test_what_waits_or_is_in_doubt_stays(database: Database, as_owner: Dat
     assert (erased.runs, erased.requests) == (0, 0)
     ids = [waiting.request_id, doubtful.request_id, unclaimed]
     async with database.connection() as connection:
-        views = await reads.request_views(connection, ids)
-    assert [view.erased_at for view in views] == [None] * 3
-    assert all(SECRET in view.description for view in views)
+        found = await views.request_views(connection, ids)
+    assert [view.erased_at for view in found] == [None] * 3
+    assert all(SECRET in view.description for view in found)
 
 
 async def test_what_ended_lately_stays_until_its_time(database: Database, as_owner: Database) -> None:
     """Ninety days mean ninety days since the end; a second time finds nothing more to erase."""
     await _finished(database)
-    await approvals.withdraw(database, await _from_outside(database, "1"), None, "not needed")
+    await requests.withdraw(database, await _from_outside(database, "1"), None, "not needed")
     assert (await _erase(as_owner, timedelta(days=90))).total == 0
-    due = await retention.due(as_owner, await retention.moment(as_owner, NOW))
+    due = await retention.due(as_owner, await retention.cutoff(as_owner, NOW))
     assert (due.runs, due.requests) == (1, 2)
     erased = await _erase(as_owner)
     assert (erased.runs, erased.requests) == (1, 2)
@@ -203,7 +203,7 @@ async def test_what_ended_lately_stays_until_its_time(database: Database, as_own
 async def test_small_batches_reach_everything(database: Database, as_owner: Database) -> None:
     """With one row a batch everything that is due is erased, each batch recorded."""
     for number in range(3):
-        await approvals.withdraw(database, await _from_outside(database, str(number)), None, None)
+        await requests.withdraw(database, await _from_outside(database, str(number)), None, None)
     assert (await _erase(as_owner, batch_size=1)).requests == 3
     assert await column(database, "SELECT count(*) FROM request_revision WHERE erased_at IS NULL") == [0]
 
@@ -214,7 +214,7 @@ async def test_a_broken_one_holds_up_no_other(
     """What the database will not let be erased is logged by its id, counted and recorded; everything else is erased."""
     ids = [await _from_outside(database, str(number)) for number in range(3)]
     for each in ids:
-        await approvals.withdraw(database, each, None, None)
+        await requests.withdraw(database, each, None, None)
     broken = f"request_id = '{ids[1]}' AND erased_at IS NOT NULL"
     owner.execute(f"ALTER TABLE request_revision ADD CONSTRAINT broken CHECK (NOT ({broken})) NOT VALID")
     try:
@@ -247,7 +247,7 @@ async def test_a_conversation_can_go_on_after_it(database: Database, as_owner: D
     """A person who speaks in an erased run's thread is heard; what is said then is erased in its own time."""
     asked = await _finished(database)
     await _erase(as_owner)
-    assert await runs.hear(database, asked.run_id, "one thing more", GRACE, "event-2")
+    assert await runs.add_message(database, asked.run_id, "one thing more", GRACE, "event-2")
     assert (await _erase(as_owner)).runs == 0, "a run with something to hear has not ended"
     await _say_goodbye(database, asked.run_id)
     assert (await _erase(as_owner)).runs == 1
@@ -262,14 +262,14 @@ async def test_an_erased_request_is_not_asked_again(database: Database, as_owner
         """UPDATE approval_request SET created_at = created_at - interval '3 days',
            expires_at = expires_at - interval '3 days'""",
     )
-    assert await approvals.expire_due(database) == 1
+    assert await requests.expire_due(database) == 1
     await write(database, "UPDATE tool_call SET state = 'answered', answered_at = now()")
     await _say_goodbye_if_needed(database, asked.run_id)
     assert (await _erase(as_owner)).requests == 1
     with pytest.raises(Conflict, match="erased"):
-        await approvals.ask_again(database, asked.request_id, reviewer(ADA))
+        await requests.ask_again(database, asked.request_id, reviewer(ADA))
     async with database.connection() as connection:
-        view = await reads.request_view(connection, asked.request_id)
+        view = await views.request_view(connection, asked.request_id)
     assert view is not None
     assert cards.ACTION_ASK_AGAIN not in str(cards.request_card(view).blocks)
 
@@ -293,10 +293,10 @@ async def test_the_service_cannot_erase(database: Database) -> None:
 async def test_two_at_once_erase_everything_once(database: Database, as_owner: Database) -> None:
     """Two erasures at the same time leave each other's rows alone and lose none."""
     for number in range(6):
-        await approvals.withdraw(database, await _from_outside(database, str(number)), None, None)
+        await requests.withdraw(database, await _from_outside(database, str(number)), None, None)
     first, second = await asyncio.gather(_erase(as_owner, batch_size=1), _erase(as_owner, batch_size=1))
     assert first.requests + second.requests == 6
-    _, problems = await record.problems(database)
+    _, problems = await audit.find_problems(database)
     assert problems == []
 
 

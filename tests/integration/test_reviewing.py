@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from agent import approvals, executions
-from agent.approvals import Edit, Edited
+from agent.database.pools import Database
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.policy import Rule
 from agent.domain.request import Change, Place, RequestStatus, RequestView
-from agent.store import reads
-from agent.store.database import Database
+from agent.store import views
+from agent.usecases import executions, requests
+from agent.usecases.requests import Edit, EditOutcome
 from signoff.errors import Conflict
 from signoff.values import Action, Person
 from tests.integration.asking import (
@@ -57,7 +57,7 @@ def edited(asked: Asked, standing: Standing, arguments: dict[str, Any], **change
 
 async def view_of(db: Database, asked: Asked) -> RequestView:
     async with db.connection() as connection:
-        view = await reads.request_view(connection, asked.request_id)
+        view = await views.request_view(connection, asked.request_id)
     assert view is not None
     return view
 
@@ -89,19 +89,19 @@ async def test_an_answer_that_needs_a_reason_does_not_count_without_one(
     """`reason_required`: without words (blanks are none) the vote is refused, with words it decides."""
     asked = await ask(database, rule(reason_required=(verdict,)))
     vote = ballot(asked, reviewer(GRACE), verdict)
-    assert await refused(approvals.vote(database, vote)) is Refusal.REASON_REQUIRED
+    assert await refused(requests.vote(database, vote)) is Refusal.REASON_REQUIRED
     blank = replace(vote, reason="  ")
-    assert await refused(approvals.vote(database, blank)) is Refusal.REASON_REQUIRED
+    assert await refused(requests.vote(database, blank)) is Refusal.REASON_REQUIRED
     assert await column(database, "SELECT count(*) FROM vote") == [0]
     assert (
-        await approvals.vote(database, replace(vote, reason="checked"))
+        await requests.vote(database, replace(vote, reason="checked"))
     ).status is not RequestStatus.WAITING
 
 
 async def test_the_other_answer_needs_none(database: Database) -> None:
     """A reason that is required for a rejection is not required for an approval."""
     asked = await ask(database, rule(reason_required=("reject",)))
-    assert (await approvals.vote(database, ballot(asked, reviewer(GRACE)))).status is RequestStatus.APPROVED
+    assert (await requests.vote(database, ballot(asked, reviewer(GRACE)))).status is RequestStatus.APPROVED
 
 
 # --- edits
@@ -110,13 +110,13 @@ async def test_the_other_answer_needs_none(database: Database) -> None:
 async def test_what_runs_is_what_the_reviewer_made_of_it(database: Database) -> None:
     """An edit is a revision of its own digest, told as a diff, and its arguments are the ones that are claimed."""
     asked = await ask(database, rule(**EDITABLE))
-    made = await approvals.edit(database, edited(asked, reviewer(GRACE), {"order_id": 8}))
-    assert made == Edited(2, editor_may_approve=True)
+    made = await requests.edit(database, edited(asked, reviewer(GRACE), {"order_id": 8}))
+    assert made == EditOutcome(2, editor_may_approve=True)
     view = await view_of(database, asked)
     assert (view.revision, view.editor, view.facts) == (2, GRACE, {"price": 900})
     assert view.changes == (Change("$.order_id", 0, 8),)
     assert view.context == {"task": "refund order 7"}
-    await approvals.vote(database, ballot(asked, reviewer(GRACE), revision=2))
+    await requests.vote(database, ballot(asked, reviewer(GRACE), revision=2))
     claim = await executions.claim(database, asked.call_id, worker="w", idempotent=False)
     assert claim is not None
     assert claim.action.arguments == {"order_id": 8}
@@ -133,7 +133,7 @@ async def test_a_checkpoint_without_edits_lets_nobody_edit(database: Database) -
     """`allow_edit` is false by default: the edit is refused, recorded, and changes nothing."""
     asked = await ask(database)
     edit = edited(asked, reviewer(GRACE), {"order_id": 8})
-    assert await refused(approvals.edit(database, edit)) is Refusal.EDIT_NOT_ALLOWED
+    assert await refused(requests.edit(database, edit)) is Refusal.EDIT_NOT_ALLOWED
     assert (await view_of(database, asked)).revision == 1
     events = await column(database, "SELECT event FROM audit_event WHERE event LIKE 'edit.%'")
     assert events == ["edit.refused"]
@@ -163,7 +163,7 @@ async def test_who_may_not_decide_may_not_edit_either(
     """Right, revision and place are those of a vote, and an edit into a stricter checkpoint is refused."""
     asked = await ask(database, rule(**EDITABLE))
     edit = edited(asked, standing, {"order_id": 8}, **changes)
-    assert await refused(approvals.edit(database, edit)) is refusal
+    assert await refused(requests.edit(database, edit)) is refusal
     assert (await view_of(database, asked)).revision == 1
 
 
@@ -172,33 +172,33 @@ async def test_an_edit_into_a_checkpoint_that_asks_no_more_is_taken(database: Da
     asked = await ask(database, rule(**EDITABLE))
     same = rule(checkpoint_id="small-refunds", risk="low", **EDITABLE)
     edit = edited(asked, reviewer(GRACE), {"order_id": 8}, rule=same)
-    assert (await approvals.edit(database, edit)).revision == 2
+    assert (await requests.edit(database, edit)).revision == 2
 
 
 async def test_an_edit_voids_the_votes_on_what_was_there_before(database: Database) -> None:
     """Two of two: an approval of the first revision does not count for the second, and its card is stale."""
     asked = await ask(database, rule(approvals_required=2, **EDITABLE))
-    await approvals.vote(database, ballot(asked, reviewer(LINUS)))
-    await approvals.edit(database, edited(asked, reviewer(GRACE), {"order_id": 8}))
+    await requests.vote(database, ballot(asked, reviewer(LINUS)))
+    await requests.edit(database, edited(asked, reviewer(GRACE), {"order_id": 8}))
     assert (await view_of(database, asked)).votes == ()
     people = [reviewer(LINUS), reviewer(GRACE)]
     stale = ballot(asked, reviewer(EVE), others=people)
-    assert await refused(approvals.vote(database, stale)) is Refusal.STALE_REVISION
-    voted = await approvals.vote(database, ballot(asked, reviewer(GRACE), others=people, revision=2))
+    assert await refused(requests.vote(database, stale)) is Refusal.STALE_REVISION
+    voted = await requests.vote(database, ballot(asked, reviewer(GRACE), others=people, revision=2))
     assert (voted.status, voted.needed) == (RequestStatus.WAITING, 1)
-    voted = await approvals.vote(database, ballot(asked, reviewer(LINUS), others=people, revision=2))
+    voted = await requests.vote(database, ballot(asked, reviewer(LINUS), others=people, revision=2))
     assert voted.status is RequestStatus.APPROVED
 
 
 async def test_somebody_else_approves_an_edit(database: Database) -> None:
     """`editor_may_approve` is false by default: the editor may reject the edit, not approve it."""
     asked = await ask(database, rule(allow_edit=True))
-    made = await approvals.edit(database, edited(asked, reviewer(GRACE), {"order_id": 8}))
+    made = await requests.edit(database, edited(asked, reviewer(GRACE), {"order_id": 8}))
     assert not made.editor_may_approve
     own = ballot(asked, reviewer(GRACE), revision=2)
-    assert await refused(approvals.vote(database, own)) is Refusal.EDITOR_ALONE
+    assert await refused(requests.vote(database, own)) is Refusal.EDITOR_ALONE
     assert (await view_of(database, asked)).status is RequestStatus.WAITING
-    voted = await approvals.vote(database, ballot(asked, reviewer(LINUS), revision=2))
+    voted = await requests.vote(database, ballot(asked, reviewer(LINUS), revision=2))
     assert voted.status is RequestStatus.APPROVED
 
 
@@ -206,10 +206,10 @@ async def test_the_same_edit_again_is_one_and_an_edit_of_nothing_is_none(databas
     """Three deliveries of one submission make one revision; equal arguments make none."""
     asked = await ask(database, rule(**EDITABLE))
     edit = edited(asked, reviewer(GRACE), {"order_id": 8})
-    made = await asyncio.gather(*(approvals.edit(database, edit) for _ in range(3)))
+    made = await asyncio.gather(*(requests.edit(database, edit) for _ in range(3)))
     assert {each.revision for each in made} == {2}
     nothing = edited(asked, reviewer(LINUS), {"order_id": 8.0}, revision=2)
-    assert await approvals.edit(database, nothing) == Edited(2, editor_may_approve=True, changed=False)
+    assert await requests.edit(database, nothing) == EditOutcome(2, editor_may_approve=True, changed=False)
     assert await column(database, "SELECT max(n) FROM request_revision") == [2]
 
 
@@ -235,28 +235,27 @@ async def test_what_is_hidden_from_reviewers_cannot_be_changed_by_them(
     terms = rule(redact=("card_number",), **EDITABLE)
     asked = await ask(database, terms, action=Action("process_refund", "1", before))
     assert (
-        await refused(approvals.edit(database, edited(asked, reviewer(GRACE), after)))
-        is Refusal.REDACTED_EDIT
+        await refused(requests.edit(database, edited(asked, reviewer(GRACE), after))) is Refusal.REDACTED_EDIT
     )
     allowed = before | {"to": {"card_number": "4444", "name": "Bea"}}
-    assert (await approvals.edit(database, edited(asked, reviewer(GRACE), allowed))).revision == 2
+    assert (await requests.edit(database, edited(asked, reviewer(GRACE), allowed))).revision == 2
 
 
 async def test_an_edited_action_that_is_asked_anew_keeps_its_editor(database: Database) -> None:
     """When facts change after an approved edit, the new request still knows who must not approve it alone."""
     asked = await ask(database, rule(allow_edit=True))
-    await approvals.edit(database, edited(asked, reviewer(GRACE), {"order_id": 8}))
-    await approvals.vote(database, ballot(asked, reviewer(LINUS), revision=2))
+    await requests.edit(database, edited(asked, reviewer(GRACE), {"order_id": 8}))
+    await requests.vote(database, ballot(asked, reviewer(LINUS), revision=2))
     new = question(
         asked.run_id, asked.call_id, rule(allow_edit=True), order=8, client_id=f"{asked.call_id}:2"
     )
-    opened = await executions.ask_anew(database, asked.call_id, new)
+    opened = await executions.void_and_ask(database, asked.call_id, new)
     async with database.connection() as connection:
-        view = await reads.request_view(connection, opened.request_id)
+        view = await views.request_view(connection, opened.request_id)
     assert view is not None
     anew = Asked(opened.request_id, asked.call_id, asked.run_id, view.place_nonce)
     assert (view.editor, view.changes) == (GRACE, (Change("$.order_id", 0, 8),))
-    assert await refused(approvals.vote(database, ballot(anew, reviewer(GRACE)))) is Refusal.EDITOR_ALONE
+    assert await refused(requests.vote(database, ballot(anew, reviewer(GRACE)))) is Refusal.EDITOR_ALONE
 
 
 async def test_votes_and_edits_at_once_leave_one_story(database: Database) -> None:
@@ -265,8 +264,8 @@ async def test_votes_and_edits_at_once_leave_one_story(database: Database) -> No
         asked = await ask(database, rule(approvals_required=2, **EDITABLE))
         people = [reviewer(Person(TEAM, f"U{n}")) for n in range(6)]
         results = await asyncio.gather(
-            approvals.edit(database, edited(asked, people[0], {"order_id": 8})),
-            *(approvals.vote(database, ballot(asked, each, others=people[1:2])) for each in people[1:]),
+            requests.edit(database, edited(asked, people[0], {"order_id": 8})),
+            *(requests.vote(database, ballot(asked, each, others=people[1:2])) for each in people[1:]),
             return_exceptions=True,
         )
         codes = {result.code for result in results if isinstance(result, Refused)}
@@ -278,11 +277,11 @@ async def test_votes_and_edits_at_once_leave_one_story(database: Database) -> No
 async def test_nobody_is_asked_anew_for_a_run_that_has_ended(database: Database) -> None:
     """An approved call of an ended run whose facts have changed is not put to people once more."""
     asked = await ask(database)
-    await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+    await requests.vote(database, ballot(asked, reviewer(GRACE)))
     await pretend(database, "UPDATE agent_run SET status = 'failed', cause = 'the model is gone'")
     new = question(asked.run_id, asked.call_id, rule(), client_id=f"{asked.call_id}:2")
     with pytest.raises(Conflict):
-        await executions.ask_anew(database, asked.call_id, new)
+        await executions.void_and_ask(database, asked.call_id, new)
     assert await column(database, "SELECT count(*) FROM approval_request") == [1]
 
 
@@ -294,7 +293,7 @@ async def test_the_view_has_the_link_of_the_present_revision(database: Database)
     template = "https://shop.example/orders/{args.order_id}?price={facts.price}"
     asked = await ask(database, rule(link_template=template, **EDITABLE))
     assert (await view_of(database, asked)).link == "https://shop.example/orders/0?price=1500"
-    await approvals.edit(database, edited(asked, reviewer(GRACE), {"order_id": "7/../../x y"}))
+    await requests.edit(database, edited(asked, reviewer(GRACE), {"order_id": "7/../../x y"}))
     assert (
         await view_of(database, asked)
     ).link == "https://shop.example/orders/7%2F..%2F..%2Fx%20y?price=900"
@@ -318,13 +317,13 @@ async def pass_hours(db: Database, hours: float) -> None:
 async def test_reviewers_are_reminded_once_at_each_fraction(database: Database) -> None:
     """`remind_at`: nothing before the first fraction, one word at each, whatever number of processes look."""
     await ask(database, rule(**REMINDED))
-    assert await approvals.remind_due(database) == 0
+    assert await requests.remind_due(database) == 0
     await pass_hours(database, 5.1)
-    counts = await asyncio.gather(*(approvals.remind_due(database) for _ in range(3)))
+    counts = await asyncio.gather(*(requests.remind_due(database) for _ in range(3)))
     assert sum(counts) == 1
     await pass_hours(database, 4)
-    assert await approvals.remind_due(database) == 1
-    assert await approvals.remind_due(database) == 0
+    assert await requests.remind_due(database) == 1
+    assert await requests.remind_due(database) == 0
     told = await lines(database, "reminder")
     assert [line["people"] for line in told] == [[REVIEWERS]] * 2
     (deadline,) = await column(database, "SELECT expires_at FROM approval_request")
@@ -346,8 +345,8 @@ async def test_fractions_that_nobody_looked_at_are_one_reminder(database: Databa
         " WHERE id = :id",
         id=late.request_id,
     )
-    await approvals.remind_due(database)
-    assert await approvals.remind_due(database) == 0
+    await requests.remind_due(database)
+    assert await requests.remind_due(database) == 0
     assert len(await lines(database, "reminder")) == 1
 
 
@@ -362,10 +361,10 @@ async def test_only_those_who_can_still_help_are_mentioned(database: Database) -
     )
     asked = await ask(database, terms)
     standing = {person: Standing(person, frozenset({person.user_id})) for person in people}
-    await approvals.edit(database, edited(asked, standing[LINUS], {"order_id": 8}))
-    await approvals.vote(database, ballot(asked, standing[GRACE], revision=2))
+    await requests.edit(database, edited(asked, standing[LINUS], {"order_id": 8}))
+    await requests.vote(database, ballot(asked, standing[GRACE], revision=2))
     await pass_hours(database, 6)
-    assert await approvals.remind_due(database) == 1
+    assert await requests.remind_due(database) == 1
     (line,) = await lines(database, "reminder")
     assert line["people"] == [EVE.user_id]
 
@@ -374,7 +373,7 @@ async def test_for_a_channel_those_are_reminded_whom_the_card_mentions(database:
     """A channel's members cannot be mentioned one by one; `notify` stands for them."""
     await ask(database, rule(approvers=("channel",), notify=("S0ONCALL",), **REMINDED))
     await pass_hours(database, 6)
-    await approvals.remind_due(database)
+    await requests.remind_due(database)
     (line,) = await lines(database, "reminder")
     assert line["people"] == ["S0ONCALL"]
 
@@ -382,9 +381,9 @@ async def test_for_a_channel_those_are_reminded_whom_the_card_mentions(database:
 async def test_what_was_decided_is_not_reminded_of(database: Database) -> None:
     """A reminder is for requests that wait."""
     asked = await ask(database, rule(**REMINDED))
-    await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+    await requests.vote(database, ballot(asked, reviewer(GRACE)))
     await pass_hours(database, 6)
-    assert await approvals.remind_due(database) == 0
+    assert await requests.remind_due(database) == 0
 
 
 BOSS = Person(TEAM, "U0BOSS")
@@ -395,10 +394,10 @@ async def test_at_the_deadline_more_people_may_decide_and_have_as_long(database:
     """`on_timeout`: the boss is refused before and counts after; the reviewers still count; it escalates once."""
     asked = await ask(database, rule(**ESCALATED))
     boss = Standing(BOSS, frozenset({"U0BOSS"}))
-    assert await refused(approvals.vote(database, ballot(asked, boss))) is Refusal.NOT_A_REVIEWER
+    assert await refused(requests.vote(database, ballot(asked, boss))) is Refusal.NOT_A_REVIEWER
     await pass_hours(database, 11)
-    assert await refused(approvals.vote(database, ballot(asked, reviewer(GRACE)))) is Refusal.EXPIRED
-    counts = await asyncio.gather(*(approvals.expire_due(database) for _ in range(3)))
+    assert await refused(requests.vote(database, ballot(asked, reviewer(GRACE)))) is Refusal.EXPIRED
+    counts = await asyncio.gather(*(requests.expire_due(database) for _ in range(3)))
     assert sum(counts) == 1
     view = await view_of(database, asked)
     assert (view.status, view.escalated) == (RequestStatus.WAITING, True)
@@ -409,22 +408,22 @@ async def test_at_the_deadline_more_people_may_decide_and_have_as_long(database:
     assert 9.9 * 3600 < left <= 10 * 3600
     (line,) = await lines(database, "escalated")
     assert line["people"] == ["U0BOSS"]
-    assert (await approvals.vote(database, ballot(asked, boss))).status is RequestStatus.APPROVED
+    assert (await requests.vote(database, ballot(asked, boss))).status is RequestStatus.APPROVED
 
 
 async def test_a_second_deadline_ends_it(database: Database) -> None:
     """After the escalation reminders start anew, and when nobody answers then either, the request expires."""
     asked = await ask(database, rule(**ESCALATED))
     await pass_hours(database, 9.5)
-    assert await approvals.remind_due(database) == 1
+    assert await requests.remind_due(database) == 1
     await pass_hours(database, 1)
-    await approvals.expire_due(database)
+    await requests.expire_due(database)
     assert (await view_of(database, asked)).status is RequestStatus.WAITING
     await pass_hours(database, 5.1)
-    assert await approvals.remind_due(database) == 1
+    assert await requests.remind_due(database) == 1
     assert (await lines(database, "reminder"))[-1]["people"] == [REVIEWERS, "U0BOSS"]
     await pass_hours(database, 5)
-    assert await approvals.expire_due(database) == 1
+    assert await requests.expire_due(database) == 1
     assert (await view_of(database, asked)).status is RequestStatus.EXPIRED
 
 
@@ -432,7 +431,7 @@ async def test_without_escalation_the_deadline_ends_it(database: Database) -> No
     """`escalate_to` alone changes nothing: on_timeout is "expire" by default."""
     asked = await ask(database, rule(escalate_to=("U0BOSS",), **REMINDED))
     await pass_hours(database, 11)
-    await approvals.expire_due(database)
+    await requests.expire_due(database)
     assert (await view_of(database, asked)).status is RequestStatus.EXPIRED
 
 
@@ -442,17 +441,17 @@ async def test_without_escalation_the_deadline_ends_it(database: Database) -> No
 async def test_a_place_of_ones_own_is_ones_own(database: Database) -> None:
     """A button in App Home counts for its owner alone; the place stays the same when asked for again."""
     asked = await ask(database, rule(approvals_required=2))
-    nonce = await approvals.place(database, asked.request_id, "home", GRACE)
-    assert nonce == await approvals.place(database, asked.request_id, "home", GRACE)
-    assert nonce not in (asked.nonce, await approvals.place(database, asked.request_id, "modal", GRACE))
+    nonce = await requests.create_place(database, asked.request_id, "home", GRACE)
+    assert nonce == await requests.create_place(database, asked.request_id, "home", GRACE)
+    assert nonce not in (asked.nonce, await requests.create_place(database, asked.request_id, "modal", GRACE))
     home = Place(nonce, "home")
     stolen = ballot(asked, reviewer(LINUS), place=home)
-    assert await refused(approvals.vote(database, stolen)) is Refusal.WRONG_PLACE
+    assert await refused(requests.vote(database, stolen)) is Refusal.WRONG_PLACE
     as_modal = ballot(asked, reviewer(GRACE), place=Place(nonce, "modal"))
-    assert await refused(approvals.vote(database, as_modal)) is Refusal.WRONG_PLACE
-    assert (await approvals.vote(database, ballot(asked, reviewer(GRACE), place=home))).approvals == 1
+    assert await refused(requests.vote(database, as_modal)) is Refusal.WRONG_PLACE
+    assert (await requests.vote(database, ballot(asked, reviewer(GRACE), place=home))).approvals == 1
     async with database.connection() as connection:
-        stored = await reads.place_for(connection, asked.request_id, nonce)
+        stored = await views.place_for(connection, asked.request_id, nonce)
     assert stored is not None
     assert (stored.surface, stored.person) == ("home", GRACE)
 
@@ -460,12 +459,12 @@ async def test_a_place_of_ones_own_is_ones_own(database: Database) -> None:
 async def test_places_are_made_at_once_and_only_for_what_exists(database: Database) -> None:
     """Many requests get their places in one go; an unknown id gets none."""
     first, second = await ask(database), await ask(database)
-    found = await approvals.places(
+    found = await requests.create_places(
         database, [first.request_id, first.run_id, second.request_id], "home", GRACE
     )
     assert found.keys() == {first.request_id, second.request_id}
     with pytest.raises(NotFound):
-        await approvals.place(database, first.run_id, "home", GRACE)
+        await requests.create_place(database, first.run_id, "home", GRACE)
 
 
 # --- a rule as it is stored

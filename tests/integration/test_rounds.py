@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from agent import deliveries
+from agent.database.batch import Batch
+from agent.database.pools import Database
 from agent.store import outbox
-from agent.store.batch import Batch
-from agent.store.database import Database
-from agent.store.outbox import Outlet
-from slackbot.rounds import Rounds
+from agent.store.outbox import Destination
+from agent.usecases import deliveries
+from slackbot.delivery.poller import DeliveryPoller
 from tests.integration.asking import REVIEWS, TEAM, ask
 from tests.integration.service.conftest import until
 
@@ -32,7 +32,7 @@ class Recorder:
     fails: bool = False
 
     async def run(self, team_id: str, channel_id: str) -> None:
-        lease = await deliveries.lease_outlet(self.db, team_id, channel_id, "recorder")
+        lease = await deliveries.lease_destination(self.db, team_id, channel_id, "recorder")
         if lease is None:
             return
         try:
@@ -41,9 +41,9 @@ class Recorder:
                 raise RuntimeError("the drain is broken")
             await self.go.wait()
             while due := await deliveries.next_due(self.db, lease):
-                await deliveries.sent(self.db, lease, due, f"{next(self.ts)}.0", pause=0.0)
+                await deliveries.mark_sent(self.db, lease, due, f"{next(self.ts)}.0", pause=0.0)
         finally:
-            await deliveries.release_outlet(self.db, lease)
+            await deliveries.release_destination(self.db, lease)
 
 
 @pytest.fixture
@@ -52,20 +52,20 @@ async def recorder(database: Database) -> Recorder:
 
 
 @pytest.fixture
-async def rounds(database: Database, recorder: Recorder) -> AsyncIterator[Rounds]:
-    going = Rounds(database, TEAM, recorder, pace=0.01)  # type: ignore[arg-type]
+async def rounds(database: Database, recorder: Recorder) -> AsyncIterator[DeliveryPoller]:
+    going = DeliveryPoller(database, TEAM, recorder, pace=0.01)  # type: ignore[arg-type]
     yield going
     recorder.go.set()
     await going.stop(10)
 
 
 async def test_each_channel_with_something_to_tell_is_drained_once(
-    database: Database, recorder: Recorder, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+    database: Database, recorder: Recorder, rounds: DeliveryPoller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Channels are found wherever they are, side by side, and not again while somebody is telling there."""
     await ask(database)
-    await ask(database, outlet=Outlet(TEAM, THERE))
-    await ask(database, outlet=Outlet("T0OTHER", "C0THEIRS"))
+    await ask(database, destination=Destination(TEAM, THERE))
+    await ask(database, destination=Destination("T0OTHER", "C0THEIRS"))
     looks = 0
 
     async def counted(db: Database, team_id: str) -> list[str]:
@@ -85,7 +85,7 @@ async def test_each_channel_with_something_to_tell_is_drained_once(
 
 
 async def test_what_comes_while_a_channel_is_drained_is_told(
-    database: Database, recorder: Recorder, rounds: Rounds
+    database: Database, recorder: Recorder, rounds: DeliveryPoller
 ) -> None:
     """No moment is lost between the last look of one drain and the first of the next."""
     rounds.start()
@@ -97,10 +97,10 @@ async def test_what_comes_while_a_channel_is_drained_is_told(
 
 
 async def test_a_drain_that_fails_is_tried_again_and_stops_no_other(
-    database: Database, recorder: Recorder, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+    database: Database, recorder: Recorder, rounds: DeliveryPoller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A broken drain comes back after a pause; meanwhile the rounds go on."""
-    monkeypatch.setattr("slackbot.rounds.AFTER_FAILURE", 0.01)
+    monkeypatch.setattr("slackbot.delivery.poller.AFTER_FAILURE", 0.01)
     recorder.fails = True
     await ask(database)
     rounds.start()
@@ -112,14 +112,14 @@ async def test_a_drain_that_fails_is_tried_again_and_stops_no_other(
 
 
 async def test_a_line_whose_thread_has_no_root_yet_brings_nobody(
-    database: Database, recorder: Recorder, rounds: Rounds
+    database: Database, recorder: Recorder, rounds: DeliveryPoller
 ) -> None:
     """While the card has to wait, its lines bring no drain: it would find nothing to say, again and again."""
     asked = await ask(database)
-    here = Outlet(TEAM, HERE)
+    here = Destination(TEAM, HERE)
     async with database.transaction() as connection:
         batch = Batch()
-        outbox.tell(batch, [outbox.request_line(here, asked.request_id, "reminder")])
+        outbox.enqueue(batch, [outbox.request_line(here, asked.request_id, "reminder")])
         batch.add(
             "UPDATE delivery SET not_before = clock_timestamp() + interval '1 hour' WHERE kind = 'card'"
         )
@@ -127,7 +127,9 @@ async def test_a_line_whose_thread_has_no_root_yet_brings_nobody(
     assert HERE not in await deliveries.channels_due(database, TEAM)
 
 
-async def test_stopping_lets_a_drain_end(database: Database, recorder: Recorder, rounds: Rounds) -> None:
+async def test_stopping_lets_a_drain_end(
+    database: Database, recorder: Recorder, rounds: DeliveryPoller
+) -> None:
     """Who stops waits for what is being told, but not longer than it was given."""
     await ask(database)
     rounds.start()
@@ -142,7 +144,7 @@ async def test_stopping_lets_a_drain_end(database: Database, recorder: Recorder,
 
 
 async def test_a_drain_that_does_not_end_in_time_is_cut_off(
-    database: Database, recorder: Recorder, rounds: Rounds
+    database: Database, recorder: Recorder, rounds: DeliveryPoller
 ) -> None:
     """After its time the drain is cut off and lets go of its channel; what it did not tell stays due."""
     await ask(database)

@@ -18,7 +18,7 @@ from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
-from slackbot.sandbox import NotOnScreen, SlackSandbox
+from slack_sandbox import NotOnScreen, SlackSandbox
 
 ADA, REVIEW = "U0ADA", "C0REVIEW"
 
@@ -127,7 +127,7 @@ def presses(app: AsyncApp, house: House) -> None:
         house.hear("silent", body)
 
     @app.action("whisper")
-    async def whisper(ack: Any, respond: Any) -> None:
+    async def reply_ephemeral(ack: Any, respond: Any) -> None:
         await ack()
         for n in range(6):
             answer = await respond(f"no {n}", replace_original=False)

@@ -12,7 +12,7 @@ import pytest_asyncio
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from slackbot.sandbox import RateLimits, SlackSandbox
+from slack_sandbox import RateLimits, SlackSandbox
 
 BUTTON = {"type": "button", "action_id": "go", "text": {"type": "plain_text", "text": "Go"}}
 CARD = [{"type": "actions", "block_id": "b", "elements": [BUTTON]}]

@@ -11,7 +11,7 @@ import pytest_asyncio
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from slackbot.sandbox import SlackSandbox, Workspace, demo_workspace
+from slack_sandbox import SandboxWorkspace, SlackSandbox, demo_workspace
 
 BLOCKS = [{"type": "section", "text": {"type": "mrkdwn", "text": "a < b"}}]
 METADATA = {"event_type": "card", "event_payload": {"nonce": "n1"}}
@@ -53,7 +53,7 @@ async def test_tokens_are_told_apart(slack: SlackSandbox, client: AsyncWebClient
 
 async def test_a_scope_that_is_missing_is_named() -> None:
     """An app without usergroups:read cannot read user groups, and is told which scope it lacks."""
-    async with SlackSandbox(Workspace(scopes=["chat:write"])) as slack:
+    async with SlackSandbox(SandboxWorkspace(scopes=["chat:write"])) as slack:
         client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url)
         with pytest.raises(SlackApiError) as refused:
             await client.usergroups_list()

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from slackbot.sandbox import SlackSandbox
-from slackbot.secrets.edges import CleanAck, clean_payload
-from slackbot.workspace import new_client
+from slack_sandbox import SlackSandbox
+from slackbot.masking.slack_payloads import CleanAck, clean_payload
+from slackbot.slack_api.workspace import new_client
 from tests.planted import SECRETS, URL_PASSWORD
 
 EVERY = " ".join(SECRETS.values())

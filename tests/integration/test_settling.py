@@ -8,12 +8,12 @@ from uuid import UUID
 
 import pytest
 
-from agent import approvals, executions, runs
+from agent.database.pools import Database
 from agent.domain.errors import Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.request import ExecutionStatus
-from agent.executions import Claim, Outcome
-from agent.store.database import Database
+from agent.usecases import executions, requests, runs
+from agent.usecases.executions import Claim, Outcome
 from signoff.values import Action
 from tests.integration.asking import (
     ADA,
@@ -61,12 +61,12 @@ async def test_an_administrator_settles_what_nobody_was_asked_about(
 ) -> None:
     """So a run that nobody asked for does not wait for ever; a reviewer's role is no right to it."""
     _, claim = await unasked_doubt(database, requester=requester)
-    settle = approvals.settle(database, claim.execution_id, reviewer(GRACE), "done")
+    settle = requests.settle(database, claim.execution_id, reviewer(GRACE), "done")
     assert await refused(settle) is Refusal.NOT_YOURS_TO_SETTLE
     gone = Standing(LINUS, refusal=Refusal.DEACTIVATED)
-    settle = approvals.settle(database, claim.execution_id, gone, "done", administrator=True)
+    settle = requests.settle(database, claim.execution_id, gone, "done", administrator=True)
     assert await refused(settle) is Refusal.DEACTIVATED
-    await approvals.settle(database, claim.execution_id, Standing(LINUS), "done", administrator=True)
+    await requests.settle(database, claim.execution_id, Standing(LINUS), "done", administrator=True)
     assert await column(database, "SELECT answer_kind::text FROM tool_call") == ["done_by_person"]
     told = await rows(
         database,
@@ -78,11 +78,11 @@ async def test_an_administrator_settles_what_nobody_was_asked_about(
 async def test_an_administrator_has_no_say_where_people_were_asked(database: Database) -> None:
     """What went through a checkpoint is settled by those who may review it."""
     asked = await ask(database)
-    await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+    await requests.vote(database, ballot(asked, reviewer(GRACE)))
     claim = await executions.claim(database, asked.call_id, worker="w", idempotent=False)
     assert claim is not None
     await executions.report(database, claim, IN_DOUBT)
-    settle = approvals.settle(database, claim.execution_id, Standing(LINUS), "done", administrator=True)
+    settle = requests.settle(database, claim.execution_id, Standing(LINUS), "done", administrator=True)
     assert await refused(settle) is Refusal.NOT_A_REVIEWER
 
 
@@ -91,10 +91,10 @@ async def test_a_word_counts_only_in_the_run_s_own_thread(database: Database) ->
     run_id, claim = await unasked_doubt(database)
     await write(database, "UPDATE agent_run SET thread_ts = '1700000000.000100' WHERE id = :id", id=run_id)
     for thread in (("C0AGENTS", "1700000000.999999"), ("C0REVIEW", "1700000000.000100"), ("", "")):
-        settle = approvals.settle(database, claim.execution_id, Standing(ADA), "done", thread=thread)
+        settle = requests.settle(database, claim.execution_id, Standing(ADA), "done", thread=thread)
         assert await refused(settle) is Refusal.WRONG_PLACE
     here = ("C0AGENTS", "1700000000.000100")
-    await approvals.settle(database, claim.execution_id, Standing(ADA), "retry", thread=here)
+    await requests.settle(database, claim.execution_id, Standing(ADA), "retry", thread=here)
     assert await column(database, "SELECT state::text FROM tool_call") == ["ready"]
 
 
@@ -103,7 +103,7 @@ async def test_refused_settlements_are_on_record(database: Database) -> None:
     run_id, claim = await unasked_doubt(database)
     for who in (reviewer(GRACE), Standing(LINUS, refusal=Refusal.GUEST)):
         with pytest.raises(Refused):
-            await approvals.settle(database, claim.execution_id, who, "retry", path="slack_thread")
+            await requests.settle(database, claim.execution_id, who, "retry", path="slack_thread")
     by = {"verdict": "retry", "path": "slack_thread"}
     assert await rows(database, REFUSED % "settlement") == [
         (f"run:{run_id}", f"slack:{GRACE}", by | {"refusal": "not_yours_to_settle"}),
@@ -115,12 +115,12 @@ async def test_refused_settlements_are_on_record(database: Database) -> None:
 async def test_refused_settlements_of_requests_are_on_record_too(database: Database) -> None:
     """In the request's chain, where its votes are."""
     asked = await ask(database)
-    await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+    await requests.vote(database, ballot(asked, reviewer(GRACE)))
     claim = await executions.claim(database, asked.call_id, worker="w", idempotent=False)
     assert claim is not None
     await executions.report(database, claim, IN_DOUBT)
     with pytest.raises(Refused):
-        await approvals.settle(database, claim.execution_id, Standing(ADA, frozenset({REVIEWERS})), "done")
+        await requests.settle(database, claim.execution_id, Standing(ADA, frozenset({REVIEWERS})), "done")
     ((subject, actor, detail),) = await rows(database, REFUSED % "settlement")
     assert (subject, actor) == (f"request:{asked.request_id}", f"slack:{ADA}")
     assert detail == {"verdict": "done", "path": "direct", "refusal": "self_review"}
@@ -129,11 +129,11 @@ async def test_refused_settlements_of_requests_are_on_record_too(database: Datab
 async def test_refused_wishes_to_ask_again_are_on_record(database: Database) -> None:
     """Whoever is not its requester, or may not act at all, is refused, and the request's chain says so."""
     asked = await ask(database, rule(timeout=timedelta(milliseconds=1)))
-    await approvals.expire_due(database)
-    wish = approvals.ask_again(database, asked.request_id, reviewer(GRACE), path="slack_button")
+    await requests.expire_due(database)
+    wish = requests.ask_again(database, asked.request_id, reviewer(GRACE), path="slack_button")
     assert await refused(wish) is Refusal.NOT_YOURS_TO_ASK
     gone = Standing(ADA, refusal=Refusal.DEACTIVATED)
-    assert await refused(approvals.ask_again(database, asked.request_id, gone)) is Refusal.DEACTIVATED
+    assert await refused(requests.ask_again(database, asked.request_id, gone)) is Refusal.DEACTIVATED
     subject = f"request:{asked.request_id}"
     assert await rows(database, REFUSED % "ask_again") == [
         (subject, f"slack:{GRACE}", {"path": "slack_button", "refusal": "not_yours_to_ask"}),

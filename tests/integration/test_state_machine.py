@@ -23,15 +23,15 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from agent import approvals, executions, runs
-from agent.approvals import Voted
+from agent.database.pools import Database
 from agent.domain.errors import LeaseLost, Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.request import ExecutionStatus
-from agent.domain.run import Answer, AnswerKind, ProposedCall, RunLease, Turn
-from agent.executions import Claim, Outcome
-from agent.runs import NewRun
-from agent.store.database import Database
+from agent.domain.run import AnswerKind, CallAnswer, ProposedCall, RunLease, Turn
+from agent.usecases import executions, requests, runs
+from agent.usecases.executions import Claim, Outcome
+from agent.usecases.requests import VoteOutcome
+from agent.usecases.runs import NewRun
 from signoff.errors import Conflict
 from signoff.values import Action, Person
 from tests.integration import asking, invariants
@@ -186,7 +186,11 @@ class Machine(RuleBasedStateMachine):
     def hears(self, n: int, again: bool) -> None:
         run_id = self.pick(self.runs, n, lambda r: r.inputs == r.heard)
         self.said += not again
-        fresh = self.do(runs.hear(self.db, run_id, "and?", ADA, f"said-{self.said}")) if self.said else None
+        fresh = (
+            self.do(runs.add_message(self.db, run_id, "and?", ADA, f"said-{self.said}"))
+            if self.said
+            else None
+        )
         if fresh:
             self.runs[run_id].hear()
         assert again or fresh
@@ -260,7 +264,7 @@ class Machine(RuleBasedStateMachine):
     def is_asked(self, n: int, needed: int, stop: bool, background: bool) -> None:
         call_id = self.pick(self.calls, n, lambda c: c.state == "new")
         call = self.calls[call_id]
-        opened = self.do(approvals.open(self.db, self.question(call_id, needed, stop, background=background)))
+        opened = self.do(requests.open(self.db, self.question(call_id, needed, stop, background=background)))
         if call.state == "new" and not call.in_vain:
             assert opened.created
             call.ask(needed=needed, stop=stop, background=background)
@@ -268,13 +272,13 @@ class Machine(RuleBasedStateMachine):
         elif call.requests:
             assert (self.requests[opened.request_id], opened.created) == (call.request, False)
             other = self.question(call_id, needed, stop, order=8)
-            assert isinstance(self.do(approvals.open(self.db, other)), Conflict)
+            assert isinstance(self.do(requests.open(self.db, other)), Conflict)
         else:
             assert isinstance(opened, Conflict)
 
     def question(
         self, call_id: UUID, needed: int = 1, stop: bool = False, **changes: Any
-    ) -> approvals.NewRequest:
+    ) -> requests.NewRequest:
         call = self.calls[call_id]
         terms = asking.rule(approvals_required=needed, on_reject="stop" if stop else "tell_model")
         name = f"{call_id}:{len(call.requests)}"
@@ -292,7 +296,7 @@ class Machine(RuleBasedStateMachine):
         call = self.calls[call_id]
         new = call.state == "new"
         if refuse:
-            assert self.do(runs.refuse_call(self.db, call_id, Answer(AnswerKind.DENIED, "no"))) == new
+            assert self.do(runs.refuse_call(self.db, call_id, CallAnswer(AnswerKind.DENIED, "no"))) == new
             if new:
                 call.state, call.kind = "refused", "denied"
         else:
@@ -316,17 +320,17 @@ class Machine(RuleBasedStateMachine):
         if forged % 20 == 0:
             nonce = "x" * 22
             paper = ballot(Asked(request_id, request_id, request_id, nonce), standing(who, lost), verdict)
-            assert self.do(approvals.vote(self.db, paper)).code is Refusal.UNKNOWN_REQUEST
+            assert self.do(requests.vote(self.db, paper)).code is Refusal.UNKNOWN_REQUEST
             return
-        voted = self.do(approvals.vote(self.db, paper))
+        voted = self.do(requests.vote(self.db, paper))
         expected = self.requests[request_id].vote(who, verdict, REQUESTER, lost)
-        assert (voted.status if isinstance(voted, Voted) else voted.code).value == expected
+        assert (voted.status if isinstance(voted, VoteOutcome) else voted.code).value == expected
 
     @action(WAITING, n=ANY)
     def is_withdrawn(self, n: int) -> None:
         request_id = self.pick(self.requests, n, lambda r: r.status == "waiting")
         request = self.requests[request_id]
-        assert self.do(approvals.withdraw(self.db, request_id, ADA, None)) == (request.status == "waiting")
+        assert self.do(requests.withdraw(self.db, request_id, ADA, None)) == (request.status == "waiting")
         if request.status == "waiting":
             request.end("cancelled")
 
@@ -340,7 +344,7 @@ class Machine(RuleBasedStateMachine):
     @action(lambda self: any(r.status == "waiting" and r.overdue for r in self.requests.values()))
     def sweeps_what_is_due(self) -> None:
         due = [r for r in self.requests.values() if r.status == "waiting" and r.overdue]
-        assert self.do(approvals.expire_due(self.db, batch_size=2)) == len(due)
+        assert self.do(requests.expire_due(self.db, batch_size=2)) == len(due)
         for request in due:
             request.end("expired")
 
@@ -358,7 +362,7 @@ class Machine(RuleBasedStateMachine):
     def asks_again(self, n: int, who: str) -> None:
         request_id = self.pick(self.requests, n, lambda r: r.status == "expired")
         call = self.requests[request_id].call
-        result = self.do(approvals.ask_again(self.db, request_id, standing(who, set())))
+        result = self.do(requests.ask_again(self.db, request_id, standing(who, set())))
         if who != REQUESTER:
             assert isinstance(result, Refused)
             return
@@ -430,7 +434,7 @@ class Machine(RuleBasedStateMachine):
         attempt_id = self.pick(self.attempts, n, lambda a: a.status == "in_doubt" and not a.settled)
         attempt = self.attempts[attempt_id]
         verdict: Any = "retry" if retry else "done"
-        result = self.do(approvals.settle(self.db, attempt_id, standing(who, lost), verdict))
+        result = self.do(requests.settle(self.db, attempt_id, standing(who, lost), verdict))
         if attempt.status != "in_doubt" or attempt.settled:
             assert isinstance(result, Conflict)
         elif (who in lost or who == REQUESTER) if attempt.call.requests else who != REQUESTER:
@@ -447,7 +451,7 @@ class Machine(RuleBasedStateMachine):
     def is_asked_anew(self, n: int) -> None:
         call_id = self.pick(self.calls, n, lambda c: c.state == "ready" and c.requests)
         call = self.calls[call_id]
-        opened = self.do(executions.ask_anew(self.db, call_id, self.question(call_id)))
+        opened = self.do(executions.void_and_ask(self.db, call_id, self.question(call_id)))
         if call.state != "ready" or not call.requests or call.in_vain:
             assert isinstance(opened, Conflict)
             return

@@ -12,11 +12,11 @@ from prometheus_client import REGISTRY
 from sqlalchemy import event
 from structlog.testing import capture_logs
 
-from agent import approvals, executions
-from agent.approvals import ending, reminding
-from agent.batches import AGAIN, Broken
-from agent.store.database import Database
-from agent.store.faults import DatabaseUnavailable
+from agent.database.errors import DatabaseUnavailable
+from agent.database.pools import Database
+from agent.usecases import executions, requests
+from agent.usecases.batches import AGAIN, FailedItems
+from agent.usecases.requests import endings, reminders
 from tests.integration.asking import GRACE, ask, ballot, column, reviewer, rule, write
 
 SOON = rule(timeout=timedelta(seconds=60), remind_at=[0.5])
@@ -54,24 +54,24 @@ async def test_a_broken_chain_holds_up_no_other_expiry(
     Each is counted when it has expired, and not for transactions that were rolled back.
     """
     now, before = [0.0], counted_as_expired()
-    monkeypatch.setattr(ending, "_BROKEN", Broken("expire", lambda: now[0]))
+    monkeypatch.setattr(endings, "_BROKEN", FailedItems("expire", lambda: now[0]))
     broken, *others = [await ask(database, SOON) for _ in range(4)]
     await break_chain(database, broken.request_id)
     await overdue(database)
     with capture_logs() as logs:
-        assert await approvals.expire_due(database, batch_size=size) == 3
-        assert await approvals.expire_due(database, batch_size=size) == 0
+        assert await requests.expire_due(database, batch_size=size) == 3
+        assert await requests.expire_due(database, batch_size=size) == 0
     assert failures(logs) == [("expire", str(broken.request_id))]
     expired = await column(database, "SELECT id FROM approval_request WHERE status = 'expired'")
     assert set(expired) == {each.request_id for each in others}
     assert counted_as_expired() == before + 3
     now[0] += AGAIN
     with capture_logs() as logs:
-        assert await approvals.expire_due(database, batch_size=size) == 0
+        assert await requests.expire_due(database, batch_size=size) == 0
     assert failures(logs) == [("expire", str(broken.request_id))]
     now[0] += AGAIN
     await mend_chain(database, broken.request_id)
-    assert await approvals.expire_due(database, batch_size=size) == 1
+    assert await requests.expire_due(database, batch_size=size) == 1
     assert counted_as_expired() == before + 4
 
 
@@ -79,13 +79,13 @@ async def test_a_broken_chain_holds_up_no_other_reminder(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others are reminded of."""
-    monkeypatch.setattr(reminding, "_BROKEN", Broken("remind"))
+    monkeypatch.setattr(reminders, "_BROKEN", FailedItems("remind"))
     broken, *others = [await ask(database, SOON) for _ in range(3)]
     await break_chain(database, broken.request_id)
     await write(database, "UPDATE approval_request SET remind_next = clock_timestamp()")
     with capture_logs() as logs:
-        assert await approvals.remind_due(database) == 2
-        assert await approvals.remind_due(database) == 0
+        assert await requests.remind_due(database) == 2
+        assert await requests.remind_due(database) == 0
     assert failures(logs) == [("remind", str(broken.request_id))]
     told = await column(database, "SELECT request_id FROM delivery WHERE body ->> 'line' = 'reminder'")
     assert set(told) == {each.request_id for each in others}
@@ -95,11 +95,11 @@ async def test_a_broken_chain_holds_up_no_other_rescue(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Attempts of other calls whose workers are gone come into doubt, however long the broken one has been first."""
-    monkeypatch.setattr(executions, "_BROKEN", Broken("rescue"))
+    monkeypatch.setattr(executions, "_BROKEN", FailedItems("rescue"))
     claims: list[tuple[UUID, UUID]] = []
     for _ in range(3):
         asked = await ask(database)
-        await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+        await requests.vote(database, ballot(asked, reviewer(GRACE)))
         claim = await executions.claim(database, asked.call_id, worker="gone", idempotent=False)
         assert claim is not None
         claims.append((claim.execution_id, asked.request_id))
@@ -119,8 +119,8 @@ async def test_a_database_that_is_away_is_nobodys_fault() -> None:
     """Nothing is left out because the database could not be reached."""
     nowhere = Database("postgresql://nobody@127.0.0.1:1/nowhere")
     sweeps: list[Callable[[Database], Awaitable[int]]] = [
-        approvals.expire_due,
-        approvals.remind_due,
+        requests.expire_due,
+        requests.remind_due,
         executions.rescue,
     ]
     for sweep in sweeps:
@@ -136,7 +136,7 @@ async def test_a_good_batch_needs_no_query_per_request(database: Database) -> No
         for _ in range(size):
             await ask(database, SOON)
         await overdue(database)
-        counts.append(await _statements(database, approvals.expire_due))
+        counts.append(await _statements(database, requests.expire_due))
     assert counts[0] == counts[1]
 
 

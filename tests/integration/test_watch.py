@@ -9,20 +9,20 @@ from uuid import UUID
 import pytest
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent import approvals
+from agent.database.pools import Database
 from agent.domain.request import RequestStatus, RequestView, Verdict
-from agent.store import reads
-from agent.store.database import Database
-from slackbot.web import watch
-from slackbot.web.views import Views
-from slackbot.web.watch import Watch
+from agent.store import views
+from agent.usecases import requests
+from slackbot.web.http import watch
+from slackbot.web.http.request_snapshots import RequestSnapshots
+from slackbot.web.http.watch import ChangeWatch
 from tests.integration.asking import GRACE, Asked, ask, ballot, reviewer
 
 MANY = 20
 
 
 async def decide(db: Database, asked: Asked) -> None:
-    await approvals.vote(db, ballot(asked, reviewer(GRACE), Verdict.REJECT, reason="no"))
+    await requests.vote(db, ballot(asked, reviewer(GRACE), Verdict.REJECT, reason="no"))
 
 
 async def test_who_asks_at_the_same_moment_is_read_for_at_once(
@@ -30,16 +30,16 @@ async def test_who_asks_at_the_same_moment_is_read_for_at_once(
 ) -> None:
     """However many ask for requests in one breath, the database is asked once, and each is told its own."""
     asked = [await ask(database) for _ in range(3)]
-    views = Views(database)
+    snapshots = RequestSnapshots(database)
     sent: list[Sequence[UUID]] = []
 
     async def counted(connection: AsyncConnection, ids: Sequence[UUID]) -> list[RequestView]:
         sent.append(ids)
         return await request_views(connection, ids)
 
-    request_views = reads.request_views
-    monkeypatch.setattr(reads, "request_views", counted)
-    found = await asyncio.gather(*(views.get(asked[n % 3].request_id) for n in range(MANY)))
+    request_views = views.request_views
+    monkeypatch.setattr(views, "request_views", counted)
+    found = await asyncio.gather(*(snapshots.get(asked[n % 3].request_id) for n in range(MANY)))
     assert len(sent) == 1
     assert [view.id for view in found if view] == [asked[n % 3].request_id for n in range(MANY)]
 
@@ -47,8 +47,8 @@ async def test_who_asks_at_the_same_moment_is_read_for_at_once(
 async def test_one_who_hangs_up_is_not_all(database: Database) -> None:
     """Of two who ask for the same request one may leave: the other is told."""
     asked = await ask(database)
-    views = Views(database)
-    leaving, staying = (asyncio.create_task(views.get(asked.request_id)) for _ in range(2))
+    snapshots = RequestSnapshots(database)
+    leaving, staying = (asyncio.create_task(snapshots.get(asked.request_id)) for _ in range(2))
     await asyncio.sleep(0)
     leaving.cancel()
     view = await staying
@@ -64,10 +64,10 @@ async def test_a_decision_elsewhere_is_told(
     if by == "the hint":
         monkeypatch.setattr(watch, "SWEEP", 3600)
     else:
-        monkeypatch.setattr(reads, "touched", _nothing)
+        monkeypatch.setattr(views, "recently_changed", _nothing)
         monkeypatch.setattr(watch, "SWEEP", 0.2)
     mine, other = await ask(database), await ask(database)
-    looking = Watch(database, pace=0.02)
+    looking = ChangeWatch(database, pace=0.02)
     try:
         seen = await recorded(database, mine)
         waits = asyncio.ensure_future(looking.request(mine.request_id, seen, 20))
@@ -87,7 +87,7 @@ async def test_a_decision_elsewhere_is_told(
 async def test_a_decision_of_this_very_process_is_told_at_once(database: Database) -> None:
     """Who waits where the decision is made does not wait for the next look."""
     asked = await ask(database)
-    looking = Watch(database, pace=3600)
+    looking = ChangeWatch(database, pace=3600)
     try:
         seen = await recorded(database, asked)
         waits = asyncio.ensure_future(looking.request(asked.request_id, seen, 3600))
@@ -113,7 +113,7 @@ async def test_who_listens_badly_undoes_no_decision(database: Database) -> None:
     listen_no_more()
     await decide(database, second)
     assert heard == [first.request_id]
-    view = await Views(database).get(first.request_id)
+    view = await RequestSnapshots(database).get(first.request_id)
     assert view is not None
     assert view.status is RequestStatus.REJECTED
 
@@ -122,7 +122,7 @@ async def test_a_decision_before_the_wait_is_told(database: Database) -> None:
     """Who begins to wait with an older view than the last look is told at once, and who has a newer one waits."""
     asked = await ask(database)
     before = await recorded(database, asked)
-    looking = Watch(database, pace=0.02)
+    looking = ChangeWatch(database, pace=0.02)
     try:
         await decide(database, asked)
         assert int(await looking.request(asked.request_id, before, 20)) > before
@@ -134,7 +134,7 @@ async def test_a_decision_before_the_wait_is_told(database: Database) -> None:
 
 async def recorded(db: Database, asked: Asked) -> int:
     """How many things are on record about it now."""
-    view = await Views(db).get(asked.request_id)
+    view = await RequestSnapshots(db).get(asked.request_id)
     assert view is not None
     return view.recorded
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from agent.store.address import Address
-from agent.store.database import Database
+from agent.database.address import Address
+from agent.database.pools import Database
 from tests.integration.asking import ask, write
 from tests.integration.command import Command
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.store.batch import Batch
+from agent.database.batch import Batch
 
 
 def test_a_value_that_json_cannot_hold_is_refused() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signoff.errors import MalformedArguments
-from slackbot.web import bodies
+from slackbot.web.http import bodies
 
 TEXTS = st.text(st.sampled_from('[]{},:"\\ax \n'), max_size=8)
 VALUES = st.recursive(

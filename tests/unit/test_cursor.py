@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from slackbot.cards import page_value
-from slackbot.cursor import LONGEST, Cursor
+from slackbot.cards.cursor import LONGEST, Cursor
 
 IDS = [UUID(int=number) for number in range(1, 60)]
 

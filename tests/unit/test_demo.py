@@ -13,12 +13,12 @@ from rich.console import Console
 
 from agent.domain import checkpoints
 from agent.domain.errors import PolicyError
+from slack_sandbox import demo_workspace
 from slackbot.demo import rules, tour
-from slackbot.demo.folder import claimed
 from slackbot.demo.run import _greet
 from slackbot.demo.scene import Scene, SceneFailed
 from slackbot.demo.service import environment
-from slackbot.sandbox import demo_workspace
+from slackbot.demo.workdir import claim_workdir
 
 
 def test_the_programs_that_the_demo_names_are_there() -> None:
@@ -57,9 +57,9 @@ def test_demos_of_one_folder_keep_out_of_each_others_way(
 ) -> None:
     """While one demo runs the next one gets a folder of its own, and afterwards the first folder is free again."""
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path))
-    with claimed() as first, claimed() as second:
+    with claim_workdir() as first, claim_workdir() as second:
         assert (first.path.name, second.path.name) == ("demo", "demo-2")
-    with claimed() as third:
+    with claim_workdir() as third:
         assert third.path == first.path
 
 

@@ -14,11 +14,12 @@ import pytest
 import yaml
 from prometheus_client import REGISTRY
 
-import agent.meters
-import slackbot.meters
+import agent.metrics
+import slackbot.slack.metrics
+import slackbot.web.http.metrics
 from slackbot import settings
 from slackbot.settings import SECRETS, Settings
-from slackbot.web import FiguresOfService, Part
+from slackbot.web import ProcessPart, ServiceMetrics
 
 ROOT = Path(__file__).resolve().parents[2]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
@@ -199,13 +200,13 @@ async def test_every_metric_is_documented_with_what_to_do() -> None:
         def pools(self) -> list[Any]:
             return []
 
-    figures = FiguresOfService(NoDatabase(), lambda: Part(False, True, True, 1.0))  # type: ignore[arg-type]
-    from agent.store.reads import Figures  # noqa: PLC0415
+    figures = ServiceMetrics(NoDatabase(), lambda: ProcessPart(False, True, True, 1.0))  # type: ignore[arg-type]
+    from agent.store.views import ServiceCounts  # noqa: PLC0415
 
-    known = Figures(0, 0, 0.0, 0, 0, 0.0, 0, 0, 0.0, 0, {}, {})
+    known = ServiceCounts(0, 0, 0.0, 0, 0, 0.0, 0, 0, 0.0, 0, {}, {})
     told = {family.name for family in figures._families(known)}
-    assert agent.meters.DECISIONS
-    assert slackbot.meters.CLICK_TO_ACK
+    assert agent.metrics.DECISIONS
+    assert slackbot.slack.metrics.CLICK_TO_ACK
     told |= {family.name for family in REGISTRY.collect() if family.name.startswith("signoff_")}
     named = {name.removesuffix("_total") for name in re.findall(r"`(signoff_[a-z_]+)", OPERATIONS)}
     named -= {"signoff_app", "signoff_login", "signoff_owner"}
@@ -214,7 +215,7 @@ async def test_every_metric_is_documented_with_what_to_do() -> None:
 
 def test_every_finding_of_the_doctor_is_in_the_runbook() -> None:
     """Whatever `signoff doctor` may report has a row that says what it means."""
-    source = (ROOT / "slackbot" / "doctor.py").read_text(encoding="utf-8")
+    source = (ROOT / "slackbot" / "service" / "doctor.py").read_text(encoding="utf-8")
     parts = set(re.findall(r'Finding\(\s*"([^"]+)"', source)) | set(
         re.findall(r'part = f"([a-z ]+) \{', source)
     )

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url
 
-from agent.store import postmaster
-from agent.store.embedded import EmbeddedServer, EmbeddedServerError, start
-from agent.store.server_user import ServerUser
+from agent.database import postmaster
+from agent.database.embedded_server import EmbeddedServer, EmbeddedServerError, start
+from agent.database.server_user import ServerUser
 
 POSTMASTER_PID = "{pid}\n{data_dir}\n1700000000\n5432\n{socket_dir}\n\n  1234   5678\nready   \n"
 
@@ -29,19 +29,19 @@ def test_address_survives_odd_paths() -> None:
 
 def test_recorded_address(tmp_path: Path) -> None:
     """Process and socket folder are read from postmaster.pid, whose fifth line may still be missing."""
-    assert postmaster.recorded(tmp_path) is None
+    assert postmaster.recorded_address(tmp_path) is None
     pid_file = tmp_path / "postmaster.pid"
     pid_file.write_text(POSTMASTER_PID.format(pid=77, data_dir=tmp_path, socket_dir="/tmp/signoff-x"))
-    assert postmaster.recorded(tmp_path) == (77, Path("/tmp/signoff-x"))
+    assert postmaster.recorded_address(tmp_path) == (77, Path("/tmp/signoff-x"))
     pid_file.write_text(f"78\n{tmp_path}\n1700000000\n5432\n")
-    assert postmaster.recorded(tmp_path) == (78, tmp_path)
+    assert postmaster.recorded_address(tmp_path) == (78, tmp_path)
 
 
 @pytest.mark.parametrize("rubbish", ["", "\n\n", "not a number\n", "-\n"])
 def test_unreadable_record_names_nobody(tmp_path: Path, rubbish: str) -> None:
     """A postmaster.pid that a crash cut off is taken for a record of no process, not for an error."""
     (tmp_path / "postmaster.pid").write_text(rubbish)
-    assert postmaster.recorded(tmp_path) == (0, tmp_path)
+    assert postmaster.recorded_address(tmp_path) == (0, tmp_path)
 
 
 @pytest.mark.parametrize("pid", [0, 1, os.getpid(), 2**22 + 1], ids=["none", "init", "us", "nobody"])

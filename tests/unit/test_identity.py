@@ -12,8 +12,9 @@ from slack_sdk.web.async_client import AsyncWebClient
 from agent.domain.errors import NotFound, Refusal
 from agent.domain.people import Standing
 from signoff.values import Person
-from slackbot.identity import Directory, RateLimited
-from slackbot.sandbox import SlackSandbox, demo_workspace
+from slack_sandbox import SlackSandbox, demo_workspace
+from slackbot.slack_api.directory import Directory
+from slackbot.slack_api.lookups import RateLimited
 
 TEAM = "T0SANDBOX"
 GRACE = Person(TEAM, "U0GRACE")

@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from agent.store import location
+from agent.database import locations
 
 
 def test_data_lies_in_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without any setting, an ordinary user's data lies in `.signoff` of the folder."""
     monkeypatch.delenv("SIGNOFF_HOME", raising=False)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert location.data_home(tmp_path) == tmp_path.resolve() / ".signoff"
+    assert locations.data_home(tmp_path) == tmp_path.resolve() / ".signoff"
 
 
 def test_setting_overrides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`SIGNOFF_HOME` decides, whoever asks and wherever."""
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "elsewhere"))
-    assert location.data_home(tmp_path) == tmp_path.resolve() / "elsewhere"
+    assert locations.data_home(tmp_path) == tmp_path.resolve() / "elsewhere"
 
 
 def test_root_leaves_a_private_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,8 +29,8 @@ def test_root_leaves_a_private_folder(tmp_path: Path, monkeypatch: pytest.Monkey
     one, two = tmp_path / "one", tmp_path / "two"
     for folder in (one, two):
         folder.mkdir(mode=0o700)
-    assert location.data_home(one).parent == location.STATE
-    assert location.data_home(one) != location.data_home(two)
+    assert locations.data_home(one).parent == locations.STATE
+    assert locations.data_home(one) != locations.data_home(two)
 
 
 def test_looking_changes_no_mode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,7 +39,7 @@ def test_looking_changes_no_mode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     private = tmp_path / "private"
     private.mkdir(mode=0o700)
     before = [step.stat().st_mode for step in (private, *private.parents)]
-    location.data_home(private / "deeper")
+    locations.data_home(private / "deeper")
     assert [step.stat().st_mode for step in (private, *private.parents)] == before
     assert list(private.iterdir()) == []
 
@@ -51,4 +51,4 @@ def test_one_closed_parent_closes(mode: int, expected: bool) -> None:
         door = Path(folder)
         (door / "inside").mkdir(mode=0o755)
         door.chmod(mode)
-        assert location.open_to_others(door / "inside") is expected
+        assert locations.open_to_others(door / "inside") is expected

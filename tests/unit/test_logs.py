@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from slackbot import logs
+from slackbot.service import logs
 
 HOSTILE = "no\n2026-01-01 [info] approved by everybody\x1b[2J\u202e\r"
 

@@ -8,7 +8,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, HttpUrl, ValidationError
 
 from signoff.errors import SignoffError
-from slackbot import manifest as slack_manifest
+from slackbot.slack_api import manifest as slack_manifest
 
 MANIFEST = Path(__file__).parents[2] / "manifest.yml"
 

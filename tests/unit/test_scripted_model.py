@@ -10,8 +10,8 @@ import pytest
 import pytest_asyncio
 from openai import AsyncOpenAI
 
-from slackbot.sandbox.model import MODEL_NAME, Fault, ScriptedModel, Turn
-from slackbot.sandbox.model_script import answer
+from slack_sandbox.model import MODEL_NAME, ModelFault, ScriptedModel, ScriptedTurn
+from slack_sandbox.model_script import answer
 
 
 def _tool(
@@ -36,7 +36,7 @@ TOOLS = [
 
 def ask(
     text: str, tools: list[dict[str, Any]] | None = TOOLS, before: list[dict[str, Any]] | None = None
-) -> Turn:
+) -> ScriptedTurn:
     messages = [
         {"role": "system", "content": "You help."},
         *(before or []),
@@ -45,7 +45,7 @@ def ask(
     return answer({"model": "m", "messages": messages, "tools": tools})
 
 
-def called(turn: Turn) -> list[tuple[str, Any]]:
+def called(turn: ScriptedTurn) -> list[tuple[str, Any]]:
     return [(call.name, call.arguments) for call in turn.calls]
 
 
@@ -252,15 +252,15 @@ async def test_queued_turns_come_first_and_in_order(model: ScriptedModel, client
 @pytest.mark.parametrize(
     ("fault", "error"),
     [
-        (Fault.http(429, retry_after=3), openai.RateLimitError),
-        (Fault.http(500), openai.InternalServerError),
-        (Fault.http(503, retry_after=1), openai.InternalServerError),
-        (Fault.reset(), openai.APIConnectionError),
-        (Fault.garbage(), Exception),
+        (ModelFault.http(429, retry_after=3), openai.RateLimitError),
+        (ModelFault.http(500), openai.InternalServerError),
+        (ModelFault.http(503, retry_after=1), openai.InternalServerError),
+        (ModelFault.reset(), openai.APIConnectionError),
+        (ModelFault.garbage(), Exception),
     ],
 )
 async def test_faults_reach_the_client_as_its_own_errors(
-    model: ScriptedModel, client: AsyncOpenAI, fault: Fault, error: type[Exception]
+    model: ScriptedModel, client: AsyncOpenAI, fault: ModelFault, error: type[Exception]
 ) -> None:
     """Each fault shows as the client's own error, with Retry-After, and the next request is answered."""
     model.script(fault)
@@ -276,7 +276,7 @@ async def test_a_hanging_request_ends_with_the_clients_time_out(
     model: ScriptedModel, client: AsyncOpenAI
 ) -> None:
     """A hang lasts until the client gives up, and does not keep the server from stopping."""
-    model.script(Fault.hang(), Fault.hang())
+    model.script(ModelFault.hang(), ModelFault.hang())
     with pytest.raises(openai.APITimeoutError):
         await say(client.with_options(timeout=0.2))
     hanging = asyncio.create_task(say(client))

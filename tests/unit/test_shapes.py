@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from slackbot.web.shapes import Moment, page, rfc3339
+from slackbot.web.api.shapes import Moment, page, rfc3339
 
 MOMENT: TypeAdapter[datetime] = TypeAdapter(Moment)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slackbot.slack_errors import Meaning, meaning_of
+from slackbot.slack_api.error_codes import Meaning, meaning_of
 
 POST, UPDATE = "chat.postMessage", "chat.update"
 

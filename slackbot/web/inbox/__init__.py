@@ -5,8 +5,8 @@ Rendered here and complete without a script; with one, parts of it are fetched a
 
 from fastapi import APIRouter
 
-from slackbot.web.inbox import assets, lists, live, nowhere, requests, runs
+from slackbot.web.inbox import assets, lists, live_updates, not_found, requests, runs
 
 router = APIRouter()
-for _room in (assets, live, lists, requests, runs, nowhere):
+for _room in (assets, live_updates, lists, requests, runs, not_found):
     router.include_router(_room.router)

@@ -15,7 +15,7 @@ _KNOWN = ("task", "transcript", "earlier_calls", "omitted")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class EarlierCall:
     """An earlier call: its arguments and answer as text."""
 
     tool: str
@@ -25,7 +25,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class TranscriptLine:
     """One message of the conversation."""
 
     role: str
@@ -33,26 +33,26 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class RequestContext:
     """All of it; nothing here is escaped or inert."""
 
     task: str
-    calls: Sequence[Call]
-    talk: Sequence[Said]
+    calls: Sequence[EarlierCall]
+    talk: Sequence[TranscriptLine]
     omitted: str
     more: str
 
 
-def read(stored: Mapping[str, Any]) -> Context | None:
+def read(stored: Mapping[str, Any]) -> RequestContext | None:
     """The stored context; ``None`` when there is none."""
     if not stored:
         return None
     rest = {name: value for name, value in stored.items() if name not in _KNOWN}
-    return Context(
+    return RequestContext(
         task=_text(stored.get("task")),
         calls=[_call(each) for each in _sequence(stored.get("earlier_calls"))],
         talk=[
-            Said(_member(each, "role") or "somebody", _member(each, "text"))
+            TranscriptLine(_member(each, "role") or "somebody", _member(each, "text"))
             for each in _sequence(stored.get("transcript"))
         ],
         omitted=_text(stored.get("omitted") or None),
@@ -60,14 +60,16 @@ def read(stored: Mapping[str, Any]) -> Context | None:
     )
 
 
-def _call(stored: Any) -> Call:
+def _call(stored: Any) -> EarlierCall:
     if not isinstance(stored, Mapping):
-        return Call(_text(stored), "", "", "")
+        return EarlierCall(_text(stored), "", "", "")
     given = stored.get("arguments")
     arguments = (
         "" if given in (None, {}, "") else given if isinstance(given, str) else json_text.readable(given)
     )
-    return Call(_member(stored, "tool"), _member(stored, "state"), arguments, _member(stored, "answer"))
+    return EarlierCall(
+        _member(stored, "tool"), _member(stored, "state"), arguments, _member(stored, "answer")
+    )
 
 
 def _member(value: Any, name: str) -> str:

@@ -10,19 +10,19 @@ from starlette.datastructures import FormData
 from signoff.values import Action
 from slackbot.cards import argument_fields
 from slackbot.cards.form import FIELD_INPUT
-from slackbot.cards.schema import Kind
+from slackbot.cards.schema import InputKind
 
 PREFIX = "signoff:edit:"
 
 
-def entered(form: FormData) -> list[str]:
+def read_form(form: FormData) -> list[str]:
     """The ids of the inputs that the form had: an unticked box sends nothing, so each says that it was there."""
     return [each for each in form.getlist("there") if isinstance(each, str) and each.startswith(PREFIX)]
 
 
 def states(form: FormData, schema: Mapping[str, Any], original: Action) -> dict[str, Any]:
     """The inputs' values in the shape of `view.state.values` (Slack, "View submissions")."""
-    there = set(entered(form))
+    there = set(read_form(form))
     found = {}
     for each in argument_fields(original, schema):
         if each.block_id in there and not each.fixed:
@@ -31,14 +31,14 @@ def states(form: FormData, schema: Mapping[str, Any], original: Action) -> dict[
     return found
 
 
-def _state(kind: Kind, given: Any) -> dict[str, Any]:
+def _state(kind: InputKind, given: Any) -> dict[str, Any]:
     typed = given if isinstance(given, str) else ""
     match kind:
-        case Kind.SWITCH:
+        case InputKind.SWITCH:
             return {"selected_options": [{"value": "yes"}] if typed == "yes" else []}
-        case Kind.CHOICE:
+        case InputKind.CHOICE:
             return {"selected_option": {"value": typed} if typed else None}
-        case Kind.DATE:
+        case InputKind.DATE:
             return {"selected_date": typed or None}
         case _:
             return {"value": typed}

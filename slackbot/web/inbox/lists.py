@@ -12,15 +12,15 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from agent.domain.request import HistoryLine, RequestLine, RequestStatus
-from agent.store import reads
+from agent.store import views
 from slackbot.cards import Names
-from slackbot.cursor import Cursor
-from slackbot.identity import objection_to_see
-from slackbot.web.inbox import shelves
-from slackbot.web.inbox.pages import PageRoute, moved, page
-from slackbot.web.inbox.shelves import Shelf, Wanted
-from slackbot.web.site import Site, site_of
-from slackbot.web.visitors import Signed, Visitor
+from slackbot.cards.cursor import Cursor
+from slackbot.reviewing.visibility import view_refusal
+from slackbot.web.auth.visitors import Signed, Visitor
+from slackbot.web.http.context import WebContext, web_context
+from slackbot.web.inbox import listing
+from slackbot.web.inbox.listing import ListFilter, ListPage
+from slackbot.web.inbox.rendering import PageRoute, page, redirect_after_form
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -34,13 +34,13 @@ _USER = re.compile(r"[UW][A-Z0-9]{1,30}\Z", re.ASCII)
 @router.get("/inbox")
 async def inbox(request: Request, who: Signed, at: At = "") -> Response:
     """What waits for the visitor, what waits for others, and the latest outcomes."""
-    return page("inbox.html", here="inbox", visitor=who, **await _waiting(site_of(request), who, at))
+    return page("inbox.html", here="inbox", visitor=who, **await _waiting(web_context(request), who, at))
 
 
 @router.get("/inbox/waiting")
 async def waiting(request: Request, who: Signed, at: At = "") -> Response:
     """The lists of the inbox alone, for a page that is open already."""
-    return page("waiting.html", visitor=who, **await _waiting(site_of(request), who, at))
+    return page("waiting.html", visitor=who, **await _waiting(web_context(request), who, at))
 
 
 @router.get("/inbox/history")
@@ -55,50 +55,50 @@ async def history(
     at: At = "",
 ) -> Response:
     """What was decided (or waits, by filter), newest first, a page at a time."""
-    site = site_of(request)
-    if _ID.match(q.strip()) and (found := await _by_id(site, who, q.strip())):
-        return moved(f"/inbox/requests/{found}")
+    ctx = web_context(request)
+    if _ID.match(q.strip()) and (found := await _by_id(ctx, who, q.strip())):
+        return redirect_after_form(f"/inbox/requests/{found}")
     wanted, unclear = _wanted(q, status, agent, person, since)
-    shelf = await shelves.search(site, who.person, wanted, Cursor.read(at))
+    list_page = await listing.search(ctx, who.person, wanted, Cursor.read(at))
     kept = {"q": q, "status": status, "agent": agent, "person": person, "since": since}
     return page(
         "history.html",
         here="history",
         visitor=who,
-        shelf=shelf,
-        turns=_turns("/inbox/history", kept, shelf),
+        list_page=list_page,
+        turns=_turns("/inbox/history", kept, list_page),
         asked=kept,
         unclear=unclear,
-        agents=sorted(_agents(site, shelf.lines, wanted.agent)),
-        people=sorted(_people(shelf.lines, wanted.person)),
-        **await _named(site, who, shelf.lines, [wanted.person] if wanted.person else []),
+        agents=sorted(_agents(ctx, list_page.lines, wanted.agent)),
+        people=sorted(_people(list_page.lines, wanted.person)),
+        **await _named(ctx, who, list_page.lines, [wanted.person] if wanted.person else []),
     )
 
 
-async def _waiting(site: Site, who: Visitor, at: str) -> dict[str, Any]:
-    found = await shelves.waiting(site, who.person, Cursor.read(at))
-    lately = await shelves.decided_lately(site, who.person)
+async def _waiting(ctx: WebContext, who: Visitor, at: str) -> dict[str, Any]:
+    found = await listing.waiting(ctx, who.person, Cursor.read(at))
+    lately = await listing.recently_decided(ctx, who.person)
     return {
         "mine": found.mine,
         "others": found.others,
         "lately": lately,
         "at": at,
         "turns": _turns("/inbox", {}, found.mine),
-        **await _named(site, who, [*found.mine.lines, *found.others.lines, *lately]),
+        **await _named(ctx, who, [*found.mine.lines, *found.others.lines, *lately]),
     }
 
 
-async def _by_id(site: Site, who: Visitor, text: str) -> str | None:
+async def _by_id(ctx: WebContext, who: Visitor, text: str) -> str | None:
     """The one request whose id begins so, if the visitor may see it; of others they do not learn that there are any."""
-    async with site.db.connection() as connection:
-        found = await reads.requests_like(connection, team_id=site.slack.team_id, id_prefix=text)
-        view = await reads.request_view(connection, found[0]) if len(found) == 1 else None
-    if view is None or await objection_to_see(site.slack.directory, who.person, view) is not None:
+    async with ctx.db.connection() as connection:
+        found = await views.requests_like(connection, team_id=ctx.slack.team_id, id_prefix=text)
+        view = await views.request_view(connection, found[0]) if len(found) == 1 else None
+    if view is None or await view_refusal(ctx.slack.directory, who.person, view) is not None:
         return None
     return str(view.id)
 
 
-def _wanted(q: str, status: str, agent: str, person: str, since: str) -> tuple[Wanted, str]:
+def _wanted(q: str, status: str, agent: str, person: str, since: str) -> tuple[ListFilter, str]:
     """The filters, and what of them is not understood and therefore left out."""
     problems = []
     known = status in set(RequestStatus)
@@ -113,10 +113,12 @@ def _wanted(q: str, status: str, agent: str, person: str, since: str) -> tuple[W
         day = None
         problems.append(f"“{since}” is no date like 2026-11-01.")
     earliest = day if day is None or day.tzinfo else day.replace(tzinfo=UTC)
-    return Wanted(RequestStatus(status) if known else None, agent, person, earliest, q), " ".join(problems)
+    return ListFilter(RequestStatus(status) if known else None, agent, person, earliest, q), " ".join(
+        problems
+    )
 
 
-def _turns(path: str, kept: dict[str, str], shelf: Shelf[Any]) -> dict[str, str | None]:
+def _turns(path: str, kept: dict[str, str], list_page: ListPage[Any]) -> dict[str, str | None]:
     """The addresses of the pages before and behind."""
 
     def to(cursor: Cursor | None) -> str | None:
@@ -125,11 +127,11 @@ def _turns(path: str, kept: dict[str, str], shelf: Shelf[Any]) -> dict[str, str 
         query = {name: value for name, value in {**kept, "at": str(cursor)}.items() if value}
         return f"{path}?{urlencode(query)}" if query else path
 
-    return {"back": to(shelf.back), "forward": to(shelf.forward)}
+    return {"back": to(list_page.back), "forward": to(list_page.forward)}
 
 
-def _agents(site: Site, lines: Iterable[RequestLine], chosen: str) -> set[str]:
-    return ({agent.name for agent in site.services.registry} | {line.agent for line in lines} | {chosen}) - {
+def _agents(ctx: WebContext, lines: Iterable[RequestLine], chosen: str) -> set[str]:
+    return ({agent.name for agent in ctx.services.registry} | {line.agent for line in lines} | {chosen}) - {
         ""
     }
 
@@ -144,12 +146,12 @@ def _decider(line: RequestLine) -> Any:
 
 
 async def _named(
-    site: Site, who: Visitor, lines: Sequence[RequestLine], more: Sequence[str] = ()
+    ctx: WebContext, who: Visitor, lines: Sequence[RequestLine], more: Sequence[str] = ()
 ) -> dict[str, Any]:
     """What the people, groups and channels in these lines are called."""
     ids = {who.person.user_id, *more, *_people(lines, "")}
     ids |= {each for line in lines for each in line.approvers}
-    directory = site.slack.directory
+    directory = ctx.slack.directory
     names: Names = await directory.names(ids)
     channels = await directory.channel_names(line.channel_id for line in lines if line.channel_id)
     return {"names": names, "channels": channels, "me": who.person}

@@ -42,7 +42,7 @@ def tree(values: Mapping[str, Any]) -> tuple[tuple[Node, ...], int]:
     return nodes, max(0, -room[0])
 
 
-def changed(changes: Iterable[Change]) -> list[Node]:
+def changed_values(changes: Iterable[Change]) -> list[Node]:
     """What an edit changed."""
     return [_change(each.path.removeprefix("$."), each.before, each.after) for each in changes]
 

@@ -26,21 +26,21 @@ def moment(at: datetime) -> Markup:
 
 def ago(at: datetime) -> Markup:
     """How long something is past; kept true by the page's script."""
-    return _relative(at, "ago", past(datetime.now(UTC) - at))
+    return _relative(at, "ago", relative_past(datetime.now(UTC) - at))
 
 
 def left(at: datetime) -> Markup:
     """How long there is until a deadline; kept true by the page's script."""
-    return _relative(at, "left", ahead(at))
+    return _relative(at, "left", relative_future(at))
 
 
-def past(since: Any) -> str:
+def relative_past(since: Any) -> str:
     """`just now`, `4 min ago`, `3 h ago`, `12 days ago`."""
     seconds = max(0.0, since.total_seconds())
     return "just now" if seconds < _MINUTE else f"{_rough(seconds)} ago"
 
 
-def ahead(at: datetime) -> str:
+def relative_future(at: datetime) -> str:
     """`in 23 min`; `overdue` once it is over."""
     seconds = (at - datetime.now(UTC)).total_seconds()
     return "overdue" if seconds <= 0 else f"in {_rough(seconds)}"

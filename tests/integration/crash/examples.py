@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.examples import shop
-from slackbot.sandbox import NotOnScreen
+from slack_sandbox import NotOnScreen
 from tests.integration import invariants
 from tests.integration.crash.deaths import STUCK
 from tests.integration.crash.street import Street, street, until

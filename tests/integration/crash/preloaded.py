@@ -12,7 +12,7 @@ from importlib import import_module
 MODULES = (
     "slackbot.app",
     "slackbot.cli.service",
-    "agent.runtime.provider",
+    "agent.runtime.model_provider",
     "apscheduler.executors.asyncio",
     "apscheduler.triggers.interval",
     "cel",

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import cast
 
-from agent import faults
+from agent import fault_points
 from slackbot import cli
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -123,7 +123,7 @@ def _serve(folder: str, settings: Mapping[str, str], output: Connection) -> None
     sys.path[:0] = [folder]
     sys.argv = ["signoff", "serve"]
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
-    faults._ARMED = faults._armed(
+    fault_points._ARMED = fault_points._armed(
         settings.get("SIGNOFF_FAULT", "")
     )  # read when it was loaded, which is long ago
     cli.main()

@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 
-from slackbot.sandbox.model import Call, Turn
+from slack_sandbox.model import ScriptedCall, ScriptedTurn
 from tests.integration.crash.process import Serve
 from tests.integration.crash.street import Street, street, until
 
@@ -66,9 +66,9 @@ async def frozen_in_its_turn(url: str, folder: Path, seconds: float) -> None:
     async with street(url, folder, lanes=1) as here:
         answered = asyncio.Event()
 
-        async def slow(body: dict[str, Any]) -> Turn:
+        async def slow(body: dict[str, Any]) -> ScriptedTurn:
             await answered.wait()
-            return Turn("An old thought.", (Call("write_line", {"lane": 0}),))
+            return ScriptedTurn("An old thought.", (ScriptedCall("write_line", {"lane": 0}),))
 
         here.model.script(slow, "A new thought.")
         await here.start(SIGNOFF_ROLES="web,worker")

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from agent import approvals, runs
+from agent.database.pools import BudgetExceeded
 from agent.domain.people import Standing
 from agent.domain.request import Ballot, Verdict
-from agent.runs import NewRun
-from agent.store.database import BudgetExceeded
+from agent.usecases import requests as usecases
+from agent.usecases import runs
+from agent.usecases.runs import NewRun
 from signoff.values import Person
-from slackbot.sandbox.model import Call, Turn
+from slack_sandbox.model import ScriptedCall, ScriptedTurn
 from tests.integration.crash.process import Serve
 from tests.integration.crash.street import Street, street, until
 
@@ -58,9 +59,9 @@ async def rolling_restart(url: str, folder: Path, number: int, *, seconds: float
 
 
 async def _waiting(here: Street, number: int) -> list[UUID]:
-    def propose(body: dict[str, Any]) -> Turn:
+    def propose(body: dict[str, Any]) -> ScriptedTurn:
         lane = int(body["messages"][1]["content"].split("=")[1])
-        return Turn(None, (Call("write_line", {"lane": lane}),))
+        return ScriptedTurn(None, (ScriptedCall("write_line", {"lane": lane}),))
 
     here.model.script(*[propose] * number)
     for lane in range(number):
@@ -82,7 +83,7 @@ async def _approve(here: Street, requests: list[UUID], seconds: float) -> None:
         ballot = Ballot(request_id, 1, Verdict.APPROVE, STANDING, {GRACE: STANDING}, "test")
         while True:
             with suppress(BudgetExceeded):  # a person would click again, and that is safe
-                await approvals.vote(here.db, ballot)
+                await usecases.vote(here.db, ballot)
                 break
         await asyncio.sleep(seconds / len(requests))
 

@@ -16,10 +16,10 @@ from typing import Any
 
 from sqlalchemy import text
 
-from agent.store.database import Database
-from slackbot.sandbox import NotOnScreen, SlackSandbox
-from slackbot.sandbox.model import ScriptedModel
-from slackbot.sandbox.person import Answer
+from agent.database.pools import Database
+from slack_sandbox import NotOnScreen, SlackSandbox
+from slack_sandbox.model import ScriptedModel
+from slack_sandbox.person import Experience
 from tests.integration.asking import column
 from tests.integration.crash.process import Serve
 
@@ -86,7 +86,7 @@ class Street:
 
     # --- what people do -------------------------------------------------------------------------------
 
-    async def ask(self, lane: int) -> Answer:
+    async def ask(self, lane: int) -> Experience:
         """Ada has the agent write this lane's line."""
         task = f"run writer write_line lane={lane}"
         return await self.slack.person("U0ADA").command("/agent", task, f"C0LANE{lane}")
@@ -105,7 +105,7 @@ class Street:
         assert found is not None
         return found
 
-    async def approve(self, lane: int) -> Answer:
+    async def approve(self, lane: int) -> Experience:
         """Grace approves; an acknowledgement is a promise."""
         answer = await self.slack.person("U0GRACE").click(await self.card(lane), "signoff:approve")
         if answer.error is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent.faults import POINTS
+from agent.fault_points import POINTS
 from tests.integration.crash.deaths import EVERY, STUCK, WORST, die_and_recover
 from tests.integration.crash.street import AGENT, street, until
 

@@ -13,11 +13,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from agent import runs
-from agent.runs import NewRun
+from agent.database import embedded_server, migrations
+from agent.database.embedded_server import EmbeddedServer
 from agent.runtime.agents import Agent
-from agent.store import embedded, migrations
-from agent.store.embedded import EmbeddedServer
+from agent.usecases import runs
+from agent.usecases.runs import NewRun
 from slackbot.app import Service
 from tests.conftest import fastest_folder
 from tests.integration.crash.street import until
@@ -64,7 +64,7 @@ def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedSer
     folder = fastest_folder() / f"signoff-{tmp_path_factory.getbasetemp().name}-{id(object()):x}"
     folder.mkdir()
     folder.chmod(0o755)
-    server = embedded.start(folder / "pg", durable=False)
+    server = embedded_server.start(folder / "pg", durable=False)
     migrations.upgrade(server.url)
     yield server
     server.stop()
@@ -78,7 +78,7 @@ async def test_a_database_that_stops_makes_it_unready_until_it_returns(own_serve
         await says(service, 200, database="ok", slack="connected")
         own_server.stop()
         await says(service, 503, database="the database")
-        again = embedded.start(own_server.data_dir, durable=False)
+        again = embedded_server.start(own_server.data_dir, durable=False)
         try:
             await says(service, 200, database="ok")
             await house.ask("U0ADA", "hello")

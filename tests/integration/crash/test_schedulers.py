@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from agent import approvals
 from agent.runtime.agents import Agent
+from agent.usecases import requests
 from tests.integration.asking import question, rule, start
 from tests.integration.crash.street import until
 from tests.integration.service.conftest import House, a_house
@@ -30,7 +30,7 @@ async def test_three_schedulers_expire_each_request_once(house: House) -> None:
 
 async def _ask_hundred(house: House) -> None:
     run_id, calls = await start(house.db, calls=100)
-    await asyncio.gather(*(approvals.open(house.db, question(run_id, call, rule())) for call in calls))
+    await asyncio.gather(*(requests.open(house.db, question(run_id, call, rule())) for call in calls))
 
 
 async def expire_all(house: House, number: int, seconds: float = 60.0) -> None:

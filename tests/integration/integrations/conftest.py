@@ -15,10 +15,11 @@ from uuid import UUID
 
 import pytest
 
-from agent import approvals, keys, outside
-from agent.approvals import Edit
-from agent.domain.keys import Scope
+from agent.domain.api_keys import Scope
 from agent.domain.people import Standing
+from agent.usecases import api_keys, requests
+from agent.usecases.executions import external
+from agent.usecases.requests import Edit
 from signoff.values import Action
 from tests.integration.asking import rows
 from tests.integration.web.conftest import ADA, GRACE, Program, Street, agents, site, until  # noqa: F401
@@ -98,7 +99,7 @@ class Desk:
         standing = Standing(GRACE, frozenset({"S0FINANCE"}))
         action = Action(tool, "external", dict(arguments))
         edit = Edit(UUID(request), 1, standing, action, None, None, "What Grace made of it", "page")
-        assert (await approvals.edit(self.site.db, edit)).changed
+        assert (await requests.edit(self.site.db, edit)).changed
         await self.decide(request, revision=2)
 
     async def expire(self) -> None:
@@ -109,10 +110,10 @@ class Desk:
         """Whoever has claimed something is silent for too long, and Grace says what became of it."""
         sql = "UPDATE execution SET lease_until = clock_timestamp() - interval '1 s' WHERE status = 'claimed'"
         await self.site.write(sql + " RETURNING id")
-        await outside.rescue(self.site.db)
+        await external.rescue(self.site.db)
         [(execution,)] = await rows(self.site.db, "SELECT id FROM execution WHERE status = 'in_doubt'")
         standing = Standing(GRACE, frozenset({"S0FINANCE"}))
-        await approvals.settle(self.site.db, execution, standing, verdict)
+        await requests.settle(self.site.db, execution, standing, verdict)
 
     async def statuses(self) -> list[str]:
         """How each request stands, oldest first."""
@@ -153,10 +154,10 @@ def policy() -> str:
 
 
 @pytest.fixture
-async def desk(site: Street, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:  # noqa: F811
+async def actors(site: Street, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:  # noqa: F811
     """The service, a key that may ask, and Grace; programs that still run are killed with the test."""
     monkeypatch.setenv("LANGSMITH_TRACING", "false")
-    key = await keys.create(site.db, "agent", [Scope.REQUEST], by="test", owner=ADA)
+    key = await api_keys.create(site.db, "agent", [Scope.REQUEST], by="test", owner=ADA)
     opened = Desk(site, key, await site.reviewer())
     yield opened
     for process in opened.processes:

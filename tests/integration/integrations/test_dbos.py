@@ -11,8 +11,8 @@ import httpx
 import pytest
 from dbos import DBOS, DBOSConfig, SetWorkflowID
 
-from agent import webhooks
-from agent.domain.notices import Event
+from agent.domain.outbound import OutboundEvent
+from agent.usecases import webhooks
 from signoff.client import Approval
 from signoff.client.webhook import is_from_signoff
 from signoff.errors import AlreadyClaimed, CollaborationError
@@ -62,10 +62,10 @@ def perform(decision: Approval, idempotent: bool) -> str:
 
 
 @pytest.fixture
-async def launched(desk: Desk, framework_url: str) -> AsyncIterator[Desk]:
+async def launched(actors: Desk, framework_url: str) -> AsyncIterator[Desk]:
     """DBOS in this process, on a database of its own."""
     global approvals  # noqa: PLW0603 - a workflow finds it as it finds any module's globals
-    approvals = DBOSApprovals(desk.url, desk.key, webhook_secret="s3cret")
+    approvals = DBOSApprovals(actors.url, actors.key, webhook_secret="s3cret")
     deleted.clear()
     config: DBOSConfig = {
         "name": "test",
@@ -74,7 +74,7 @@ async def launched(desk: Desk, framework_url: str) -> AsyncIterator[Desk]:
     }
     DBOS(config=config)
     await asyncio.to_thread(DBOS.launch)
-    yield desk
+    yield actors
     await asyncio.to_thread(DBOS.destroy)
 
 
@@ -158,7 +158,9 @@ async def test_only_signoff_is_heard(launched: Desk) -> None:
     handle = await asyncio.to_thread(DBOS.start_workflow, tidy, None)
     request = await launched.asked()
     async with a_receiver() as receiver:
-        secret = await webhooks.add(launched.site.db, "test", receiver.url, [Event.DECISION_MADE], by="test")
+        secret = await webhooks.add(
+            launched.site.db, "test", receiver.url, [OutboundEvent.DECISION_MADE], by="test"
+        )
         other = await asyncio.to_thread(approvals._client.submit, "delete_records", ARGUMENTS, key="k-1")
         await launched.decide(str(other.id))
         await launched.decide(request)
@@ -196,11 +198,13 @@ def port() -> int:
         return int(taken.getsockname()[1])
 
 
-async def test_the_inbox_of_agents(desk: Desk, framework_url: str, port: int) -> None:
+async def test_the_inbox_of_agents(actors: Desk, framework_url: str, port: int) -> None:
     """The example: an agent waits, its process is killed with -9 and started again; a click in Slack, told by the
     webhook, lets it go on, another one denies with a reason; the lists show each where it belongs."""
     address = f"http://127.0.0.1:{port}"
-    secret = await webhooks.add(desk.site.db, "inbox", f"{address}/signoff", [Event.DECISION_MADE], by="test")
+    secret = await webhooks.add(
+        actors.site.db, "inbox", f"{address}/signoff", [OutboundEvent.DECISION_MADE], by="test"
+    )
     told = {
         "DBOS_SYSTEM_DATABASE_URL": framework_url,
         "SIGNOFF_WEBHOOK_SECRET": secret,
@@ -215,7 +219,7 @@ async def test_the_inbox_of_agents(desk: Desk, framework_url: str, port: int) ->
                 return []
 
         async def start() -> Any:
-            process = await desk.run(EXAMPLE, **told)
+            process = await actors.run(EXAMPLE, **told)
 
             async def up() -> bool:
                 assert process.returncode is None, (await process.stderr.read()).decode()  # type: ignore[union-attr]
@@ -230,7 +234,7 @@ async def test_the_inbox_of_agents(desk: Desk, framework_url: str, port: int) ->
         process = await start()
         for number, task in enumerate(("tidy up", "burn down"), 1):
             await inbox.post("/agents", json={"name": "agent", "task": task})
-            await desk.asked(number)
+            await actors.asked(number)
         await until(lambda: listed("waiting"))
         process.kill()
         await process.wait()
@@ -240,13 +244,13 @@ async def test_the_inbox_of_agents(desk: Desk, framework_url: str, port: int) ->
             return sorted(each["task"] for each in await listed("waiting")) == ["burn down", "tidy up"]
 
         await until(both)  # DBOS takes up what was under way in the background
-        await desk.click(number=0)
+        await actors.click(number=0)
         [approved] = await until(lambda: listed("approved"), 20)
         assert (approved["task"], approved["status"]) == ("tidy up", "working")
         assert approved["question"] == "Should I proceed with task: tidy up?"
-        await desk.decide(await desk.asked(2), "rejected", reason="No fires")
+        await actors.decide(await actors.asked(2), "rejected", reason="No fires")
         [denied] = await until(lambda: listed("denied"), 20)
         assert (denied["task"], denied["status"]) == ("burn down", "denied")
         assert await listed("waiting") == []
-    assert await desk.statuses() == ["approved", "rejected"]
-    assert await desk.executions() == ["succeeded"]
+    assert await actors.statuses() == ["approved", "rejected"]
+    assert await actors.executions() == ["succeeded"]

@@ -29,8 +29,8 @@ CONFIG: Any = {"configurable": {"thread_id": "t-1"}}
 
 
 @pytest.fixture
-def client(desk: Desk) -> Iterator[ApprovalClient]:
-    with ApprovalClient(desk.url, desk.key) as opened:
+def client(actors: Desk) -> Iterator[ApprovalClient]:
+    with ApprovalClient(actors.url, actors.key) as opened:
         yield opened
 
 
@@ -80,7 +80,7 @@ def results(values: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("mode", ["batched", "per_call"])
-async def test_each_action_is_decided_for_itself(desk: Desk, client: ApprovalClient, mode: str) -> None:
+async def test_each_action_is_decided_for_itself(actors: Desk, client: ApprovalClient, mode: str) -> None:
     """Approve, edit and reject with a reason, decided in any order: each call gets its own, the model hears of all."""
     done: list[tuple[str, int]] = []
     agent = an_agent(InMemorySaver(), done, "users", "orders", "logs", mode=mode)
@@ -88,15 +88,15 @@ async def test_each_action_is_decided_for_itself(desk: Desk, client: ApprovalCli
     running = asyncio.create_task(
         asyncio.to_thread(resume_when_decided, client, agent, CONFIG, timeout_seconds=30)
     )
-    await desk.asked(3)
+    await actors.asked(3)
     by_table = {
         review.arguments["table_name"]: review.id for review in await asyncio.to_thread(client.pending)
     }
-    await desk.decide(by_table["logs"], "rejected", reason="Keep the logs")
-    await desk.edit(by_table["orders"], {"table_name": "orders", "count": 3})
+    await actors.decide(by_table["logs"], "rejected", reason="Keep the logs")
+    await actors.edit(by_table["orders"], {"table_name": "orders", "count": 3})
     assert not running.done()
     assert done == []
-    await desk.decide(by_table["users"])
+    await actors.decide(by_table["users"])
     values = await running
     assert sorted(done) == [("orders", 3), ("users", 50)]
     told = results(values)
@@ -104,7 +104,7 @@ async def test_each_action_is_decided_for_itself(desk: Desk, client: ApprovalCli
     assert "deleted 3 from orders" in told["call-orders"]
     assert "Keep the logs" in told["call-logs"]
     assert values["messages"][-1].text == "That is all."
-    assert await desk.executions() == ["succeeded", "succeeded"]
+    assert await actors.executions() == ["succeeded", "succeeded"]
     said = [
         review.raw["execution"]["result"]
         for review in await asyncio.to_thread(client.pending, status="approved")
@@ -112,22 +112,22 @@ async def test_each_action_is_decided_for_itself(desk: Desk, client: ApprovalCli
     assert any("deleted 50 from users" in each for each in said)
 
 
-async def test_an_expiry_is_a_rejection_that_says_so(desk: Desk) -> None:
+async def test_an_expiry_is_a_rejection_that_says_so(actors: Desk) -> None:
     """Nobody answers: a TimeoutError at first; after the expiry the model hears of it, and nothing runs. With async."""
     done: list[tuple[str, int]] = []
     agent = an_agent(InMemorySaver(), done, "users")
     await agent.ainvoke({"messages": [("user", "tidy up")]}, CONFIG)
-    async with AsyncApprovalClient(desk.url, desk.key) as client:
+    async with AsyncApprovalClient(actors.url, actors.key) as client:
         with pytest.raises(TimeoutError):
             await aresume_when_decided(client, agent, CONFIG, timeout_seconds=0.2)
-        await desk.expire()
+        await actors.expire()
         values = await aresume_when_decided(client, agent, CONFIG, timeout_seconds=30)
     assert "nobody decided in time" in results(values)["call-users"]
     assert done == []
 
 
 @pytest.mark.parametrize("outcome", ["idempotent", "retry"])
-async def test_killed_while_the_tool_runs(desk: Desk, client: ApprovalClient, outcome: str) -> None:
+async def test_killed_while_the_tool_runs(actors: Desk, client: ApprovalClient, outcome: str) -> None:
     """A new agent over the same checkpoints runs it again if that may be done twice, or if a person says so."""
     saver, done = InMemorySaver(), list[tuple[str, int]]()
     dying = an_agent(saver, done, "users", dies=True)
@@ -136,7 +136,7 @@ async def test_killed_while_the_tool_runs(desk: Desk, client: ApprovalClient, ou
     running = asyncio.create_task(
         asyncio.to_thread(resume_when_decided, client, dying, CONFIG, idempotent=may)
     )
-    await desk.decide(await desk.asked())
+    await actors.decide(await actors.asked())
     with pytest.raises(Killed):
         await running
     assert dying.get_state(CONFIG).next == ("tools",)
@@ -145,36 +145,36 @@ async def test_killed_while_the_tool_runs(desk: Desk, client: ApprovalClient, ou
         with pytest.raises(AlreadyClaimed, match="people settle it"):
             await asyncio.to_thread(resume_when_decided, client, again, CONFIG)
         assert len(done) == 1
-        await desk.settle("retry")
+        await actors.settle("retry")
     values = await asyncio.to_thread(resume_when_decided, client, again, CONFIG, idempotent=may)
     assert len(done) == 2
     assert "deleted 50 from users" in results(values)["call-users"]
-    assert (await desk.executions())[-1] == "succeeded"
+    assert (await actors.executions())[-1] == "succeeded"
 
 
 EXAMPLE = ROOT / "examples" / "langchain_agent.py"
 
 
 async def test_a_process_that_was_killed_comes_back_to_its_questions(
-    desk: Desk, framework_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    actors: Desk, framework_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The example is killed (kill -9) while people are asked; a click in Slack; started again it does it, once."""
     url = framework_url.replace("+psycopg", "")
-    first = await desk.run(EXAMPLE, AGENT_DATABASE_URL=url)
-    await desk.asked(2)
+    first = await actors.run(EXAMPLE, AGENT_DATABASE_URL=url)
+    await actors.asked(2)
     first.kill()
     await first.wait()
-    await desk.click(number=0)
-    await desk.decide(await desk.asked(2), "rejected", reason="Not today")
+    await actors.click(number=0)
+    await actors.decide(await actors.asked(2), "rejected", reason="Not today")
     for name in ("SIGNOFF_URL", "SIGNOFF_KEY"):
-        monkeypatch.setenv(name, desk.environment[name])
+        monkeypatch.setenv(name, actors.environment[name])
     again = runpy.run_path(str(EXAMPLE), run_name="again")
     await asyncio.to_thread(again["main"], url, "tidy-1")
     said = capsys.readouterr().out
     assert "deleted 50 records from users" in said
     assert "Not today" in said
-    assert await desk.statuses() == ["approved", "rejected"]
-    assert await desk.executions() == ["succeeded"]
+    assert await actors.statuses() == ["approved", "rejected"]
+    assert await actors.executions() == ["succeeded"]
 
 
 @pytest.mark.parametrize(

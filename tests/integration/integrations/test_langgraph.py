@@ -46,8 +46,8 @@ def policy() -> str:
 
 
 @pytest.fixture
-def client(desk: Desk) -> Iterator[ApprovalClient]:
-    with ApprovalClient(desk.url, desk.key) as opened:
+def client(actors: Desk) -> Iterator[ApprovalClient]:
+    with ApprovalClient(actors.url, actors.key) as opened:
         yield opened
 
 
@@ -88,7 +88,7 @@ class Customer:
 
 
 async def test_the_refund_agent_of_the_tour(
-    desk: Desk,
+    actors: Desk,
     framework_url: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -103,7 +103,7 @@ async def test_the_refund_agent_of_the_tour(
     url = framework_url.replace("+psycopg", "")
 
     async def customer(moment: str) -> Customer:
-        return Customer(await desk.run(script, str(EXAMPLES), moment, SHOP_DATABASE_URL=url))
+        return Customer(await actors.run(script, str(EXAMPLES), moment, SHOP_DATABASE_URL=url))
 
     async def order(number: int) -> tuple[Any, ...]:
         async with await psycopg.AsyncConnection.connect(url) as connection:
@@ -112,32 +112,32 @@ async def test_the_refund_agent_of_the_tour(
 
     first = await customer("claimed")
     assert "refund for order_id 1 has been approved" in await first.say("please refund order 1")
-    assert await desk.statuses() == []
+    assert await actors.statuses() == []
     assert "must undergo manual review. Please check your order status later" in await first.say(
         "refund order 5"
     )
     assert "must undergo manual review" in await first.say("refund order 7")
     assert "PENDING_REFUND" in await first.say("status of order 7")
-    await desk.decide(await desk.asked(1), "rejected", reason="Too late")
+    await actors.decide(await actors.asked(1), "rejected", reason="Too late")
     await until(lambda: _is(order(5), ("REFUND_REJECTED", 0, "Too late")), 20)
-    await desk.click(number=1)
+    await actors.click(number=1)
     assert await asyncio.wait_for(first.process.wait(), 20) == -9
-    assert await desk.executions() == ["claimed"]
+    assert await actors.executions() == ["claimed"]
     second = await customer("refunded")
     assert await asyncio.wait_for(second.process.wait(), 30) == -9
     assert await order(7) == ("REFUNDED", 1, None)
     for name in ("SIGNOFF_URL", "SIGNOFF_KEY"):
-        monkeypatch.setenv(name, desk.environment[name])
+        monkeypatch.setenv(name, actors.environment[name])
     finished = threading.Event()
     monkeypatch.setattr("sys.stdin", _until(finished, "status of order 7\n"))
     example = runpy.run_path(str(EXAMPLES / "langgraph_refunds.py"), run_name="third")
     third = asyncio.create_task(asyncio.to_thread(example["chat"], url, "customer-1"))
-    await until(lambda: _is(desk.executions(), ["succeeded"]), 20)
+    await until(lambda: _is(actors.executions(), ["succeeded"]), 20)
     finished.set()
     await third
     assert "REFUNDED" in capsys.readouterr().out
     assert await order(7) == ("REFUNDED", 1, None)
-    assert await desk.statuses() == ["rejected", "approved"]
+    assert await actors.statuses() == ["rejected", "approved"]
 
 
 def _until(finished: threading.Event, *lines: str) -> Iterator[str]:
@@ -175,7 +175,7 @@ class Deletions:
         return f"deleted {call.arguments.get('count')}"
 
 
-async def test_what_waits_is_done_once_as_it_was_decided(desk: Desk, client: ApprovalClient) -> None:
+async def test_what_waits_is_done_once_as_it_was_decided(actors: Desk, client: ApprovalClient) -> None:
     """The tool has its answer at once; woken, it runs an edit as edited; a no and an expiry reach `refused`."""
     seen, store = Deletions(), InMemoryStore()
     async with seen.handled_by(client, store) as background:
@@ -184,18 +184,18 @@ async def test_what_waits_is_done_once_as_it_was_decided(desk: Desk, client: App
         for number, key in enumerate("abc", start=1):
             begun = await asyncio.to_thread(background.begin, key, "delete_records", ARGUMENTS)
             assert begun.waiting
-            await desk.asked(number)
+            await actors.asked(number)
         with pytest.raises(ApiError, match="denies"):
             await asyncio.to_thread(background.begin, "d", "wipe", {})
         again = await asyncio.to_thread(background.begin, "a", "delete_records", ARGUMENTS)
         assert again.waiting
-        await desk.edit(await desk.asked(1), ARGUMENTS | {"count": 3})
-        await desk.decide(await desk.asked(2), "rejected", reason="Not these")
+        await actors.edit(await actors.asked(1), ARGUMENTS | {"count": 3})
+        await actors.decide(await actors.asked(2), "rejected", reason="Not these")
         background.wake()
-        await until(lambda: _is(desk.executions(), ["succeeded"]))
+        await until(lambda: _is(actors.executions(), ["succeeded"]))
         await until(lambda: _true(seen.refused))
-        await desk.expire()
-        await until(lambda: _is(desk.statuses(), ["approved", "rejected", "expired"]))
+        await actors.expire()
+        await until(lambda: _is(actors.statuses(), ["approved", "rejected", "expired"]))
         background.wake()
         await until(lambda: _true(len(seen.refused) == 2 and not store.search(("signoff",))))
     assert [call.arguments["count"] for call in seen.done if call.key == "a"] == [3]
@@ -204,7 +204,7 @@ async def test_what_waits_is_done_once_as_it_was_decided(desk: Desk, client: App
         ("b", "rejected", "Not these"),
         ("c", "expired", None),
     ]
-    assert len(await desk.statuses()) == 3
+    assert len(await actors.statuses()) == 3
 
 
 class Killed(BaseException):
@@ -213,30 +213,30 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("idempotent", [False, True])
 async def test_what_was_begun_is_taken_up_only_if_it_may_be_done_twice(
-    desk: Desk, client: ApprovalClient, idempotent: bool
+    actors: Desk, client: ApprovalClient, idempotent: bool
 ) -> None:
     """Claimed by a process that is gone: done by the next one if it is idempotent, else left for people to settle."""
     store, seen = InMemoryStore(), Deletions()
     dead = Background(client, store, name="one")
     dead.handles("delete_records", _die, idempotent=idempotent)
     assert (await asyncio.to_thread(dead.begin, "a", "delete_records", ARGUMENTS)).waiting
-    await desk.decide(await desk.asked())
+    await actors.decide(await actors.asked())
     with pytest.raises(Killed):
         await asyncio.to_thread(dead._settle, "a")
     next_one = Background(client, store, name="one")
     next_one.handles("delete_records", seen.run, idempotent=idempotent)
     await asyncio.to_thread(next_one._settle, "a")
     assert len(seen.done) == (1 if idempotent else 0)
-    assert await desk.executions() == (["succeeded"] if idempotent else ["claimed"])
+    assert await actors.executions() == (["succeeded"] if idempotent else ["claimed"])
     assert len(store.search(("signoff",))) == (0 if idempotent else 1)
     if not idempotent:
-        await desk.settle("retry")
+        await actors.settle("retry")
         await asyncio.to_thread(next_one._settle, "a")
         assert len(seen.done) == 1
         assert not store.search(("signoff",))
 
 
-async def test_what_needs_nobody_is_not_begun_twice(desk: Desk, client: ApprovalClient) -> None:
+async def test_what_needs_nobody_is_not_begun_twice(actors: Desk, client: ApprovalClient) -> None:
     """While one process does it another one leaves it alone; begun by one that died, nobody repeats it.
 
     Processes are told apart by their names, so there is none without.
@@ -310,36 +310,36 @@ def a_graph(saver: Any, effect: Callable[[list[Any]], Any] = list) -> Any:
 CONFIG: Any = {"configurable": {"thread_id": "t-1"}}
 
 
-async def test_interrupts_are_answered_in_order(desk: Desk, client: ApprovalClient) -> None:
+async def test_interrupts_are_answered_in_order(actors: Desk, client: ApprovalClient) -> None:
     """Each of an interrupt's is a request, unless policy needs nobody or denies it; answered in order, and reported."""
     graph = a_graph(InMemorySaver())
     graph.invoke({"asked": [human(), human(), human(), human("read_records"), human("wipe")]}, CONFIG)
     running = asyncio.create_task(
         asyncio.to_thread(resume_when_decided, client, graph, CONFIG, timeout_seconds=30)
     )
-    await desk.asked(3)
-    await desk.decide(await desk.asked(3), "rejected", reason="Not these")
-    await desk.edit(await desk.asked(2), ARGUMENTS | {"count": 3})
+    await actors.asked(3)
+    await actors.decide(await actors.asked(3), "rejected", reason="Not these")
+    await actors.edit(await actors.asked(2), ARGUMENTS | {"count": 3})
     assert not running.done()
-    await desk.decide(await desk.asked(1))
+    await actors.decide(await actors.asked(1))
     answers = (await running)["answers"]
     assert [each["type"] for each in answers] == ["accept", "edit", "response", "accept", "ignore"]
     assert answers[1]["args"] == {"action": "delete_records", "args": ARGUMENTS | {"count": 3}}
     assert "Not these" in answers[2]["args"]
-    assert await desk.executions() == ["succeeded", "succeeded"]
+    assert await actors.executions() == ["succeeded", "succeeded"]
 
 
-async def test_an_expiry_is_ignored_and_never_accepted(desk: Desk) -> None:
+async def test_an_expiry_is_ignored_and_never_accepted(actors: Desk) -> None:
     """Nobody answers: the call times out, called again it has the same request; its expiry is `ignore`. With async."""
     graph = a_graph(InMemorySaver())
     await graph.ainvoke({"asked": [human()]}, CONFIG)
-    async with AsyncApprovalClient(desk.url, desk.key) as client:
+    async with AsyncApprovalClient(actors.url, actors.key) as client:
         with pytest.raises(TimeoutError):
             await aresume_when_decided(client, graph, CONFIG, timeout_seconds=0.2)
-        await desk.expire()
+        await actors.expire()
         values = await aresume_when_decided(client, graph, CONFIG, timeout_seconds=30)
     assert values["answers"] == [{"type": "ignore", "args": None}]
-    assert await desk.statuses() == ["expired"]
+    assert await actors.statuses() == ["expired"]
 
 
 @pytest.mark.parametrize(
@@ -362,22 +362,22 @@ async def test_what_cannot_be_honoured_is_refused(asked: Any) -> None:
     assert graph.get_state(CONFIG).interrupts
 
 
-async def test_a_no_that_the_graph_cannot_hear_stops_it(desk: Desk, client: ApprovalClient) -> None:
+async def test_a_no_that_the_graph_cannot_hear_stops_it(actors: Desk, client: ApprovalClient) -> None:
     """Neither `ignore` nor `response` allowed: an error, and the graph goes on waiting. An edit is no accept."""
     deaf = human(allow_ignore=False, allow_respond=False, allow_edit=False)
     graph = a_graph(InMemorySaver())
     graph.invoke({"asked": [deaf]}, CONFIG)
     running = asyncio.create_task(asyncio.to_thread(resume_when_decided, client, graph, CONFIG))
-    await desk.edit(await desk.asked(), ARGUMENTS | {"count": 3})
+    await actors.edit(await actors.asked(), ARGUMENTS | {"count": 3})
     with pytest.raises(CollaborationError, match="changed the arguments"):
         await running
     assert graph.get_state(CONFIG).interrupts
-    assert await desk.executions() == []
+    assert await actors.executions() == []
 
 
 @pytest.mark.parametrize("idempotent", [False, True])
 async def test_killed_in_the_middle_of_what_was_approved(
-    desk: Desk, client: ApprovalClient, idempotent: bool
+    actors: Desk, client: ApprovalClient, idempotent: bool
 ) -> None:
     """A new process over the same checkpoints goes on if that may be done twice; else people settle it."""
     saver = InMemorySaver()
@@ -385,7 +385,7 @@ async def test_killed_in_the_middle_of_what_was_approved(
     running = asyncio.create_task(
         asyncio.to_thread(resume_when_decided, client, a_graph(saver, _die), CONFIG, idempotent=idempotent)
     )
-    await desk.decide(await desk.asked())
+    await actors.decide(await actors.asked())
     with pytest.raises(Killed):
         await running
     effects: list[Any] = []
@@ -394,19 +394,19 @@ async def test_killed_in_the_middle_of_what_was_approved(
     )
     if idempotent:
         assert (await again)["answers"] == [{"type": "accept", "args": None}]
-        assert await desk.executions() == ["succeeded"]
+        assert await actors.executions() == ["succeeded"]
     else:
         with pytest.raises(AlreadyClaimed):
             await again
         assert effects == []
-        await desk.settle("done")
+        await actors.settle("done")
         values = await asyncio.to_thread(
             resume_when_decided, client, a_graph(saver, effects.append), CONFIG, timeout_seconds=5
         )
         assert [each["type"] for each in values["answers"]] == ["response"]
         assert "marked it as done" in values["answers"][0]["args"]
-        assert await desk.executions() == ["in_doubt"]
-    assert len(await desk.statuses()) == 1
+        assert await actors.executions() == ["in_doubt"]
+    assert len(await actors.statuses()) == 1
 
 
 async def test_the_last_pause_is_found_however_far_back_it_lies() -> None:
@@ -437,7 +437,7 @@ async def test_the_last_pause_is_found_however_far_back_it_lies() -> None:
         assert client.do(here.last_pause()) is None
 
 
-async def test_what_the_node_raises_is_reported(desk: Desk, client: ApprovalClient) -> None:
+async def test_what_the_node_raises_is_reported(actors: Desk, client: ApprovalClient) -> None:
     """The node's own error comes out, the card shows it, and the approval is used up."""
 
     def fail(_: Any) -> None:
@@ -446,10 +446,10 @@ async def test_what_the_node_raises_is_reported(desk: Desk, client: ApprovalClie
     graph = a_graph(InMemorySaver(), fail)
     graph.invoke({"asked": [human()]}, CONFIG)
     running = asyncio.create_task(asyncio.to_thread(resume_when_decided, client, graph, CONFIG))
-    await desk.decide(await desk.asked())
+    await actors.decide(await actors.asked())
     with pytest.raises(LookupError):
         await running
-    assert await desk.executions() == ["failed"]
+    assert await actors.executions() == ["failed"]
     with pytest.raises(AlreadyClaimed):
         await asyncio.to_thread(resume_when_decided, client, graph, CONFIG)
 

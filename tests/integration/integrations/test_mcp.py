@@ -35,9 +35,9 @@ def command(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def connected(desk: Desk, command: Path, *options: str) -> AsyncIterator[Client]:
+async def connected(actors: Desk, command: Path, *options: str) -> AsyncIterator[Client]:
     """A client whose server is a process of its own."""
-    told = {"SIGNOFF_URL": desk.url, "SIGNOFF_KEY": desk.key}
+    told = {"SIGNOFF_URL": actors.url, "SIGNOFF_KEY": actors.key}
     async with Client(
         StdioServerParameters(command=str(command), args=["mcp", *options], env=told)
     ) as client:
@@ -65,25 +65,25 @@ async def word(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     return (await client.call_tool(tool, arguments)).structured_content or {}
 
 
-async def test_a_coding_agent_asks_before_it_uses_a_tool(desk: Desk, command: Path) -> None:
+async def test_a_coding_agent_asks_before_it_uses_a_tool(actors: Desk, command: Path) -> None:
     """Allowed with the input that people decided, once; denied with their reason; a killed server loses nothing, and
     what another program was allowed is handed to nobody here."""
     killed, waiting = False, dict[str, Any]()
     try:
-        async with connected(desk, command, "--timeout", "1m") as client:
+        async with connected(actors, command, "--timeout", "1m") as client:
             running = asyncio.create_task(prompt(client, tool_use_id="toolu_01"))
-            await desk.asked()
-            await desk.click()
+            await actors.asked()
+            await actors.click()
             assert await running == {"behavior": "allow", "updatedInput": FIFTY}
             again = await prompt(client, tool_use_id="toolu_01")
             assert (again["behavior"], "claimed already" in again["message"]) == ("deny", True)
 
             running = asyncio.create_task(prompt(client, tool_use_id="toolu_02"))
-            await desk.edit(await desk.asked(2), FIFTY | {"count": 3})
+            await actors.edit(await actors.asked(2), FIFTY | {"count": 3})
             assert await running == {"behavior": "allow", "updatedInput": FIFTY | {"count": 3}}
 
             running = asyncio.create_task(prompt(client))
-            await desk.decide(await desk.asked(3), "rejected", reason="Not on a Friday")
+            await actors.decide(await actors.asked(3), "rejected", reason="Not on a Friday")
             denied = await running
             assert (denied["behavior"], "Not on a Friday" in denied["message"]) == ("deny", True)
             more: dict[str, Any] = {"permission_suggestions": []}  # what other versions may send along
@@ -101,42 +101,42 @@ async def test_a_coding_agent_asks_before_it_uses_a_tool(desk: Desk, command: Pa
         if not killed:  # how a client tells that its server was killed is its own affair
             raise
     assert (waiting["approved"], waiting["status"], waiting["request_id"]) == (False, "waiting", "mcp-k")
-    assert await desk.statuses() == ["approved", "approved", "rejected", "waiting"]
-    assert await desk.executions() == ["succeeded", "succeeded"]
+    assert await actors.statuses() == ["approved", "approved", "rejected", "waiting"]
+    assert await actors.executions() == ["succeeded", "succeeded"]
 
-    await desk.edit(await desk.asked(4), FIFTY | {"count": 3})
-    async with near(desk.url, desk.key) as client:
+    await actors.edit(await actors.asked(4), FIFTY | {"count": 3})
+    async with near(actors.url, actors.key) as client:
         approved = await word(client, "get_decision", request_id="mcp-k")
         assert (approved["approved"], approved["arguments"]) == (True, FIFTY | {"count": 3})
         used = await word(client, "get_decision", request_id="mcp-k")
         assert (used["approved"], used["status"], used["arguments"]) == (False, "used", None)
-        async with AsyncApprovalClient(desk.url, desk.key) as program:
+        async with AsyncApprovalClient(actors.url, actors.key) as program:
             await program.submit("delete_records", FIFTY, key="release-17")
-            await desk.decide(await desk.asked(5))
-        for name in (await desk.asked(), "mcp-k/../release-17", "mcp-k/%2e%2e/release-17"):
+            await actors.decide(await actors.asked(5))
+        for name in (await actors.asked(), "mcp-k/../release-17", "mcp-k/%2e%2e/release-17"):
             other = await word(client, "get_decision", request_id=name)
             assert (other["approved"], other["status"]) == (False, "error")
-    assert len(await desk.executions()) == 3
+    assert len(await actors.executions()) == 3
 
 
-async def test_whatever_is_no_approval_is_a_denial(desk: Desk) -> None:
+async def test_whatever_is_no_approval_is_a_denial(actors: Desk) -> None:
     """Silence, a call that is cancelled, a service that is away and a key that it does not know allow nothing."""
-    async with near(desk.url, desk.key, timeout_seconds=0.3) as client:
+    async with near(actors.url, actors.key, timeout_seconds=0.3) as client:
         denied = await prompt(client)
         assert (denied["behavior"], "nobody has decided" in denied["message"]) == ("deny", True)
-    assert await desk.statuses() == ["cancelled"]
+    assert await actors.statuses() == ["cancelled"]
 
-    async with near(desk.url, desk.key) as client:
+    async with near(actors.url, actors.key) as client:
         running = asyncio.create_task(prompt(client))
-        await desk.asked(2)
+        await actors.asked(2)
         running.cancel()
 
         async def withdrawn() -> bool:
-            return await desk.statuses() == ["cancelled", "cancelled"]
+            return await actors.statuses() == ["cancelled", "cancelled"]
 
         await until(withdrawn)
 
-    for url, expected in (("http://127.0.0.1:9", "does not answer"), (desk.url, "401")):
+    for url, expected in (("http://127.0.0.1:9", "does not answer"), (actors.url, "401")):
         async with near(url, "signoff_nobody", timeout_seconds=0.5) as client:
             denied = await prompt(client)
             refused = await word(client, "request_approval", action="delete_records", arguments=FIFTY)
@@ -145,10 +145,10 @@ async def test_whatever_is_no_approval_is_a_denial(desk: Desk) -> None:
         assert expected in refused["message"]
 
 
-async def test_the_example_does_what_was_decided(desk: Desk, command: Path) -> None:
+async def test_the_example_does_what_was_decided(actors: Desk, command: Path) -> None:
     """The example starts `signoff mcp`, waits, and does exactly what people decided."""
-    running = await desk.run(ROOT / "examples" / "mcp_agent.py", PATH=f"{command.parent}:/usr/bin:/bin")
-    await desk.edit(await desk.asked(), FIFTY | {"count": 3})
+    running = await actors.run(ROOT / "examples" / "mcp_agent.py", PATH=f"{command.parent}:/usr/bin:/bin")
+    await actors.edit(await actors.asked(), FIFTY | {"count": 3})
     out, err = await asyncio.wait_for(running.communicate(), 60)
     assert out.decode() == "Deleted 3 records from users\n", err.decode()
 

@@ -33,14 +33,14 @@ TASK = "delete_records table_name=users count=50"
 class Cleaner:
     """An agent of the SDK's, anew in each life; `deleted` is what its tool did."""
 
-    def __init__(self, desk: Desk, folder: Path) -> None:
+    def __init__(self, actors: Desk, folder: Path) -> None:
         set_tracing_disabled(True)
         self.deleted: list[tuple[str, int]] = []
         self.fails = False
-        self.client = AsyncApprovalClient(desk.url, desk.key)
+        self.client = AsyncApprovalClient(actors.url, actors.key)
         self.approvals = OpenAIApprovals(self.client, timeout_seconds=20)
         self.store = FileRunStore(folder)
-        openai = AsyncOpenAI(base_url=desk.site.house.model.base_url, api_key="sk-scripted")
+        openai = AsyncOpenAI(base_url=actors.site.house.model.base_url, api_key="sk-scripted")
         self.agent = Agent(
             name="cleaner",
             model=OpenAIChatCompletionsModel("signoff-scripted", openai),
@@ -65,36 +65,36 @@ class Cleaner:
 
 
 @pytest.fixture
-async def cleaner(desk: Desk, tmp_path: Path) -> AsyncIterator[Cleaner]:
+async def cleaner(actors: Desk, tmp_path: Path) -> AsyncIterator[Cleaner]:
     """The agent."""
-    agent = Cleaner(desk, tmp_path)
+    agent = Cleaner(actors, tmp_path)
     yield agent
     await agent.client.close()
 
 
-async def test_what_people_decide_is_what_runs(desk: Desk, cleaner: Cleaner) -> None:
+async def test_what_people_decide_is_what_runs(actors: Desk, cleaner: Cleaner) -> None:
     """A click lets the tool run; an edit changes what runs, and the model is told; one that misfits runs nothing."""
     running = cleaner.begin()
-    await desk.asked()
+    await actors.asked()
     assert not cleaner.deleted
-    await desk.click()
+    await actors.click()
     assert "Deleted 50 records from users" in (await running).final_output
 
     running = cleaner.begin(key="run-2")
-    await desk.edit(await desk.asked(2), FIFTY | {"count": 3})
+    await actors.edit(await actors.asked(2), FIFTY | {"count": 3})
     told = (await running).final_output
     assert "Deleted 3 records" in told
     assert "A reviewer changed the arguments" in told
 
     running = cleaner.begin(key="run-3")
-    await desk.edit(await desk.asked(3), FIFTY | {"count": "many"})
+    await actors.edit(await actors.asked(3), FIFTY | {"count": "many"})
     await running
     assert cleaner.deleted == [("users", 50), ("users", 3)]
-    assert await desk.executions() == ["succeeded", "succeeded", "failed"]
+    assert await actors.executions() == ["succeeded", "succeeded", "failed"]
     assert await cleaner.store.read("run-1") is None
 
 
-async def test_two_runs_with_the_same_call_share_no_decision(desk: Desk, cleaner: Cleaner) -> None:
+async def test_two_runs_with_the_same_call_share_no_decision(actors: Desk, cleaner: Cleaner) -> None:
     """Of two runs with a call of the same id and arguments, each gets what was decided about its own."""
     both = asyncio.Barrier(2)
 
@@ -107,46 +107,46 @@ async def test_two_runs_with_the_same_call_share_no_decision(desk: Desk, cleaner
 
     ids: list[str | None] = []
     first = asyncio.create_task(life("run-1"))
-    await desk.decide(await desk.asked())
+    await actors.decide(await actors.asked())
     second = asyncio.create_task(life("run-2"))
-    await desk.edit(await desk.asked(2), FIFTY | {"count": 3})
+    await actors.edit(await actors.asked(2), FIFTY | {"count": 3})
     assert "Deleted 50 records" in await first
     assert "Deleted 3 records" in await second
     assert ids[0] == ids[1]
 
 
-async def test_a_refusal_reaches_the_model_with_its_reason(desk: Desk, cleaner: Cleaner) -> None:
+async def test_a_refusal_reaches_the_model_with_its_reason(actors: Desk, cleaner: Cleaner) -> None:
     """Of two calls one is rejected with a reason and one approved; a tool without a guard is refused unasked."""
-    model = desk.site.house.model
+    model = actors.site.house.model
     model.script(
         [("delete_records", FIFTY), ("delete_records", FIFTY | {"count": 7}), ("wipe_records", FIFTY)]
     )
     running = cleaner.begin("Tidy up")
     for number in (1, 2):
-        request = await desk.asked(number)
-        about = (await desk.grace.get(f"/pending/{request}")).json()["action"]["arguments"]
+        request = await actors.asked(number)
+        about = (await actors.grace.get(f"/pending/{request}")).json()["action"]["arguments"]
         if about["count"] == 7:
-            await desk.decide(request, "rejected", reason="Keep those")
+            await actors.decide(request, "rejected", reason="Keep those")
         else:
-            await desk.decide(request)
+            await actors.decide(request)
     await running
     told = json.dumps(model.requests[-1]["messages"])
     assert cleaner.deleted == [("users", 50)]
     assert "rejected by U0GRACE: Keep those" in told
     assert "wipe_records was not done: nobody can be asked about it" in told
-    assert await desk.statuses() == ["approved", "rejected"] or await desk.statuses() == [
+    assert await actors.statuses() == ["approved", "rejected"] or await actors.statuses() == [
         "rejected",
         "approved",
     ]
 
 
-async def test_silence_is_no_consent(desk: Desk, cleaner: Cleaner) -> None:
+async def test_silence_is_no_consent(actors: Desk, cleaner: Cleaner) -> None:
     """Undecided, `run` times out and the run stays kept; expired, the call is rejected; self-approved, it fails."""
     cleaner.approvals._timeout = 0
     with pytest.raises(TimeoutError):
         await cleaner.begin()
-    assert await desk.statuses() == ["waiting"]
-    await desk.expire()
+    assert await actors.statuses() == ["waiting"]
+    await actors.expire()
     cleaner.approvals._timeout = 20
     result = await cleaner.begin()
     assert "expired" in result.final_output
@@ -159,24 +159,26 @@ async def test_silence_is_no_consent(desk: Desk, cleaner: Cleaner) -> None:
     assert not cleaner.deleted
 
 
-async def test_another_life_of_the_run_repeats_nothing(desk: Desk, cleaner: Cleaner, tmp_path: Path) -> None:
+async def test_another_life_of_the_run_repeats_nothing(
+    actors: Desk, cleaner: Cleaner, tmp_path: Path
+) -> None:
     """What an earlier life did is answered with what came of it; what it began and never told is not begun again."""
     states: dict[str, Any] = {}
     cleaner.fails = True
     running = cleaner.begin()
-    request = await desk.asked()
+    request = await actors.asked()
     states["run-1"] = await cleaner.store.read("run-1")
-    await desk.decide(request)
+    await actors.decide(request)
     await running
-    assert await desk.executions() == ["failed"]
-    again = Cleaner(desk, tmp_path)
+    assert await actors.executions() == ["failed"]
+    again = Cleaner(actors, tmp_path)
     await again.store.write("run-1", states["run-1"])
     assert "failed in an earlier attempt" in (await again.begin()).final_output
 
     running = again.begin(key="run-2")
-    request = await desk.asked(2)
+    request = await actors.asked(2)
     kept = await again.store.read("run-2")
-    await desk.decide(request)
+    await actors.decide(request)
     await again.client.claim(request)
     running.cancel()
     await again.store.write("run-2", str(kept))
@@ -186,17 +188,17 @@ async def test_another_life_of_the_run_repeats_nothing(desk: Desk, cleaner: Clea
     await again.client.close()
 
 
-async def test_the_example_survives_kill_9(desk: Desk, cleaner: Cleaner, tmp_path: Path) -> None:
+async def test_the_example_survives_kill_9(actors: Desk, cleaner: Cleaner, tmp_path: Path) -> None:
     """Killed while it waits, the example's run goes on in another process with what was decided meanwhile."""
-    model = {"OPENAI_BASE_URL": desk.site.house.model.base_url, "OPENAI_API_KEY": "sk-scripted"}
-    first = await desk.run(EXAMPLE, str(tmp_path), **model)
-    await desk.asked()
+    model = {"OPENAI_BASE_URL": actors.site.house.model.base_url, "OPENAI_API_KEY": "sk-scripted"}
+    first = await actors.run(EXAMPLE, str(tmp_path), **model)
+    await actors.asked()
     first.kill()
     out, err = await first.communicate()
     assert not out, err.decode()
-    await desk.click()
+    await actors.click()
     result = await cleaner.begin(key="nightly-17")
     assert "Deleted 50 records from users" in result.final_output
     assert cleaner.deleted == [("users", 50)]
-    assert await desk.statuses() == ["approved"]
-    assert await desk.executions() == ["succeeded"]
+    assert await actors.statuses() == ["approved"]
+    assert await actors.executions() == ["succeeded"]

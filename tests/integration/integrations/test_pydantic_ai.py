@@ -20,7 +20,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 
-from agent import pausing
+from agent.usecases import pause
 from signoff.client import AsyncApprovalClient
 from signoff.errors import AlreadyClaimed, ApiError, SignoffError
 from signoff.integrations.pydantic_ai import PausedRun, PydanticAIApprovals
@@ -33,11 +33,11 @@ FIFTY = {"table_name": "users", "count": 50}
 class Cleaner:
     """An agent of pydantic-ai's, anew in each life; `deleted` is what its tool did."""
 
-    def __init__(self, desk: Desk, calls: dict[str, dict[str, Any]] | None = None, **options: Any) -> None:
+    def __init__(self, actors: Desk, calls: dict[str, dict[str, Any]] | None = None, **options: Any) -> None:
         self.calls = calls or {"call-1": FIFTY}
         self.deleted: list[tuple[str, int]] = []
         self.fails: Exception | None = None
-        self.client = AsyncApprovalClient(desk.url, desk.key)
+        self.client = AsyncApprovalClient(actors.url, actors.key)
         self.approvals = PydanticAIApprovals(self.client, timeout_seconds=20, **options)
         self.agent = Agent(
             FunctionModel(self._model),
@@ -82,40 +82,40 @@ class Cleaner:
 
 
 @pytest.fixture
-async def cleaner(desk: Desk) -> AsyncIterator[Cleaner]:
+async def cleaner(actors: Desk) -> AsyncIterator[Cleaner]:
     """An agent that deletes fifty records."""
-    agent = Cleaner(desk)
+    agent = Cleaner(actors)
     yield agent
     await agent.client.close()
 
 
-async def test_what_people_decide_is_what_runs(desk: Desk, cleaner: Cleaner) -> None:
+async def test_what_people_decide_is_what_runs(actors: Desk, cleaner: Cleaner) -> None:
     """A click in Slack lets the tool run; an edit changes what runs, and the model is told; one that misfits fails."""
 
     async def asked(number: int) -> tuple[PausedRun, asyncio.Task[DeferredToolResults], str]:
         paused = await cleaner.paused()
         answer = cleaner.approvals.answer(paused.requests, key=f"run-{number}")
-        return paused, asyncio.create_task(answer), await desk.asked(number)
+        return paused, asyncio.create_task(answer), await actors.asked(number)
 
     paused, answering, _ = await asked(1)
     assert not cleaner.deleted
-    await desk.click()
+    await actors.click()
     assert await cleaner.go_on(paused, await answering) == "Deleted 50 records from users"
 
     paused, answering, request = await asked(2)
-    await desk.edit(request, FIFTY | {"count": 3})
+    await actors.edit(request, FIFTY | {"count": 3})
     told = await cleaner.go_on(paused, await answering)
     assert "Deleted 3 records" in told
     assert "A reviewer changed the arguments" in told
 
     paused, answering, request = await asked(3)
-    await desk.edit(request, FIFTY | {"count": "many"})
+    await actors.edit(request, FIFTY | {"count": "many"})
     await cleaner.go_on(paused, await answering)
     assert cleaner.deleted == [("users", 50), ("users", 3)]
-    assert await desk.executions() == ["succeeded", "succeeded", "failed"]
+    assert await actors.executions() == ["succeeded", "succeeded", "failed"]
 
 
-async def test_an_approval_is_of_one_call_only(desk: Desk, cleaner: Cleaner) -> None:
+async def test_an_approval_is_of_one_call_only(actors: Desk, cleaner: Cleaner) -> None:
     """Answers about other calls than those of the messages run nothing: neither what people approved of one with
     other arguments, nor what policy lets run unasked."""
     paused = await cleaner.paused()
@@ -124,28 +124,28 @@ async def test_an_approval_is_of_one_call_only(desk: Desk, cleaner: Cleaner) -> 
         other = DeferredToolRequests(approvals=[ToolCallPart(tool, arguments, tool_call_id="call-1")])
         answering = asyncio.create_task(cleaner.approvals.answer(other, key=tool))
         if tool == "delete_records":
-            await desk.decide(await desk.asked())
+            await actors.decide(await actors.asked())
         with pytest.raises(SignoffError, match="does not run"):
             await cleaner.go_on(paused, await answering)
     assert not cleaner.deleted
-    assert await desk.executions() == ["failed"]
+    assert await actors.executions() == ["failed"]
 
 
-async def test_partial_words_of_people(desk: Desk) -> None:
+async def test_partial_words_of_people(actors: Desk) -> None:
     """Of three calls one is approved, one is rejected with its reason, and one runs unasked, as policy says."""
     cleaner = Cleaner(
-        desk,
+        actors,
         {"call-a": FIFTY, "call-b": FIFTY | {"count": 7}, "call-read": {"table_name": "users"}},
     )
     paused = await cleaner.paused()
     answering = asyncio.create_task(cleaner.approvals.answer(paused.requests, key="run-1"))
     for number in (1, 2):
-        request = await desk.asked(number)
-        about = (await desk.grace.get(f"/pending/{request}")).json()["action"]["arguments"]
+        request = await actors.asked(number)
+        about = (await actors.grace.get(f"/pending/{request}")).json()["action"]["arguments"]
         if about["count"] == 7:
-            await desk.decide(request, "rejected", reason="Keep those")
+            await actors.decide(request, "rejected", reason="Keep those")
         else:
-            await desk.decide(request)
+            await actors.decide(request)
     told = await cleaner.go_on(paused, await answering)
     assert cleaner.deleted == [("users", 50)]
     assert "Deleted 50 records from users" in told
@@ -154,18 +154,18 @@ async def test_partial_words_of_people(desk: Desk) -> None:
     await cleaner.client.close()
 
 
-async def test_silence_is_no_consent(desk: Desk, cleaner: Cleaner) -> None:
+async def test_silence_is_no_consent(actors: Desk, cleaner: Cleaner) -> None:
     """Undecided, `answer` times out; expired, the call is denied; paused or self-approved, it does not run."""
     paused = await cleaner.paused()
     with pytest.raises(TimeoutError):
         await cleaner.approvals.answer(paused.requests, key="run-1", timeout_seconds=0)
-    assert await desk.statuses() == ["waiting"]
-    await desk.expire()
+    assert await actors.statuses() == ["waiting"]
+    await actors.expire()
     told = await cleaner.go_on(paused, await cleaner.approvals.answer(paused.requests, key="run-1"))
     assert "expired" in told
     answering = asyncio.create_task(cleaner.approvals.answer(paused.requests, key="run-2"))
-    await pausing.pause(desk.site.db, None, by="test")
-    await desk.decide(await desk.asked(2))
+    await pause.pause(actors.site.db, None, by="test")
+    await actors.decide(await actors.asked(2))
     with pytest.raises(ApiError, match="paused"):
         await answering
     with pytest.raises(SignoffError, match="something else than Signoff"):
@@ -173,34 +173,34 @@ async def test_silence_is_no_consent(desk: Desk, cleaner: Cleaner) -> None:
     assert not cleaner.deleted
 
 
-async def test_inside_the_run_waits_itself(desk: Desk) -> None:
+async def test_inside_the_run_waits_itself(actors: Desk) -> None:
     """With `inside` the agent's code stays as it was: approved, the tool runs; undecided in time, it is withdrawn."""
-    cleaner = Cleaner(desk, inside=True)
+    cleaner = Cleaner(actors, inside=True)
     running = asyncio.create_task(cleaner.agent.run("Tidy up"))
-    await desk.decide(await desk.asked())
+    await actors.decide(await actors.asked())
     assert (await running).output == "Deleted 50 records from users"
     cleaner.approvals._timeout = 0.2
     assert "nobody has decided" in (await cleaner.agent.run("Tidy up")).output
     assert cleaner.deleted == [("users", 50)]
-    assert await desk.statuses() == ["approved", "cancelled"]
+    assert await actors.statuses() == ["approved", "cancelled"]
     await cleaner.client.close()
 
 
-async def test_another_life_of_the_run_repeats_nothing(desk: Desk, cleaner: Cleaner) -> None:
+async def test_another_life_of_the_run_repeats_nothing(actors: Desk, cleaner: Cleaner) -> None:
     """What an earlier life did is answered with what came of it; what it began and never told is not begun again."""
     cleaner.fails = RuntimeError("the disk is full")
     paused = await cleaner.paused()
     answering = asyncio.create_task(cleaner.approvals.answer(paused.requests, key="run-1"))
-    await desk.decide(await desk.asked())
+    await actors.decide(await actors.asked())
     with pytest.raises(RuntimeError):
         await cleaner.go_on(paused, await answering)
-    assert await desk.executions() == ["failed"]
-    again = Cleaner(desk)
+    assert await actors.executions() == ["failed"]
+    again = Cleaner(actors)
     told = await again.go_on(paused, await again.approvals.answer(paused.requests, key="run-1"))
     assert "the disk is full" in told
 
     answering = asyncio.create_task(again.approvals.answer(paused.requests, key="run-2"))
-    await desk.decide(await desk.asked(2))
+    await actors.decide(await actors.asked(2))
     await answering
     with pytest.raises(AlreadyClaimed, match="nobody knows"):
         await cleaner.approvals.answer(paused.requests, key="run-2")
@@ -208,20 +208,20 @@ async def test_another_life_of_the_run_repeats_nothing(desk: Desk, cleaner: Clea
     await again.client.close()
 
 
-async def test_the_example_survives_kill_9(desk: Desk, tmp_path: Path) -> None:
+async def test_the_example_survives_kill_9(actors: Desk, tmp_path: Path) -> None:
     """Killed while it waits and started again, the example goes on with what was decided meanwhile."""
     kept = tmp_path / "nightly-17.json"
-    first = await desk.run(EXAMPLE, str(kept))
-    request = await desk.asked()
+    first = await actors.run(EXAMPLE, str(kept))
+    request = await actors.asked()
     first.kill()
     await first.wait()
-    await desk.click()
-    second = await desk.run(EXAMPLE, str(kept))
+    await actors.click()
+    second = await actors.run(EXAMPLE, str(kept))
     out, err = await asyncio.wait_for(second.communicate(), 30)
     assert out.decode().splitlines() == [
         "deleting 50 records from users",
         "Done: Deleted 50 records from users",
     ], err.decode()
-    assert await desk.asked() == request
-    assert await desk.statuses() == ["approved"]
-    assert await desk.executions() == ["succeeded"]
+    assert await actors.asked() == request
+    assert await actors.statuses() == ["approved"]
+    assert await actors.executions() == ["succeeded"]

@@ -15,24 +15,25 @@ import uvicorn
 from slack_sdk.web.async_client import AsyncWebClient
 from starlette.applications import Starlette
 
+from agent.database.pools import Database
 from agent.domain.policy import Policy
 from agent.runtime.agents import Agent, Registry
 from agent.runtime.heartbeat import Heartbeat
 from agent.runtime.model import Model
 from agent.runtime.services import Services, worker_name
 from agent.runtime.tool import NotDone, tool
-from agent.store import reads
-from agent.store.database import Database
-from agent.store.outbox import Outlet
+from agent.store import views
+from agent.store.outbox import Destination
+from slack_sandbox import SandboxWorkspace, SlackSandbox
 from slackbot.cards import request_card
-from slackbot.edge import PATH, Edge
-from slackbot.home import Homes
-from slackbot.identity import Directory
-from slackbot.listeners import Doors, new_app, register
-from slackbot.permalinks import Permalinks
-from slackbot.sandbox import SlackSandbox, Workspace
-from slackbot.socket_mode import SocketMode
-from slackbot.workspace import new_client
+from slackbot.slack.app_home import AppHomes
+from slackbot.slack.listeners import ListenerContext, new_app, register
+from slackbot.slack.signed_http import SignedEndpoint
+from slackbot.slack.socket_mode import SocketMode
+from slackbot.slack_api.directory import Directory
+from slackbot.slack_api.manifest import EVENTS_PATH
+from slackbot.slack_api.permalinks import Permalinks
+from slackbot.slack_api.workspace import new_client
 from tests.integration.asking import TEAM, Asked, ask, rule
 
 BOT = "U0BOT"
@@ -85,14 +86,14 @@ def services(db: Database) -> Services:
         model=Model("none", api_key="none", base_url="http://127.0.0.1:1/v1"),
         heartbeat=Heartbeat(db, worker),
         worker=worker,
-        outlet=lambda channel: Outlet(TEAM, channel or "C0REVIEW"),
+        destination=lambda channel: Destination(TEAM, channel or "C0REVIEW"),
     )
 
 
-def workspace() -> Workspace:
+def workspace() -> SandboxWorkspace:
     """A requester, two reviewers, a guest, somebody from outside; a review channel and a working one."""
     return (
-        Workspace(TEAM)
+        SandboxWorkspace(TEAM)
         .add_member("U0ADA", "ada", "Ada Lovelace")
         .add_member("U0GRACE", "grace", "Grace Hopper")
         .add_member("U0LINUS", "linus", "Linus Pauling")
@@ -110,14 +111,14 @@ class House:
 
     slack: SlackSandbox
     db: Database
-    doors: Doors
+    ctx: ListenerContext
     client: AsyncWebClient
     owner: psycopg.Connection[Any]
 
     async def card(self, asked: Asked, channel: str = "C0REVIEW", *, posted: bool = True) -> dict[str, Any]:
         """Post the request's card as delivery does; `posted`: its `ts` has been stored."""
         async with self.db.connection() as connection:
-            view = await reads.request_view(connection, asked.request_id)
+            view = await views.request_view(connection, asked.request_id)
         assert view is not None
         card = request_card(view)
         answer = await self.client.chat_postMessage(channel=channel, text=card.text, blocks=card.blocks)
@@ -133,7 +134,7 @@ class House:
     async def status(self, request_id: UUID) -> str:
         """Where the request stands in the database."""
         async with self.db.connection() as connection:
-            view = await reads.request_view(connection, request_id)
+            view = await views.request_view(connection, request_id)
         assert view is not None
         return view.status.value
 
@@ -151,9 +152,9 @@ class House:
     @contextmanager
     def without_database(self) -> Iterator[None]:
         """The listeners' database does not answer."""
-        object.__setattr__(self.doors, "db", Database("postgresql://nobody@127.0.0.1:1/nowhere"))
+        object.__setattr__(self.ctx, "db", Database("postgresql://nobody@127.0.0.1:1/nowhere"))
         yield
-        object.__setattr__(self.doors, "db", self.db)
+        object.__setattr__(self.ctx, "db", self.db)
 
     async def told(self, user: str, words: str) -> str:
         """Wait until this person has been told something with these words in it."""
@@ -200,24 +201,24 @@ async def open_house(mode: str, db: Database, owner: psycopg.Connection[Any]) ->
         me = await client.auth_test()
         app = new_app(client, team_id=me["team_id"], bot_user_id=me["user_id"], bot_id=me["bot_id"])
         directory, links = Directory(client, me["team_id"], me["user_id"]), Permalinks(client)
-        homes = Homes(db, directory, client, links, pace=0.2)
-        doors = Doors(db, directory, client, services(db), homes, links)
-        register(app, doors)
-        house = House(slack, db, doors, client, owner)
+        homes = AppHomes(db, directory, client, links, pace=0.2)
+        ctx = ListenerContext(db, directory, client, services(db), homes, links)
+        register(app, ctx)
+        house = House(slack, db, ctx, client, owner)
         if mode == "socket":
             socket = SocketMode(app, slack.app_token, slack.api_url, ping_interval=0.5)
             await socket.start()
             await slack.wait_for(lambda: slack.sockets.connections)
             yield house
-            await doors.asides.finish()
+            await ctx.background.finish()
             await homes.stop()
             await socket.stop()
         else:
-            edge = Edge(app, slack.signing_secret)
+            edge = SignedEndpoint(app, slack.signing_secret)
             async with served(Starlette(routes=[edge.route()])) as url:
-                slack.request_url = url + PATH
+                slack.request_url = url + EVENTS_PATH
                 yield house
-                await doors.asides.finish()
+                await ctx.background.finish()
                 await homes.stop()
 
 

@@ -8,18 +8,12 @@ from typing import Any
 
 import pytest
 
-from agent import approvals
 from agent.domain.errors import Refusal, sentence
 from agent.domain.request import Verdict
-from slackbot.cards import (
-    ACTION_APPROVE,
-    ACTION_ASK_AGAIN,
-    ACTION_REJECT,
-    ACTION_RETRY,
-    ButtonValue,
-)
-from slackbot.listeners import clicks, doors
-from slackbot.sandbox import Person
+from agent.usecases import requests
+from slack_sandbox import ScreenUser
+from slackbot.cards import ACTION_APPROVE, ACTION_ASK_AGAIN, ACTION_REJECT, ACTION_RETRY, ButtonValue
+from slackbot.slack.listeners import clicks, context
 from tests.integration.asking import GRACE, LINUS, ask, ballot, reviewer, rule
 from tests.integration.listeners.conftest import House
 
@@ -35,7 +29,7 @@ async def test_a_click_is_committed_when_slack_sees_success(house: House) -> Non
     assert house.rows("SELECT user_id, path FROM vote v JOIN decision USING (request_id, user_id)") == [
         ("U0GRACE", "slack_button")
     ]
-    await house.doors.asides.finish()
+    await house.ctx.background.finish()
     assert house.slack.ephemeral("U0GRACE") == []
 
 
@@ -131,8 +125,8 @@ async def test_an_earlier_vote_in_doubt_makes_the_next_one_wait(house: House) ->
     """While Slack does not tell of an earlier voter, the next click is refused and can be repeated."""
     asked, card = await house.asked(rule(approvals_required=2))
     await house.slack.person("U0GRACE").click(card, ACTION_APPROVE)
-    house.doors.directory.forget_person("U0GRACE")
-    await house.doors.directory.identify(LINUS)
+    house.ctx.directory.forget_person("U0GRACE")
+    await house.ctx.directory.identify(LINUS)
     house.slack.faults.error("users.info", "internal_error")
     linus = house.slack.person("U0LINUS")
     await linus.click(card, ACTION_APPROVE)
@@ -165,13 +159,13 @@ async def test_place_and_revision_must_fit(house: House) -> None:
         payload = linus.click_payload(message, ACTION_APPROVE)
         payload["actions"][0]["value"] = value
         assert (await house.slack.deliveries.interactive(payload)).acked
-        await house.doors.asides.finish()
+        await house.ctx.background.finish()
         assert words in house.slack.ephemeral("U0LINUS")[-1]["text"]
         if words != "has changed":
             payload = linus.click_payload(message, ACTION_REJECT)
             payload["actions"][0]["value"] = value
             await house.slack.deliveries.interactive(payload)
-            await house.doors.asides.finish()
+            await house.ctx.background.finish()
             assert house.slack.views("U0LINUS") == []
             assert words in house.slack.ephemeral("U0LINUS")[-1]["text"]
     assert await house.status(asked.request_id) == "waiting"
@@ -230,7 +224,7 @@ async def test_a_rejection_that_is_not_known_stays_in_the_form(house: House) -> 
     form = house.slack.views("U0GRACE")[-1]
     with house.stuck(asked.request_id):
         answer = await grace.submit(form, {REASON: "no"})
-    assert answer.errors == {"signoff:reason": doors.NOT_KNOWN}
+    assert answer.errors == {"signoff:reason": context.OUTCOME_UNKNOWN}
     assert await house.status(asked.request_id) == "waiting"
     await grace.submit(form, {REASON: "no"})
     assert await house.status(asked.request_id) == "rejected"
@@ -255,7 +249,7 @@ async def test_only_the_requester_asks_again(house: House) -> None:
     await house.slack.deliveries.interactive(payload["U0ADA"])
     await house.told("U0ADA", clicks.NOT_EXPIRED)
     house.owner.execute("UPDATE approval_request SET expires_at = created_at + interval '1 microsecond'")
-    assert await approvals.expire_due(house.db) == 1
+    assert await requests.expire_due(house.db) == 1
     await house.slack.deliveries.interactive(payload["U0GRACE"])
     await house.told("U0GRACE", sentence(Refusal.NOT_YOURS_TO_ASK))
     for _ in range(2):
@@ -306,7 +300,7 @@ async def test_old_buttons_and_forms_are_answered(house: House) -> None:
 async def test_votes_by_other_doors_are_seen(house: House) -> None:
     """A reviewer who voted elsewhere and clicks the same again is one vote."""
     asked, card = await house.asked(rule(approvals_required=2))
-    await approvals.vote(
+    await requests.vote(
         house.db, ballot(asked, reviewer(GRACE), Verdict.APPROVE.value, path="api", place=None)
     )
     await house.slack.person("U0GRACE").click(card, ACTION_APPROVE)
@@ -314,7 +308,7 @@ async def test_votes_by_other_doors_are_seen(house: House) -> None:
     assert house.rows("SELECT count(*) FROM vote") == [(1,)]
 
 
-def _pressing(person: Person, card: dict[str, Any], asked: Any, action_id: str) -> dict[str, Any]:
+def _pressing(person: ScreenUser, card: dict[str, Any], asked: Any, action_id: str) -> dict[str, Any]:
     """A press of a button that this card does not show at the moment."""
     payload: dict[str, Any] = person.click_payload(card, ACTION_APPROVE)
     payload["actions"][0] |= {

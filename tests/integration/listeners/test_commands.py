@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from agent import pausing
 from agent.domain.run import RunStatus
-from agent.domain.short_ids import short
-from agent.store import reads
+from agent.domain.short_ids import short_id
+from agent.store import views
+from agent.usecases import pause
 from signoff.values import Risk
+from slack_sandbox import Experience
 from slackbot.cards import (
     ACTION_AGENT,
     ACTION_APPROVE,
@@ -21,16 +22,15 @@ from slackbot.cards import (
     ACTION_PAGE,
     ACTION_PAGE_BACK,
     ACTION_REJECT,
-    Digest,
-    digest_card,
+    FloodDigest,
+    flood_digest_card,
 )
-from slackbot.listeners import agent_form, approvals_command, cancelling, commands, lists
-from slackbot.sandbox import Answer
+from slackbot.slack.listeners import agent_form, approvals_command, cancel, listing, slash_commands
 from tests.integration.asking import ADA, TEAM, Asked, ask
 from tests.integration.listeners.conftest import House
 
 
-def shown(answer: Answer) -> str:
+def shown(answer: Experience) -> str:
     """Everything that the person reads."""
     assert answer.acked
     assert answer.response["response_type"] == "ephemeral"
@@ -39,7 +39,7 @@ def shown(answer: Answer) -> str:
 
 async def runs(house: House) -> list[Any]:
     async with house.db.connection() as connection:
-        return await reads.recent_runs(connection, team_id=TEAM)
+        return await views.recent_runs(connection, team_id=TEAM)
 
 
 async def test_run_starts_an_agent_for_who_typed_it(house: House) -> None:
@@ -149,7 +149,7 @@ async def test_a_failed_start_is_not_called_a_success(house: House) -> None:
     """Without a database the command says that it is not known whether anything was started."""
     with house.without_database():
         answer = await house.slack.person("U0ADA").command("/agent", "run refunds go", "C0AGENTS")
-    assert commands.NOT_KNOWN_STARTED in shown(answer)
+    assert slash_commands.NOT_KNOWN_STARTED in shown(answer)
 
 
 async def test_status_shows_runs(http_house: House) -> None:
@@ -180,7 +180,7 @@ async def test_approvals_are_listed_to_those_who_may_see_them(http_house: House)
         answer = await out.command("/approvals", text, "C0AGENTS")
         assert approvals_command.NO_SUCH_REQUEST in shown(answer)
     slack.workspace.change_member("U0OUT", is_admin=True)
-    http_house.doors.directory.forget_person("U0OUT")
+    http_house.ctx.directory.forget_person("U0OUT")
     assert str(asked.request_id) in shown(await out.command("/approvals", "all", "C0AGENTS"))
 
 
@@ -200,14 +200,14 @@ async def test_each_list_has_its_own(http_house: House) -> None:
 
 async def test_lists_turn_their_pages_in_place(house: House) -> None:
     """Next and Back replace the answer that they stand below, which counts all; what it lists can be opened."""
-    for _ in range(lists.PAGE + 1):
+    for _ in range(listing.PAGE + 1):
         await ask(house.db)
     grace = house.slack.person("U0GRACE")
     await grace.command("/approvals", "", "C0REVIEW")
     (answer,) = house.slack.ephemeral("U0GRACE")
     first = ids_of(answer)
-    assert len(first) == lists.PAGE
-    assert f"Waiting for you ({lists.PAGE + 1})" in str(answer)
+    assert len(first) == listing.PAGE
+    assert f"Waiting for you ({listing.PAGE + 1})" in str(answer)
 
     async def turn(action_id: str, count: int) -> set[str]:
         (shown,) = house.slack.ephemeral("U0GRACE")
@@ -219,7 +219,7 @@ async def test_lists_turn_their_pages_in_place(house: House) -> None:
         return now
 
     assert not await turn(ACTION_PAGE, 1) & first
-    assert await turn(ACTION_PAGE_BACK, lists.PAGE) == first
+    assert await turn(ACTION_PAGE_BACK, listing.PAGE) == first
     (listed,) = house.slack.ephemeral("U0GRACE")
     row = next(block["block_id"] for block in listed["blocks"] if "accessory" in block)
     await grace.click(listed, ACTION_OPEN, block_id=row)
@@ -348,7 +348,7 @@ async def test_the_form_says_what_is_wrong(http_house: House) -> None:
         answer = await ada.submit(form, {"signoff:task/signoff:task_input": "go"})
     assert agent_form.NOT_KNOWN in answer.errors.values()
     http_house.slack.workspace.channels["C0AGENTS"].is_ext_shared = True
-    http_house.doors.directory.forget_channel("C0AGENTS")
+    http_house.ctx.directory.forget_channel("C0AGENTS")
     await ada.submit(form, {"signoff:task/signoff:task_input": "go"})
     await http_house.modal("U0ADA", "shared with another organisation")
     assert await runs(http_house) == []
@@ -363,9 +363,9 @@ async def test_cancelling_is_the_requesters_or_a_reviewers(house: House) -> None
     assert "Only who started this run" in shown(out)
     assert await house.status(asked.request_id) == "waiting"
     ada = house.slack.person("U0ADA")
-    assert cancelling.CANCELLED in shown(await ada.command("/agent", text, "C0AGENTS"))
+    assert cancel.CANCELLED in shown(await ada.command("/agent", text, "C0AGENTS"))
     assert await house.status(asked.request_id) == "cancelled"
-    assert cancelling.OVER in shown(await ada.command("/agent", text, "C0AGENTS"))
+    assert cancel.OVER in shown(await ada.command("/agent", text, "C0AGENTS"))
 
 
 async def test_a_run_is_cancelled_from_its_list(house: House) -> None:
@@ -384,20 +384,20 @@ async def test_administrators_stop_agents_and_let_them_go_on(house: House) -> No
     house.slack.workspace.add_member("U0ROOT", "root", is_admin=True)
     ada, root = house.slack.person("U0ADA"), house.slack.person("U0ROOT")
     assert "Only administrators" in shown(await ada.command("/agent", "pause", "C0AGENTS"))
-    assert await pausing.in_force(house.db) == []
+    assert await pause.active_pauses(house.db) == []
     assert 'did you mean "refunds"' in shown(await root.command("/agent", "pause refund", "C0AGENTS"))
     assert "refunds is paused" in shown(await root.command("/agent", "pause refunds odd refunds", "C0AGENTS"))
-    (stop,) = await pausing.in_force(house.db)
+    (stop,) = await pause.active_pauses(house.db)
     assert (stop.agent, stop.by.rpartition("/")[2], stop.reason) == ("refunds", "U0ROOT", "odd refunds")
     assert "was not paused" in shown(await root.command("/agent", "resume", "C0AGENTS"))
     assert "may go on" in shown(await root.command("/agent", "resume refunds", "C0AGENTS"))
-    assert await pausing.in_force(house.db) == []
+    assert await pause.active_pauses(house.db) == []
 
 
 async def test_a_digest_opens_its_list(house: House) -> None:
     """The button of a card that stands for many opens those of its agent that its reader may see, each to open."""
     asked = await ask(house.db)
-    card = digest_card(Digest("refunds", 1, Risk.MEDIUM, {"process_refund": 1}))
+    card = flood_digest_card(FloodDigest("refunds", 1, Risk.MEDIUM, {"process_refund": 1}))
     await house.client.chat_postMessage(channel="C0REVIEW", text=card.text, blocks=card.blocks)
     grace = house.slack.person("U0GRACE")
     assert (await grace.click(house.slack.messages("C0REVIEW")[-1], ACTION_LIST)).acked
@@ -412,21 +412,21 @@ async def test_ids_are_short_in_lists_and_every_command_takes_them(http_house: H
     ada, grace = http_house.slack.person("U0ADA"), http_house.slack.person("U0GRACE")
     asked = [(await ask(http_house.db)).request_id for _ in range(2)]
     listed = codes(await grace.command("/approvals", "all", "C0AGENTS"))
-    assert [short(each) for each in asked] == listed
+    assert [short_id(each) for each in asked] == listed
     for each in asked:
-        answer = await grace.command("/approvals", f"show {short(each)}", "C0AGENTS")
+        answer = await grace.command("/approvals", f"show {short_id(each)}", "C0AGENTS")
         assert str(each) not in str(answer.response["text"])
         assert approvals_command.NO_SUCH_REQUEST not in shown(answer)
-        assert f"request {short(each)}" in shown(answer)
+        assert f"request {short_id(each)}" in shown(answer)
     await ada.command("/agent", "run refunds go", "C0AGENTS")
     run = max(await runs(http_house), key=lambda run: run.id)
-    assert short(run.id) in codes(await ada.command("/agent", "status", "C0AGENTS"))
-    assert short(run.id) in codes(await ada.command("/agent", f"status {short(run.id)}", "C0AGENTS"))
-    await ada.command("/agent", f"cancel {short(run.id)}", "C0AGENTS")
+    assert short_id(run.id) in codes(await ada.command("/agent", "status", "C0AGENTS"))
+    assert short_id(run.id) in codes(await ada.command("/agent", f"status {short_id(run.id)}", "C0AGENTS"))
+    await ada.command("/agent", f"cancel {short_id(run.id)}", "C0AGENTS")
     assert [each.status for each in await runs(http_house) if each.id == run.id] == [RunStatus.CANCELLED]
 
 
-def codes(answer: Answer) -> list[str]:
+def codes(answer: Experience) -> list[str]:
     """Everything in the answer that is drawn as code."""
     found: list[str] = []
 

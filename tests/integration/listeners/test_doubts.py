@@ -6,7 +6,7 @@ from typing import Any
 
 from agent.domain.errors import Refusal, sentence
 from slackbot.cards import ACTION_DONE_CALL, ACTION_RETRY_CALL, run_line
-from slackbot.listeners import clicks
+from slackbot.slack.listeners import clicks
 from tests.integration.listeners.conftest import House
 from tests.integration.test_settling import unasked_doubt
 

@@ -12,11 +12,12 @@ import httpx
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
+from slack_sandbox import SignedRequest
+from slack_sandbox.signed_http import signature
 from slackbot.cards import ACTION_APPROVE
-from slackbot.edge import MAX_BODY, PATH, Edge
-from slackbot.listeners import new_app
-from slackbot.sandbox import SignedRequest
-from slackbot.sandbox.signed_http import signature
+from slackbot.slack.listeners import new_app
+from slackbot.slack.signed_http import MAX_BODY, SignedEndpoint
+from slackbot.slack_api.manifest import EVENTS_PATH
 from tests.integration.asking import TEAM
 from tests.integration.listeners.conftest import House
 from tests.stress.budget import full
@@ -227,7 +228,7 @@ async def test_a_failing_listener_is_a_500(http_house: House, monkeypatch: pytes
     async def broken(*_: object, **__: object) -> bool:
         raise RuntimeError("the database is away")
 
-    monkeypatch.setattr("slackbot.listeners.messages._reply", broken)
+    monkeypatch.setattr("slackbot.slack.listeners.messages._reply", broken)
     message = {"type": "message", "user": "U0ADA", "team": TEAM, "text": "hello", "channel": "C0AGENTS"}
     event = message | {"ts": "1700000001.000100", "thread_ts": "1700000000.000100"}
     told = {"type": "event_callback", "team_id": TEAM, "api_app_id": "A1", "event_id": "Ev1", "event": event}
@@ -239,5 +240,5 @@ def test_there_is_no_edge_without_a_secret() -> None:
     """A forgotten signing secret stops the start instead of letting everybody in."""
     app = new_app(AsyncWebClient(token="xoxb-1"), team_id="T", bot_user_id="U", bot_id="B")
     with pytest.raises(ValueError, match="signing secret"):
-        Edge(app, "")
-    assert PATH == "/slack/events"
+        SignedEndpoint(app, "")
+    assert EVENTS_PATH == "/slack/events"

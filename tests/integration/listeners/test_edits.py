@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent.store import reads
+from agent.store import views
 from signoff.values import Action
 from slackbot.cards import (
     ACTION_APPROVE,
@@ -16,7 +16,7 @@ from slackbot.cards import (
     ACTION_REJECT,
     NEEDS_A_REASON,
 )
-from slackbot.listeners import doors, editing, modals
+from slackbot.slack.listeners import context, edits, forms
 from tests.integration.asking import Asked, rule
 from tests.integration.listeners.conftest import LOOKED_UP, House
 
@@ -39,7 +39,7 @@ async def editing_form(
 
 async def revision(house: House, asked: Asked) -> tuple[int, dict[str, Any], Any]:
     async with house.db.connection() as connection:
-        view = await reads.request_view(connection, asked.request_id)
+        view = await views.request_view(connection, asked.request_id)
     assert view is not None
     return view.revision, dict(view.action.arguments), view.facts
 
@@ -57,7 +57,7 @@ async def test_an_edit_is_a_new_revision(house: House) -> None:
     )
     assert LOOKED_UP == [{"order_id": 7, "amount": 40, "note": "as agreed"}]
     assert house.rows("SELECT detail ->> 'path' FROM audit_event WHERE event = 'request.edited'") == [
-        (editing.PATH,)
+        (edits.PATH,)
     ]
 
 
@@ -114,7 +114,7 @@ async def test_an_edit_that_could_not_be_judged_stays_in_the_form(http_house: Ho
     """Slack does not say who edits: nothing changed, and the same form can be sent again with what is in it."""
     asked, _, form = await editing_form(http_house)
     grace = http_house.slack.person("U0GRACE")
-    http_house.doors.directory.forget_person("U0GRACE")
+    http_house.ctx.directory.forget_person("U0GRACE")
     http_house.slack.faults.error("users.info", "internal_error", times=None)
     answer = await grace.submit(form, {AMOUNT: "40"})
     assert "try again" in str(answer.errors)
@@ -140,7 +140,7 @@ async def test_saving_what_is_the_same_changes_nothing(http_house: House) -> Non
     """No difference: no revision, and the form, still open, says so."""
     asked, _, form = await editing_form(http_house)
     answer = await http_house.slack.person("U0GRACE").submit(form, {})
-    assert list(answer.errors.values()) == [modals.NOTHING_CHANGED]
+    assert list(answer.errors.values()) == [forms.NOTHING_CHANGED]
     assert (await revision(http_house, asked))[0] == 1
 
 
@@ -168,7 +168,7 @@ async def test_an_edit_that_is_not_known_stays_in_the_form(http_house: House) ->
     grace = http_house.slack.person("U0GRACE")
     with http_house.stuck(asked.request_id):
         answer = await grace.submit(form, {AMOUNT: "40"})
-    assert doors.NOT_KNOWN in answer.errors.values()
+    assert context.OUTCOME_UNKNOWN in answer.errors.values()
     await grace.submit(form, {AMOUNT: "40"})
     assert (await revision(http_house, asked))[0] == 2
 

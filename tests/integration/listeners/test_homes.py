@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from agent.store.database import Database
+from agent.database.pools import Database
 from slackbot.cards import (
     ACTION_APPROVE,
     ACTION_CANCEL_RUN,
@@ -14,8 +14,8 @@ from slackbot.cards import (
     ACTION_PAGE_BACK,
     ACTION_REJECT,
 )
-from slackbot.cards.home import MAX_WAITING
-from slackbot.home import Homes
+from slackbot.cards.app_home import MAX_WAITING
+from slackbot.slack.app_home import AppHomes
 from tests.integration.asking import GRACE, ask, rule
 from tests.integration.listeners.conftest import House
 
@@ -100,7 +100,7 @@ async def test_a_refusal_in_home_is_told_in_a_modal(http_house: House) -> None:
     grace.open_home()
     view = await home(http_house, "U0GRACE", ACTION_APPROVE)
     http_house.slack.workspace.change_usergroup("S0FINANCE", ["U0LINUS"])
-    http_house.doors.directory.forget_group("S0FINANCE")
+    http_house.ctx.directory.forget_group("S0FINANCE")
     await grace.click(view, ACTION_APPROVE, stale=True)
     await http_house.modal("U0GRACE", "not among the reviewers")
     assert await http_house.status(asked.request_id) == "waiting"
@@ -200,22 +200,22 @@ async def test_two_processes_do_not_fight_over_a_home(http_house: House) -> None
     """The process that published last keeps a Home fresh; the other one lets go of it when it notices."""
     house, other = (
         http_house,
-        Homes(
+        AppHomes(
             http_house.db,
-            http_house.doors.directory,
+            http_house.ctx.directory,
             http_house.client,
-            http_house.doors.permalinks,
+            http_house.ctx.permalinks,
             pace=0.2,
         ),
     )
     house.slack.person("U0GRACE").open_home()
     await home(house, "U0GRACE")
-    other.opened(GRACE)
+    other.show(GRACE)
     await house.slack.wait_for(lambda: len(house.slack.calls_of("views.publish")) == 2)
-    assert house.doors.homes.open == 1
+    assert house.ctx.homes.open == 1
     await ask(house.db)
     await home(house, "U0GRACE", "Waiting for me (1)")
-    await house.slack.wait_for(lambda: house.doors.homes.open + other.open == 1)
+    await house.slack.wait_for(lambda: house.ctx.homes.open + other.open == 1)
     await ask(house.db)
     await home(house, "U0GRACE", "Waiting for me (2)")
     await other.stop()
@@ -224,11 +224,11 @@ async def test_two_processes_do_not_fight_over_a_home(http_house: House) -> None
 async def test_a_database_that_is_away_comes_back(http_house: House) -> None:
     """While the database does not answer Home stays as it was; when it does again, Home follows."""
     house = http_house
-    homes = house.doors.homes
+    homes = house.ctx.homes
     house.slack.person("U0GRACE").open_home()
     await home(house, "U0GRACE", "Waiting for me (0)")
     homes._db = Database("postgresql://nobody@127.0.0.1:1/nowhere")
     await ask(house.db)
-    homes.touched(GRACE)
+    homes.refresh(GRACE)
     homes._db = house.db
     await home(house, "U0GRACE", "Waiting for me (1)")

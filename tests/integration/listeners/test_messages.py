@@ -7,10 +7,10 @@ from typing import Any
 from uuid import UUID
 
 from agent.domain.errors import Refusal, sentence
-from agent.store import reads
+from agent.store import views
 from signoff.values import Person
 from slackbot.cards import ACTION_APPROVE
-from slackbot.listeners import messages
+from slackbot.slack.listeners import messages
 from tests.integration.asking import ADA, TEAM
 from tests.integration.listeners.conftest import House
 
@@ -26,7 +26,7 @@ async def thread_of_a_run(house: House) -> tuple[UUID, str]:
 
 async def heard(house: House, run_id: UUID) -> list[tuple[str | None, Person | None]]:
     async with house.db.connection() as connection:
-        said = await reads.messages(connection, run_id)
+        said = await views.messages(connection, run_id)
     return [(each.text, each.author) for each in said if each.seq > 1]
 
 
@@ -98,7 +98,7 @@ async def test_a_reply_does_not_bring_somebody_elses_failed_run_back(house: Hous
     await house.slack.wait_for(lambda: sent(house, "app_mention") and sent(house, "message") >= 2)
     assert house.rows("SELECT status::text FROM agent_run") == [("failed",)]
     house.slack.workspace.change_member("U0GRACE", is_admin=True)
-    house.doors.directory.forget_person("U0GRACE")
+    house.ctx.directory.forget_person("U0GRACE")
     house.slack.person("U0GRACE").say("C0AGENTS", "and now", thread_ts=ts)
     await house.slack.wait_for(lambda: sent(house, "message") >= 3)
     assert await heard(house, run_id) == [("and now", Person(TEAM, "U0GRACE"))]
@@ -152,7 +152,7 @@ async def test_a_message_is_not_lost_when_the_database_is(house: House) -> None:
 async def test_a_message_is_not_lost_when_slack_does_not_tell_who_wrote_it(house: House) -> None:
     """A failed look-up of the author makes Slack send the event again; doubt neither hears nor drops it."""
     run_id, ts = await thread_of_a_run(house)
-    house.doors.directory.forget_person("U0ADA")
+    house.ctx.directory.forget_person("U0ADA")
     house.slack.faults.error("users.info", "internal_error")
     house.slack.person("U0ADA").say("C0AGENTS", "and order 8?", thread_ts=ts)
     await house.slack.wait_for(
@@ -171,7 +171,7 @@ async def test_every_event_is_acknowledged(house: House) -> None:
 
 async def test_events_make_the_directory_forget(house: House) -> None:
     """A change of a group, a channel or an account that Slack tells of counts at once, not after a minute."""
-    directory, workspace = house.doors.directory, house.slack.workspace
+    directory, workspace = house.ctx.directory, house.slack.workspace
     grace, approvers = Person(TEAM, "U0GRACE"), ["S0FINANCE", "channel"]
     assert (await directory.standing(grace, approvers, "C0REVIEW")).roles == set(approvers)
     workspace.change_usergroup("S0FINANCE", ["U0LINUS"])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from agent import runs
 from agent.domain.errors import Refusal, sentence
+from agent.usecases import runs
 from slackbot.cards import ACTION_RESUME_RUN, run_line
-from slackbot.listeners import resuming
+from slackbot.slack.listeners import resume
 from tests.integration.asking import ADA, TEAM
 from tests.integration.listeners.conftest import House
 
@@ -35,4 +35,4 @@ async def test_its_requester_resumes_a_run_in_its_thread(http_house: House) -> N
         ("U0ADA",)
     ]
     assert (await house.slack.person("U0ADA").click(line, ACTION_RESUME_RUN)).acked
-    await house.told("U0ADA", resuming.NOT_FAILED)
+    await house.told("U0ADA", resume.NOT_FAILED)

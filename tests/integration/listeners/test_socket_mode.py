@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from slackbot.listeners import new_app
-from slackbot.sandbox import SlackSandbox
-from slackbot.socket_mode import SocketMode, TokenRejected
+from slack_sandbox import SlackSandbox
+from slackbot.slack.listeners import new_app
+from slackbot.slack.socket_mode import SocketMode, TokenRejected
 
 
 @pytest.fixture
@@ -107,10 +107,12 @@ async def test_no_ticket_is_logged(slack: SlackSandbox, caplog: pytest.LogCaptur
         await until(lambda: socket.health.connected)
         await socket.stop()
     texts = [
-        record.getMessage() for record in caplog.records if record.name.startswith("slackbot.socket_mode")
+        record.getMessage()
+        for record in caplog.records
+        if record.name.startswith("slackbot.slack.socket_mode")
     ]
     assert any("Failed to connect" in text for text in texts)
     assert not any("ticket=" in text and "ticket=…" not in text for text in texts)
     assert not any(
-        record.exc_info for record in caplog.records if record.name.startswith("slackbot.socket_mode")
+        record.exc_info for record in caplog.records if record.name.startswith("slackbot.slack.socket_mode")
     )

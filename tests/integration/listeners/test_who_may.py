@@ -8,16 +8,10 @@ from typing import Any
 
 import pytest
 
-from agent import approvals
 from agent.domain.policy import Rule
+from agent.usecases import requests
 from signoff.values import Action, Person
-from slackbot.cards import (
-    ACTION_APPROVE,
-    CALLBACK_APPROVE,
-    CALLBACK_EDIT,
-    CALLBACK_REJECT,
-    ButtonValue,
-)
+from slackbot.cards import ACTION_APPROVE, CALLBACK_APPROVE, CALLBACK_EDIT, CALLBACK_REJECT, ButtonValue
 from tests.integration.asking import TEAM, Asked, rule
 from tests.integration.listeners.conftest import LOOKED_UP, House
 
@@ -78,7 +72,7 @@ def workplace(house: House) -> None:
 
 def in_trouble(house: House, who: Who) -> None:
     """What Slack does when it is asked about this person."""
-    house.doors.directory.forget_person(who.user)
+    house.ctx.directory.forget_person(who.user)
     faults = house.slack.faults
     faults.clear()
     if who.trouble == "error":
@@ -128,9 +122,9 @@ def through_a_form(callback_id: str, surface: str, values: Json) -> Way:
             "blocks": [{"type": "input", "block_id": name} for name in values],
             "previous_view_id": None,
         }
-        press = _by(who, house.slack.person("U0GRACE").click_payload(card, ACTION_APPROVE))
+        click = _by(who, house.slack.person("U0GRACE").click_payload(card, ACTION_APPROVE))
         kept = ("user", "team", "api_app_id", "token", "trigger_id", "enterprise", "is_enterprise_install")
-        return {"type": "view_submission", "view": view, **{name: press[name] for name in kept}}
+        return {"type": "view_submission", "view": view, **{name: click[name] for name in kept}}
 
     return way
 
@@ -140,7 +134,7 @@ def _by(who: Who, payload: Json) -> Json:
 
 
 async def _own_value(house: House, asked: Asked, who: Who, surface: Any) -> ButtonValue:
-    nonce = await approvals.place(house.db, asked.request_id, surface, Person(who.team, who.user))
+    nonce = await requests.create_place(house.db, asked.request_id, surface, Person(who.team, who.user))
     return ButtonValue(nonce, asked.request_id, 1)
 
 

@@ -14,24 +14,25 @@ import pytest
 from procrastinate import App, PsycopgConnector
 from sqlalchemy import text
 
-from agent import approvals, jobs, runs
-from agent.approvals import Voted
+from agent.database import jobs
+from agent.database.pools import Database
 from agent.domain.people import Standing
 from agent.domain.policy import Policy
 from agent.domain.request import Ballot, RequestView, Verdict
 from agent.domain.run import CallView, Message, RunView
-from agent.runs import NewRun
 from agent.runtime.agents import Agent, Registry
-from agent.runtime.execution import execute_call
+from agent.runtime.calls import advance_call
 from agent.runtime.heartbeat import Heartbeat
 from agent.runtime.loop import advance_run
 from agent.runtime.model import Model
 from agent.runtime.services import Services, worker_name
-from agent.store import reads
-from agent.store.database import Database
-from agent.store.outbox import Outlet
+from agent.store import views
+from agent.store.outbox import Destination
+from agent.usecases import requests, runs
+from agent.usecases.requests import VoteOutcome
+from agent.usecases.runs import NewRun
 from signoff.values import Person
-from slackbot.sandbox.model import ScriptedModel
+from slack_sandbox.model import ScriptedModel
 
 TEAM, CHANNEL = "T0TEST", "C0REVIEW"
 ASKER, REVIEWER = Person(TEAM, "U0ASKER"), Person(TEAM, "U0REVIEWER")
@@ -77,30 +78,30 @@ class Stage:
 
     async def run(self, run_id: UUID) -> RunView:
         async with self.db.connection() as connection:
-            found = await reads.run_view(connection, run_id)
+            found = await views.run_view(connection, run_id)
         assert found is not None
         return found
 
     async def calls(self, run_id: UUID) -> Sequence[CallView]:
         async with self.db.connection() as connection:
-            return await reads.calls(connection, run_id)
+            return await views.calls(connection, run_id)
 
     async def messages(self, run_id: UUID) -> Sequence[Message]:
         async with self.db.connection() as connection:
-            return await reads.messages(connection, run_id)
+            return await views.messages(connection, run_id)
 
     async def request(self, call: CallView) -> RequestView:
         assert call.request_id is not None
         async with self.db.connection() as connection:
-            found = await reads.request_view(connection, call.request_id)
+            found = await views.request_view(connection, call.request_id)
         assert found is not None
         return found
 
-    async def vote(self, call: CallView, verdict: Verdict, reason: str | None = None) -> Voted:
+    async def vote(self, call: CallView, verdict: Verdict, reason: str | None = None) -> VoteOutcome:
         assert call.request_id is not None
         standing = Standing(REVIEWER, frozenset({"channel"}))
         ballot = Ballot(call.request_id, 1, verdict, standing, {REVIEWER: standing}, "test", reason)
-        return await approvals.vote(self.db, ballot)
+        return await requests.vote(self.db, ballot)
 
     async def approve(self, call: CallView) -> None:
         await self.vote(call, Verdict.APPROVE)
@@ -148,7 +149,7 @@ async def stage(database: Database) -> AsyncIterator[Callable[..., Awaitable[Sta
             model=model,
             heartbeat=Heartbeat(database, worker),
             worker=worker,
-            outlet=lambda channel: Outlet(TEAM, channel or CHANNEL),
+            destination=lambda channel: Destination(TEAM, channel or CHANNEL),
         )
         queue = App(connector=PsycopgConnector(conninfo=database.conninfo("jobs")))
 
@@ -158,7 +159,7 @@ async def stage(database: Database) -> AsyncIterator[Callable[..., Awaitable[Sta
 
         @queue.task(name=jobs.EXECUTE_CALL, queue=jobs.CALLS)
         async def _execute(call_id: str) -> None:
-            await execute_call(services, UUID(call_id))
+            await advance_call(services, UUID(call_id))
 
         await queue.open_async()
         beating = asyncio.create_task(services.heartbeat.run())

@@ -6,15 +6,16 @@ from uuid import UUID
 
 import pytest
 
-from agent import resuming, runs
 from agent.domain.people import Standing
 from agent.domain.policy import Defaults, Policy, Rule
 from agent.domain.run import AnswerKind, CallState, RunStatus
 from agent.runtime.agents import Agent
+from agent.usecases import runs
+from agent.usecases.runs import resumption
 from signoff import ask, function_agent, step, tool
 from signoff.errors import CollaborationError, Conflict
+from slack_sandbox.model import ScriptedCall, ScriptedTurn
 from slackbot.cards import request_card, run_root
-from slackbot.sandbox.model import Call, Turn
 from tests.integration.invariants import broken
 from tests.integration.runtime.conftest import ASKER
 
@@ -46,8 +47,8 @@ TELL = Policy(defaults=Defaults(on_reject="tell_model"))
 STOP = Policy(defaults=Defaults(on_reject="stop"))
 
 
-def calls(*proposed: tuple[str, dict]) -> Turn:
-    return Turn(calls=tuple(Call(name, arguments) for name, arguments in proposed))
+def calls(*proposed: tuple[str, dict]) -> ScriptedTurn:
+    return ScriptedTurn(calls=tuple(ScriptedCall(name, arguments) for name, arguments in proposed))
 
 
 async def below(on, run_id: UUID) -> list[UUID]:
@@ -168,7 +169,7 @@ async def test_a_child_that_fails_is_an_error_to_its_parent(stage):
     assert "the agent refunds failed: token limit" in delegated.answer.text
     assert (await on.run(parent)).answer == "It could not be done."
     with pytest.raises(Conflict, match="the run above has been told"):
-        await resuming.resume(on.db, child, Standing(ASKER))
+        await resumption.resume(on.db, child, Standing(ASKER))
 
 
 async def test_cancelling_the_parent_stops_the_family(stage):

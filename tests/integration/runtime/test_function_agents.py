@@ -7,13 +7,14 @@ from datetime import timedelta
 
 import pytest
 
-from agent import approvals, resuming, runs
 from agent.domain.people import Standing
 from agent.domain.policy import Defaults, Policy
 from agent.domain.request import Verdict
 from agent.domain.run import RunStatus
 from agent.examples.durable_task import durable_task
-from agent.runtime.functions import FunctionAgent
+from agent.runtime.function_agents import FunctionAgent
+from agent.usecases import requests, runs
+from agent.usecases.runs import resumption
 from signoff import Agent, StepFailed, ask, function_agent, set_status, step, tool
 from tests.integration.runtime.conftest import ASKER
 
@@ -93,7 +94,7 @@ async def test_nobody_answers(stage):
     await s.sql(
         "UPDATE approval_request SET created_at = now() - interval '2 h', expires_at = now() - interval '1 h'"
     )
-    await approvals.expire_due(s.db)
+    await requests.expire_due(s.db)
     await s.play()
     run = await s.run(run_id)
     assert (run.status, run.cause) == (RunStatus.DENIED, "expired")
@@ -116,11 +117,11 @@ async def test_an_expired_question_that_is_asked_again_goes_on_to_the_end(stage)
             "UPDATE approval_request SET created_at = now() - interval '2 h',"
             " expires_at = now() - interval '1 h' WHERE status = 'waiting'"
         )
-        await approvals.expire_due(s.db)
+        await requests.expire_due(s.db)
         await s.play()
         assert (await s.run(run_id)).status is RunStatus.DENIED
         expired = (await s.calls(run_id))[-1]
-        await approvals.ask_again(s.db, expired.request_id, Standing(ASKER), path="test")
+        await requests.ask_again(s.db, expired.request_id, Standing(ASKER), path="test")
         await s.play()
     await s.approve((await s.calls(run_id))[-1])
     run = await s.run(run_id)
@@ -246,7 +247,7 @@ async def test_a_question_cannot_be_passed_over(stage, wait):
     s = await stage(hasty)
     run_id = await s.go("hasty", "x")
     assert (await s.run(run_id)).status is RunStatus.PENDING_APPROVAL
-    await runs.hear(s.db, run_id, "hurry", None, "m1")
+    await runs.add_message(s.db, run_id, "hurry", None, "m1")
     await s.play()
     assert ((await s.run(run_id)).status, done) == (RunStatus.PENDING_APPROVAL, [])
 
@@ -398,6 +399,6 @@ async def test_an_approval_of_another_version_ends_where_the_new_one_begins(stag
     run = await on.run(run_id)
     assert (done, run.status) == (["first"], RunStatus.FAILED)
     assert "people approved what version 1 of this agent would do" in (run.cause or "")
-    await resuming.resume(on.db, run_id, Standing(ASKER))
+    await resumption.resume(on.db, run_id, Standing(ASKER))
     await on.play()
     assert (done, (await on.run(run_id)).status) == (["first", "second"], RunStatus.COMPLETED)

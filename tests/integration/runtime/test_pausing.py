@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from agent import executions, pausing, record, runs
 from agent.domain.request import Verdict
 from agent.domain.run import CallState, RunStatus
+from agent.usecases import audit, executions, pause, runs
 from signoff import function_agent, step, tool
 from slackbot.cards import request_card
 
@@ -42,7 +42,7 @@ async def test_what_is_paused_does_not_begin(stage, scope):
     """An approved call of a paused agent waits, whatever wakes it, and begins when the agent is resumed."""
     s = await stage(cleaner)
     run_id = await s.go("cleaner", "users")
-    assert await pausing.pause(s.db, scope, by="cli:ada", reason="odd")
+    assert await pause.pause(s.db, scope, by="cli:ada", reason="odd")
     await s.vote((await s.calls(run_id))[0], Verdict.APPROVE)
     await s.play()
     await runs.sweep(s.db)
@@ -52,7 +52,7 @@ async def test_what_is_paused_does_not_begin(stage, scope):
     assert (await s.request(call)).paused_by == "cli:ada"
     assert await executions.claim(s.db, call.id, worker="w", idempotent=False) is None
 
-    assert await pausing.resume(s.db, scope, by="cli:ada")
+    assert await pause.resume(s.db, scope, by="cli:ada")
     await s.play()
     assert (done, (await s.run(run_id)).status) == (["users"], RunStatus.COMPLETED)
 
@@ -60,7 +60,7 @@ async def test_what_is_paused_does_not_begin(stage, scope):
 async def test_one_agent_is_stopped_and_the_others_go_on(stage):
     """A pause names one agent; the others begin as ever."""
     s = await stage(cleaner, other)
-    await pausing.pause(s.db, "other", by="cli:ada")
+    await pause.pause(s.db, "other", by="cli:ada")
     started = await s.start("cleaner", "users")
     await s.play()
     await s.approve((await s.calls(started))[0])
@@ -79,7 +79,7 @@ async def test_who_stops_an_agent_stops_what_is_done_for_it(stage):
     ((child,),) = await s.sql("SELECT id FROM agent_run WHERE parent_run_id = :id", id=parent)
     (call,), (other,) = await s.calls(child), await s.calls(alone)
     await s.vote(call, Verdict.APPROVE)
-    assert await pausing.pause(s.db, "boss", by="cli:ada")
+    assert await pause.pause(s.db, "boss", by="cli:ada")
     await s.approve(other)
     assert done == ["logs"]
     view = await s.request(call)
@@ -94,7 +94,7 @@ async def test_who_stops_an_agent_stops_what_is_done_for_it(stage):
 
     await s.sql("UPDATE agent_run SET inputs = inputs + 1 WHERE id = :id", id=child)
     assert await runs.lease(s.db, child, "w") is None
-    assert await pausing.resume(s.db, "boss", by="cli:ada")
+    assert await pause.resume(s.db, "boss", by="cli:ada")
     await s.play()
     assert (done, (await s.run(parent)).status) == (["logs", "users"], RunStatus.COMPLETED)
 
@@ -102,12 +102,12 @@ async def test_who_stops_an_agent_stops_what_is_done_for_it(stage):
 async def test_a_paused_agent_makes_no_turn(stage):
     """A run that is started while its agent is paused waits from its first turn on."""
     s = await stage(cleaner)
-    await pausing.pause(s.db, None, by="cli:ada")
+    await pause.pause(s.db, None, by="cli:ada")
     run_id = await s.go("cleaner", "users")
     assert list(await s.calls(run_id)) == []
     await runs.sweep(s.db)
     assert await s.jobs_waiting() == 0
-    await pausing.resume(s.db, None, by="cli:ada")
+    await pause.resume(s.db, None, by="cli:ada")
     await runs.sweep(s.db)
     await s.play()
     assert len(await s.calls(run_id)) == 1
@@ -116,16 +116,16 @@ async def test_a_paused_agent_makes_no_turn(stage):
 async def test_turning_it_twice_changes_nothing_and_all_of_it_is_on_record(stage):
     """Each turn of the switch is one event of a chain that holds; a turn to where it stands is none."""
     s = await stage(cleaner)
-    assert await pausing.pause(s.db, None, by="slack:T1/U1")
-    assert not await pausing.pause(s.db, None, by="slack:T1/U2")
-    assert not await pausing.resume(s.db, "cleaner", by="slack:T1/U2")
-    assert await pausing.resume(s.db, None, by="slack:T1/U2")
+    assert await pause.pause(s.db, None, by="slack:T1/U1")
+    assert not await pause.pause(s.db, None, by="slack:T1/U2")
+    assert not await pause.resume(s.db, "cleaner", by="slack:T1/U2")
+    assert await pause.resume(s.db, None, by="slack:T1/U2")
     rows = await s.sql("SELECT actor, event FROM audit_event WHERE subject = 'pause' ORDER BY seq")
     assert [tuple(row) for row in rows] == [
         ("slack:T1/U1", "executions.paused"),
         ("slack:T1/U2", "executions.resumed"),
     ]
-    assert (await record.problems(s.db))[1] == []
+    assert (await audit.find_problems(s.db))[1] == []
 
 
 async def test_when_a_pause_has_returned_nothing_begins(stage):
@@ -141,7 +141,7 @@ async def test_when_a_pause_has_returned_nothing_begins(stage):
         return await executions.claim(s.db, call_id, worker="w", idempotent=False)
 
     claims = [asyncio.create_task(claim(call_id)) for call_id in ready]
-    await pausing.pause(s.db, None, by="cli:ada")
+    await pause.pause(s.db, None, by="cli:ada")
     (before,) = (await s.sql("SELECT count(*) FROM execution"))[0]
     taken = [each for each in await asyncio.gather(*claims) if each is not None]
     (after,) = (await s.sql("SELECT count(*) FROM execution"))[0]

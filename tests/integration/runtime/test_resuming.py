@@ -6,15 +6,16 @@ from uuid import UUID
 
 import pytest
 
-from agent import resuming, runs
 from agent.domain.errors import Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.policy import Defaults, Policy
 from agent.domain.run import RunStatus
+from agent.usecases import runs
+from agent.usecases.runs import resumption
 from signoff import Agent, ask, function_agent, step, tool
 from signoff.errors import Conflict
 from signoff.values import Person
-from slackbot.sandbox.model import Call, Fault, Turn
+from slack_sandbox.model import ModelFault, ScriptedCall, ScriptedTurn
 from tests.integration.invariants import broken
 from tests.integration.runtime.conftest import ASKER, REVIEWER
 
@@ -35,18 +36,18 @@ def pay(order: int) -> str:
     return f"paid back order {order}"
 
 
-PAYING = Turn(calls=(Call("pay", {"order": 7}),))
+PAYING = ScriptedTurn(calls=(ScriptedCall("pay", {"order": 7}),))
 
 
 async def resumed(on, run_id: UUID, **how) -> None:
-    await resuming.resume(on.db, run_id, Standing(ASKER), **how)
+    await resumption.resume(on.db, run_id, Standing(ASKER), **how)
     await on.play()
 
 
 async def test_it_goes_on_after_a_model_failure_that_came_after_the_approval(stage):
     """The approved call ran once; the model reads its result, and the record says who resumed the run."""
     on = await stage(Agent("payer", "You pay.", [pay]))
-    on.model.script(PAYING, Fault.http(401))
+    on.model.script(PAYING, ModelFault.http(401))
     run_id = await on.go("payer", "pay order 7")
     await on.approve((await on.calls(run_id))[0])
     assert (await on.run(run_id)).status is RunStatus.FAILED
@@ -68,7 +69,7 @@ async def test_it_goes_on_after_a_model_failure_that_came_after_the_approval(sta
 async def test_only_its_requester_and_administrators_and_only_once(stage):
     """Others are refused on record, another thread is the wrong place, and a run that goes on cannot be resumed."""
     on = await stage(Agent("payer", "You pay.", [pay]))
-    on.model.script(Fault.http(401))
+    on.model.script(ModelFault.http(401))
     run_id = await on.go("payer", "pay order 7")
     for by, thread, code in (
         (Standing(REVIEWER), None, Refusal.NOT_YOURS_TO_RESUME),
@@ -76,7 +77,7 @@ async def test_only_its_requester_and_administrators_and_only_once(stage):
         (Standing(ASKER, refusal=Refusal.DEACTIVATED), None, Refusal.DEACTIVATED),
     ):
         with pytest.raises(Refused) as caught:
-            await resuming.resume(on.db, run_id, by, thread=thread)
+            await resumption.resume(on.db, run_id, by, thread=thread)
         assert caught.value.code is code
     refused = await on.sql(
         "SELECT detail ->> 'refusal' FROM audit_event WHERE event = 'resume.refused' ORDER BY seq"
@@ -84,9 +85,9 @@ async def test_only_its_requester_and_administrators_and_only_once(stage):
     assert [row[0] for row in refused] == ["not_yours_to_resume", "wrong_place", "deactivated"]
     on.model.script("Fine.")
     admin = Standing(Person(ASKER.team_id, "U0ADMIN"))
-    await resuming.resume(on.db, run_id, admin, administrator=True)
+    await resumption.resume(on.db, run_id, admin, administrator=True)
     with pytest.raises(Conflict, match="only a run that failed"):
-        await resuming.resume(on.db, run_id, Standing(ASKER))
+        await resumption.resume(on.db, run_id, Standing(ASKER))
     await on.play()
     assert (await on.run(run_id)).answer == "Fine."
 
@@ -159,7 +160,7 @@ async def test_a_function_with_a_bug_goes_on_once_it_is_mended(stage):
     await on.approve(asked)
     assert (await on.run(run_id)).cause == "ZeroDivisionError: a bug"
     fixed[0] = True
-    await resuming.resume_by_operator(on.db, run_id, "cli:root")
+    await resumption.resume_by_operator(on.db, run_id, "cli:root")
     await on.play()
     run = await on.run(run_id)
     assert (run.status, run.answer, done) == (RunStatus.COMPLETED, "fixed", ["prepared"])

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from agent import executions
 from agent.domain.policy import Defaults, Policy
 from agent.domain.request import ExecutionStatus, Verdict
 from agent.domain.run import CallState, RunStatus
-from agent.runtime import attempt
+from agent.runtime import attempts as runtime_attempts
 from agent.runtime.agents import Agent
-from agent.runtime.execution import execute_call
+from agent.runtime.calls import advance_call
 from agent.runtime.loop import advance_run
 from agent.runtime.tool import NotDone, ToolContext, tool
-from slackbot.sandbox.model import Call, Turn
+from agent.usecases import executions
+from slack_sandbox.model import ScriptedCall, ScriptedTurn
 
 ALLOW = Policy(defaults=Defaults(unmatched="allow"))
 
@@ -29,8 +29,8 @@ def agent(*tools: Any) -> Agent:
     return Agent("worker", "Do it.", tools=tools)
 
 
-def proposing(name: str, **arguments: Any) -> Turn:
-    return Turn("I do it.", (Call(name, arguments),))
+def proposing(name: str, **arguments: Any) -> ScriptedTurn:
+    return ScriptedTurn("I do it.", (ScriptedCall(name, arguments),))
 
 
 async def attempts(on: Any) -> list[Any]:
@@ -113,7 +113,7 @@ async def test_a_read_only_tool_is_never_in_doubt(stage) -> None:
 
     on = await stage(agent(look))
     on.model.script(proposing("look"), "I could not look.")
-    attempt_limit = attempt.MAX_ATTEMPTS
+    attempt_limit = runtime_attempts.MAX_ATTEMPTS
     run_id = await on.go("worker", "go")
     for _ in range(attempt_limit - 1):
         await lose_leases(on)
@@ -234,7 +234,7 @@ async def test_a_stopped_service_leaves_doubt(stage) -> None:
     run_id = await on.start("worker", "go")
     await advance_run(on.services, run_id)
     (call,) = await on.calls(run_id)
-    executing = asyncio.create_task(execute_call(on.services, call.id))
+    executing = asyncio.create_task(advance_call(on.services, call.id))
     await asyncio.wait_for(begun.wait(), 10)
     executing.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -258,7 +258,7 @@ async def test_two_workers_run_a_call_once(stage) -> None:
     (call,) = await on.calls(run_id)
     await on.vote(call, Verdict.APPROVE)
     workers = [on.other_worker() for _ in range(4)]
-    await asyncio.gather(*(execute_call(worker, call.id) for worker in workers))
+    await asyncio.gather(*(advance_call(worker, call.id) for worker in workers))
     assert ran == [1]
     assert [row[0] for row in await attempts(on)] == [ExecutionStatus.SUCCEEDED.value]
 
@@ -281,9 +281,7 @@ async def test_large_and_odd_results_can_be_told(stage) -> None:
 
 def test_a_fault_point_kills_the_process_at_the_named_pass() -> None:
     """SIGNOFF_FAULT ends the process at the n-th pass, as kill -9 would; names outside the catalogue are refused."""
-    code = (
-        "from agent.faults import point; point('after_claim'); print('one', flush=True); point('after_claim')"
-    )
+    code = "from agent.fault_points import point; point('after_claim'); print('one', flush=True); point('after_claim')"
 
     def run(fault: str) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "SIGNOFF_FAULT": fault}

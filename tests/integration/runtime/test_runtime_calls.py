@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 import structlog
 
-from agent import approvals, runs
 from agent.domain.people import Standing
 from agent.domain.policy import Defaults, Policy
 from agent.domain.request import Verdict
 from agent.domain.run import AnswerKind, CallState, RunStatus
 from agent.runtime.agents import Agent
-from agent.runtime.execution import execute_call
+from agent.runtime.calls import advance_call
 from agent.runtime.loop import advance_run
 from agent.runtime.tool import NotDone, Tool, ToolContext, tool
+from agent.usecases import requests, runs
 from signoff.values import Person
-from slackbot.sandbox.model import Call, Turn
+from slack_sandbox.model import ScriptedCall, ScriptedTurn
 
 ASKER = Person("T0TEST", "U0ASKER")
 
@@ -60,8 +60,10 @@ def agent(*tools: Tool, **more: Any) -> Agent:
     return Agent("cleaner", "You keep tables tidy.", tools=tools, **more)
 
 
-def proposing(*calls: tuple[str, Any]) -> Turn:
-    return Turn("I think this is needed.", tuple(Call(name, arguments) for name, arguments in calls))
+def proposing(*calls: tuple[str, Any]) -> ScriptedTurn:
+    return ScriptedTurn(
+        "I think this is needed.", tuple(ScriptedCall(name, arguments) for name, arguments in calls)
+    )
 
 
 TELL = Policy(defaults=Defaults(on_reject="tell_model"))
@@ -389,7 +391,7 @@ async def test_a_background_call_lets_the_chat_go_on(stage, table) -> None:
     run = await on.run(run_id)
     assert (run.status, run.answer) == (RunStatus.COMPLETED, "It is being reviewed.")
 
-    await runs.hear(on.db, run_id, "and now?", None, "event-1")
+    await runs.add_message(on.db, run_id, "and now?", None, "event-1")
     await on.play()
     assert on.model.requests[2]["tool_choice"] == "auto"
     await on.approve(call)
@@ -410,7 +412,7 @@ async def test_a_message_to_a_blocked_run_is_answered_without_tools(stage, delet
         "Done.",
     )
     run_id = await on.go("cleaner", "clean up")
-    await runs.hear(on.db, run_id, "how is it going?", None, "event-1")
+    await runs.add_message(on.db, run_id, "how is it going?", None, "event-1")
     await on.play()
     assert on.model.requests[1]["tool_choice"] == "none"
     assert "not executed" in str(on.model.requests[1]["messages"])
@@ -430,10 +432,10 @@ async def test_an_ended_run_asks_and_runs_nothing_more(stage, delete, table) -> 
     run_id = await on.start("cleaner", "clean up")
     await advance_run(on.services, run_id)
     first, second = await on.calls(run_id)
-    await execute_call(on.services, first.id)
+    await advance_call(on.services, first.id)
     (first, second) = await on.calls(run_id)
     await on.vote(first, Verdict.REJECT)
-    await execute_call(on.services, first.id)
+    await advance_call(on.services, first.id)
     assert (await on.run(run_id)).status is RunStatus.DENIED
     await on.play()
     (_, second) = await on.calls(run_id)
@@ -452,10 +454,10 @@ async def test_an_expired_request_can_be_asked_again(stage, delete, table) -> No
         "UPDATE approval_request SET created_at = created_at - interval '2 days', "
         "expires_at = clock_timestamp() - interval '1 second'"
     )
-    await approvals.expire_due(on.db)
+    await requests.expire_due(on.db)
     await on.play()
     assert "this is not a rejection" in on.model.requests[1]["messages"][-1]["content"]
-    await approvals.ask_again(on.db, call.request_id, Standing(ASKER))
+    await requests.ask_again(on.db, call.request_id, Standing(ASKER))
     await on.play()
     (_, again) = await on.calls(run_id)
     assert again.state is CallState.ASKED

@@ -8,20 +8,20 @@ from unittest.mock import Mock
 
 import pytest
 
-from agent import approvals, runs
-from agent.approvals import Edit
 from agent.domain.people import Standing
 from agent.domain.policy import Defaults, Policy, Rule
 from agent.domain.request import Ballot, ExecutionStatus, Verdict
 from agent.domain.run import CallState, RunStatus
 from agent.examples import shop
 from agent.examples.refunds import process_refund, refunds
-from agent.runtime.execution import execute_call
-from agent.runtime.judging import revise
+from agent.runtime.calls import advance_call
+from agent.runtime.judgement import judge_edit
 from agent.runtime.tool import NotDone
+from agent.usecases import requests, runs
+from agent.usecases.requests import Edit
 from signoff.errors import MalformedArguments
 from signoff.values import Risk
-from slackbot.sandbox.model import Call, Turn
+from slack_sandbox.model import ScriptedCall, ScriptedTurn
 from tests.integration.runtime.conftest import REVIEWER
 
 OVER_LIMIT = Policy(
@@ -52,8 +52,8 @@ async def status(order_id: int) -> tuple[str, str | None]:
     return order.status, order.cause
 
 
-def refunding(order_id: Any, said: str = "I refund it.") -> Turn:
-    return Turn(said, (Call("process_refund", {"order_id": order_id}),))
+def refunding(order_id: Any, said: str = "I refund it.") -> ScriptedTurn:
+    return ScriptedTurn(said, (ScriptedCall("process_refund", {"order_id": order_id}),))
 
 
 async def test_a_small_refund_happens_at_once(stage) -> None:
@@ -73,7 +73,7 @@ async def test_a_large_refund_waits_while_the_chat_goes_on(stage) -> None:
     on.model.script(
         refunding(7, "It is only 5, so no review is needed."),
         "It is under review.",
-        Turn(None, (Call("get_order_status", {"order_id": 7}),)),
+        ScriptedTurn(None, (ScriptedCall("get_order_status", {"order_id": 7}),)),
         "Still pending.",
         "It has been refunded.",
     )
@@ -84,7 +84,7 @@ async def test_a_large_refund_waits_while_the_chat_goes_on(stage) -> None:
     request = await on.request(call)
     assert request.description == "Refund $1249.50 for order 7"
     assert "exceeds our cost threshold" in on.model.requests[1]["messages"][-1]["content"]
-    await runs.hear(on.db, run_id, "what is the status of order 7?", None, "event-1")
+    await runs.add_message(on.db, run_id, "what is the status of order 7?", None, "event-1")
     await on.play()
     assert "PENDING_REFUND" in on.model.requests[3]["messages"][-1]["content"]
     await on.approve(call)
@@ -112,7 +112,7 @@ async def test_an_expired_refund_is_rejected_with_that_cause(stage) -> None:
         "UPDATE approval_request SET created_at = created_at - interval '2 days', "
         "expires_at = clock_timestamp() - interval '1 second'"
     )
-    assert await approvals.expire_due(on.db) == 1
+    assert await requests.expire_due(on.db) == 1
     await on.play()
     assert await status(5) == ("REFUND_REJECTED", "expired")
 
@@ -128,14 +128,14 @@ async def test_an_order_that_an_edit_moved_away_from_waits_no_more(stage, verdic
     run_id = await on.go("refunds", "refund order 5")
     (call,) = await on.calls(run_id)
     view = await on.request(call)
-    revised = await revise(on.services, view, {"order_id": 6})
+    revised = await judge_edit(on.services, view, {"order_id": 6})
     who = Standing(REVIEWER, frozenset({"channel"}))
-    await approvals.edit(
+    await requests.edit(
         on.db, Edit(view.id, 1, who, revised.action, revised.facts, revised.rule, "Refund", path="test")
     )
     await on.play()
     assert (await status(5), await status(6)) == (("PAID", None), ("PENDING_REFUND", None))
-    await approvals.vote(on.db, Ballot(view.id, 2, verdict, who, {REVIEWER: who}, "test"))
+    await requests.vote(on.db, Ballot(view.id, 2, verdict, who, {REVIEWER: who}, "test"))
     await on.play()
     assert (await status(5), await status(6)) == (("PAID", None), edited)
 
@@ -151,12 +151,12 @@ async def test_an_approved_refund_that_is_given_up_waits_no_more(stage, monkeypa
     if lost == "policy":
         on.services = replace(on.services, policy=Policy(defaults=Defaults(unmatched="deny")))
         await on.vote(call, Verdict.APPROVE)
-        await execute_call(on.services, call.id)
+        await advance_call(on.services, call.id)
     else:
         gone = (
             NotDone("the order is archived") if lost == "facts" else MalformedArguments("order_id", "unknown")
         )
-        where = "agent.runtime.execution." + ("look_up" if lost == "facts" else "_as_of_now")
+        where = "agent.runtime.calls." + ("look_up" if lost == "facts" else "_as_of_now")
         monkeypatch.setattr(where, Mock(side_effect=gone))
         await on.approve(call)
     assert await status(5) == ("REFUND_REJECTED", "denied")
@@ -181,7 +181,13 @@ async def test_no_order_is_refunded_twice(stage) -> None:
     """Two requests for one order, both approved: one refund, and the second is told that nothing was done."""
     on = await stage(refunds, policy=OVER_LIMIT)
     on.model.script(
-        Turn("Twice.", (Call("process_refund", {"order_id": 5}), Call("process_refund", {"order_id": 5})))
+        ScriptedTurn(
+            "Twice.",
+            (
+                ScriptedCall("process_refund", {"order_id": 5}),
+                ScriptedCall("process_refund", {"order_id": 5}),
+            ),
+        )
     )
     run_id = await on.go("refunds", "refund order 5 and order 5")
     first, second = await on.calls(run_id)

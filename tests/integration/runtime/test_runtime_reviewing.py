@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from agent import approvals
-from agent.approvals import Edit, Edited
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.policy import Defaults, Policy, Rule
 from agent.domain.request import API, Ballot, RequestView, Verdict
 from agent.domain.run import AnswerKind, CallView, RunStatus
 from agent.runtime.agents import Agent
-from agent.runtime.execution import execute_call
-from agent.runtime.judging import Revised, revise
+from agent.runtime.calls import advance_call
+from agent.runtime.judgement import JudgedEdit, judge_edit
 from agent.runtime.tool import NotDone, Tool, tool
+from agent.usecases import requests
+from agent.usecases.requests import Edit, EditOutcome
 from signoff.errors import MalformedArguments
-from slackbot.sandbox.model import Call, Turn
+from slack_sandbox.model import ScriptedCall, ScriptedTurn
 from tests.integration.runtime.conftest import REVIEWER, Stage
 
 STANDING = Standing(REVIEWER, frozenset({"channel"}))
@@ -72,8 +72,8 @@ def payer(*tools: Tool) -> Agent:
     return Agent("payer", "You pay.", tools=tools)
 
 
-def paid(order: int, amount: float = 1) -> Turn:
-    return Turn("I pay.", (Call("pay", {"order": order, "amount": amount}),))
+def paid(order: int, amount: float = 1) -> ScriptedTurn:
+    return ScriptedTurn("I pay.", (ScriptedCall("pay", {"order": order, "amount": amount}),))
 
 
 async def asked(on: Stage) -> tuple[CallView, RequestView]:
@@ -83,8 +83,8 @@ async def asked(on: Stage) -> tuple[CallView, RequestView]:
     return call, await on.request(call)
 
 
-async def edit(on: Stage, view: RequestView, revised: Revised) -> Edited:
-    return await approvals.edit(
+async def edit(on: Stage, view: RequestView, revised: JudgedEdit) -> EditOutcome:
+    return await requests.edit(
         on.db,
         Edit(
             view.id, view.revision, STANDING, revised.action, revised.facts, revised.rule, revised.description,
@@ -97,7 +97,7 @@ async def vote(
     on: Stage, view: RequestView, revision: int, verdict: Verdict, reason: str | None = None
 ) -> None:
     ballot = Ballot(view.id, revision, verdict, STANDING, {REVIEWER: STANDING}, "test", reason)
-    await approvals.vote(on.db, ballot)
+    await requests.vote(on.db, ballot)
     await on.play()
 
 
@@ -107,7 +107,7 @@ async def test_the_tool_gets_the_edited_arguments_and_the_model_is_told(stage, w
     on = await stage(payer(paying(world, background=background)), policy=policy())
     on.model.script(paid(1, 7.5), *(["It waits."] if background else []), "Paid.")
     call, view = await asked(on)
-    revised = await revise(on.services, view, {"order": 2})
+    revised = await judge_edit(on.services, view, {"order": 2})
     assert revised.action.arguments == {"order": 2, "amount": 1}
     assert (revised.facts, revised.rule is not None) == ({"price": 90}, True)
     assert (await edit(on, view, revised)).revision == 2
@@ -140,25 +140,27 @@ async def test_an_edit_is_read_and_judged_as_a_call_is(stage, world) -> None:
     on.model.script(paid(1))
     _, view = await asked(on)
     with pytest.raises(MalformedArguments) as malformed:
-        await revise(on.services, view, {"order": "two"})
+        await judge_edit(on.services, view, {"order": "two"})
     assert malformed.value.path == "$.order"
     for source in (view.source, API):
         with pytest.raises(MalformedArguments) as added:
-            await revise(on.services, replace(view, source=source), {"order": 1, "amount": 1, "urgent": True})
+            await judge_edit(
+                on.services, replace(view, source=source), {"order": 1, "amount": 1, "urgent": True}
+            )
         assert added.value.path == "$.urgent"
     with pytest.raises(MalformedArguments, match="there is no order 9"):
-        await revise(on.services, view, {"order": 9})
-    dear = await revise(on.services, view, {"order": 3})
+        await judge_edit(on.services, view, {"order": 9})
+    dear = await judge_edit(on.services, view, {"order": 3})
     with pytest.raises(Refused) as stricter:
         await edit(on, view, dear)
     assert stricter.value.code is Refusal.STRICTER_CHECKPOINT
     world.shop_is_open = False
     with pytest.raises(Refused) as unchecked:
-        await revise(on.services, view, {"order": 2})
+        await judge_edit(on.services, view, {"order": 2})
     assert unchecked.value.code is Refusal.EDIT_UNCHECKED
     elsewhere = await stage(Agent("payer", "You pay no more."))
     with pytest.raises(NotFound):
-        await revise(elsewhere.services, view, {"order": 2})
+        await judge_edit(elsewhere.services, view, {"order": 2})
     assert world.paid == []
 
 
@@ -185,7 +187,7 @@ async def test_an_edited_action_that_was_rejected_stands_for_both(stage, world) 
     on = await stage(payer(paying(world)), policy=policy())
     on.model.script(paid(1), paid(1), paid(2), "I give up.")
     call, view = await asked(on)
-    await edit(on, view, await revise(on.services, view, {"order": 2, "amount": 1}))
+    await edit(on, view, await judge_edit(on.services, view, {"order": 2, "amount": 1}))
     await vote(on, view, 2, Verdict.REJECT)
     calls = await on.calls(call.run_id)
     assert [each.request_id is None for each in calls] == [False, True, True]
@@ -198,7 +200,7 @@ async def test_a_changed_call_of_an_ended_run_is_given_up(stage, world, monkeypa
     on.model.script(paid(1))
     call, view = await asked(on)
     ballot = Ballot(view.id, 1, Verdict.APPROVE, STANDING, {REVIEWER: STANDING}, "test")
-    await approvals.vote(on.db, ballot)
+    await requests.vote(on.db, ballot)
     await on.sql("UPDATE agent_run SET status = 'failed', cause = 'the model is gone'")
     monkeypatch.setitem(PRICES, 1, 101)
     await on.play()
@@ -227,7 +229,7 @@ def preparing(heard: list[tuple[str, int]]) -> Tool:
 
 
 async def to_order(on: Stage, view: RequestView, order: int) -> None:
-    await edit(on, view, await revise(on.services, view, {"order": order}))
+    await edit(on, view, await judge_edit(on.services, view, {"order": order}))
 
 
 async def test_what_was_set_aside_for_the_original_is_taken_back_once(stage) -> None:
@@ -239,7 +241,7 @@ async def test_what_was_set_aside_for_the_original_is_taken_back_once(stage) -> 
     await to_order(on, view, 2)
     await on.play()
     assert heard == [("set aside", 1), ("edited", 1), ("set aside", 2)]
-    await execute_call(on.services, call.id)  # a hint that comes again finds nothing to do
+    await advance_call(on.services, call.id)  # a hint that comes again finds nothing to do
     await vote(on, view, 2, Verdict.REJECT)
     assert heard[3:] == [("rejected", 2)]
 
@@ -295,7 +297,7 @@ async def test_an_edit_while_the_hook_runs_is_noticed(stage) -> None:
     (call,) = await on.calls(run_id)
     view = await on.request(call)
     await to_order(on, view, 2)
-    await execute_call(on.other_worker(), call.id)  # takes back what is not there yet
+    await advance_call(on.other_worker(), call.id)  # takes back what is not there yet
     assert heard == [("edited", 1), ("set aside", 2)]
     edited.set()
     await playing
@@ -309,8 +311,8 @@ async def test_a_question_taken_back_is_asked_anew_also_where_policy_would_let_i
     on = await stage(payer(paying(world)), policy=policy())
     on.model.script(paid(1), "Paid.")
     call, view = await asked(on)
-    assert await approvals.ask_anew(on.db, view.id, "a new version", principal="cli:test")
-    assert not await approvals.ask_anew(on.db, view.id, "a new version", principal="cli:test")
+    assert await requests.withdraw_and_rejudge(on.db, view.id, "a new version", principal="cli:test")
+    assert not await requests.withdraw_and_rejudge(on.db, view.id, "a new version", principal="cli:test")
     object.__setattr__(on.services, "policy", Policy(defaults=Defaults(unmatched="allow")))
     await on.play()
     (again,) = await on.calls(call.run_id)

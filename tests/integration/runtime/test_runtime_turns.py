@@ -11,7 +11,7 @@ from agent.domain.run import RunStatus
 from agent.runtime.agents import Agent
 from agent.runtime.loop import MAX_TRIES, advance_run
 from agent.runtime.tool import tool
-from slackbot.sandbox.model import Call, Fault, Turn
+from slack_sandbox.model import ModelFault, ScriptedCall, ScriptedTurn
 
 
 @tool(read_only=True)
@@ -24,7 +24,7 @@ def agent(**more: Any) -> Agent:
     return Agent("looker", "Look.", tools=[look], **more)
 
 
-LOOKING = Turn("I look.", (Call("look", {"what": "it"}),))
+LOOKING = ScriptedTurn("I look.", (ScriptedCall("look", {"what": "it"}),))
 
 
 async def fail_until_given_up(on: Any, run_id: Any) -> int:
@@ -36,7 +36,15 @@ async def fail_until_given_up(on: Any, run_id: Any) -> int:
 
 
 @pytest.mark.parametrize(
-    "fault", [Fault.http(429), Fault.http(500), Fault.http(503), Fault.reset(), Fault.garbage()], ids=str
+    "fault",
+    [
+        ModelFault.http(429),
+        ModelFault.http(500),
+        ModelFault.http(503),
+        ModelFault.reset(),
+        ModelFault.garbage(),
+    ],
+    ids=str,
 )
 async def test_a_passing_failure_is_retried(stage, fault) -> None:
     """After one failure the run waits a little, without lease or loss, and the next try is a normal turn."""
@@ -57,7 +65,7 @@ async def test_a_passing_failure_is_retried(stage, fault) -> None:
 async def test_a_model_that_hangs_is_given_up_in_time(stage) -> None:
     """A provider that never answers costs one timeout, then the run is retried."""
     on = await stage(agent(), timeout=0.2)
-    on.model.script(Fault.hang(), "Hello.")
+    on.model.script(ModelFault.hang(), "Hello.")
     run_id = await on.go("looker", "hello")
     assert (await on.run(run_id)).status is RunStatus.WORKING
     await fail_until_given_up(on, run_id)
@@ -67,7 +75,7 @@ async def test_a_model_that_hangs_is_given_up_in_time(stage) -> None:
 async def test_retry_after_is_honoured(stage) -> None:
     """The provider's own wish for a pause is kept."""
     on = await stage(agent())
-    on.model.script(Fault.http(429, retry_after=30))
+    on.model.script(ModelFault.http(429, retry_after=30))
     await on.go("looker", "hello")
     ((wait,),) = await on.sql("SELECT extract(epoch FROM look_at - clock_timestamp())::float FROM agent_run")
     assert 28 < wait <= 30
@@ -76,7 +84,7 @@ async def test_retry_after_is_honoured(stage) -> None:
 async def test_after_six_failures_the_run_fails_with_the_cause(stage) -> None:
     """A model that stays away ends the run, and the cause says what was wrong, without any body or key."""
     on = await stage(agent())
-    on.model.script(*[Fault.http(503)] * 10)
+    on.model.script(*[ModelFault.http(503)] * 10)
     run_id = await on.start("looker", "hello")
     assert await fail_until_given_up(on, run_id) == MAX_TRIES
     run = await on.run(run_id)
@@ -87,7 +95,7 @@ async def test_after_six_failures_the_run_fails_with_the_cause(stage) -> None:
 async def test_what_cannot_get_better_fails_at_once(stage, status) -> None:
     """A refused key, model or request is not tried again."""
     on = await stage(agent())
-    on.model.script(Fault.http(status))
+    on.model.script(ModelFault.http(status))
     run_id = await on.go("looker", "hello")
     run = await on.run(run_id)
     assert run.status is RunStatus.FAILED

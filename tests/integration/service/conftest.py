@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 import pytest
 from sqlalchemy import text
 
+from agent.database.pools import Database
 from agent.domain import checkpoints
 from agent.runtime.agents import Agent, Registry
-from agent.store.database import Database
+from slack_sandbox import SlackSandbox
+from slack_sandbox.model import ScriptedModel
 from slackbot import settings
 from slackbot.app import Service
-from slackbot.sandbox import SlackSandbox
-from slackbot.sandbox.model import ScriptedModel
 from tests.integration.asking import column
 
 T = TypeVar("T")

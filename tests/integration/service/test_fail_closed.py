@@ -15,16 +15,16 @@ from sqlalchemy import text
 from agent.domain.policy import Policy, Rule
 from agent.runtime.agents import Agent
 from agent.runtime.tool import tool
+from slack_sandbox.model import ModelFault, ScriptedCall, ScriptedTurn
 from slackbot.cards import ACTION_APPROVE_COMMENT
-from slackbot.sandbox.model import Call, Fault, Turn
-from slackbot.secrets import views
+from slackbot.masking import views
 from tests.integration.service.conftest import POLICY, House, until
 
 Json = dict[str, Any]
 ACTED = """
 SELECT (SELECT count(*) FROM vote) + (SELECT count(*) FROM decision) + (SELECT count(*) FROM execution)
 """
-PROPOSAL = Turn("I delete.", (Call("delete_records", {"table_name": "users", "count": 5}),))
+PROPOSAL = ScriptedTurn("I delete.", (ScriptedCall("delete_records", {"table_name": "users", "count": 5}),))
 
 
 def broken(*_: Any, **__: Any) -> Any:
@@ -103,7 +103,7 @@ async def the_scanner_fails(
     house: House, card: Json, stack: AsyncExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No form is opened that could not be looked through for secrets, so nothing can be sent from it."""
-    monkeypatch.setattr(views, "Finder", broken)
+    monkeypatch.setattr(views, "SecretFinder", broken)
     await house.slack.person("U0GRACE").click(card, ACTION_APPROVE_COMMENT)
     assert house.slack.views("U0GRACE") == []
 
@@ -205,8 +205,10 @@ async def test_facts_that_fail_ask(http_house: House, facts: str) -> None:
     assert deleted == []
 
 
-@pytest.mark.parametrize("fault", [Fault.http(500), Fault.http(429), Fault.reset(), Fault.garbage()], ids=str)
-async def test_a_model_that_fails_does_nothing(http_house: House, fault: Fault) -> None:
+@pytest.mark.parametrize(
+    "fault", [ModelFault.http(500), ModelFault.http(429), ModelFault.reset(), ModelFault.garbage()], ids=str
+)
+async def test_a_model_that_fails_does_nothing(http_house: House, fault: ModelFault) -> None:
     """No turn, no call; when the model answers at last, its call is asked about like any other."""
     deleted: list[int] = []
     await http_house.open([_agent(deleted)], POLICY)

@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 
 from agent.runtime.agents import Agent
 from agent.runtime.tool import tool
-from slackbot.sandbox.model import Fault
-from slackbot.sandbox.person import Answer
+from slack_sandbox.model import ModelFault
+from slack_sandbox.person import Experience
 from tests.integration.service.conftest import POLICY, House
 
 TASK = "please delete_records table_name=users count=50"
@@ -103,7 +103,7 @@ async def test_ten_people_at_once_are_one_decision(http_house: House) -> None:
     card = await house.card()
     await asyncio.gather(*(house.slack.person(user).click(card, "signoff:reject") for user in people[5:]))
 
-    def word(user: str) -> Awaitable[Answer]:
+    def word(user: str) -> Awaitable[Experience]:
         person = house.slack.person(user)
         views = house.slack.views(user)
         return person.submit(views[0], {}) if views else person.click(card, "signoff:approve", stale=True)
@@ -263,7 +263,7 @@ async def test_what_is_unreachable_is_waited_for(http_house: House, first: str) 
     if first == "slack":
         await house.slack.wait_for(lambda: len(house.slack.calls_of("auth.test")) >= 3, timeout=15)
     else:
-        house.model.script(Fault.http(503), Fault.reset())
+        house.model.script(ModelFault.http(503), ModelFault.reset())
     await house.ask("U0ADA", TASK)
     card = await house.card()
     await house.slack.person("U0GRACE").click(card, "signoff:approve")

@@ -13,8 +13,8 @@ import structlog
 
 from agent.runtime.agents import Agent
 from agent.runtime.tool import tool
-from slackbot import logs
-from slackbot.sandbox.model import Call, Turn
+from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from slackbot.service import logs
 from tests.integration.service.conftest import House
 from tests.planted import SECRETS, URL_PASSWORD
 
@@ -134,7 +134,8 @@ async def test_planted_secrets_reach_the_tool_and_nobody_else(
     rotation.fails = fails
     await house.open([rotation.agent()], POLICY)
     house.model.script(
-        Turn(f"I do it because {SAID}", (Call("rotate", ARGUMENTS),)), Turn(f"The answer: {SAID} {IBAN}")
+        ScriptedTurn(f"I do it because {SAID}", (ScriptedCall("rotate", ARGUMENTS),)),
+        ScriptedTurn(f"The answer: {SAID} {IBAN}"),
     )
     await house.ask("U0ADA", f"rotate {ALL} {DSN}", agent="keys")
     card = await house.card()
@@ -176,7 +177,9 @@ async def test_a_reviewers_reason_is_shown_without_secrets_and_reaches_the_model
     """A token typed into the reject form stands masked in thread, card and log; the model reads the true words."""
     house, rotation = http_house, Rotation()
     await house.open([rotation.agent()], POLICY)
-    house.model.script(Turn("", (Call("rotate", ARGUMENTS),)), Turn("I will not do it."))
+    house.model.script(
+        ScriptedTurn("", (ScriptedCall("rotate", ARGUMENTS),)), ScriptedTurn("I will not do it.")
+    )
     await house.ask("U0ADA", "rotate them", agent="keys")
     card = await house.card()
     grace = house.slack.person("U0GRACE")
@@ -207,7 +210,7 @@ async def test_facts_that_fail_are_logged_without_the_arguments(
         return card_number
 
     await http_house.open([Agent("keys", "Rotate.", [rotate])], POLICY)
-    http_house.model.script(Turn("", (Call("rotate", {"card_number": CARD}),)))
+    http_house.model.script(ScriptedTurn("", (ScriptedCall("rotate", {"card_number": CARD}),)))
     await http_house.ask("U0ADA", "rotate it", agent="keys")
     await http_house.card()
     assert "⟦redacted argument, 16 characters⟧ on file" in written.getvalue()

@@ -14,13 +14,14 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, Sp
 from opentelemetry.trace import SpanContext
 from structlog.testing import capture_logs
 
-from agent import keys, tracing
-from agent.domain.keys import Scope
+from agent import tracing
+from agent.domain.api_keys import Scope
 from agent.runtime.agents import Agent
 from agent.runtime.tool import tool
 from agent.store.ids import new_id
+from agent.usecases import api_keys
 from signoff.values import Person
-from slackbot import telemetry
+from slackbot.service import telemetry
 from tests.integration.handing_down import orders
 from tests.integration.service.conftest import House, until
 from tests.integration.web.receiver import a_receiver
@@ -159,7 +160,7 @@ async def test_what_is_handed_down_and_what_is_done_outside_stay_in_their_trace(
 
     spans.spans.clear()
     asking, deciding = [
-        await keys.create(house.db, name, [scope], by="test", owner=Person("T0SANDBOX", owner))
+        await api_keys.create(house.db, name, [scope], by="test", owner=Person("T0SANDBOX", owner))
         for name, scope, owner in (("crm", Scope.REQUEST, "U0ADA"), ("grace", Scope.DECIDE, "U0GRACE"))
     ]
     body = {"request_id": "r-1", "action_description": "x", "action": "delete_records", "arguments": {"n": 1}}
@@ -247,9 +248,9 @@ async def test_spans_arrive_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
         assert telemetry.is_wanted()
         provider = telemetry.exporting("a worker")
         assert provider is not None
-        tracing.follow(provider)
-        tracing.begun("run data", run, None, {"status": "completed"}, own=run).end()
-        tracing.unfollow(provider)
+        tracing.subscribe(provider)
+        tracing.open_span("run data", run, None, {"status": "completed"}, own=run).end()
+        tracing.unsubscribe(provider)
         await asyncio.to_thread(provider.shutdown)
         [told] = receiver.told
     assert told.headers["Content-Type"] == "application/x-protobuf"

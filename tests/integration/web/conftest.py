@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from agent import keys
-from agent.domain.keys import Scope
+from agent.domain.api_keys import Scope
 from agent.runtime.agents import Agent
+from agent.usecases import api_keys
 from signoff.values import Person
 from slackbot.app import Service
 from tests.integration.asking import rows, write
@@ -118,7 +118,7 @@ class Street:
         """A program with a key of its own, made now; asking for the same name again gives the same program."""
         if name not in self.programs:
             granted = [Scope(each) for each in scopes]
-            secret = await keys.create(self.db, name, granted, by="test", owner=owner, **terms)
+            secret = await api_keys.create(self.db, name, granted, by="test", owner=owner, **terms)
             self.programs[name] = await self.client(secret, headers)
         return self.programs[name]
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import httpx
 
-from agent import keys
-from agent.domain.keys import Scope
+from agent.domain.api_keys import Scope
 from agent.examples.data_manager import data_manager
 from agent.examples.durable_task import durable_task
 from agent.runtime.agents import Agent
+from agent.usecases import api_keys
 from signoff.values import Person
 from slackbot.app import Service
 from tests.integration.service.conftest import House, a_house, until
@@ -48,7 +48,7 @@ class Living:
 
     async def key(self, name: str, *scopes: Scope, owner: Person | None = None) -> str:
         """A new key."""
-        return await keys.create(self.house.db, name, scopes, by="test", owner=owner)
+        return await api_keys.create(self.house.db, name, scopes, by="test", owner=owner)
 
     async def program(self, name: str, *scopes: Scope, owner: Person | None = None) -> httpx.AsyncClient:
         """A client with a key of its own."""

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from agent.domain.keys import Scope
+from agent.domain.api_keys import Scope
 from signoff.values import Person
 from tests.integration.web.living import ADA, GRACE, LINUS, TEAM, Living, living
 

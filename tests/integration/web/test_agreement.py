@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agent import keys
-from agent.domain.keys import Scope
+from agent.domain.api_keys import Scope
+from agent.usecases import api_keys
 from signoff.values import Person
 from tests.integration.service.conftest import House, http_house, until  # noqa: F401
 from tests.integration.web.conftest import POLICY, Program
@@ -67,7 +67,7 @@ async def _doors(house: House, stack: AsyncExitStack) -> Doors:
     )
 
     async def program(name: str, scope: Scope, owner: Person) -> Program:
-        secret = await keys.create(house.db, name, [scope], by="test", owner=owner)
+        secret = await api_keys.create(house.db, name, [scope], by="test", owner=owner)
         url, presented = f"http://127.0.0.1:{porch.service.port}", {"Authorization": f"Bearer {secret}"}
         return await stack.enter_async_context(Program(base_url=url, headers=presented, timeout=30))
 
@@ -82,23 +82,23 @@ async def _doors(house: House, stack: AsyncExitStack) -> Doors:
 async def test_whoever_decided_all_three_agree(http_house: House) -> None:  # noqa: F811
     """A decision made in Slack, on the page or by key is told by the card, the page and the API."""
     async with AsyncExitStack() as stack:
-        doors = await _doors(http_house, stack)
-        for decide in (doors.slack, doors.page, doors.api):
-            request, card = await doors.question()
+        ctx = await _doors(http_house, stack)
+        for decide in (ctx.slack, ctx.page, ctx.api):
+            request, card = await ctx.question()
             await decide(request, card)
-            assert await until(lambda request=request, card=card: doors.agree(request, card))  # type: ignore[misc]
+            assert await until(lambda request=request, card=card: ctx.agree(request, card))  # type: ignore[misc]
 
 
 @pytest.mark.stress
 async def test_they_agree_within_a_second(http_house: House) -> None:  # noqa: F811
     """Five decisions at each door: a second after each, at most, card, page and API say the same."""
     async with AsyncExitStack() as stack:
-        doors = await _doors(http_house, stack)
+        ctx = await _doors(http_house, stack)
         worst = 0.0
-        for decide in counted((doors.slack, doors.page, doors.api) * 5):
-            request, card = await doors.question()
+        for decide in counted((ctx.slack, ctx.page, ctx.api) * 5):
+            request, card = await ctx.question()
             await decide(request, card)
             decided = monotonic()
-            await until(lambda request=request, card=card: doors.agree(request, card))  # type: ignore[misc]
+            await until(lambda request=request, card=card: ctx.agree(request, card))  # type: ignore[misc]
             worst = max(worst, monotonic() - decided)
         assert worst <= 1.0, f"once they agreed only after {worst:.2f} s"

@@ -11,10 +11,10 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
-from agent.domain.keys import Scope
-from slackbot.web.bodies import MOST_VALUES, StrictRoute
-from slackbot.web.callers import needed
-from slackbot.web.inbox.pages import PageRoute
+from agent.domain.api_keys import Scope
+from slackbot.web.http.api_keys import needed
+from slackbot.web.http.bodies import MOST_VALUES, StrictRoute
+from slackbot.web.inbox.rendering import PageRoute
 from tests.integration.asking import column
 from tests.integration.web.conftest import Street
 from tests.integration.web.mounted import SOME_ID, Mounted, mounted

@@ -17,10 +17,10 @@ from uuid import UUID
 
 import pytest
 
-from agent import approvals, keys
-from agent.approvals import Edit
-from agent.domain.keys import Scope
+from agent.domain.api_keys import Scope
 from agent.domain.people import Standing
+from agent.usecases import api_keys, requests
+from agent.usecases.requests import Edit
 from signoff.client import ApprovalClient, AsyncApprovalClient, concluded
 from signoff.errors import (
     AlreadyClaimed,
@@ -80,7 +80,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 async def key(site: Street) -> str:
     """A key that may ask, of Ada's."""
-    return await keys.create(site.db, "agent", [Scope.REQUEST], by="test", owner=ADA)
+    return await api_keys.create(site.db, "agent", [Scope.REQUEST], by="test", owner=ADA)
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ async def test_a_reviewer_changes_what_is_done(site: Street, caller: Caller, gra
         "Delete 3 records",
         "page",
     )
-    assert (await approvals.edit(site.db, edit)).changed
+    assert (await requests.edit(site.db, edit)).changed
     assert (await grace.decide(request, revision=2)).status_code == 200
     await running
     assert seen[0] is tables
@@ -200,7 +200,7 @@ async def test_an_argument_that_the_function_lacks_stops_it(site: Street, key: s
         editor = Standing(GRACE, frozenset({"S0FINANCE"}))
         action = Action("delete_records", "external", {"table_name": "users", "dry_run": True})
         edit = Edit(UUID(request), 1, editor, action, None, None, "A dry run", "page")
-        assert (await approvals.edit(site.db, edit)).changed
+        assert (await requests.edit(site.db, edit)).changed
         await grace.decides(request, revision=2)
         with pytest.raises(MalformedArguments, match="dry_run: a reviewer added it"):
             await running

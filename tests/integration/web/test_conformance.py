@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agent import keys
-from agent.domain.keys import Scope
+from agent.domain.api_keys import Scope
+from agent.usecases import api_keys
 from signoff.values import Person
 from tests.integration.web.living import ADA, GRACE, Living, living
 from tests.stress.budget import full
@@ -42,7 +42,9 @@ async def _conform(
     service: Living, name: str, scopes: Sequence[Scope], owner: Person, folder: Path, *how: str
 ) -> None:
     """Everything that a key with these scopes may call, and all that it may not."""
-    secret = await keys.create(service.house.db, name, scopes, by="test", owner=owner, per_minute=1_000_000)
+    secret = await api_keys.create(
+        service.house.db, name, scopes, by="test", owner=owner, per_minute=1_000_000
+    )
     process = await asyncio.create_subprocess_exec(
         str(COMMAND) if COMMAND.exists() else "schemathesis",
         "run",

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import httpx
 
-from agent import keys
-from agent.domain.keys import Scope
-from agent.store.database import Database
-from slackbot.sandbox import SlackSandbox
-from slackbot.sandbox.model import ScriptedModel
+from agent.database.pools import Database
+from agent.domain.api_keys import Scope
+from agent.usecases import api_keys
+from slack_sandbox import SlackSandbox
+from slack_sandbox.model import ScriptedModel
 from tests.integration.asking import column
 from tests.integration.crash.process import Serve
 from tests.integration.crash.street import until
@@ -77,7 +77,7 @@ async def test_sigterm_drains(database_url: str, tmp_path: Path) -> None:
 
 async def _drained(serve: Serve, slack: SlackSandbox, db: Database, folder: Path) -> None:
     slack.request_url = f"http://127.0.0.1:{serve.port}/slack/events"
-    secret = await keys.create(db, "crm", [Scope.REQUEST], by="test", owner=ADA)
+    secret = await api_keys.create(db, "crm", [Scope.REQUEST], by="test", owner=ADA)
     headers = {"Authorization": f"Bearer {secret}"}
     url = f"http://127.0.0.1:{serve.port}"
     async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60) as client:

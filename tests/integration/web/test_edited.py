@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from agent import approvals
-from agent.approvals import Edit
 from agent.domain.people import Standing
+from agent.usecases import requests
+from agent.usecases.requests import Edit
 from signoff.values import Action
 from tests.integration.asking import column
 from tests.integration.web.conftest import LINUS, Street
@@ -17,7 +17,7 @@ async def edit(site: Street, request_id: str) -> None:
     changed = Action("delete_records", "external", {"table_name": "customers", "count": 6})
     editor = Standing(LINUS, frozenset({"S0FINANCE"}))
     request = UUID(request_id)
-    await approvals.edit(site.db, Edit(request, 1, editor, changed, None, None, "Delete 6", "test", None))
+    await requests.edit(site.db, Edit(request, 1, editor, changed, None, None, "Delete 6", "test", None))
 
 
 async def test_an_edited_request_is_approved_only_by_its_revision(site: Street) -> None:

@@ -12,10 +12,10 @@ from typing import Any
 import httpx
 import pytest
 
-from agent import keys
-from agent.domain.keys import Scope
-from slackbot.web import events
-from slackbot.web.feed import Listener
+from agent.domain.api_keys import Scope
+from agent.usecases import api_keys
+from slackbot.web.api import events
+from slackbot.web.api.event_feed import Listener
 from tests.integration.service.conftest import until
 from tests.integration.web.living import Living, living
 
@@ -117,7 +117,7 @@ async def test_a_stream_ends_with_its_key_and_says_that_it_lives(
     async with stream(grace) as told:
         first = asyncio.create_task(told.next())
         await seen(lambda: told.comments >= 2)
-        await keys.revoke(service.house.db, "reviewer", by="test")
+        await api_keys.revoke(service.house.db, "reviewer", by="test")
         assert await first is None
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from agent import pausing
+from agent.usecases import pause
 from tests.integration.asking import column
 from tests.integration.web.conftest import GRACE, Program, Street, shown, until
 
@@ -237,7 +237,7 @@ async def test_a_paused_agent_begins_nothing(site: Street) -> None:
     """While its agent is paused an approval cannot be claimed; resumed, it can."""
     program = await site.program()
     await approved(site, program)
-    await pausing.pause(site.db, "crm", by=GRACE)
+    await pause.pause(site.db, "crm", by=GRACE)
     assert kind(await claim(program)) == (409, "paused")
-    await pausing.resume(site.db, "crm", by=GRACE)
+    await pause.resume(site.db, "crm", by=GRACE)
     assert (await claim(program)).status_code == 200

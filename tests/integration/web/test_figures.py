@@ -13,17 +13,17 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from agent.store import reads
-from agent.store.database import Database
+from agent.database.pools import Database
+from agent.store import views
 from slackbot import settings
 from slackbot.settings import SettingsError
 from slackbot.web import HttpServer
-from slackbot.web.figures import FiguresOfService, Part
+from slackbot.web.http.service_metrics import ProcessPart, ServiceMetrics
 from tests.integration.asking import ask, write
 from tests.integration.service.conftest import a_house, until
 from tests.integration.web.conftest import Street
 
-PART = Part(draining=False, slack=True, worker=True, scheduler_age=1.0)
+PART = ProcessPart(draining=False, slack=True, worker=True, scheduler_age=1.0)
 
 
 def samples(exposition: str) -> dict[str, float]:
@@ -39,7 +39,7 @@ async def test_a_scrape_tells_what_waits_and_what_was_decided(site: Street) -> N
     for number in range(2):
         assert (await program.ask(f"r-{number}")).status_code == 201
     assert (await grace.decide("r-0")).status_code == 200
-    site.service._figures._read_at = float("-inf")
+    site.service._metrics._read_at = float("-inf")
     now = samples((await program.get("/metrics")).text)
     assert now["signoff_requests_waiting"] == 1
     decided = 'signoff_decisions_total{outcome="approved"}'
@@ -91,12 +91,12 @@ async def test_figures_are_read_once_in_five_seconds(database: Database) -> None
             looks += 1
             return database.connection()
 
-    figures = FiguresOfService(Watched(), lambda: PART)  # type: ignore[arg-type]
+    figures = ServiceMetrics(Watched(), lambda: PART)  # type: ignore[arg-type]
     for _ in range(100):
         await figures.exposition()
     assert looks == 1
     away = Database("postgresql://nobody@127.0.0.1:9/nothing")
-    exposition = (await FiguresOfService(away, lambda: PART).exposition()).decode()
+    exposition = (await ServiceMetrics(away, lambda: PART).exposition()).decode()
     await away.close()
     assert samples(exposition)["signoff_database_up"] == 0
     assert "signoff_requests_waiting" not in samples(exposition)
@@ -107,14 +107,14 @@ async def test_many_rows_are_not_counted_one_by_one(database: Database) -> None:
     await ask(database)
     await write(database, "UPDATE approval_request SET created_at = created_at - interval '1 hour'")
     async with database.connection() as connection:
-        found = await reads.figures(connection)
+        found = await views.service_counts(connection)
         assert (found.waiting, found.overdue) == (1, 0)
         assert 3500 < found.oldest_waiting < 3700
         assert found.undelivered_cards == 1
         assert found.undelivered_lines >= 1
         assert found.runs == {"pending_approval": 1}
         await connection.execute(text("SET enable_seqscan = off"))
-        for statement in (reads.figures.__globals__[name] for name in ("_WAITS", "_TELLS", "_WORKS")):
+        for statement in (views.service_counts.__globals__[name] for name in ("_WAITS", "_TELLS", "_WORKS")):
             plan = await connection.execute(text(f"EXPLAIN {statement.text}"), {"most": 10})
             lines = "\n".join(str(line) for line in plan.scalars())
             for table in ("approval_request", "delivery", "notice", "agent_run", "procrastinate_jobs"):

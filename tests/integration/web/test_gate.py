@@ -17,10 +17,10 @@ from uuid import UUID
 
 import pytest
 
-from agent import approvals, keys
-from agent.approvals import Edit
-from agent.domain.keys import Scope
+from agent.domain.api_keys import Scope
 from agent.domain.people import Standing
+from agent.usecases import api_keys, requests
+from agent.usecases.requests import Edit
 from signoff.values import Action
 from slackbot import cli
 from tests.integration.asking import column, write
@@ -150,7 +150,7 @@ class Gate:
 
 @pytest.fixture
 async def gate(site: Street, tmp_path: Path, processes: ForkServerContext) -> AsyncIterator[Gate]:
-    secret = await keys.create(site.db, "ci", [Scope.REQUEST], by="test", owner=ADA)
+    secret = await api_keys.create(site.db, "ci", [Scope.REQUEST], by="test", owner=ADA)
     (tmp_path / "key").write_text(f"{secret}\n")
     gate = Gate(
         site, tmp_path, {"SIGNOFF_URL": site.url, "SIGNOFF_KEY_FILE": str(tmp_path / "key")}, processes
@@ -241,7 +241,7 @@ async def change(gate: Gate, request: str) -> None:
     reviewer = Standing(GRACE, frozenset({"S0FINANCE"}))
     edited = Action("deploy", "external", {"env": "prod", "instances": 2, "password": "Tr0ub4dor"})
     edit = Edit(UUID(request), 1, reviewer, edited, None, None, "Deploy to prod", "page")
-    assert (await approvals.edit(gate.site.db, edit)).changed
+    assert (await requests.edit(gate.site.db, edit)).changed
 
 
 async def test_changed_arguments_are_honoured_or_refused(gate: Gate, grace: Program) -> None:

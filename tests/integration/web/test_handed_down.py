@@ -7,12 +7,12 @@ from uuid import UUID
 
 import pytest
 
-from agent import pausing
-from agent.domain.keys import Scope
-from agent.store import reads
+from agent.domain.api_keys import Scope
+from agent.store import views
+from agent.usecases import pause
 from slackbot.cli.requests import review
-from slackbot.cli.runs import run_out
-from slackbot.notices.content import RunOut
+from slackbot.cli.runs import run_record
+from slackbot.outbound.content import RunOut
 from tests.integration.handing_down import orders, refunds
 from tests.integration.web.living import ADA, GRACE, Living, living
 from tests.integration.web.visiting import PUBLIC, Porch
@@ -47,26 +47,26 @@ async def test_who_waits_for_whom_is_said_everywhere(service: Living) -> None:
     assert waits == [asked["id"]]
 
     async with service.house.db.connection() as connection:
-        above = await reads.run_view(connection, UUID(parent))
-        below = await reads.run_view(connection, UUID(child))
-        view = await reads.request_view(connection, UUID(asked["id"]))
-        listed = await reads.runs_found(connection, status=above.shown if above else None)
-        idle = not await reads.is_busy(connection, UUID(parent))
+        above = await views.run_view(connection, UUID(parent))
+        below = await views.run_view(connection, UUID(child))
+        view = await views.request_view(connection, UUID(asked["id"]))
+        listed = await views.search_runs(connection, status=above.shown if above else None)
+        idle = not await views.is_busy(connection, UUID(parent))
     assert above is not None
     assert below is not None
     assert view is not None
-    assert (run_out(above)["status"], run_out(above)["waiting"]) == ("pending_approval", 1)
-    assert run_out(below)["above"] == RunOut.of(below).above == ["orders"]
+    assert (run_record(above)["status"], run_record(above)["waiting"]) == ("pending_approval", 1)
+    assert run_record(below)["above"] == RunOut.of(below).above == ["orders"]
     assert review(service.service.settings, view)["above"] == ["orders"]
     assert (listed, idle) == ([UUID(child), UUID(parent)], True)
 
     visitor = await Porch(service.house, service.service).visitor("U0GRACE")
     await visitor.open("/inbox")
     assert "through orders › refunds" in visitor.words
-    await pausing.pause(service.house.db, "orders", by=f"slack:{GRACE}")
+    await pause.pause(service.house.db, "orders", by=f"slack:{GRACE}")
     await visitor.open(f"/inbox/requests/{asked['id']}")
     assert "Agent orders paused by @grace" in visitor.words
-    await pausing.resume(service.house.db, "orders", by=f"slack:{GRACE}")
+    await pause.resume(service.house.db, "orders", by=f"slack:{GRACE}")
     await visitor.open("/inbox/runs")
     assert "Waiting for review 1 request waits, asked by refunds" in visitor.words
     await visitor.open(f"/inbox/runs/{parent}")

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from agent import keys
+from agent.usecases import api_keys
 from tests.integration.asking import column
 from tests.integration.web.conftest import Street
 
@@ -23,7 +23,7 @@ def body(**changes: Any) -> dict[str, Any]:
 async def test_keys_that_are_none(site: Street) -> None:
     """Without a key, with a wrong, revoked or expired one: 401 with a challenge, at every route."""
     await site.program("revoked")
-    await keys.revoke(site.db, "revoked", by="test")
+    await api_keys.revoke(site.db, "revoked", by="test")
     await site.program("expired", expires_at=datetime.now(UTC) + timedelta(hours=1))
     await site.write(
         "UPDATE api_key SET expires_at = clock_timestamp() - interval '1 s' WHERE name = 'expired'"

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from agent import replies
+from agent.usecases import idempotency
 from tests.integration.asking import column
 from tests.integration.web.conftest import Program, Street
 
@@ -88,9 +88,9 @@ async def test_answers_are_kept_for_a_day(site: Street) -> None:
     """The sweep forgets answers that are older than a day, and no others."""
     program = await approved(site)
     await claim(program, "once")
-    assert await replies.forget_old(site.db) == 0
+    assert await idempotency.delete_old(site.db) == 0
     await site.write("UPDATE http_reply SET created_at = created_at - interval '25 hours'")
-    assert await replies.forget_old(site.db) == 1
+    assert await idempotency.delete_old(site.db) == 1
     assert await column(site.db, "SELECT count(*) FROM http_reply") == [0]
 
 

@@ -11,12 +11,12 @@ import httpx
 import pytest
 from sqlalchemy import text
 
-from agent import keys
-from agent.domain.keys import Scope
-from agent.store.outbox import Outlet
+from agent.domain.api_keys import Scope
+from agent.store.outbox import Destination
+from agent.usecases import api_keys
 from signoff.values import Action
-from slackbot.secrets import views
-from slackbot.secrets.texts import everything
+from slackbot.masking import views
+from slackbot.masking.texts import everything
 from slackbot.web.inbox import assets
 from tests.integration import asking
 from tests.integration.service.conftest import House, http_house, until  # noqa: F401
@@ -51,7 +51,7 @@ async def test_a_list_shows_what_its_reader_may_see(porch: Porch) -> None:  # no
     await porch.asked(
         9,
         asking.rule(approvers=("U0LINUS",)),
-        outlet=Outlet(TEAM, "C0SECRET"),
+        destination=Destination(TEAM, "C0SECRET"),
         requester=LINUS,
     )
     grace, linus = await porch.visitor("U0GRACE"), await porch.visitor("U0LINUS")
@@ -67,7 +67,7 @@ async def test_looking_for_an_id_does_not_tell_that_there_is_one(porch: Porch) -
     workspace = porch.house.slack.workspace
     workspace.add_channel("C0SECRET", "secret", ["U0LINUS", workspace.bot.user_id])
     hidden = await porch.asked(
-        9, asking.rule(approvers=("U0LINUS",)), outlet=Outlet(TEAM, "C0SECRET"), requester=LINUS
+        9, asking.rule(approvers=("U0LINUS",)), destination=Destination(TEAM, "C0SECRET"), requester=LINUS
     )
     grace, linus = await porch.visitor("U0GRACE"), await porch.visitor("U0LINUS")
     found = await linus.open(f"/inbox/history?q={hidden[:13]}")
@@ -88,7 +88,7 @@ async def test_a_run_hides_what_its_checkpoints_hide(porch: Porch) -> None:  # n
         assert (await reader.open(path)).status_code == 200
         assert "refund" in reader.page
         assert "48151623" not in reader.page
-    secret = await keys.create(porch.house.db, "watcher", [Scope.READ], by="test")
+    secret = await api_keys.create(porch.house.db, "watcher", [Scope.READ], by="test")
     program = porch.stranger().browser
     for path in ("/agents/waiting", f"/agents/{run_id}"):
         answer = await program.get(path, headers={"Authorization": f"Bearer {secret}"})
@@ -149,7 +149,7 @@ async def test_what_could_not_be_read_cannot_be_approved(
     """While everything is masked because it was not scanned in time there is no Approve, nor is a forged form taken."""
     asked = await porch.asked(7)
     reader = await porch.visitor("U0GRACE")
-    monkeypatch.setattr(views, "Finder", lambda *_args, **_more: everything)
+    monkeypatch.setattr(views, "SecretFinder", lambda *_args, **_more: everything)
     await reader.open(f"/inbox/requests/{asked}")
     assert "Approve is withheld" in reader.words
     assert (
@@ -233,8 +233,10 @@ async def test_what_may_not_be_seen_does_not_exist(porch: Porch, verb: str) -> N
     """A request of a channel that the visitor is not in is answered like an id that nobody ever gave out."""
     workspace = porch.house.slack.workspace
     workspace.add_channel("C0SECRET", "secret", ["U0LINUS", workspace.bot.user_id])
-    outlet = Outlet(TEAM, "C0SECRET")
-    asked = await porch.asked(9, asking.rule(approvers=("U0LINUS",)), outlet=outlet, requester=LINUS)
+    destination = Destination(TEAM, "C0SECRET")
+    asked = await porch.asked(
+        9, asking.rule(approvers=("U0LINUS",)), destination=destination, requester=LINUS
+    )
     reader = await porch.visitor("U0GRACE")
     await reader.open("/inbox")
     pages = []

@@ -13,15 +13,17 @@ from typing import Any, cast
 import pytest
 from aiosmtpd.smtp import SMTP, AuthResult, LoginPassword
 
-from agent import approvals
+from agent.database.pools import Database
 from agent.domain import checkpoints
 from agent.domain.errors import PolicyError
-from agent.domain.notices import MAIL
-from agent.store.database import Database
-from slackbot.mail_server import MailServer, sender_address
-from slackbot.notices import Mailer, Poster, Sender
-from slackbot.web.site import Site
-from slackbot.web.watch import Watch
+from agent.domain.outbound import MAIL
+from agent.usecases import requests
+from slackbot.outbound.mail import Mailer
+from slackbot.outbound.mail_server import MailServer, sender_address
+from slackbot.outbound.sender import OutboundSender
+from slackbot.outbound.webhook_post import WebhookPoster
+from slackbot.web.http.context import WebContext
+from slackbot.web.http.watch import ChangeWatch
 from tests.integration.asking import GRACE, ask, ballot, column, reviewer, rows, rule
 from tests.planted import SECRETS
 
@@ -72,14 +74,14 @@ async def mailbox() -> AsyncIterator[Mailbox]:
 
 async def send(db: Database, mailer: Mailer | None, public_url: str | None = PUBLIC_URL) -> None:
     """Mail what is due."""
-    site = Site(
+    site = WebContext(
         db=db,
         services=cast("Any", None),
         slack_or_none=lambda: None,
-        watch=Watch(db),
+        watch=ChangeWatch(db),
         public_url=public_url,
     )
-    sender = Sender(site, Poster(), mailer)
+    sender = OutboundSender(site, WebhookPoster(), mailer)
     sender.look(MAIL)
     await asyncio.gather(*list(sender._tasks.values()))
     await sender.stop(1)
@@ -141,7 +143,7 @@ async def test_what_an_agent_writes_stays_text(database: Database, mailbox: Mail
 async def test_who_decided_meanwhile_is_not_mailed_about(database: Database, mailbox: Mailbox) -> None:
     """A request that was decided before the mail went out needs nobody any more."""
     asked = await ask(database, rule(email=(FINANCE,)))
-    await approvals.vote(database, ballot(asked, reviewer(GRACE)))
+    await requests.vote(database, ballot(asked, reviewer(GRACE)))
     await send(database, mailer(mailbox))
     assert mailbox.mails == []
 

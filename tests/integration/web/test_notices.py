@@ -10,17 +10,18 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
-from agent import approvals, notices, webhooks
+from agent.database.pools import Database
 from agent.domain.errors import NotFound
-from agent.domain.notices import Event
+from agent.domain.outbound import OutboundEvent
 from agent.runtime.agents import Agent
 from agent.runtime.tool import tool
-from agent.store.database import Database
 from agent.store.ids import new_id
+from agent.usecases import outbound, requests, webhooks
 from signoff.errors import Conflict
-from slackbot.notices import Poster, Sender
-from slackbot.web.site import Site
-from slackbot.web.watch import Watch
+from slackbot.outbound.sender import OutboundSender
+from slackbot.outbound.webhook_post import WebhookPoster
+from slackbot.web.http.context import WebContext
+from slackbot.web.http.watch import ChangeWatch
 from tests.integration.asking import GRACE, ask, ballot, column, reviewer, rows, write
 from tests.integration.service.conftest import House, http_house, until  # noqa: F401
 from tests.integration.web.receiver import Receiver, a_receiver
@@ -36,20 +37,20 @@ async def receiver() -> AsyncIterator[Receiver]:
         yield listening
 
 
-def a_sender(db: Database) -> Sender:
+def a_sender(db: Database) -> OutboundSender:
     """As a worker has one, in a house that has not reached Slack yet."""
-    site = Site(
+    site = WebContext(
         db=db,
         services=cast("Any", None),
         slack_or_none=lambda: None,
-        watch=Watch(db),
+        watch=ChangeWatch(db),
         public_url=PUBLIC_URL,
     )
-    return Sender(site, Poster())
+    return OutboundSender(site, WebhookPoster())
 
 
 @pytest.fixture
-async def sender(database: Database) -> AsyncIterator[Sender]:
+async def sender(database: Database) -> AsyncIterator[OutboundSender]:
     """The sender of one process."""
     sending = a_sender(database)
     yield sending
@@ -61,7 +62,7 @@ async def due_now(db: Database) -> None:
     await write(db, "UPDATE notice SET next_at = clock_timestamp() WHERE state = 'pending'")
 
 
-async def send(db: Database, *senders: Sender) -> None:
+async def send(db: Database, *senders: OutboundSender) -> None:
     """Every sender looks at everything that is due, and comes to its end."""
     for target in await column(db, "SELECT DISTINCT webhook_id::text FROM notice WHERE state = 'pending'"):
         for sender in senders:
@@ -116,17 +117,17 @@ async def test_a_webhook_is_told_of_request_decision_and_end(http_house: House, 
 
 async def test_every_kind_of_end_is_a_decision(database: Database) -> None:
     """Approved, rejected, withdrawn and expired requests each queue one notice, in the transaction of the fact."""
-    await webhooks.add(database, "ops", "https://example.com/", [Event.DECISION_MADE], by="test")
+    await webhooks.add(database, "ops", "https://example.com/", [OutboundEvent.DECISION_MADE], by="test")
     asked = [await ask(database) for _ in range(4)]
-    await approvals.vote(database, ballot(asked[0], reviewer(GRACE)))
-    await approvals.vote(database, ballot(asked[1], reviewer(GRACE), "reject"))
-    await approvals.withdraw(database, asked[2].request_id, None, None)
+    await requests.vote(database, ballot(asked[0], reviewer(GRACE)))
+    await requests.vote(database, ballot(asked[1], reviewer(GRACE), "reject"))
+    await requests.withdraw(database, asked[2].request_id, None, None)
     await write(
         database,
         "UPDATE approval_request SET created_at = now() - interval '2 days',"
         " expires_at = now() - interval '1 day' WHERE status = 'waiting'",
     )
-    await approvals.expire_due(database)
+    await requests.expire_due(database)
     told = await rows(database, "SELECT event, request_id FROM notice ORDER BY created_at")
     assert told == [("decision.made", each.request_id) for each in asked]
     hints = "SELECT count(*) FROM procrastinate_jobs WHERE task_name = 'send_notices'"
@@ -136,7 +137,7 @@ async def test_every_kind_of_end_is_a_decision(database: Database) -> None:
 async def test_who_is_not_subscribed_is_not_told(database: Database) -> None:
     """Without a webhook, with one for other events, and after its removal nothing is queued."""
     await ask(database)
-    await webhooks.add(database, "runs", "https://example.com/", [Event.RUN_FINISHED], by="test")
+    await webhooks.add(database, "runs", "https://example.com/", [OutboundEvent.RUN_FINISHED], by="test")
     await webhooks.add(database, "gone", "https://example.com/", by="test")
     await webhooks.remove(database, "gone", by="test")
     await ask(database)
@@ -145,7 +146,7 @@ async def test_who_is_not_subscribed_is_not_told(database: Database) -> None:
     assert await column(database, hints) == [0]
 
 
-async def test_no_secret_is_told(database: Database, sender: Sender, receiver: Receiver) -> None:
+async def test_no_secret_is_told(database: Database, sender: OutboundSender, receiver: Receiver) -> None:
     """Planted secrets in a description and in the context reach no receiver."""
     await webhooks.add(database, "ops", receiver.url, by="test")
     said = "; ".join(SECRETS.values())
@@ -183,7 +184,7 @@ async def test_a_receiver_that_hangs_delays_nobody(http_house: House, receiver: 
 
 
 async def test_a_failure_is_tried_again_under_the_same_id(
-    database: Database, sender: Sender, receiver: Receiver
+    database: Database, sender: OutboundSender, receiver: Receiver
 ) -> None:
     """500, then 503 with Retry-After: it waits about five seconds, then as long as asked, then arrives, once."""
     receiver.answers = [(500, {}), (503, {"Retry-After": "900"}), (204, {})]
@@ -213,7 +214,7 @@ async def test_a_failure_is_tried_again_under_the_same_id(
     ("status", "state"), [(410, "dead"), (302, "pending"), (404, "pending"), (429, "pending")]
 )
 async def test_what_an_answer_means(
-    database: Database, sender: Sender, receiver: Receiver, status: int, state: str
+    database: Database, sender: OutboundSender, receiver: Receiver, status: int, state: str
 ) -> None:
     """Gone is gone at once; redirects are not followed; everything else may be mended and is tried again."""
     async with a_receiver() as elsewhere:
@@ -226,7 +227,7 @@ async def test_what_an_answer_means(
 
 
 async def test_given_up_after_a_day_and_replayed(
-    database: Database, sender: Sender, receiver: Receiver
+    database: Database, sender: OutboundSender, receiver: Receiver
 ) -> None:
     """After sixteen attempts a notice is dead, logged and listed with its error; replayed, it arrives."""
     receiver.answers = [(500, {}), (200, {})]
@@ -236,17 +237,17 @@ async def test_given_up_after_a_day_and_replayed(
     with capture_logs() as logs:
         await send(database, sender)
     assert [line["action"] for line in logs] == ["notice.dead"]
-    [dead] = await webhooks.dead(database)
+    [dead] = await webhooks.list_dead(database)
     assert (dead.target, dead.event, dead.attempts, dead.error) == (
         "ops",
         "request.opened",
         16,
         "answered 500",
     )
-    [line] = await webhooks.listed(database)
+    [line] = await webhooks.list_webhooks(database)
     assert (line.pending, line.dead, line.last_sent_at) == (0, 1, None)
-    assert await webhooks.dead(database, after=dead.id) == []
-    assert await notices.sweep(database) == 0
+    assert await webhooks.list_dead(database, after=dead.id) == []
+    assert await outbound.sweep(database) == 0
     with pytest.raises(NotFound):
         await webhooks.replay(database, new_id())
     assert await webhooks.replay(database, dead.id) == 1
@@ -256,12 +257,12 @@ async def test_given_up_after_a_day_and_replayed(
 
 def test_the_pauses_make_a_day() -> None:
     """The first pause is about 5 s, none is longer than six hours, and all of them together take about 24 h."""
-    pauses = [notices.pause(attempt, None, 0.5) for attempt in range(1, notices.ATTEMPTS)]
+    pauses = [outbound.retry_delay(attempt, None, 0.5) for attempt in range(1, outbound.ATTEMPTS)]
     assert pauses[0] == pytest.approx(5)
     assert max(pauses) == pytest.approx(6 * 3600)
     assert 22 < sum(pauses) / 3600 < 26
-    assert notices.pause(1, None, 0.0) < notices.pause(1, None, 0.99)
-    assert notices.pause(1, 1e9, 0.5) == 6 * 3600
+    assert outbound.retry_delay(1, None, 0.0) < outbound.retry_delay(1, None, 0.99)
+    assert outbound.retry_delay(1, 1e9, 0.5) == 6 * 3600
 
 
 async def test_two_senders_tell_it_once(database: Database, receiver: Receiver) -> None:
@@ -278,23 +279,25 @@ async def test_two_senders_tell_it_once(database: Database, receiver: Receiver) 
 
 
 async def test_what_a_dead_sender_had_taken_is_told(
-    database: Database, sender: Sender, receiver: Receiver
+    database: Database, sender: OutboundSender, receiver: Receiver
 ) -> None:
     """Taken and not settled, it is nobody's for its lease; then the sweep hints it and it arrives."""
     await webhooks.add(database, "ops", receiver.url, by="test")
     await ask(database)
     [target] = await column(database, "SELECT webhook_id::text FROM notice")
-    [taken] = await notices.take(database, target, 10)
-    assert await notices.take(database, target, 10) == []
-    assert await notices.sweep(database) == 0
+    [taken] = await outbound.lease_due(database, target, 10)
+    assert await outbound.lease_due(database, target, 10) == []
+    assert await outbound.sweep(database) == 0
     await due_now(database)
-    assert await notices.sweep(database) == 1
+    assert await outbound.sweep(database) == 1
     await send(database, sender)
     assert await states(database) == [("request.opened", "sent", 2)]
-    assert not await notices.sent(database, taken)
+    assert not await outbound.mark_sent(database, taken)
 
 
-async def test_removing_a_webhook_forgets_what_it_was_to_be_told(database: Database, sender: Sender) -> None:
+async def test_removing_a_webhook_forgets_what_it_was_to_be_told(
+    database: Database, sender: OutboundSender
+) -> None:
     """What still waited is left out, its secret is gone, its name is free, and both acts are on record."""
     await webhooks.add(database, "ops", "https://example.com/hook?token=1", by="key:admin")
     await ask(database)
@@ -318,7 +321,7 @@ async def test_removing_a_webhook_forgets_what_it_was_to_be_told(database: Datab
 
 
 async def test_a_fact_that_met_the_removal_is_not_told(
-    database: Database, sender: Sender, receiver: Receiver
+    database: Database, sender: OutboundSender, receiver: Receiver
 ) -> None:
     """A notice that was committed while its webhook was being removed is left out, too; replaying cannot send it."""
     await webhooks.add(database, "ops", receiver.url, by="test")
@@ -333,7 +336,7 @@ async def test_a_fact_that_met_the_removal_is_not_told(
 
 
 async def test_each_post_has_a_connection_of_its_own(
-    database: Database, sender: Sender, receiver: Receiver
+    database: Database, sender: OutboundSender, receiver: Receiver
 ) -> None:
     """No name is posted to over a connection on which another one had shown its certificate."""
     await webhooks.add(database, "ops", receiver.url, by="test")
@@ -343,7 +346,9 @@ async def test_each_post_has_a_connection_of_its_own(
     assert len({told.peer for told in receiver.told}) == 3
 
 
-async def test_a_webhook_that_leads_inside_is_not_followed(database: Database, sender: Sender) -> None:
+async def test_a_webhook_that_leads_inside_is_not_followed(
+    database: Database, sender: OutboundSender
+) -> None:
     """An address that became a link-local one after it was added is not connected to; why is told."""
     await webhooks.add(database, "ops", "https://example.com/", by="test")
     await write(database, "UPDATE webhook SET url = 'https://169.254.169.254/latest/meta-data'")
@@ -353,7 +358,7 @@ async def test_a_webhook_that_leads_inside_is_not_followed(database: Database, s
     assert "no webhook may reach" in error
 
 
-async def test_old_news_are_forgotten(database: Database, sender: Sender, receiver: Receiver) -> None:
+async def test_old_news_are_forgotten(database: Database, sender: OutboundSender, receiver: Receiver) -> None:
     """What was told more than a week ago is dropped; what is still to be told, or was given up, is not."""
     await webhooks.add(database, "ops", receiver.url, by="test")
     for _ in range(3):
@@ -362,5 +367,5 @@ async def test_old_news_are_forgotten(database: Database, sender: Sender, receiv
     ids = await column(database, "SELECT id FROM notice ORDER BY created_at")
     await write(database, "UPDATE notice SET state = 'sent' WHERE id = :id", id=ids[0])
     await write(database, "UPDATE notice SET state = 'dead' WHERE id = :id", id=ids[1])
-    assert await notices.forget(database) == 1
+    assert await outbound.forget(database) == 1
     assert sorted(await column(database, "SELECT state::text FROM notice")) == ["dead", "pending"]

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from agent.domain.keys import Scope
+from agent.domain.api_keys import Scope
 from tests.integration.web.living import ADA, Living, living
 
 METHODS = ("get", "put", "post", "delete", "patch")

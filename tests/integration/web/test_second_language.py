@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from agent.domain.keys import Scope
+from agent.domain.api_keys import Scope
 from tests.integration.service.conftest import until
 from tests.integration.web.living import ADA, GRACE, Living, living
 

@@ -10,21 +10,13 @@ from sqlalchemy import text
 
 from slackbot import settings
 from slackbot.settings import SettingsError
-from slackbot.web.inbox.pages import inside
+from slackbot.web.inbox.rendering import local_address
 from tests.integration.asking import rows
 from tests.integration.service.conftest import House, http_house, until  # noqa: F401
-from tests.integration.web.visiting import (  # noqa: F401
-    ADA,
-    GRACE,
-    PUBLIC,
-    Porch,
-    Visitor,
-    open_porch,
-    porch,
-)
+from tests.integration.web.visiting import ADA, GRACE, PUBLIC, Porch, Visitor, open_porch
 
 
-async def test_a_personal_link_signs_in_once(porch: Porch) -> None:  # noqa: F811
+async def test_a_personal_link_signs_in_once(porch: Porch) -> None:
     """The link shows whom it is for; its button signs in, and neither link nor button works a second time."""
     link, visitor = await porch.link("U0GRACE"), porch.stranger()
     for _ in range(3):  # previews and prefetches look, and use nothing up
@@ -40,14 +32,14 @@ async def test_a_personal_link_signs_in_once(porch: Porch) -> None:  # noqa: F81
     assert (await other.open("/inbox")).headers["location"] == "/sign-in"
 
 
-async def test_of_two_who_use_a_link_at_once_one_gets_in(porch: Porch) -> None:  # noqa: F811
+async def test_of_two_who_use_a_link_at_once_one_gets_in(porch: Porch) -> None:
     """A link is good for one session, however many buttons are pressed at the same moment."""
     link = await porch.link("U0GRACE")
     answers = await asyncio.gather(*(porch.stranger().send(link) for _ in range(5)))
     assert sorted(each.status_code for each in answers) == [303, 410, 410, 410, 410]
 
 
-async def test_only_hashes_are_kept_and_all_is_on_record(porch: Porch) -> None:  # noqa: F811
+async def test_only_hashes_are_kept_and_all_is_on_record(porch: Porch) -> None:
     """No stored row has the secret of a link or of a session; signing in and out stand in the person's chain."""
     link = await porch.link("U0GRACE")
     visitor = porch.stranger()
@@ -68,7 +60,7 @@ async def test_only_hashes_are_kept_and_all_is_on_record(porch: Porch) -> None: 
     ]
 
 
-async def test_links_and_sessions_run_out(porch: Porch) -> None:  # noqa: F811
+async def test_links_and_sessions_run_out(porch: Porch) -> None:
     """After five minutes a link, after twelve hours a session is worth nothing, by the database's clock."""
     lives = "SELECT round(extract(epoch FROM expires_at - created_at)) FROM "
     visitor, link = await porch.visitor("U0GRACE"), await porch.link("U0ADA")
@@ -82,14 +74,14 @@ async def test_links_and_sessions_run_out(porch: Porch) -> None:  # noqa: F811
 
 
 @pytest.mark.parametrize(("user", "words"), [("U0MALLORY", "Guests"), ("U0EVE", "another workspace")])
-async def test_guests_and_outsiders_get_no_link(porch: Porch, user: str, words: str) -> None:  # noqa: F811
+async def test_guests_and_outsiders_get_no_link(porch: Porch, user: str, words: str) -> None:
     """Who may not review is told why, and no link is made."""
     answer = await porch.house.slack.person(user).command("/approvals", "inbox", "C0AGENTS")
     assert "sign-in" not in str(answer.response)
     assert await porch.house.column("SELECT hash FROM sign_in_link") == []
 
 
-async def test_a_deactivated_account_is_out_at_once(porch: Porch) -> None:  # noqa: F811
+async def test_a_deactivated_account_is_out_at_once(porch: Porch) -> None:
     """Each request looks the person up: a session, and a link that was made before, are refused with the reason."""
     visitor, link = await porch.visitor("U0GRACE"), await porch.link("U0GRACE")
     porch.house.slack.workspace.change_member("U0GRACE", deleted=True)
@@ -135,7 +127,7 @@ async def test_over_https_the_cookie_is_bound_to_this_host(http_house: House) ->
         {"Sec-Fetch-Site": "same-site"},
     ],
 )
-async def test_forms_of_other_sites_change_nothing(porch: Porch, headers: dict[str, str]) -> None:  # noqa: F811
+async def test_forms_of_other_sites_change_nothing(porch: Porch, headers: dict[str, str]) -> None:
     """Another site can neither sign somebody in as somebody else nor sign them out, even with a stolen token."""
     link = await porch.link("U0ADA")
     stranger = porch.stranger()
@@ -146,7 +138,7 @@ async def test_forms_of_other_sites_change_nothing(porch: Porch, headers: dict[s
     assert (await visitor.open("/inbox")).status_code == 200
 
 
-async def test_a_form_needs_the_token_of_its_session(porch: Porch) -> None:  # noqa: F811
+async def test_a_form_needs_the_token_of_its_session(porch: Porch) -> None:
     """Without a token, or with somebody else's, a form is not taken."""
     ada, grace = await porch.visitor("U0ADA"), await porch.visitor("U0GRACE")
     await ada.open("/inbox")
@@ -156,7 +148,7 @@ async def test_a_form_needs_the_token_of_its_session(porch: Porch) -> None:  # n
     assert (await grace.open("/inbox")).status_code == 200
 
 
-async def test_every_page_is_closed_to_others(porch: Porch) -> None:  # noqa: F811
+async def test_every_page_is_closed_to_others(porch: Porch) -> None:
     """No page may be framed, cached, or run anything inline; none tells another site where the reader came from."""
     visitor = await porch.visitor("U0GRACE")
     for path in ("/inbox", "/inbox/history", "/sign-in", "/sign-in/link/none", "/inbox/requests/nothing"):
@@ -188,11 +180,11 @@ async def test_every_page_is_closed_to_others(porch: Porch) -> None:  # noqa: F8
 )
 def test_after_signing_in_nobody_is_sent_elsewhere(claimed: str) -> None:
     """An address to go on to leads to our own pages or to the inbox."""
-    assert inside(claimed) == "/inbox"
-    assert inside("/inbox/requests/1?x=2") == "/inbox/requests/1?x=2"
+    assert local_address(claimed) == "/inbox"
+    assert local_address("/inbox/requests/1?x=2") == "/inbox/requests/1?x=2"
 
 
-async def test_a_fragment_takes_the_page_to_the_sign_in(porch: Porch) -> None:  # noqa: F811
+async def test_a_fragment_takes_the_page_to_the_sign_in(porch: Porch) -> None:
     """When a session ends while a page is open, the page goes to the sign-in, not a piece of it."""
     answer = await porch.stranger().open(
         "/inbox/waiting", headers={"HX-Request": "true", "HX-Current-URL": "http://x/inbox"}
@@ -264,7 +256,7 @@ async def test_the_way_back_belongs_to_the_browser_that_left(http_house: House) 
     assert await http_house.column("SELECT hash FROM web_session") == []
 
 
-async def test_sign_in_with_slack_needs_both_settings(porch: Porch) -> None:  # noqa: F811
+async def test_sign_in_with_slack_needs_both_settings(porch: Porch) -> None:
     """One of the two settings alone refuses to start, and without them the page offers only the link."""
     with pytest.raises(SettingsError, match="SLACK_CLIENT_ID and SLACK_CLIENT_SECRET"):
         settings.read({"SLACK_CLIENT_ID": "1.2"})

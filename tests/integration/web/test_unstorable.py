@@ -11,10 +11,10 @@ import httpx
 import pytest
 from fastapi.routing import APIRoute
 
-from agent.domain.keys import Scope
+from agent.domain.api_keys import Scope
 from agent.runtime.agents import Agent
-from slackbot.web.bodies import StrictRoute
-from slackbot.web.callers import needed
+from slackbot.web.http.api_keys import needed
+from slackbot.web.http.bodies import StrictRoute
 from tests.integration.asking import column
 from tests.integration.service.conftest import http_house  # noqa: F401
 from tests.integration.web.conftest import GRACE, Program, Street

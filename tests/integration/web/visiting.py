@@ -11,13 +11,13 @@ from typing import Any
 import httpx
 import pytest
 
-from agent import approvals, runs
 from agent.domain.run import ProposedCall, Turn
-from agent.runs import NewRun
 from agent.runtime.agents import Agent
 from agent.runtime.tool import tool
-from agent.store import reads
-from agent.store.outbox import Outlet
+from agent.store import views
+from agent.store.outbox import Destination
+from agent.usecases import requests, runs
+from agent.usecases.runs import NewRun
 from signoff.values import Person
 from slackbot.app import Service
 from tests.integration import asking
@@ -113,12 +113,12 @@ class Porch:
             self.house.db, leased.lease, Turn("Ada asks for it.", proposed, 10, leased.heard)
         )
         async with self.house.db.connection() as connection:
-            (call,) = await reads.calls(connection, started.run_id)
-        where = {"requester": ADA, "outlet": Outlet(TEAM, "C0REVIEW")}
+            (call,) = await views.calls(connection, started.run_id)
+        where = {"requester": ADA, "destination": Destination(TEAM, "C0REVIEW")}
         new = asking.question(
             started.run_id, call.id, terms or asking.rule(), order=order, **(where | changes)
         )
-        return str((await approvals.open(self.house.db, new)).request_id)
+        return str((await requests.open(self.house.db, new)).request_id)
 
 
 async def open_porch(

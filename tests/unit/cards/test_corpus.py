@@ -15,7 +15,7 @@ from uuid import UUID
 
 import pytest
 
-from agent.domain.request import Change, Counted, HistoryLine, RequestLine, RequestStatus, Verdict, VoteView
+from agent.domain.request import Change, Count, HistoryLine, RequestLine, RequestStatus, Verdict, VoteView
 from agent.domain.run import RunStatus, RunView
 from signoff.canonical import canonical_bytes
 from signoff.values import Action, Person, Risk
@@ -260,10 +260,12 @@ def judge_lists(random: Random, views: list[Any], referee: Any) -> None:
     referee.judge(cards.history_list(lines, pages=pages))
     referee.judge(cards.run_list(runs, cancellable=ids, pages=pages))
     referee.judge_view(cards.list_modal("Waiting", [cards.request_list(rows, pages=pages)]))
-    home = cards.HomeView(views, rows, runs, lines, Counted(len(views)), pages, pages, ids)
+    home = cards.HomeView(views, rows, runs, lines, Count(len(views)), pages, pages, ids)
     referee.judge_view(cards.home(home))
     tools = {text(random): n for n in range(random.randrange(12))}
-    referee.judge(cards.digest_card(cards.Digest(text(random), 37, Risk.HIGH, tools, AT, ("S0FINANCE",))))
+    referee.judge(
+        cards.flood_digest_card(cards.FloodDigest(text(random), 37, Risk.HIGH, tools, AT, ("S0FINANCE",)))
+    )
     for line in ("edited", "reminder", "escalated", "reopened", "voted", "rejected"):
         changed = [{"path": f"$.{text(random)}", "before": value(random), "after": value(random)}]
         body = {

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from agent.domain.request import Counted, HistoryLine, RequestLine, RequestStatus
+from agent.domain.request import Count, HistoryLine, RequestLine, RequestStatus
 from agent.domain.run import RunStatus, RunView
 from signoff.values import Person, Risk
 from slackbot import cards
@@ -72,7 +72,7 @@ def test_home_shows_all_four_parts(samples: Any, referee: Any) -> None:
             [LINE],
             [RUN],
             [DECIDED],
-            Counted(12),
+            Count(12),
             cancellable=frozenset({RUN.id}),
             links={DECIDED.id: LINK},
         )
@@ -125,7 +125,7 @@ def test_home_with_a_thousand_stays_below_its_limits(samples: Any, referee: Any)
     runs = [replace(RUN, id=UUID(int=n)) for n in range(1000)]
     view = cards.home(
         cards.HomeView(
-            waiting, lines, runs, decided, Counted(1000), pages, pages, frozenset(r.id for r in runs)
+            waiting, lines, runs, decided, Count(1000), pages, pages, frozenset(r.id for r in runs)
         )
     )
     referee.judge_view(view)
@@ -169,8 +169,8 @@ def test_only_ones_own_runs_have_a_cancel_button(referee: Any) -> None:
 
 def test_a_flood_is_one_card_with_a_list_behind_it(referee: Any) -> None:
     """How many, of which agent, for which tools, by when; the button leads to the list of that agent."""
-    flood = cards.Digest("refunds", 37, Risk.HIGH, {"process_refund": 30, "mail": 7}, AT, ("S0FINANCE",))
-    card = cards.digest_card(flood, delivery_id="d")
+    flood = cards.FloodDigest("refunds", 37, Risk.HIGH, {"process_refund": 30, "mail": 7}, AT, ("S0FINANCE",))
+    card = cards.flood_digest_card(flood, delivery_id="d")
     referee.judge(card)
     words = referee.words(card.blocks)
     assert "37 requests of agent refunds wait for review" in words

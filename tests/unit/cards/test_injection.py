@@ -15,20 +15,21 @@ from signoff.values import Action, Risk
 from slackbot.cards import (
     AgentForm,
     AgentLine,
-    Digest,
+    FloodDigest,
     HomeView,
     Names,
     agent_list,
     agent_modal,
     approve_modal,
+    combine_lines,
     details_modal,
     details_pages,
     details_text,
-    digest_card,
     edit_modal,
+    flood_digest_card,
     history_list,
     home,
-    misunderstood,
+    misunderstood_command,
     notice_modal,
     parse_button_value,
     refusal_text,
@@ -42,7 +43,6 @@ from slackbot.cards import (
     run_started,
     skeleton_modal,
     thread_line,
-    together,
     usage,
 )
 
@@ -392,9 +392,9 @@ def test_other_surfaces_stay_inert(samples: Any, referee: Any, attack: str) -> N
     ]
     lines += [
         usage("/agent"),
-        misunderstood("/agent", attack, guess=attack, about="run"),
-        together(lines),
-        together(lines * 5),
+        misunderstood_command("/agent", attack, guess=attack, about="run"),
+        combine_lines(lines),
+        combine_lines(lines * 5),
     ]
     for card in lines:
         referee.judge(card)
@@ -449,7 +449,7 @@ def test_forms_details_and_home_stay_inert(samples: Any, referee: Any, attack: s
         view.id, attack, attack, Risk.LOW, RequestStatus.REJECTED, None, at, at, attack, None, 0, 1, None, at, attack
     )  # fmt: skip
     referee.judge(history_list([line] * 3, links={view.id: attack.removeprefix("https://")}))
-    referee.judge(digest_card(Digest(attack, 3, Risk.LOW, {attack: 3}, at, (attack,))))
+    referee.judge(flood_digest_card(FloodDigest(attack, 3, Risk.LOW, {attack: 3}, at, (attack,))))
     referee.judge_view(home(HomeView(waiting=[view], decided=[line])))
     change = {"path": attack, "before": attack, "after": attack}
     body = {"line": "edited", "people": [attack, "U0ADA"], "changes": [change], "at": attack, "user": attack}

@@ -9,8 +9,8 @@ from uuid import UUID
 
 import pytest
 
-from agent.domain.request import AskedAgain, Change, ExecutionStatus, RequestStatus, Verdict, VoteView
-from agent.domain.short_ids import short
+from agent.domain.request import Change, ExecutionStatus, FollowUp, RequestStatus, Verdict, VoteView
+from agent.domain.short_ids import short_id
 from signoff.values import Risk
 from slackbot.cards import Names, parse_button_value, request_card
 
@@ -225,16 +225,16 @@ def test_only_a_requester_can_ask_again(samples: Any, referee: Any) -> None:
 @pytest.mark.parametrize(
     ("again", "says"),
     [
-        (AskedAgain(), "Asked again by U0ADA"),
-        (AskedAgain(UUID(int=7)), f"Asked again by U0ADA as request {short(UUID(int=7))}"),
+        (FollowUp(), "Asked again by U0ADA"),
+        (FollowUp(UUID(int=7)), f"Asked again by U0ADA as request {short_id(UUID(int=7))}"),
         (
-            AskedAgain(UUID(int=7), link="https://team.slack.com/archives/C0REVIEW/p1"),
+            FollowUp(UUID(int=7), link="https://team.slack.com/archives/C0REVIEW/p1"),
             "Asked again by U0ADA: its new card",
         ),
     ],
 )
 def test_asked_again_is_shown_instead_of_offered(
-    samples: Any, referee: Any, again: AskedAgain, says: str
+    samples: Any, referee: Any, again: FollowUp, says: str
 ) -> None:
     """An expired card that was asked again has no button for it any more; it says so and where it goes on."""
     expired = samples.view(**samples.decided(RequestStatus.EXPIRED, None, None))

@@ -7,7 +7,7 @@ from typing import Any
 from slackbot.cards import tree
 
 
-def lines(referee: Any, shown: tree.Shown) -> list[str]:
+def lines(referee: Any, shown: tree.ShownValues) -> list[str]:
     """The lines with their indentation, as a person sees them."""
     found = []
     for part in shown.parts:
@@ -19,12 +19,12 @@ def lines(referee: Any, shown: tree.Shown) -> list[str]:
 def test_points_in_time_also_in_the_readers_zone(referee: Any) -> None:
     """A date with a zone is shown as it is and as the reader's own time; other texts are left alone."""
     for value, seconds in (("2026-12-24T10:00:00Z", 1798106400), ("2026-12-24 11:00:00+01:00", 1798106400)):
-        parts = tree.shown({"paid_at": value}, 1000).parts
+        parts = tree.show_values({"paid_at": value}, 1000).parts
         dates = [part for _, part in referee.walk(parts) if part.get("type") == "date"]
         assert [part["timestamp"] for part in dates] == [seconds]
         assert value in referee.words(parts)
     for value in ("2026-12-24T10:00:00", "2026-12-24", "9999-99-99T10:00:00Z", "0001-01-01T00:00:00Z"):
-        parts = tree.shown({"paid_at": value}, 1000).parts
+        parts = tree.show_values({"paid_at": value}, 1000).parts
         assert "date" not in {part.get("type") for _, part in referee.walk(parts)}
 
 
@@ -34,7 +34,7 @@ def test_nested_objects_and_lists_are_indented(referee: Any) -> None:
         "order": {"currency": "EUR", "price": 5, "items": [{"sku": "A"}, {"sku": "B"}]},
         "tags": ["a", "b"],
     }
-    shown = tree.shown(value, 1000)
+    shown = tree.show_values(value, 1000)
     assert lines(referee, shown) == [
         "order: ",
         "  currency: EUR",
@@ -51,7 +51,7 @@ def test_nested_objects_and_lists_are_indented(referee: Any) -> None:
 
 def test_one_long_value_leaves_room_for_the_others(referee: Any) -> None:
     """A value full of somebody's prose is cut with a count, and the price behind it is still there."""
-    shown = tree.shown({"note": "x" * 10_000, "price": 5}, 2000)
+    shown = tree.show_values({"note": "x" * 10_000, "price": 5}, 2000)
     assert "price: 5.00" in referee.words(shown.parts)
     assert "more characters" in referee.words(shown.parts)
     assert not shown.complete
@@ -59,11 +59,11 @@ def test_one_long_value_leaves_room_for_the_others(referee: Any) -> None:
 
 def test_too_many_values_are_counted(referee: Any) -> None:
     """What has no room is announced with its number, and a huge number does not cost drawing all of it."""
-    shown = tree.shown({f"fact {n}": n for n in range(50)}, 2000, 20)
+    shown = tree.show_values({f"fact {n}": n for n in range(50)}, 2000, 20)
     assert "… 30 more values not shown here" in referee.words(shown.parts)
     assert not shown.complete
     assert "at least 501 more values" in referee.words(
-        tree.shown({str(n): n for n in range(9999)}, 2000).parts
+        tree.show_values({str(n): n for n in range(9999)}, 2000).parts
     )
 
 
@@ -89,10 +89,10 @@ def test_one_and_true_are_different(referee: Any) -> None:
 def test_a_value_with_before_and_after_is_a_diff(referee: Any) -> None:
     """Where a tool gives both, people see the difference; what is unchanged is counted and not called complete."""
     value = {"row": {"before": {"plan": "free", "seats": 3}, "after": {"plan": "pro", "seats": 3}, "id": 7}}
-    shown = tree.shown(value, 1000)
+    shown = tree.show_values(value, 1000)
     assert lines(referee, shown) == ["row.plan: free → pro", "row: 1 unchanged", "  id: 7"]
     assert not shown.complete
-    assert lines(referee, tree.shown({"old": 1, "new": 2, "why": "x"}, 1000)) == [
+    assert lines(referee, tree.show_values({"old": 1, "new": 2, "why": "x"}, 1000)) == [
         "why: x",
         "old → new: 1 → 2",
     ]
@@ -101,7 +101,9 @@ def test_a_value_with_before_and_after_is_a_diff(referee: Any) -> None:
 def test_long_texts_differ_line_by_line(referee: Any) -> None:
     """Of a text of many lines only what changed is shown, with what went and what came."""
     before = "\n".join(f"line {n}" for n in range(50))
-    shown = tree.shown({"page": {"old": before, "new": before.replace("line 25", "LINE\u202e 25")}}, 3000)
+    shown = tree.show_values(
+        {"page": {"old": before, "new": before.replace("line 25", "LINE\u202e 25")}}, 3000
+    )
     (box,) = [part for _, part in referee.walk(shown.parts) if part.get("type") == "rich_text_preformatted"]
     text = referee.words(box)
     assert "-line 25" in text

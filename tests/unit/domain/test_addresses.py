@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from agent.domain.addresses import check_address, check_url, networks
+from agent.domain.webhook_urls import check_address, check_url, networks
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.domain.changes import as_changes, between, differences, told, touches_hidden
+from agent.domain.changes import as_changes, between, differences, edit_note, touches_hidden
 from agent.domain.request import Change
-from signoff.paths import is_redacted, written
+from signoff.json_paths import format_path, is_redacted
 from signoff.values import Action
 
 JSON = st.recursive(
@@ -47,11 +47,11 @@ def test_the_model_is_told_what_was_changed():
     """In one sentence, with paths and both values; nothing when nothing was changed."""
     first = Action("pay", "1", {"amount": 10, "to": "Ann"})
     second = Action("pay", "2", {"amount": 8, "to": "Bea"})
-    assert told(between(first.canonical, second.canonical)) == (
+    assert edit_note(between(first.canonical, second.canonical)) == (
         'A reviewer changed the arguments before approving: $.amount from 10 to 8; $.to from "Ann" to "Bea".'
     )
-    assert told(between(first.canonical, first.canonical)) == ""
-    assert told(between(None, second.canonical)) == ""
+    assert edit_note(between(first.canonical, first.canonical)) == ""
+    assert edit_note(between(None, second.canonical)) == ""
 
 
 @pytest.mark.parametrize(
@@ -95,4 +95,4 @@ def test_hidden_values_are_guarded_from_all_sides():
 
 def test_paths_are_written_as_people_read_them():
     """Names after dots, everything else in brackets."""
-    assert written(("a", 0, "b c", "d")) == '$.a[0]["b c"].d'
+    assert format_path(("a", 0, "b c", "d")) == '$.a[0]["b c"].d'

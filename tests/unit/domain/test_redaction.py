@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.domain.echoes import echoes
 from agent.domain.masked_action import MaskedAction, masked_action
+from agent.domain.repetitions import repetitions
 from signoff.redaction import BY_POLICY, NAMED, NOT_SCANNED, TextSpan, is_secret_name, mask, redact_value
 from signoff.values import Action
 
@@ -211,7 +211,7 @@ def test_an_action_whose_masks_do_not_fit_is_unseen() -> None:
 )
 def test_a_hidden_value_is_found_where_it_is_said_again(value: str, text: str) -> None:
     """As it is, as JSON and URLs write it, with other spaces, grouped otherwise, cut off."""
-    shown_text = mask(text, echoes(text, [(value, BY_POLICY)]))
+    shown_text = mask(text, repetitions(text, [(value, BY_POLICY)]))
     assert "⟦redacted by-policy" in shown_text
     assert value not in shown_text
     assert "⟦" in shown_text
@@ -219,16 +219,16 @@ def test_a_hidden_value_is_found_where_it_is_said_again(value: str, text: str) -
 
 def test_short_values_are_found_as_words_only() -> None:
     """ "50" is hidden in "50 rows", not in "1500"; a named secret of three letters is no secret elsewhere."""
-    assert {s.start for s in echoes("50 of 1500, 50", [("50", BY_POLICY)])} == {0, 12}
-    assert list(echoes("yes", [("yes", NAMED)])) == []
-    assert list(echoes("   ", [(" ", BY_POLICY)])) == []
+    assert {s.start for s in repetitions("50 of 1500, 50", [("50", BY_POLICY)])} == {0, 12}
+    assert list(repetitions("yes", [("yes", NAMED)])) == []
+    assert list(repetitions("   ", [(" ", BY_POLICY)])) == []
 
 
 @given(st.text(min_size=8, max_size=40).filter(str.strip), st.text(max_size=20), st.text(max_size=20))
 def test_a_long_hidden_value_never_survives_as_it_is(value: str, before: str, after: str) -> None:
     """Whatever stands around it."""
     text = f"{before}{value}{after}"
-    spans = sorted((span.start, span.end) for span in echoes(text, [(value, BY_POLICY)]))
+    spans = sorted((span.start, span.end) for span in repetitions(text, [(value, BY_POLICY)]))
     ends = [0, *(end for _, end in spans)]
     left = [text[max(ends[: n + 1]) : start] for n, (start, _) in enumerate([*spans, (len(text), len(text))])]
     assert not any(value in piece for piece in left)

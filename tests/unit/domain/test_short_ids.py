@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from agent.domain.short_ids import short, sought
+from agent.domain.short_ids import parse_id_prefix, short_id
 
 ONE = UUID("01a1fe02-bca4-717f-b0f4-4fa276d60b19")
 NEXT = UUID("01a1fe02-bca4-717f-b0f4-4fa3a40c6f51")
@@ -15,7 +15,7 @@ NEXT = UUID("01a1fe02-bca4-717f-b0f4-4fa3a40c6f51")
 
 
 def means(typed: str, whole: UUID) -> bool:
-    wanted = sought(typed)
+    wanted = parse_id_prefix(typed)
     return (
         wanted is not None
         and wanted.first <= whole <= wanted.last
@@ -25,9 +25,9 @@ def means(typed: str, whole: UUID) -> bool:
 
 def test_neighbours_differ_in_their_short_form() -> None:
     """Sixteen characters tell two ids of one millisecond and process apart, which a beginning of that length cannot."""
-    assert (short(ONE), short(NEXT)) == ("01a1fe02bca40b19", "01a1fe02bca46f51")
-    assert means(short(ONE), ONE)
-    assert not means(short(ONE), NEXT)
+    assert (short_id(ONE), short_id(NEXT)) == ("01a1fe02bca40b19", "01a1fe02bca46f51")
+    assert means(short_id(ONE), ONE)
+    assert not means(short_id(ONE), NEXT)
 
 
 @pytest.mark.parametrize(
@@ -41,4 +41,4 @@ def test_a_beginning_and_a_whole_id_still_mean_it(typed: str) -> None:
 @pytest.mark.parametrize("typed", ["", " ", "-", "zzz", "01a1fe0g", f"{ONE.hex}0", ".*", "0|1"])
 def test_anything_else_means_nothing(typed: str) -> None:
     """Nothing that was typed gets into the pattern but hexadecimal digits."""
-    assert sought(typed) is None
+    assert parse_id_prefix(typed) is None

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.domain.template import check, render
+from agent.domain.description_template import check, render
 
 
 @pytest.mark.parametrize(

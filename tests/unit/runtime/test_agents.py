@@ -11,7 +11,7 @@ import pytest
 from agent.domain.checkpoints import explain
 from agent.domain.policy import Policy
 from agent.runtime.agents import Agent, LoadError, Registry, load_agents
-from agent.runtime.functions import Step
+from agent.runtime.function_agents import StepTool
 from agent.runtime.tool import Tool, tool
 
 
@@ -44,7 +44,7 @@ def test_an_agent_is_frozen_and_knows_its_tools() -> None:
 def test_what_no_checkpoint_names_says_truly_why_it_runs() -> None:
     """`signoff check` calls neither an author's own step nor a handing down read-only."""
     below = Agent("below", "Do.", tools=[look])
-    told = [explain(Policy(), each.traits) for each in (Step.of(undecorated), below.as_tool())]
+    told = [explain(Policy(), each.traits) for each in (StepTool.of(undecorated), below.as_tool())]
     assert told == [
         "undecorated: runs, because it is a plain step",
         "below: runs, because it only hands a task down",

@@ -6,7 +6,7 @@ import pytest
 
 from agent.domain import checkpoints
 from agent.runtime.agents import Agent, Registry
-from agent.runtime.loose_ends import loose_ends
+from agent.runtime.policy_lint import lint_policy
 from agent.runtime.tool import Tool
 
 
@@ -29,7 +29,7 @@ REGISTRY = Registry(
 
 def told(**terms: str) -> list[str]:
     lines = "".join(f"{key} = '''{value}'''\n" for key, value in ({"checkpoint_id": "x"} | terms).items())
-    return loose_ends(checkpoints.load(f"[[checkpoint]]\n{lines}", filename="checkpoints.toml"), REGISTRY)
+    return lint_policy(checkpoints.load(f"[[checkpoint]]\n{lines}", filename="checkpoints.toml"), REGISTRY)
 
 
 @pytest.mark.parametrize(
@@ -83,4 +83,4 @@ def test_without_agents_nothing_is_said() -> None:
     policy = checkpoints.load(
         '[[checkpoint]]\ncheckpoint_id = "x"\naction_pattern = "y"\n', filename="c.toml"
     )
-    assert loose_ends(policy, Registry()) == []
+    assert lint_policy(policy, Registry()) == []

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from agent.runtime.loop import MAX_TRIES, retry_in
 from agent.runtime.model import Model
-from agent.runtime.no_answer import ModelError
-from slackbot.sandbox.model import Call, Fault, ScriptedModel, Turn
+from agent.runtime.model_errors import ModelError
+from slack_sandbox.model import ModelFault, ScriptedCall, ScriptedModel, ScriptedTurn
 
 HELLO = [{"role": "user", "content": "hello"}]
 
@@ -34,7 +34,7 @@ async def model(scripted: ScriptedModel) -> AsyncIterator[Model]:
 
 async def test_a_turn_has_words_calls_and_tokens(scripted: ScriptedModel, model: Model) -> None:
     """Words and calls come through as the model wrote them, the raw arguments untouched."""
-    scripted.script(Turn("Let me see.", (Call("look", '{"a": 1,  "a": 2}'),)))
+    scripted.script(ScriptedTurn("Let me see.", (ScriptedCall("look", '{"a": 1,  "a": 2}'),)))
     reply = await model.complete(HELLO)
     assert reply.text == "Let me see."
     assert [(c.tool, c.raw_arguments) for c in reply.calls] == [("look", '{"a": 1,  "a": 2}')]
@@ -43,33 +43,33 @@ async def test_a_turn_has_words_calls_and_tokens(scripted: ScriptedModel, model:
 
 async def test_an_endless_tool_name_is_cut(scripted: ScriptedModel, model: Model) -> None:
     """A tool's name of any length that a model makes up does not flow into rows, logs and later turns."""
-    scripted.script(Turn(None, (Call("n" * 1_000_000, {}),)))
+    scripted.script(ScriptedTurn(None, (ScriptedCall("n" * 1_000_000, {}),)))
     [call] = (await model.complete(HELLO)).calls
     assert call.tool == "n" * 128 + "…"
 
 
 async def test_calls_of_a_turn_without_tools_are_dropped(scripted: ScriptedModel, model: Model) -> None:
     """A model that calls a tool although it was told not to is not heeded."""
-    scripted.script(Turn("I call anyway.", (Call("look", {}),)))
+    scripted.script(ScriptedTurn("I call anyway.", (ScriptedCall("look", {}),)))
     assert (await model.complete(HELLO, may_call=False)).calls == ()
 
 
 @pytest.mark.parametrize(
     ("fault", "retryable", "text"),
     [
-        (Fault.http(429, retry_after=7), True, "the model's provider answered 429"),
-        (Fault.http(500), True, "the model's provider answered 500"),
-        (Fault.http(400), False, "the model's provider answered 400"),
-        (Fault.http(401), False, "it did not accept the API key"),
-        (Fault.http(404), False, "it does not know this model"),
-        (Fault.reset(), True, "the model's provider cannot be reached"),
-        (Fault.garbage(), True, "the model's answer cannot be used"),
-        (Fault.hang(), True, "the model did not answer in 2 s"),
+        (ModelFault.http(429, retry_after=7), True, "the model's provider answered 429"),
+        (ModelFault.http(500), True, "the model's provider answered 500"),
+        (ModelFault.http(400), False, "the model's provider answered 400"),
+        (ModelFault.http(401), False, "it did not accept the API key"),
+        (ModelFault.http(404), False, "it does not know this model"),
+        (ModelFault.reset(), True, "the model's provider cannot be reached"),
+        (ModelFault.garbage(), True, "the model's answer cannot be used"),
+        (ModelFault.hang(), True, "the model did not answer in 2 s"),
     ],
     ids=str,
 )
 async def test_failures_are_classified(
-    scripted: ScriptedModel, model: Model, fault: Fault, retryable: bool, text: str
+    scripted: ScriptedModel, model: Model, fault: ModelFault, retryable: bool, text: str
 ) -> None:
     """Each way to fail says in safe words what it was, and whether asking again can help."""
     scripted.script(fault)

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from agent.domain.run import Answer, AnswerKind, CallState, CallView, Message
+from agent.domain.run import AnswerKind, CallAnswer, CallState, CallView, Message
 from agent.runtime import transcript
 from agent.runtime.agents import Agent
 from agent.runtime.tool import tool
@@ -47,7 +47,7 @@ def call(index: int = 0, turn: int = 1, **more: Any) -> CallView:
         "raw_arguments": '{"order_id": 7}',
         "state": CallState.ANSWERED,
         "blocking": True,
-        "answer": Answer(AnswerKind.RESULT, "paid"),
+        "answer": CallAnswer(AnswerKind.RESULT, "paid"),
         "request_id": None,
         "repeats": None,
     }
@@ -92,7 +92,7 @@ def test_every_proposed_call_is_answered_right_after_it_was_proposed() -> None:
 )
 def test_the_model_is_told_who_said_no_and_what_happened(kind: AnswerKind, words: str, must_say: str) -> None:
     """A person's refusal, the clock's, and policy's read differently, and none reads like a result."""
-    assert must_say in transcript.told(AGENT, call(answer=Answer(kind, words)))
+    assert must_say in transcript.answer_text(AGENT, call(answer=CallAnswer(kind, words)))
 
 
 @pytest.mark.parametrize("kind", [AnswerKind.REJECTED, AnswerKind.EXPIRED, AnswerKind.WITHDRAWN])
@@ -105,14 +105,14 @@ def test_a_waiting_call_has_a_placeholder() -> None:
     """Without an answer the model reads that people decide, about which request, and that nothing ran."""
     waiting = call(state=CallState.ASKED, answer=None, request_id=REQUEST)
     assert (
-        transcript.told(AGENT, waiting)
+        transcript.answer_text(AGENT, waiting)
         == f"Waiting for approval, pending, request id {REQUEST}; not executed."
     )
 
 
 def test_doubt_is_told_as_doubt() -> None:
     """An execution in doubt is neither done nor failed, and must not be tried again."""
-    told = transcript.told(AGENT, call(state=CallState.IN_DOUBT, answer=None, request_id=REQUEST))
+    told = transcript.answer_text(AGENT, call(state=CallState.IN_DOUBT, answer=None, request_id=REQUEST))
     assert "in doubt" in told
     assert "do not try again" in told
 
@@ -121,9 +121,9 @@ def test_a_background_call_keeps_its_first_answer() -> None:
     """Its outcome comes as a note later, so the conversation before it is never rewritten."""
     waiting = call(tool="refund", state=CallState.ASKED, answer=None, request_id=REQUEST, blocking=False)
     decided = call(tool="refund", request_id=REQUEST, blocking=False)
-    told = transcript.told(AGENT, waiting)
+    told = transcript.answer_text(AGENT, waiting)
     assert told.startswith(f"Order 7 is under review. (pending, request id {REQUEST})")
-    assert transcript.told(AGENT, decided) == told
+    assert transcript.answer_text(AGENT, decided) == told
 
 
 def test_a_repeated_call_is_not_the_models() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from slackbot.sandbox.limits import MESSAGE_CHARACTERS, check_blocks, check_metadata, check_view
-from slackbot.sandbox.slack_error import SlackError
+from slack_sandbox.limits import MESSAGE_CHARACTERS, check_blocks, check_metadata, check_view
+from slack_sandbox.slack_error import SlackError
 
 
 def plain(text: str) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slackbot.sandbox import demo_workspace
-from slackbot.sandbox.mrkdwn import escaped_blocks, escaped_mrkdwn, escaped_plain
+from slack_sandbox import demo_workspace
+from slack_sandbox.mrkdwn import escaped_blocks, escaped_mrkdwn, escaped_plain
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from slackbot.sandbox import Faults, demo_workspace
-from slackbot.sandbox.faults import Kind
-from slackbot.sandbox.messages import Messages, Timestamps
-from slackbot.sandbox.modals import Modals
-from slackbot.sandbox.rate_limits import RateLimits
-from slackbot.sandbox.slack_error import SlackError
+from slack_sandbox import Faults, demo_workspace
+from slack_sandbox.faults import FaultKind
+from slack_sandbox.messages import Messages, Timestamps
+from slack_sandbox.modals import Modals
+from slack_sandbox.rate_limits import RateLimits
+from slack_sandbox.slack_error import SlackError
 
 VIEW: dict[str, Any] = {"type": "modal", "title": {"type": "plain_text", "text": "T"}, "blocks": []}
 
@@ -99,7 +99,7 @@ def test_faults_strike_as_often_as_told_and_the_same_with_the_same_seed() -> Non
     faults = Faults()
     faults.http_500("chat.update", times=2)
     struck = [faults.strike(name) for name in ("chat.delete", "chat.update", "chat.update", "chat.update")]
-    assert [fault and fault.kind for fault in struck] == [None, Kind.HTTP_500, Kind.HTTP_500, None]
+    assert [fault and fault.kind for fault in struck] == [None, FaultKind.HTTP_500, FaultKind.HTTP_500, None]
 
     def rolls() -> list[bool]:
         dice = Faults()

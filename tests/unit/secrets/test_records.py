@@ -11,8 +11,9 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from slackbot import logs, settings
-from slackbot.secrets import clean_error, clean_now, guard_tracebacks
+from slackbot import settings
+from slackbot.masking import clean_error, clean_now, guard_tracebacks
+from slackbot.service import logs
 from tests.planted import SECRETS, URL_PASSWORD
 
 EVERY = "; ".join(SECRETS.values())

@@ -25,7 +25,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signoff.redaction import NOT_SCANNED, mask
-from slackbot.secrets.texts import LONGEST, Finder
+from slackbot.masking.texts import LONGEST, SecretFinder
 from tests.planted import PRIVATE_KEY, SECRETS, URL_PASSWORD
 
 WRAPPINGS = (
@@ -41,7 +41,7 @@ WRAPPINGS = (
 
 
 def clean(text: str) -> str:
-    return mask(text, Finder(budget=60)(text))
+    return mask(text, SecretFinder(budget=60)(text))
 
 
 @pytest.mark.parametrize("wrapping", WRAPPINGS)
@@ -246,7 +246,7 @@ def test_hostile_text_takes_linear_time(unit: str) -> None:
     def seconds(length: int) -> float:
         text = (unit * length)[:length]
         begun = time.process_time()
-        Finder(budget=60)(text)
+        SecretFinder(budget=60)(text)
         return time.process_time() - begun
 
     seconds(1000)
@@ -259,7 +259,7 @@ def test_hostile_text_takes_linear_time(unit: str) -> None:
 def test_a_text_for_which_there_is_no_time_is_masked_whole() -> None:
     """Out of time means out of sight, from end to end, and the sign says so."""
     ticks = iter(range(1000))
-    finder = Finder(budget=3, clock=lambda: float(next(ticks)))
+    finder = SecretFinder(budget=3, clock=lambda: float(next(ticks)))
     text = "nothing secret in here, but who knows: AKIA eyJ :// a.b SG."
     assert mask(text, finder(text)) == f"⟦redacted {NOT_SCANNED}, {len(text)} characters⟧"
 

@@ -28,8 +28,8 @@ from agent.domain.run import RunStatus, RunValues, RunView
 from signoff.redaction import Find
 from signoff.values import Action, Person, Risk
 from slackbot import cards
-from slackbot.secrets import clean_lines, clean_runs, clean_view, views
-from slackbot.secrets.views import off_the_loop
+from slackbot.masking import clean_lines, clean_runs, clean_view, views
+from slackbot.masking.views import off_the_loop
 from tests.planted import SECRETS, URL_PASSWORD
 
 AT = datetime(2027, 1, 30, 9, 0, tzinfo=UTC)
@@ -131,9 +131,9 @@ async def test_what_was_not_scanned_in_time_is_masked_and_cannot_be_approved(
 ) -> None:
     """Both threads are busy for longer than anybody waits: everything is masked, and Approve is withheld."""
     release = threading.Event()
-    monkeypatch.setattr("slackbot.secrets.views._GRACE", 0.0)
+    monkeypatch.setattr("slackbot.masking.views._GRACE", 0.0)
     blocked = [views._threads.submit(release.wait, 30) for _ in range(2)]
-    monkeypatch.setattr("slackbot.secrets.views.BUDGET", 0.05)
+    monkeypatch.setattr("slackbot.masking.views.BUDGET", 0.05)
     begun = time.monotonic()
     try:
         plain = view({"order": "ORD-7"})

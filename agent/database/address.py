@@ -1,0 +1,97 @@
+"""Where the database is, and how every session there begins: schema, role, time zone, signs of life."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from agent.database.errors import DatabaseUnusable
+
+SCHEMA = "signoff"
+APP_ROLE = "signoff_app"
+OLDEST_SERVER = 15
+"""The first PostgreSQL whose views can check the reader's own rights (`security_invoker`)."""
+
+# A peer that has vanished without a word is noticed within ten seconds. The address may say otherwise.
+_SIGNS_OF_LIFE = {
+    "connect_timeout": "5",
+    "keepalives_idle": "4",
+    "keepalives_interval": "2",
+    "keepalives_count": "2",
+    "tcp_user_timeout": "8000",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A database, and as whom and in which schema to work there. Its text form hides the password."""
+
+    parameters: Mapping[str, str] = field(repr=False)
+    schema: str = SCHEMA
+    role: str | None = None
+
+    @classmethod
+    def read(cls, url: str, schema: str = SCHEMA, role: str | None = None) -> Self:
+        """Takes `postgresql://`, `postgres://` and `postgresql+psycopg://`, with libpq's parameters.
+
+        Raises:
+            DatabaseUnusable: that is no such address. It is not repeated, since it may hold a password.
+        """
+        plain, known = re.subn(r"\Apostgres(?:ql)?(?:\+psycopg(?:_async)?)?://", "postgresql://", url.strip())
+        if not known:
+            raise DatabaseUnusable("the database address has to begin with postgresql://")
+        try:
+            given = {key: str(value) for key, value in conninfo_to_dict(plain).items() if value is not None}
+        except ProgrammingError:
+            raise DatabaseUnusable("the database address is not a valid PostgreSQL URL") from None
+        return cls({key: value for key, value in given.items() if value}, schema, role)
+
+    def conninfo(self, application_name: str = "signoff", **settings: str | int) -> str:
+        """libpq's connection string: search path, role, time zone, then `settings` (of the server)."""
+        begin: dict[str, str | int] = {"search_path": f"{quoted(self.schema)},pg_temp", "TimeZone": "UTC"}
+        if self.role is not None:
+            begin["role"] = self.role
+        begin |= settings
+        options = " ".join(f"-c {key}={_escaped(str(value))}" for key, value in begin.items())
+        merged = {
+            **_SIGNS_OF_LIFE,
+            "application_name": application_name,
+            **self.parameters,
+            "options": f"{self.parameters.get('options', '')} {options}".strip(),
+        }
+        return make_conninfo(**merged)
+
+    def too_old(self, server_version: int) -> DatabaseUnusable | None:
+        """The error to raise when a server of this version (as libpq counts: 150004) cannot be used."""
+        if server_version >= OLDEST_SERVER * 10_000:
+            return None
+        major = server_version // 10_000
+        return DatabaseUnusable(
+            f"the database {self} is PostgreSQL {major}; Signoff needs {OLDEST_SERVER} or newer"
+        )
+
+    @property
+    def user(self) -> str | None:
+        """The login of the address, if it names one."""
+        return self.parameters.get("user")
+
+    def __str__(self) -> str:
+        host = self.parameters.get("host") or self.parameters.get("hostaddr") or "localhost"
+        port = self.parameters.get("port", "5432")
+        name = self.parameters.get("dbname") or self.user or ""
+        return f"{self.user + '@' if self.user else ''}{host}:{port}/{name}"
+
+
+def quoted(name: str) -> str:
+    """An SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _escaped(value: str) -> str:
+    """libpq splits `options` at blanks; a backslash keeps a character as it is."""
+    return re.sub(r"([\\\s])", r"\\\1", value)

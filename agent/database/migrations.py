@@ -1,0 +1,232 @@
+"""The schema's versions, from code: no `alembic.ini`, no current directory, a checkout or a wheel alike.
+
+Everything here blocks: from an event loop call it with `asyncio.to_thread`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, LiteralString, Self
+
+import psycopg
+from alembic import command, context, op
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from alembic.util import CommandError
+from psycopg import errors, sql
+from sqlalchemy import Connection, NullPool, create_engine, exc, text
+
+from agent.database.address import APP_ROLE, SCHEMA, Address, quoted
+from agent.database.errors import DatabaseUnavailable, DatabaseUnusable, in_one_line
+from agent.database.locations import migrations_path
+
+_OLDEST: LiteralString = """
+SELECT w.oldest FROM {schema}.works_with AS w JOIN {schema}.alembic_version AS a ON a.version_num = w.version
+"""
+_ONE_AT_A_TIME = threading.Lock()  # alembic keeps its environment in module globals
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is migrated: the owner's address, and the role and login that the service works with."""
+
+    owner: Address
+    role: str = APP_ROLE
+    login: str | None = None
+
+    @classmethod
+    def read(cls, given: Mapping[str, str], environment: Mapping[str, str]) -> Self:
+        """For the `alembic` command: its `-x` arguments, else the environment.
+
+        Raises:
+            DatabaseUnusable: there is no address in either.
+        """
+        url = given.get("url") or environment.get("SIGNOFF_OWNER_URL") or environment.get("DATABASE_URL")
+        if not url:
+            raise DatabaseUnusable("set SIGNOFF_OWNER_URL or DATABASE_URL to say which database to migrate")
+        schema = given.get("schema") or environment.get("SIGNOFF_DB_SCHEMA") or SCHEMA
+        service = environment.get("DATABASE_URL")
+        login = Address.read(service).user if service and "url" not in given else None
+        return cls(Address.read(url, schema), given.get("role", APP_ROLE), login)
+
+    def preparation(self) -> list[str]:
+        """SQL that tells the migrations, for the length of their transaction, what they cannot know."""
+        settings = {"signoff.role": self.role, "signoff.login": self.login or ""}
+        return [
+            f"CREATE SCHEMA IF NOT EXISTS {quoted(self.owner.schema)}",
+            f"SET LOCAL search_path TO {quoted(self.owner.schema)}, pg_temp",
+            *(f"SET LOCAL {name} TO {sql.quote(value)}" for name, value in settings.items()),
+        ]
+
+
+def upgrade(
+    url: str, schema: str = SCHEMA, *, owner_url: str | None = None, role: str = APP_ROLE, to: str = "head"
+) -> None:
+    """Brings the schema up to date, in one transaction; two at a time wait for each other and both succeed.
+
+    `url` is the service's address. With `owner_url` that login makes and owns everything, and the login of
+    `url` becomes a member of `role`.
+
+    Raises:
+        DatabaseUnusable: it cannot be done, in one line.
+        DatabaseUnavailable: the database does not answer.
+    """
+    _run(command.upgrade, _target(url, schema, owner_url, role), to)
+
+
+def downgrade(
+    url: str, schema: str = SCHEMA, *, owner_url: str | None = None, role: str = APP_ROLE, to: str = "base"
+) -> None:
+    """Takes versions back, down to nothing by default: all requests, runs and audit rows are lost.
+
+    Raises:
+        DatabaseUnusable: it cannot be done, in one line.
+        DatabaseUnavailable: the database does not answer.
+    """
+    _run(command.downgrade, _target(url, schema, owner_url, role), to)
+
+
+def current(url: str, schema: str = SCHEMA, *, role: str = APP_ROLE) -> str | None:
+    """The version that the schema has; None when there is none.
+
+    Raises:
+        DatabaseUnusable: too old, or we may not look.
+        DatabaseUnavailable: the database does not answer.
+    """
+    return _ask(Address.read(url, schema), "SELECT version_num FROM {schema}.alembic_version", role)
+
+
+def is_compatible(found: str | None, oldest: str | None) -> bool:
+    """Whether this code can work with a schema of version `found`, made for code as old as `oldest`."""
+    mine = head()
+    return found == mine or (found is not None and oldest is not None and oldest <= mine < found)
+
+
+def run_file(name: str) -> None:
+    """For a version: executes a file below `sql/`, to the letter: no parameters, no `%` doubled."""
+    statements = (migrations_path() / "sql" / name).read_text(encoding="utf-8")
+    if context.is_offline_mode():
+        op.get_context().impl.static_output(statements)
+    else:
+        op.get_bind().exec_driver_sql(statements, execution_options={"no_parameters": True})
+
+
+def _ask(address: Address, question: LiteralString, role: str) -> str | None:
+    query = sql.SQL(question).format(schema=sql.Identifier(address.schema))
+    with _told(address), _connect(address, autocommit=True) as connection:
+        for attempt in ("login", "role"):
+            try:
+                if attempt == "role":  # the login itself has no rights when another one owns the schema
+                    connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
+                row = connection.execute(query).fetchone()
+                return str(row[0]) if row else None
+            except (errors.UndefinedTable, errors.InvalidSchemaName):
+                return None
+            except (errors.InsufficientPrivilege, errors.InvalidParameterValue):
+                if attempt == "role":
+                    raise
+    raise AssertionError("unreachable")
+
+
+@cache
+def head() -> str:
+    """The version that this code needs."""
+    return str(_scripts().get_current_head())
+
+
+def pending(url: str, schema: str = SCHEMA, *, role: str = APP_ROLE) -> bool:
+    """Whether `upgrade` has something to do; it has not when the schema is newer and still works with this code.
+
+    Raises:
+        DatabaseUnusable: the schema is too new for this code, which must not touch it then.
+        DatabaseUnavailable: the database does not answer.
+    """
+    found = current(url, schema, role=role)
+    known = {script.revision for script in _scripts().walk_revisions()}
+    if found is not None and found not in known:
+        if is_compatible(found, _ask(Address.read(url, schema), _OLDEST, role)):
+            return False
+        raise DatabaseUnusable(
+            f'schema "{schema}" of {Address.read(url)} has version {found}; this Signoff is older'
+        )
+    return found != head()
+
+
+@contextmanager
+def session(target: Target) -> Iterator[Connection]:
+    """One transaction as the owner, in the schema (made if missing), while no other migration of it runs."""
+    engine = create_engine(
+        "postgresql+psycopg://",
+        creator=lambda: _connect(target.owner, autocommit=False),
+        poolclass=NullPool,
+        use_native_hstore=False,
+    )
+    schema = target.owner.schema
+    with engine.begin() as connection:
+        connection.execute(
+            text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 0))"),
+            {"name": f"signoff migrates {schema}"},
+        )
+        exists = connection.scalar(text("SELECT 1 FROM pg_namespace WHERE nspname = :name"), {"name": schema})
+        for statement in target.preparation()[1 if exists else 0 :]:
+            connection.exec_driver_sql(statement)
+        # Read when the engine first connected, perhaps before the schema existed; autogenerate goes by it.
+        connection.dialect.default_schema_name = schema
+        yield connection
+
+
+def is_signoff_schema(
+    _object: object, name: str | None, kind: str, reflected: bool, compare_to: object
+) -> bool:
+    """Alembic's `include_object`: procrastinate's tables come from its frozen SQL, not from our metadata."""
+    return not (
+        kind == "table" and reflected and compare_to is None and (name or "").startswith("procrastinate_")
+    )
+
+
+def _target(url: str, schema: str, owner_url: str | None, role: str) -> Target:
+    login = Address.read(url).user if owner_url else None
+    return Target(Address.read(owner_url or url, schema), role, login)
+
+
+def _run(step: Any, target: Target, revision: str) -> None:
+    config = _config()
+    config.attributes["target"] = target
+    with _ONE_AT_A_TIME, _told(target.owner):
+        step(config, revision)
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(migrations_path()).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def _scripts() -> ScriptDirectory:
+    return ScriptDirectory.from_config(_config())
+
+
+def _connect(address: Address, *, autocommit: bool) -> psycopg.Connection[Any]:
+    connection = psycopg.connect(address.conninfo("signoff migrations"), autocommit=autocommit)
+    if problem := address.too_old(connection.info.server_version):
+        connection.close()
+        raise problem
+    return connection
+
+
+@contextmanager
+def _told(address: Address) -> Iterator[None]:
+    """Driver's and Alembic's errors in our words."""
+    try:
+        yield
+    except (psycopg.Error, exc.DBAPIError) as error:
+        if getattr(getattr(error, "orig", error), "sqlstate", None) is None:
+            raise DatabaseUnavailable(f"cannot reach the database {address}: {in_one_line(error)}") from error
+        raise DatabaseUnusable(f"the database {address} refused: {in_one_line(error)}") from error
+    except CommandError as error:
+        raise DatabaseUnusable(f"cannot migrate the database {address}: {in_one_line(error)}") from error

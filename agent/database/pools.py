@@ -1,0 +1,284 @@
+"""The way to the database: three pools, and transactions that never claim more than they know.
+
+`transaction()` is for writes, `connection()` for reads, `snapshot()` for reads that must fit together,
+`decision_transaction()` for clicks: it has a pool of its own, so that no crowd of workers can keep a person
+waiting, and a budget of time, because Slack waits three seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Self, cast
+from uuid import UUID
+
+import psycopg
+import structlog
+from sqlalchemy import exc
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import QueuePool
+
+from agent.database.address import APP_ROLE, SCHEMA, Address
+from agent.database.driver import driver_of
+from agent.database.errors import (
+    BudgetExceeded,
+    DatabaseError,
+    DatabaseUnavailable,
+    DatabaseUnusable,
+    OutcomeUnknown,
+    in_one_line,
+)
+from agent.database.liveness import watch
+from agent.database.transaction import DECISION_BUDGET, Listener, Transaction, give_back
+from signoff.errors import SignoffError
+
+__all__ = [
+    "BudgetExceeded",
+    "Database",
+    "DatabaseError",
+    "DatabaseUnavailable",
+    "DatabaseUnusable",
+    "OutcomeUnknown",
+    "PoolUse",
+]
+
+log = structlog.get_logger(__name__)
+
+POOL_WAIT = 5.0
+DECISION_POOL_WAIT = 0.4
+
+_GRACE = 0.1  # for a body that is not waiting for the database and so does not notice that it was hung up
+
+
+@dataclass(frozen=True, slots=True)
+class PoolUse:
+    """One of the pools: connections handed out now, and how many it opens at most."""
+
+    name: str
+    in_use: int
+    most: int
+
+
+class Database:
+    """One database and schema, with the rights of `role` (None: those of the login)."""
+
+    def __init__(
+        self,
+        url: str,
+        schema: str = SCHEMA,
+        role: str | None = APP_ROLE,
+        *,
+        pool_size: int = 10,
+        decision_pool_size: int = 8,
+        application_name: str = "signoff",
+    ) -> None:
+        """Connects to nothing yet.
+
+        Raises:
+            DatabaseUnusable: `url` is not the address of a PostgreSQL database.
+        """
+        self.address = Address.read(url, schema, role)
+        self._name = application_name
+        self._sizes = {"write": pool_size, "read": pool_size, "decide": decision_pool_size}
+        self._listeners: set[Listener] = set()
+        budget = int(DECISION_BUDGET * 1000)
+        self._writing = self._engine(pool_size, POOL_WAIT)
+        self._reading = self._engine(pool_size, POOL_WAIT, read_only=True)
+        # So that a server whose client has hung up lets go of its locks; transaction_timeout where it exists.
+        self._deciding = self._engine(
+            decision_pool_size,
+            DECISION_POOL_WAIT,
+            statement_timeout=budget,
+            idle_in_transaction_session_timeout=budget,
+        )
+
+    @property
+    def schema(self) -> str:
+        """The schema in which everything of ours lies."""
+        return self.address.schema
+
+    def conninfo(self, application_name: str | None = None) -> str:
+        """For drivers beside SQLAlchemy (procrastinate's own connections): same database, schema and role."""
+        return self.address.conninfo(application_name or self._name)
+
+    def on_ending(self, listener: Listener) -> Callable[[], None]:
+        """Have this called, quickly, with each request that ends through here; returns what ends that.
+
+        A hint for who can do without: other processes end requests, too.
+        """
+        self._listeners.add(listener)
+        return partial(self._listeners.discard, listener)
+
+    def pools(self) -> list[PoolUse]:
+        """How many connections of each pool are in use, and how many there can be."""
+        named = {"write": self._writing, "read": self._reading, "decide": self._deciding}
+        return [PoolUse(name, _in_use(engine), self._sizes[name]) for name, engine in named.items()]
+
+    async def open(self) -> None:
+        """Proves that the database can be used and makes the first connection of each pool.
+
+        Raises:
+            DatabaseUnusable: it is too old.
+            DatabaseUnavailable: it does not answer or does not let us in; the message says which one and why.
+        """
+        for engine in (self._writing, self._reading, self._deciding):
+            connection = await self._checkout(engine, POOL_WAIT)
+            await connection.close()
+
+    async def close(self) -> None:
+        """Closes all idle connections; those in use close when they are given back."""
+        for engine in (self._writing, self._reading, self._deciding):
+            await engine.dispose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+        """Commits when the block ends, rolls back when it raises.
+
+        Raises:
+            DatabaseUnavailable: nothing was written.
+            OutcomeUnknown: the connection broke during COMMIT.
+        """
+        attempt = Transaction(await self._checkout(self._writing, POOL_WAIT), self.address, self._tell)
+        async with attempt.transact() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def decision_transaction(self) -> AsyncIterator[AsyncConnection]:
+        """`transaction` for a click: 0.4 s at most for getting a connection, then 1.2 s at most to its end.
+
+        When the time is over we hang up: a cancelled query would have to wait for the server's answer, and a
+        server that does not answer is the very thing that this guards against.
+
+        Raises:
+            BudgetExceeded: out of time; nothing was written.
+            DatabaseUnavailable: nothing was written.
+            OutcomeUnknown: COMMIT was sent and not acknowledged in time.
+        """
+        attempt = Transaction(
+            await self._checkout(self._deciding, DECISION_POOL_WAIT), self.address, self._tell
+        )
+        fuse = asyncio.get_running_loop().call_later(DECISION_BUDGET, attempt.blow)
+        clock = asyncio.timeout(DECISION_BUDGET + _GRACE)
+        try:
+            async with clock, attempt.transact() as connection:
+                yield connection
+        except TimeoutError as error:
+            if clock.expired():
+                raise attempt.out_of_time() from error
+            raise  # the block's own
+        finally:
+            fuse.cancel()
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[AsyncConnection]:
+        """For reads: each statement sees what is committed at its moment, and the server refuses writes.
+
+        Raises:
+            DatabaseUnavailable: it does not answer.
+        """
+        async with self._by_itself(await self._checkout(self._reading, POOL_WAIT)) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[AsyncConnection]:
+        """For reads that must fit together: every statement sees what the first one sees; writes are refused.
+
+        Raises:
+            DatabaseUnavailable: it does not answer.
+        """
+        connection = await self._checkout(self._reading, POOL_WAIT)
+        frozen = await connection.execution_options(isolation_level="REPEATABLE READ")
+        async with self._by_itself(frozen):
+            yield frozen
+
+    @asynccontextmanager
+    async def counting(self) -> AsyncIterator[AsyncConnection]:
+        """For counters that many write: each statement commits by itself, so that its lock lasts no longer than it.
+
+        Raises:
+            DatabaseUnavailable: it does not answer; whether the last statement was written is unknown.
+        """
+        connection = await self._checkout(self._writing, POOL_WAIT)
+        alone = await connection.execution_options(isolation_level="AUTOCOMMIT")
+        async with self._by_itself(alone):
+            yield alone
+
+    @asynccontextmanager
+    async def _by_itself(self, connection: AsyncConnection) -> AsyncIterator[AsyncConnection]:
+        raw = driver_of(connection)
+        try:
+            yield connection
+        except Exception as error:
+            if raw.closed and not isinstance(error, SignoffError):
+                raise DatabaseUnavailable(
+                    f"lost the database {self.address}: {in_one_line(error)}"
+                ) from error
+            raise
+        finally:
+            if raw.closed:  # what was asked through the driver, SQLAlchemy does not know to have failed
+                await connection.invalidate()
+            await give_back(connection)
+
+    def _engine(self, size: int, wait: float, *, read_only: bool = False, **settings: int) -> AsyncEngine:
+        if read_only:
+            settings["default_transaction_read_only"] = 1
+        conninfo = self.address.conninfo(self._name, **settings)
+
+        async def connect() -> psycopg.AsyncConnection[Any]:
+            connection = await psycopg.AsyncConnection.connect(conninfo)
+            version = connection.info.server_version
+            if problem := self.address.too_old(version):
+                await connection.close()
+                raise problem
+            if "statement_timeout" in settings and version >= 170_000:
+                await connection.set_autocommit(True)
+                await connection.execute(f"SET transaction_timeout = {settings['statement_timeout']}")
+                await connection.set_autocommit(False)
+            return connection
+
+        engine = create_async_engine(
+            "postgresql+psycopg://",
+            async_creator=connect,
+            pool_size=size,
+            max_overflow=0,
+            pool_use_lifo=True,  # the connection that was used last has its statements prepared
+            pool_timeout=wait,
+            use_native_hstore=False,
+            **({"isolation_level": "AUTOCOMMIT"} if read_only else {}),
+        )
+        watch(engine)
+        return engine
+
+    def _tell(self, request_id: UUID, recorded: int) -> None:
+        """What is committed is committed, whatever a listener makes of it."""
+        for listener in tuple(self._listeners):
+            try:
+                listener(request_id, recorded)
+            except Exception:
+                log.exception("a listener failed", action="database.listener_failed")
+
+    async def _checkout(self, engine: AsyncEngine, wait: float) -> AsyncConnection:
+        try:
+            async with asyncio.timeout(wait):
+                return await engine.connect()
+        except (TimeoutError, exc.TimeoutError) as error:
+            raise BudgetExceeded(
+                f"no free connection to the database {self.address} within {wait} s"
+            ) from error
+        except (exc.DBAPIError, OSError) as error:
+            raise DatabaseUnavailable(
+                f"cannot reach the database {self.address}: {in_one_line(error)}"
+            ) from error
+
+
+def _in_use(engine: AsyncEngine) -> int:
+    return cast("QueuePool", engine.pool).checkedout()

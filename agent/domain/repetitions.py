@@ -1,0 +1,90 @@
+"""Where a hidden value is said again: a tool's error repeats the password, a model's answer the card number.
+
+A value that only its key or a checkpoint's `redact` makes a secret looks like any other word, so it can be found
+elsewhere only by comparison: as it is, as JSON and URLs write it, with other spaces, with its digits grouped
+otherwise, or cut off at its end.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from urllib.parse import quote
+
+from signoff.redaction import BY_POLICY, TextSpan
+
+LONG = 8
+"""From so many characters on, a value is recognised within a word; shorter ones only as a word of their own."""
+
+SHORTEST_NAMED = 4
+"""A value of fewer characters that only its key makes a secret is not looked for in other texts."""
+
+_LONGEST_CUT = 512
+_FEWEST_LEFT = 4
+_GROUPED = re.compile(r"[0-9][0-9 .-]{6,38}[0-9]\Z")
+
+
+def repetitions(text: str, hidden: Iterable[tuple[str, str]]) -> Iterator[TextSpan]:
+    """Where the hidden values (with their kinds) stand in a text, one value at a time."""
+    for value, kind in hidden:
+        if not value.strip() or (kind != BY_POLICY and len(value) < SHORTEST_NAMED):
+            continue
+        literal, pattern = _forms(value)
+        for form in literal:
+            yield from _literal(text, form, kind)
+        if pattern is not None:
+            yield from (TextSpan(*found.span(), kind) for found in pattern.finditer(text))
+        if len(value) >= LONG:
+            yield from _cut_off(text, value[:_LONGEST_CUT], kind)
+
+
+@lru_cache(maxsize=256)
+def _forms(value: str) -> tuple[tuple[str, ...], re.Pattern[str] | None]:
+    """How a value can be written: literally, and as a pattern where spaces or groups of digits may differ."""
+    as_json = json.dumps(value)[1:-1]
+    unescaped = json.dumps(value, ensure_ascii=False)[1:-1]
+    nested = json.dumps(unescaped, ensure_ascii=False)[1:-1]
+    urls = (quote(value, safe=""), quote(value), value.replace(" ", "+"))
+    literal = tuple(dict.fromkeys([value, value.strip() or value, as_json, unescaped, nested, *urls]))
+    if _GROUPED.match(value):
+        digits = re.sub(r"\D", "", value)
+        return literal, re.compile(r"(?<![0-9])" + "[ ,.-]?".join(digits) + r"(?![0-9])")
+    if re.search(r"\s", value.strip()) and len(value) <= _LONGEST_CUT:
+        words = r"(?:\s|\\[nrt])+".join(map(re.escape, value.split()))
+        return literal, re.compile(words)
+    if value.replace(".", "", 1).isdigit():  # an amount, as a card writes it
+        whole, _, part = value.partition(".")
+        return (*literal, f"{int(whole):,}.{part:<02}", f"{int(whole):,}"), None
+    return literal, None
+
+
+def _literal(text: str, form: str, kind: str) -> Iterator[TextSpan]:
+    start = text.find(form)
+    while start >= 0:
+        end = start + len(form)
+        if len(form) >= LONG or _stands_alone(text, start, end):
+            yield TextSpan(start, end, kind)
+        start = text.find(form, max(end, start + 1))
+
+
+def _stands_alone(text: str, start: int, end: int) -> bool:
+    before, after = text[start - 1 : start], text[end : end + 1]
+    return not (_is_word(before) and _is_word(text[start])) and not (
+        _is_word(after) and _is_word(text[end - 1])
+    )
+
+
+def _is_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+def _cut_off(text: str, value: str, kind: str) -> Iterator[TextSpan]:
+    """The beginning of a value at the end of a text, or before "…": somebody cut the text there."""
+    ends = [len(text), *(found.start() for found in re.finditer("…", text))][:50]
+    for end in ends:
+        tail = text[max(0, end - len(value) + 1) : end]
+        start = tail.find(value[:_FEWEST_LEFT])
+        while start >= 0 and not value.startswith(tail[start:]):
+            start = tail.find(value[:_FEWEST_LEFT], start + 1)
+        if start >= 0:
+            yield TextSpan(end - len(tail) + start, end, kind)

@@ -1,0 +1,226 @@
+"""One attempt at a call that may run: claim it, call the tool, say truly how it ended.
+
+Exactly once cannot be promised of an arbitrary effect. A tool that is not idempotent is called at most once,
+and when nobody can know whether its effect happened, that is what is reported.
+"""
+
+import asyncio
+import time
+from typing import Any
+
+import structlog
+
+from agent import tracing
+from agent.database.pools import DatabaseError
+from agent.domain.request import ExecutionStatus
+from agent.runtime import stored_text, user_code
+from agent.runtime.agents import Agent, Delegate
+from agent.runtime.hooks import run_hook
+from agent.runtime.services import Services
+from agent.runtime.tool import NotDone, Tool, ToolContext
+from agent.runtime.trace_roots import root_of
+from agent.store.views import OpenCallDetails
+from agent.usecases import executions
+from agent.usecases.executions import Claim, Outcome, hook_state
+from signoff.values import Action
+
+MAX_ATTEMPTS = 3
+"""How often a tool that may be tried again is tried when it times out."""
+
+log = structlog.get_logger(__name__)
+
+
+async def run_tool(services: Services, work: OpenCallDetails, tool: Tool, judged: Action | None) -> None:
+    """Claim the call and run its tool with the arguments that were decided, byte for byte.
+
+    `judged` is what the checks just before were about, when they could be made.
+    """
+    if isinstance(tool, Delegate) and tool.agent is not None:
+        await _hand_down(services, work, tool.agent)
+        return
+    asked_at = time.monotonic()
+    claim = await executions.claim(
+        services.db, work.call.id, worker=services.worker, idempotent=tool.repeatable
+    )
+    if claim is None:
+        return
+    with services.heartbeat.holding_execution(claim.execution_id):
+        if claim.action.tool_version != tool.version or (
+            judged and judged.canonical != claim.action.canonical
+        ):
+            why = "the tool has changed since this was proposed; nothing ran"
+            await _end_unrun(services, work, tool, claim, why)
+            return
+        await _traced(services, work, tool, claim, asked_at + executions.LEASE_SECONDS)
+
+
+async def _hand_down(services: Services, work: OpenCallDetails, agent: Agent) -> None:
+    below = await executions.delegate(
+        services.db, work.call.id, worker=services.worker, agent=agent.name, version=agent.version
+    )
+    if below is not None:
+        log.info(
+            "handed down",
+            action="call.delegated",
+            run_id=str(work.run.id),
+            call_id=str(work.call.id),
+            agent=agent.name,
+            below=str(below),
+        )
+
+
+async def give_up(services: Services, work: OpenCallDetails, tool: Tool | None, why: str) -> None:
+    """End a call that may run but cannot any more; nothing is executed, and the tool and the record hear of it."""
+    claim = await executions.claim(services.db, work.call.id, worker=services.worker, idempotent=True)
+    if claim is not None:
+        with services.heartbeat.holding_execution(claim.execution_id):
+            await _end_unrun(services, work, tool, claim, why)
+
+
+async def _end_unrun(
+    services: Services, work: OpenCallDetails, tool: Tool | None, claim: Claim, why: str
+) -> None:
+    """The tool hears the no before it is written down: should this worker die between, another one says it again."""
+    if tool is not None and tool.on_refused is not None:
+        await run_hook(tool.on_refused, tool, work, claim.action, cause="denied")
+        await hook_state.clear_prepared(services.db, work.call.id, claim.action.canonical)
+    await _report(services, claim, _failed(why))
+
+
+async def _traced(services: Services, work: OpenCallDetails, tool: Tool, claim: Claim, until: float) -> None:
+    """Run it, and let a trace show when, below the request that people approved or else below the run."""
+    about: tracing.Attributes = {
+        "run_id": str(work.run.id),
+        "request_id": str(claim.request_id) if claim.request_id else None,
+        "call_id": str(work.call.id),
+        "execution_id": str(claim.execution_id),
+        "agent": work.run.agent,
+        "tool": tool.name,
+        "attempt": claim.attempt,
+    }
+    root = await root_of(services, work.run)
+    with tracing.span_within(f"tool {tool.name}", root, claim.request_id or work.run.id, about) as span:
+        outcome = await _run(services, work, tool, claim, until)
+        status = outcome.status if outcome else None
+        span.set(status=status.value if status else "overdue")
+        if status is not ExecutionStatus.SUCCEEDED:
+            span.failed(status.value if status else "overdue")
+
+
+async def _run(
+    services: Services, work: OpenCallDetails, tool: Tool, claim: Claim, until: float
+) -> Outcome | None:
+    """How it ended, once that is written down; None: it goes on beyond its time, and will be tried again."""
+    context = ToolContext(
+        run_id=work.run.id,
+        call_id=work.call.id,
+        idempotency_key=claim.idempotency_key,
+        requester=work.run.requester,
+        agent=work.run.agent,
+    )
+    arguments = user_code.with_context(tool.signature.values(claim.action.arguments), context)
+    begun = time.monotonic()
+    task = asyncio.create_task(_call(tool, arguments, until))
+    try:
+        await asyncio.wait({task}, timeout=tool.timeout)
+    except asyncio.CancelledError:
+        # The service stops. What may be tried again is found by the next one when the lease is over.
+        task.cancel()
+        if not tool.repeatable:
+            await _report(services, claim, _doubtful(begun, "the service stopped while it ran"))
+        raise
+    if task.done():
+        outcome = _outcome(task, tool, begun)
+        await _report(services, claim, outcome)
+        return outcome
+    services.watch(_straggle(services, claim, tool, task, begun))
+    if tool.repeatable and claim.attempt < MAX_ATTEMPTS:
+        return None  # not reported: when the lease is over, the call is ready for another attempt
+    overdue = _overdue(tool, begun, f"it did not end within {tool.timeout:g} s")
+    await _report(services, claim, overdue)
+    return overdue
+
+
+async def _call(tool: Tool, arguments: dict[str, Any], until: float) -> Any:
+    """Begin only while the lease of the claim cannot be over: somebody else may have settled it since.
+
+    A process that was stopped in between (SIGSTOP, a machine that slept) knows nothing of that but by its clock.
+    """
+    if time.monotonic() >= until:
+        raise NotDone("the worker was held up for longer than its lease before it began; nothing ran")
+    return await user_code.call(tool.function, arguments)
+
+
+async def _straggle(
+    services: Services, claim: Claim, tool: Tool, task: asyncio.Task[Any], begun: float
+) -> None:
+    """A tool that outlived its timeout: what it says in the end is recorded beside what was reported.
+
+    A coroutine is cancelled; a thread cannot be and goes on.
+    """
+    if asyncio.iscoroutinefunction(tool.function):
+        task.cancel()
+    await asyncio.wait({task})
+    if not task.cancelled():
+        await _report(services, claim, _outcome(task, tool, begun))
+
+
+def _outcome(task: asyncio.Task[Any], tool: Tool, begun: float) -> Outcome:
+    seconds = time.monotonic() - begun
+    if task.cancelled():
+        return _overdue(tool, begun, "it was cancelled from within")
+    match task.exception():
+        case None:
+            return _told(tool, task.result(), seconds)
+        case NotDone() as nothing:
+            return Outcome(ExecutionStatus.FAILED, stored_text.storable_text(str(nothing)), seconds)
+        case TimeoutError() as error:  # something that the tool waited for may have done its part
+            return _overdue(tool, begun, stored_text.error_text(error))
+        case error:
+            return Outcome(ExecutionStatus.FAILED, stored_text.error_text(error), seconds)
+
+
+def _told(tool: Tool, result: Any, seconds: float) -> Outcome:
+    try:
+        return Outcome(ExecutionStatus.SUCCEEDED, tool.told(result), seconds)
+    except ValueError as error:  # it ran, and that is all that can be said of what it returned
+        words = f"it ran, but its result cannot be kept: {stored_text.error_text(error)}"
+        return Outcome(ExecutionStatus.FAILED, words, seconds)
+
+
+def _overdue(tool: Tool, begun: float, what: str) -> Outcome:
+    if tool.read_only:
+        return Outcome(ExecutionStatus.FAILED, what, time.monotonic() - begun)
+    return _doubtful(begun, what)
+
+
+def _doubtful(begun: float, what: str) -> Outcome:
+    text = f"{what}; whether it had its effect cannot be known from here"
+    return Outcome(ExecutionStatus.IN_DOUBT, text, time.monotonic() - begun)
+
+
+def _failed(why: str) -> Outcome:
+    return Outcome(ExecutionStatus.FAILED, why)
+
+
+async def _report(services: Services, claim: Claim, outcome: Outcome) -> None:
+    """Write the outcome down, however long the database is away: the effect cannot be taken back."""
+    if not await _written(services, claim, outcome):
+        log.info(
+            "an outcome came late",
+            action="execution.late",
+            execution_id=str(claim.execution_id),
+            call_id=str(claim.call_id),
+            status=outcome.status.value,
+        )
+
+
+async def _written(services: Services, claim: Claim, outcome: Outcome) -> bool:
+    wait = 0.2
+    while True:
+        try:
+            return await executions.report(services.db, claim, outcome)
+        except DatabaseError as error:
+            log.warning("outcome not written yet", action="execution.unwritten", error=str(error))
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, 5.0)

@@ -1,0 +1,293 @@
+"""`advance_call`: do the next thing for one tool call, whatever state it is in.
+
+`new`: judge it. `asked`: tell the tool that it waits. `ready`: check once more and run it. `refused`: tell the
+tool and let the run hear of it. Every other state is somebody else's turn.
+"""
+
+from uuid import UUID
+
+import structlog
+
+from agent.domain.policy import Rule, stricter
+from agent.domain.run import AnswerKind, CallAnswer, CallState, RunStatus
+from agent.fault_points import point
+from agent.runtime import attempts, stored_text
+from agent.runtime.agents import Agent
+from agent.runtime.hooks import run_hook
+from agent.runtime.judgement import Facts, judge, look_up, question, read_action
+from agent.runtime.services import Services
+from agent.runtime.tool import NotDone, Tool
+from agent.store import views
+from agent.store.views import OpenCallDetails
+from agent.usecases import executions, requests, runs
+from agent.usecases.executions import hook_state
+from signoff.errors import CollaborationError, Conflict, MalformedArguments
+from signoff.values import Action
+
+_OVER = (RunStatus.DENIED, RunStatus.FAILED, RunStatus.CANCELLED)
+_HEARD_BY_TOOL = (AnswerKind.REJECTED, AnswerKind.EXPIRED, AnswerKind.WITHDRAWN, AnswerKind.DENIED)
+
+log = structlog.get_logger(__name__)
+
+
+async def advance_call(services: Services, call_id: UUID) -> None:
+    """Move the call on as far as it goes now. May be called at any time, any number of times.
+
+    Raises DatabaseError; the sweep finds the call again.
+    """
+    looks = services.at_work
+    if call_id in looks:  # whoever is at it in this process looks once more, so no hint is lost
+        looks[call_id] = True
+        return
+    looks[call_id] = True
+    try:
+        while looks[call_id]:
+            looks[call_id] = False
+            looks[call_id] = await _step(services, call_id) or looks[call_id]
+    finally:
+        del looks[call_id]
+
+
+async def _step(services: Services, call_id: UUID) -> bool:
+    """One look at the call; true when it may have moved to a state in which there is more to do."""
+    async with services.db.connection() as connection:
+        work = await views.open_call_details(connection, call_id)
+    if work is None:
+        return False
+    agent = services.registry.find(work.run.agent)
+    if agent is None:
+        log.warning("not served here", action="call.unserved", agent=work.run.agent, call_id=str(call_id))
+        return False
+    tool = agent.tool(work.call.tool)
+    match work.call.state:
+        case CallState.NEW:
+            return await _judge(services, work, agent, tool)
+        case CallState.ASKED if not work.announced:
+            return await _announce(services, work, tool)
+        case CallState.READY:
+            point("before_resume")
+            await _take_back(services, work, tool)
+            return await _execute(services, work, agent, tool)
+        case CallState.REFUSED:
+            await _refused(services, work, tool)
+        case _:
+            pass
+    return False
+
+
+async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: Tool | None) -> bool:
+    """A new call: malformed, denied, asked about, or let through."""
+    if _in_vain(work):
+        return await _refuse(services, work, AnswerKind.DENIED, "the run has ended")
+    if tool is None:
+        known = ", ".join(known.name for known in agent.tools) or "none"
+        text = f"there is no tool named {work.call.tool!r}. Tools: {known}"
+        return await _refuse(services, work, AnswerKind.UNKNOWN_TOOL, text)
+    try:
+        action = read_action(tool, work.call.raw_arguments)
+    except MalformedArguments as error:
+        text = f"the arguments of {tool.name} cannot be used, so it was not called: {error}"
+        return await _refuse(services, work, AnswerKind.MALFORMED, text)
+    try:
+        facts = await look_up(tool, action)
+    except NotDone as nothing:
+        return await _refuse(services, work, AnswerKind.ERROR, str(nothing))
+    judgement = judge(services, work.run, tool, action, facts)
+    if judgement.verdict == "deny":
+        return await _refuse(services, work, AnswerKind.DENIED, judgement.because)
+    if judgement.verdict == "run" and work.call.request_id is None:
+        if await runs.pass_call(services.db, work.call.id, action):
+            await attempts.run_tool(services, work, tool, action)
+        return True
+    if (no := await _earlier_no(services, work, action)) is not None:
+        return await _refuse(services, work, AnswerKind.DENIED, no)
+    # What people were asked about before is asked again, also where policy would let it run by now.
+    rule = judgement.rule or Rule.from_snapshot(work.policy or {})
+    new = await question(services, work, agent, tool, action, facts, rule, judgement.description)
+    try:
+        opened = await requests.open(services.db, new)
+    except Conflict:
+        return True  # judged by another worker in the meantime
+    log.info(
+        "waiting for approval",
+        action="call.pending" if tool.background else "run.paused",
+        request_id=str(opened.request_id),
+        run_id=str(work.run.id),
+        call_id=str(work.call.id),
+        tool=tool.name,
+        because=judgement.because,
+    )
+    return True
+
+
+def _in_vain(work: OpenCallDetails) -> bool:
+    """Whether nobody should be asked about the call any more; who asked again after an expiry still waits for it."""
+    return work.run.status in _OVER and work.call.repeats is None
+
+
+async def _earlier_no(services: Services, work: OpenCallDetails, action: Action) -> str | None:
+    """People are not asked twice in a run about what they have rejected; the model is pointed to their answer."""
+    async with services.db.connection() as connection:
+        rejected = await views.rejection(connection, work.run.id, action.digest)
+    if rejected is None:
+        return None
+    why = f"; reason given by the reviewer: {rejected.reason}" if rejected.reason else ""
+    return f"the very same action was rejected before in this run, see request {rejected.request_id}{why}"
+
+
+async def _refuse(services: Services, work: OpenCallDetails, kind: AnswerKind, text: str) -> bool:
+    log.info("call refused", action="call.refused", call_id=str(work.call.id), kind=kind.value, because=text)
+    await runs.refuse_call(services.db, work.call.id, CallAnswer(kind, stored_text.storable_text(text)))
+    return True
+
+
+async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool: Tool | None) -> bool:
+    """A call that may run: run it if everything is still as it was judged or shown."""
+    if tool is None:
+        await attempts.give_up(
+            services, work, None, f"the tool {work.call.tool} does not exist any more; nothing ran"
+        )
+        return False
+    decided = Action.from_canonical(work.action_decided) if work.action_decided else None
+    try:
+        action = _as_of_now(work, tool, decided)
+        facts = await look_up(tool, action)
+    except MalformedArguments as error:
+        await attempts.give_up(services, work, tool, f"the arguments do not fit the tool any more: {error}")
+        return False
+    except NotDone as nothing:
+        if (
+            work.attempts and tool.repeatable
+        ):  # an earlier attempt may have done it: the tool knows by its key
+            await attempts.run_tool(services, work, tool, decided)
+        else:
+            await attempts.give_up(services, work, tool, str(nothing))
+        return False
+    judgement = judge(services, work.run, tool, action, facts)
+    if judgement.verdict == "deny":
+        await attempts.give_up(services, work, tool, f"policy denies this now: {judgement.because}")
+    elif decided is None and judgement.verdict == "ask":
+        await attempts.give_up(services, work, tool, "this needs approval now; nothing ran, propose it again")
+    elif decided is not None and (changed := _changed(work, agent, decided, action, facts, judgement.rule)):
+        if _in_vain(work):
+            await attempts.give_up(services, work, tool, f"{changed}, and the run has ended; nothing ran")
+            return False
+        rule = judgement.rule or Rule.from_snapshot(work.policy or {})
+        new = await question(services, work, agent, tool, action, facts, rule, judgement.description)
+        return await _ask_anew(services, work, new, changed)
+    else:
+        await attempts.run_tool(services, work, tool, action)
+    return False
+
+
+def _as_of_now(work: OpenCallDetails, tool: Tool, decided: Action | None) -> Action:
+    """The decided arguments under the tool's present version; raises MalformedArguments if they do not fit."""
+    if decided is None:
+        return read_action(tool, work.call.raw_arguments)
+    tool.signature.values(decided.arguments)
+    return Action(tool.name, tool.version, decided.arguments)
+
+
+def _changed(
+    work: OpenCallDetails, agent: Agent, decided: Action, now: Action, facts: Facts, rule: Rule | None
+) -> str | None:
+    """Why an approval does not cover what would run now, or None."""
+    if decided.digest != work.digest_decided:
+        return "the stored action is not the one that was decided"
+    if decided.canonical != now.canonical:
+        return f"the tool's version is {now.tool_version}, approved was {decided.tool_version}"
+    if work.asked_version not in (None, agent.version):
+        return f"the agent's version is {agent.version}, approved was {work.asked_version}"
+    if facts.failed:
+        return "its facts cannot be looked up any more"
+    if facts.canonical != work.facts:
+        return "its facts have changed"
+    if rule is not None and work.policy is not None and stricter(Rule.from_snapshot(work.policy), rule):
+        return "policy asks more than it did"
+    return None
+
+
+async def _ask_anew(
+    services: Services, work: OpenCallDetails, new: requests.NewRequest, changed: str
+) -> bool:
+    try:
+        opened = await executions.void_and_ask(services.db, work.call.id, new)
+    except Conflict:
+        return True
+    log.info(
+        "asked anew",
+        action="call.asked_anew",
+        call_id=str(work.call.id),
+        request_id=str(opened.request_id),
+        because=changed,
+    )
+    return True
+
+
+async def _announce(services: Services, work: OpenCallDetails, tool: Tool | None) -> bool:
+    """The tool hears what people are asked about, and first what they are not asked about any more.
+
+    True: an edit has come in between, so there is more to do.
+    """
+    db, call_id, asked = services.db, work.call.id, work.action_decided
+    await _take_back(services, work, tool)
+    if asked is None or not await hook_state.mark_prepared(db, call_id, asked):
+        return asked is not None
+    if tool is not None and tool.on_pending is not None:
+        await run_hook(tool.on_pending, tool, work, Action.from_canonical(asked))
+    if await hook_state.mark_announced(db, call_id, asked):
+        return False
+    if await hook_state.is_superseded(
+        db, call_id, asked
+    ):  # another worker took it back before the hook was done
+        await _move_away(tool, work, asked)
+    return True
+
+
+async def _take_back(services: Services, work: OpenCallDetails, tool: Tool | None) -> None:
+    """What the tool has prepared for an action that a reviewer's edit moved away from."""
+    if work.held is not None and work.held != work.action_decided:
+        await _move_away(tool, work, work.held)
+        await hook_state.clear_prepared(services.db, work.call.id, work.held)
+
+
+async def _move_away(tool: Tool | None, work: OpenCallDetails, held: bytes) -> None:
+    if tool is not None and tool.on_refused is not None:
+        await run_hook(tool.on_refused, tool, work, Action.from_canonical(held), cause="edited")
+
+
+async def _refused(services: Services, work: OpenCallDetails, tool: Tool | None) -> None:
+    """A no reaches the tool, then the run; a no that stops the run is logged for it and for its parents."""
+    await _take_back(services, work, tool)
+    kind = work.call.answer.kind if work.call.answer else None
+    if tool is not None and tool.on_refused is not None and kind in _HEARD_BY_TOOL:
+        action = _refused_action(work, tool)
+        if action is not None:
+            await run_hook(tool.on_refused, tool, work, action, cause=kind.value)
+    stopped = await runs.answer_call(services.db, work.call.id)
+    if stopped is not None:
+        await _log_stop(services, work.run.id, stopped)
+
+
+def _refused_action(work: OpenCallDetails, tool: Tool) -> Action | None:
+    """What people said no to, or what was proposed when nobody was asked; None if that cannot be read."""
+    if work.action_decided:
+        return Action.from_canonical(work.action_decided)
+    try:
+        return read_action(tool, work.call.raw_arguments)
+    except MalformedArguments as error:
+        log.warning("hook not run", action="hook.skipped", tool=tool.name, error=str(error))
+        return None
+
+
+async def _log_stop(services: Services, run_id: UUID, stopped: CollaborationError) -> None:
+    text = f"{type(stopped).__name__}: {stopped}"
+    ended: UUID | None = run_id
+    async with services.db.connection() as connection:
+        while ended is not None:
+            run = await views.run_view(connection, ended)
+            if run is None or run.status is not RunStatus.DENIED:
+                return
+            origin = str(run_id) if ended != run_id else None
+            log.error(text, action="run.stopped", run_id=str(ended), cause=stopped.cause, origin=origin)
+            ended = run.parent_run_id

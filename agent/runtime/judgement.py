@@ -1,0 +1,246 @@
+"""From a proposed call to a verdict: read its arguments, look up its facts, ask policy, word the question.
+
+Whatever is in doubt on this way becomes a question to people, and what cannot be read becomes an answer to
+the model. Nothing here executes anything.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any, Protocol
+
+import structlog
+from pydantic_core import to_jsonable_python
+
+from agent.domain.errors import NotFound, Refusal, Refused
+from agent.domain.policy import Judgement, Rule, ToolTraits
+from agent.domain.request import API, EXTERNAL, RequestView
+from agent.runtime import stored_text, transcript, user_code
+from agent.runtime.agents import Agent, Registry
+from agent.runtime.services import Services
+from agent.runtime.tool import NotDone, Tool
+from agent.store import views
+from agent.store.requests import NewRequest
+from agent.store.views import OpenCallDetails
+from signoff.canonical import canonical_bytes, parse_arguments, plain_json
+from signoff.errors import MalformedArguments
+from signoff.values import Action, Person
+
+FACTS_TIMEOUT = 10.0
+"""Seconds that a look-up may take, or less when the tool itself has less."""
+
+REVISE_TIMEOUT = 1.2
+"""Seconds for the same while a click waits; Slack wants to hear within 3 s (interactivity, acknowledgement)."""
+
+NOT_ASKED_WITH = (
+    "the program that asks did not name this argument, and might do the action without it, so nothing was changed; "
+    "reject the request instead, and say what is wanted"
+)
+
+log = structlog.get_logger(__name__)
+
+
+class JudgementSubject(Protocol):
+    """For whom an action is judged: a run, or a request."""
+
+    @property
+    def agent(self) -> str: ...
+
+    @property
+    def requester(self) -> Person | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the tool's look-up said. `failed`: it should have said something and did not."""
+
+    values: Mapping[str, Any] | None = None
+    failed: bool = False
+
+    @property
+    def canonical(self) -> bytes | None:
+        """The bytes by which facts are compared with those that people were shown."""
+        return None if self.values is None else canonical_bytes(dict(self.values))
+
+
+def read_action(tool: Tool, raw_arguments: str) -> Action:
+    """The action that a call proposes, defaults written out. Raises MalformedArguments, with the path."""
+    return Action(tool.name, tool.version, tool.signature.complete(parse_arguments(raw_arguments)))
+
+
+async def look_up(tool: Tool, action: Action, *, within: float = FACTS_TIMEOUT) -> Facts:
+    """The facts about these arguments, from the tool itself. Raises NotDone when the tool says so."""
+    if tool.facts is None:
+        return Facts()
+    try:
+        async with asyncio.timeout(min(within, tool.timeout)):
+            found = await user_code.call(tool.facts, tool.signature.values(action.arguments))
+        facts = Facts(_plain(found))
+        facts.canonical  # noqa: B018 - facts without canonical bytes could not be compared later
+    except NotDone:
+        raise
+    except Exception as error:  # whatever a user's function may raise: policy asks, and nothing just runs
+        why = stored_text.log_text(error, action.arguments)
+        log.warning("facts failed", action="facts.failed", tool=tool.name, error=why)
+        return Facts(failed=True)
+    return facts
+
+
+def judge(services: Services, asker: JudgementSubject, tool: Tool, action: Action, facts: Facts) -> Judgement:
+    """What policy says now about an action that this run or request is about."""
+    requester = asker.requester.user_id if asker.requester else None
+    judgement = services.policy.judge(
+        tool.traits, action, facts.values, asker.agent, requester, facts_failed=facts.failed
+    )
+    if judgement.rule is None or (rule := tool.terms(judgement.rule, action)) is judgement.rule:
+        return judgement
+    return replace(judgement, rule=rule, description=rule.describe(action, facts.values))
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedEdit:
+    """What a reviewer would make of a request, judged; ``rule`` is ``None`` when policy would let it run."""
+
+    action: Action
+    facts: Mapping[str, Any] | None
+    rule: Rule | None
+    description: str
+
+
+async def judge_edit(
+    services: Services, view: RequestView, arguments: Mapping[str, Any], *, within: float = REVISE_TIMEOUT
+) -> JudgedEdit:
+    """Read a reviewer's arguments as the tool would, look up their facts (``within`` seconds) and ask policy.
+
+    Raises MalformedArguments, with the path, for arguments that the tool does not take, ``NotFound`` when this
+    process does not serve the tool, and ``Refused`` when facts cannot be looked up or policy denies the action.
+    """
+    if view.source == API:
+        return _revise_outside(services, view, arguments)
+    tool = _tool(services.registry, view)
+    action = Action(tool.name, tool.version, tool.signature.complete(plain_json(arguments)))
+    try:
+        facts = await look_up(tool, action, within=within)
+    except NotDone as nothing:
+        raise MalformedArguments("$", str(nothing)) from None
+    if facts.failed:
+        raise Refused(Refusal.EDIT_UNCHECKED)
+    judgement = judge(services, view, tool, action, facts)
+    if judgement.verdict == "deny":
+        raise Refused(Refusal.EDIT_DENIED)
+    return JudgedEdit(action, facts.values, judgement.rule, judgement.description)
+
+
+def schema_of(registry: Registry, view: RequestView) -> Mapping[str, Any]:
+    """The JSON schema of the arguments that a reviewer may change.
+
+    Nobody has told us the schema of an action that is done outside: what is there keeps its type. Raises
+    ``NotFound`` when this process does not serve the tool.
+    """
+    if view.source != API:
+        schema: Mapping[str, Any] = _tool(registry, view).offered["function"]["parameters"]
+        return schema
+    found = {name: _TYPES.get(type(value), {}) for name, value in view.action.arguments.items()}
+    return {"type": "object", "properties": found, "required": list(found)}
+
+
+_TYPES: dict[type, dict[str, str]] = {
+    str: {"type": "string"},
+    bool: {"type": "boolean"},
+    int: {"type": "number"},
+    float: {"type": "number"},
+}
+
+
+def _tool(registry: Registry, view: RequestView) -> Tool:
+    agent = registry.find(view.agent)
+    tool = agent.tool(view.action.tool) if agent else None
+    if tool is None:
+        raise NotFound(f"the tool {view.action.tool} is not served here")
+    return tool
+
+
+def _revise_outside(services: Services, view: RequestView, arguments: Mapping[str, Any]) -> JudgedEdit:
+    """The same for an action that is done outside: policy judges what it is told. Raises as ``revise`` does.
+
+    No argument may be added, at the top: frameworks drop what a tool does not take, and then something else would run
+    than what people approved. As each edit is held against the one before it, none is ever added to what was asked.
+    """
+    if view.action.tool == EXTERNAL:
+        raise Refused(Refusal.EDIT_NOT_ALLOWED)
+    if added := arguments.keys() - view.action.arguments.keys():
+        raise MalformedArguments(f"$.{min(added)}", NOT_ASKED_WITH)
+    action = Action(view.action.tool, view.action.tool_version, plain_json(arguments))
+    traits = ToolTraits(action.tool, action.tool_version)
+    requester = view.requester.user_id if view.requester else None
+    judgement = services.policy.judge(traits, action, None, view.agent, requester)
+    if judgement.verdict == "deny":
+        raise Refused(Refusal.EDIT_DENIED)
+    return JudgedEdit(action, None, judgement.rule, judgement.description)
+
+
+async def question(
+    services: Services,
+    work: OpenCallDetails,
+    agent: Agent,
+    tool: Tool,
+    action: Action,
+    facts: Facts,
+    rule: Rule,
+    description: str,
+) -> NewRequest:
+    """The request to be opened: what would be done, why the model says so, and what led to it."""
+    async with services.db.connection() as connection:
+        messages = await views.messages(connection, work.run.id)
+        calls = await views.calls(connection, work.run.id)
+    # One question per call, and one for every time that it had to be asked anew.
+    again = f":after:{work.call.request_id}" if work.call.request_id else ""
+    return NewRequest(
+        rule=rule,
+        action=action,
+        facts=facts.values,
+        description=description,
+        rationale=transcript.rationale(messages, work.call.turn),
+        context=transcript.context(work.run.task, messages, calls, but=work.call.id),
+        agent=agent.name,
+        agent_version=agent.version,
+        requester=work.run.requester,
+        requester_asserted=work.requester_asserted,
+        destination=services.destination(rule.channel),
+        client_id=f"{work.call.id}{again}",
+        run_id=work.run.id,
+        call_id=work.call.id,
+        background=tool.background,
+        has_pending_hook=tool.on_pending is not None,
+    )
+
+
+def _plain(found: Any) -> dict[str, Any] | None:
+    """Facts as JSON values; an exact decimal becomes a number, so that conditions can compare it."""
+    if found is None:
+        return None
+    if not isinstance(found, Mapping):
+        raise TypeError(f"facts must return a mapping, not {type(found).__name__}")
+    plain: dict[str, Any] = to_jsonable_python(_numbers(found))
+    return plain
+
+
+def _numbers(value: Any) -> Any:
+    match value:
+        case Mapping():
+            return {key: _numbers(part) for key, part in value.items()}
+        case list() | tuple():
+            return [_numbers(part) for part in value]
+        case Decimal():
+            return _number(value)
+        case _:
+            return value
+
+
+def _number(exact: Decimal) -> int | float:
+    if exact == exact.to_integral_value():
+        return int(exact)
+    if Decimal(repr(float(exact))) != exact:
+        raise ValueError(f"{exact} has more digits than a JSON number can keep")
+    return float(exact)

@@ -1,0 +1,73 @@
+"""The provider behind a model: one call of the `openai` library, and its errors in our words.
+
+Imported with the first question, because the library takes longer to load than the rest of the service together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import re
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import openai
+from openai import AsyncOpenAI
+
+from agent.runtime.model_errors import ModelError, unusable
+
+_PASSING = frozenset({408, 409, 425, 429})
+_CODE = re.compile(r"[a-z0-9_]{1,64}\Z")
+
+
+class Provider:
+    """Connections to one provider. ``timeout``: seconds for one answer, connection included."""
+
+    def __init__(self, *, api_key: str, base_url: str | None, timeout: float) -> None:
+        self._timeout = timeout
+        self._client = AsyncOpenAI(api_key=api_key, base_url=base_url, timeout=timeout, max_retries=0)
+
+    async def answer(self, request: Mapping[str, Any]) -> Any:
+        """A completion, its fields not judged yet. Raises ModelError."""
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await self._client.chat.completions.create(**request)
+        except (openai.APITimeoutError, TimeoutError):
+            raise ModelError(f"the model did not answer in {self._timeout:g} s", retryable=True) from None
+        except openai.APIStatusError as error:
+            raise _refused(error) from None
+        except openai.APIConnectionError:
+            raise ModelError("the model's provider cannot be reached", retryable=True) from None
+        except (openai.OpenAIError, ValueError) as error:
+            raise unusable(f"it could not be read ({type(error).__name__})") from None
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+
+def _refused(error: openai.APIStatusError) -> ModelError:
+    status = error.status_code
+    code = error.code if isinstance(error.code, str) and _CODE.match(error.code) else None
+    known = {401: "it did not accept the API key", 404: "it does not know this model or address"}
+    said = known.get(status) or code
+    spent = code == "insufficient_quota"  # a 429 that no waiting mends
+    text = f"the model's provider answered {status}" + (f": {said}" if said else "")
+    return ModelError(
+        text,
+        retryable=(status in _PASSING or status >= 500) and not spent,
+        retry_after=_retry_after(error.response.headers),
+    )
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """RFC 9110 section 10.2.3: seconds or a date; OpenAI also sends milliseconds."""
+    try:
+        if milliseconds := headers.get("retry-after-ms"):
+            return max(0.0, float(milliseconds) / 1000)
+        value = headers.get("retry-after")
+        return None if value is None else max(0.0, float(value))
+    except ValueError:
+        date = email.utils.parsedate_tz(headers.get("retry-after", ""))
+        return None if date is None else max(0.0, email.utils.mktime_tz(date) - time.time())

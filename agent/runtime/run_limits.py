@@ -1,0 +1,36 @@
+"""How far a run may go by itself: turns, tokens, and time in which it did not wait for people."""
+
+from __future__ import annotations
+
+from agent.runtime import transcript
+from agent.runtime.agents import Agent
+from agent.runtime.services import Services
+from agent.store import views
+from agent.usecases.runs import LeasedRun
+
+
+async def exceeded_limit(services: Services, leased: LeasedRun, agent: Agent) -> str | None:
+    """Which limit of its agent the run has come to, in words, or None."""
+    steps = transcript.steps_since_person(leased.messages)
+    if steps >= agent.max_steps:
+        return f"step limit: {steps} turns since a person last spoke (max_steps = {agent.max_steps})"
+    if (used := leased.run.tokens - leased.run.tokens_before) >= agent.max_tokens:
+        return f"token limit: {used} tokens used (max_tokens = {agent.max_tokens})"
+    return await overtime(services, leased, agent)
+
+
+async def overtime(services: Services, leased: LeasedRun, agent: Agent) -> str | None:
+    """Whether the run has worked for too long since a person last spoke to it, in words, or None."""
+    spoken = [message.at for message in leased.messages if message.role == "user"]
+    since = spoken[-1] if spoken else leased.run.created_at
+    seconds = (leased.at - since).total_seconds()
+    if seconds < agent.max_seconds:
+        return None
+    async with services.db.connection() as connection:
+        seconds -= await views.seconds_waited(connection, leased.run.id, since)
+    if seconds < agent.max_seconds:
+        return None
+    return (
+        f"time limit: at work for {seconds:,.0f} s since a person last spoke, not counting what it waited for "
+        f"people (max_seconds = {agent.max_seconds:g})"
+    )

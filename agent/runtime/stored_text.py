@@ -1,0 +1,70 @@
+"""Texts made by models and tools, cut and cleaned so that they can be stored and read by a model."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic_core import to_json
+
+from agent.domain.repetitions import repetitions
+from signoff.redaction import mask, redact_by_name
+
+MAX_BYTES = 64 * 1024
+"""How much of a tool's result the model gets to read, in UTF-8."""
+
+_MAX_ERROR = 500
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # PostgreSQL's text takes neither NUL nor lone surrogates
+
+
+def storable_text(text: str) -> str:
+    """Text with U+FFFD for what the database cannot hold."""
+    return _UNSTORABLE.sub("\ufffd", text)
+
+
+def escape_json(text: str) -> str:
+    """JSON text that the database can hold; the escapes mean the same, and strict reading refuses them."""
+    return _UNSTORABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def result_text(value: Any) -> str:
+    """What a tool returned: a string as it is, anything else as JSON; cut, with a word about it, when long."""
+    if value is None:
+        return "Done."
+    return _cut(storable_text(value if isinstance(value, str) else _as_json(value)))
+
+
+def error_text(raised: BaseException) -> str:
+    """Type and message in one line, without a traceback."""
+    return _named(raised, _one_line(raised))
+
+
+def log_text(raised: BaseException, arguments: Mapping[str, Any]) -> str:
+    """`error` for a log, where the values of arguments have no place: each of them is masked in it."""
+    hidden = [(text, "argument") for text, _ in redact_by_name({"all": arguments}, redact=["all"]).hidden]
+    message = _one_line(raised)
+    return _named(raised, mask(message, repetitions(message, hidden)))
+
+
+def _one_line(raised: BaseException) -> str:
+    return " ".join(storable_text(str(raised)).split())
+
+
+def _named(raised: BaseException, message: str) -> str:
+    text = f"{type(raised).__name__}: {message}" if message else type(raised).__name__
+    return text if len(text) <= _MAX_ERROR else f"{text[:_MAX_ERROR]}… (+{len(text) - _MAX_ERROR} characters)"
+
+
+def _as_json(value: Any) -> str:
+    try:
+        return to_json(value, fallback=repr, inf_nan_mode="constants").decode()
+    except (ValueError, TypeError, RecursionError):
+        return json.dumps(repr(value))  # the effect has happened, whatever its result looks like
+
+
+def _cut(text: str) -> str:
+    encoded = text.encode()
+    if len(encoded) <= MAX_BYTES:
+        return text
+    kept = encoded[:MAX_BYTES].decode(errors="ignore")
+    return f"{kept}\n[cut: the first {MAX_BYTES // 1024} KiB of {len(encoded) // 1024 + 1} KiB]"

@@ -1,0 +1,83 @@
+"""What the code and the policy at hand would make of what is open: asked again, never run, or never looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from uuid import UUID
+
+from agent.database.pools import Database
+from agent.domain.policy import Policy
+from agent.runtime.agents import Agent, Registry
+from agent.runtime.function_agents import FunctionAgent
+from agent.store import views
+from agent.store.views import OpenCall
+from agent.usecases.runs.resumption import GO_ON
+from signoff.errors import MalformedArguments
+from signoff.values import Action
+
+
+class Remedy(StrEnum):
+    """What can be done about it, beside keeping it as it is."""
+
+    ASK_AGAIN = "ask again"  # the same question, under the present version
+    CANCEL = "cancel"  # nobody can be asked about it any more
+
+
+@dataclass(frozen=True, slots=True)
+class StrandedItem:
+    """A run that nobody would advance, or a call that would not run as people were asked about it."""
+
+    run_id: UUID
+    agent: str
+    why: str
+    remedy: Remedy
+    call: OpenCall | None = None  # None: the whole run
+
+
+async def find_stranded(db: Database, registry: Registry, policy: Policy) -> list[StrandedItem]:
+    """Everything that is open and that this code would strand; whole runs come first."""
+    async with db.connection() as connection:
+        at_work = await views.agents_at_work(connection)
+        found = [
+            StrandedItem(run_id, name, "there is no such agent any more", Remedy.CANCEL)
+            for name, ids in at_work
+            if registry.find(name) is None
+            for run_id in ids
+        ]
+        for run in await views.approved_versions(connection, GO_ON):
+            agent = registry.find(run.agent)
+            if isinstance(agent, FunctionAgent) and agent.version != run.agent_version:
+                why = _outdated(run.agent_version, "the agent's", agent.version)
+                found.append(StrandedItem(run.run_id, run.agent, why, Remedy.CANCEL))
+        async for call in views.open_calls(connection):
+            agent = registry.find(call.agent)
+            if agent is not None and (problem := _problem(agent, policy, call)) is not None:
+                why, remedy = problem
+                found.append(StrandedItem(call.run_id, call.agent, why, remedy, call))
+    return found
+
+
+def _problem(agent: Agent, policy: Policy, call: OpenCall) -> tuple[str, Remedy] | None:
+    """Why the call cannot go on as it was asked about, or None."""
+    tool = agent.tool(call.tool)
+    if tool is None:
+        return "there is no such tool any more", Remedy.CANCEL
+    action = Action.from_canonical(call.action)
+    try:
+        tool.signature.values(action.arguments)
+    except MalformedArguments as error:
+        return f"its arguments do not fit the tool any more: {error}", Remedy.CANCEL
+    requester = call.requester.user_id if call.requester else None
+    judged = policy.judge(tool.traits, action, call.facts, call.agent, requester)
+    if judged.verdict == "deny":
+        return f"policy denies it now: {judged.because}", Remedy.CANCEL
+    if tool.version != action.tool_version:
+        return _outdated(action.tool_version, "the tool's", tool.version), Remedy.ASK_AGAIN
+    if call.agent_version not in (None, agent.version):
+        return _outdated(str(call.agent_version), "the agent's", agent.version), Remedy.ASK_AGAIN
+    return None
+
+
+def _outdated(asked: str, whose: str, now: str) -> str:
+    return f"people were asked about {whose} version {asked}, and it is {now} now: an approval counts no more"

@@ -1,0 +1,129 @@
+"""Writes between runs and those above them. Locks go upwards: the run below, then the one above, then its call."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.database.batch import Batch
+from agent.domain.run import AnswerKind, CallAnswer, NewRun, RunStatus
+from agent.store import locks, outbox, runs
+from agent.store.outbox import Destination, OutboxMessage
+from agent.store.runs import LockedRun
+from signoff.values import Person
+
+
+async def answer_parent(
+    connection: AsyncConnection, batch: Batch, below: LockedRun, given: CallAnswer, *, it_ends: bool = False
+) -> None:
+    """The call that the run below stands for has its answer, once; ``it_ends``: in this transaction its run ends, too.
+
+    Nothing happens for a run that no call stands above.
+    """
+    if below.parent_run_id is None or below.parent_call_id is None:
+        return
+    above = await runs.lock(connection, below.parent_run_id)
+    call = await locks.call(connection, below.parent_call_id)
+    if above is None or call is None or call.state != "delegated":
+        return
+    if it_ends:
+        runs.close_call(batch, above.id, call.id, given, blocking=call.blocking)
+        return
+    ended = runs.EndedCall(
+        id=call.id,
+        tool=call.tool,
+        raw_arguments=call.raw_arguments,
+        blocking=call.blocking,
+        request_id=call.request_id,
+        on_reject=None,
+        repeats=call.repeats,
+    )
+    runs.answer_call(batch, above, ended, given)
+
+
+async def parent_waits(connection: AsyncConnection, below: LockedRun) -> bool:
+    """Whether the call that the run stands for still waits for its answer."""
+    call = await locks.call(connection, below.parent_call_id) if below.parent_call_id else None
+    return call is not None and call.state == "delegated"
+
+
+def ending_answer(below: LockedRun, status: RunStatus, cause: str, reason: str | None = None) -> CallAnswer:
+    """What the agent above is told of a run that ended before its agent was done."""
+    if status is RunStatus.CANCELLED:
+        return CallAnswer(AnswerKind.STOPPED, f"withdrawn: the run of the agent {below.agent} was cancelled")
+    if status is RunStatus.DENIED:
+        said = "nobody decided in time about" if cause == "expired" else "a person said no to"
+        why = f": {reason}" if reason else ""
+        return CallAnswer(AnswerKind.STOPPED, f"{cause}: {said} what the agent {below.agent} asked for{why}")
+    return CallAnswer(AnswerKind.ERROR, f"the agent {below.agent} failed: {cause}")
+
+
+async def child_run(
+    connection: AsyncConnection, run_id: UUID, call_id: UUID, agent: str, version: str, task: str
+) -> NewRun:
+    """The run to begin for this call of a run: whoever asked for that one asks for this one, in the same channel."""
+    row = (await connection.execute(_ORIGIN, {"run": run_id})).one()
+    return NewRun(
+        agent=agent,
+        agent_version=version,
+        task=task,
+        principal=row.principal,
+        requester=Person(row.requester_team_id, row.requester_user_id) if row.requester_user_id else None,
+        requester_asserted=row.requester_asserted,
+        team_id=row.team_id,
+        channel_id=row.channel_id,
+        parent_run_id=run_id,
+        parent_call_id=call_id,
+    )
+
+
+async def ancestor_roots(
+    connection: AsyncConnection,
+    destination: Destination,
+    parent: UUID | None,
+    *,
+    asked_by: UUID | None = None,
+) -> list[OutboxMessage]:
+    """The first messages of the runs above a run, nearest first: they say whether what is below waits for people.
+
+    They are in the channel of the run, as every run below another is. With ``asked_by``, the run itself, there are
+    none unless it has asked people for something.
+    """
+    if parent is None:
+        return []
+    above = (await connection.execute(_ABOVE, {"parent": parent, "asked_by": asked_by})).scalars()
+    return [outbox.run_root(destination, run_id) for run_id in above]
+
+
+async def has_open_calls(connection: AsyncConnection, run_id: UUID) -> bool:
+    """Whether something goes on in the background, whose outcome its agent will hear and answer to."""
+    found: bool = (await connection.execute(_HAS_OPEN, {"run": run_id})).scalar_one()
+    return found
+
+
+async def orphans(connection: AsyncConnection, limit: int = 100) -> list[UUID]:
+    """Runs that are at work for a call whose own run has ended."""
+    return list((await connection.execute(_ORPHANS, {"limit": limit})).scalars())
+
+
+_ORIGIN = text("""
+SELECT principal, requester_team_id, requester_user_id, requester_asserted, team_id, channel_id
+FROM agent_run WHERE id = :run
+""")
+_ABOVE = text("""
+WITH RECURSIVE above AS (
+    SELECT id, parent_run_id, 1 AS far FROM agent_run WHERE id = :parent AND (
+        CAST(:asked_by AS uuid) IS NULL OR EXISTS (SELECT 1 FROM tool_call WHERE run_id = :asked_by AND ask_no > 0))
+    UNION ALL SELECT p.id, p.parent_run_id, u.far + 1 FROM above AS u JOIN agent_run AS p ON p.id = u.parent_run_id
+)
+SELECT id FROM above ORDER BY far
+""")
+_HAS_OPEN = text("SELECT EXISTS (SELECT 1 FROM tool_call WHERE run_id = :run AND state <> 'answered')")
+_ORPHANS = text("""
+SELECT r.id FROM tool_call AS c
+JOIN agent_run AS a ON a.id = c.run_id AND a.status IN ('denied', 'failed', 'cancelled')
+JOIN agent_run AS r ON r.parent_run_id = c.run_id AND r.parent_call_id = c.id
+WHERE c.state = 'delegated' LIMIT :limit
+""")

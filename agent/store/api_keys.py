@@ -1,0 +1,156 @@
+"""Keys of programs: kept as SHA-256 (a key has 256 random bits, so nothing slower is needed), counted per minute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+from sqlalchemy import Row, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.database.batch import Batch, query
+from agent.domain.api_keys import KeyLine, Principal, Scope
+from signoff.values import Person
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A key to be kept; ``hash`` is all that stays of its secret."""
+
+    id: UUID
+    name: str
+    prefix: str
+    hash: bytes
+    scopes: frozenset[Scope]
+    owner: Person | None
+    agent: str | None
+    per_minute: int
+    created_by: str
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyUse:
+    """A key that was presented: who it is, and how often it was used in this minute, this time included."""
+
+    principal: Principal
+    calls: int
+    per_minute: int
+    seconds_left: float
+
+
+async def count_use(connection: AsyncConnection, digest: bytes) -> KeyUse | None:
+    """Count one use of the key with this hash; ``None``: there is none, it was revoked, or has expired."""
+    (found,) = await query(connection, _USE, hash=digest)
+    if not found:
+        return None
+    row = found[0]
+    principal = Principal(row.id, row.name, _scopes(row), _owner(row), row.agent)
+    return KeyUse(principal, row.calls, row.per_minute, float(row.seconds_left))
+
+
+def insert(batch: Batch, new: NewKey) -> None:
+    batch.add(
+        _INSERT,
+        id=new.id,
+        name=new.name,
+        prefix=new.prefix,
+        hash=new.hash,
+        scopes=Jsonb(sorted(new.scopes)),
+        team=new.owner.team_id if new.owner else None,
+        user=new.owner.user_id if new.owner else None,
+        agent=new.agent,
+        per_minute=new.per_minute,
+        created_by=new.created_by,
+        expires_at=new.expires_at,
+    )
+
+
+async def lock(connection: AsyncConnection, name: str) -> KeyLine | None:
+    row = (await connection.execute(_LOCK, {"name": name})).one_or_none()
+    return None if row is None else _line(row)
+
+
+def revoke(batch: Batch, key_id: UUID) -> None:
+    batch.add(_REVOKE, id=key_id)
+
+
+def rotate(batch: Batch, key_id: UUID, prefix: str, digest: bytes, keep_old: timedelta) -> None:
+    """Put another secret in the place of the key's; the old one is valid for a while longer, or not at all."""
+    batch.add(_ROTATE, id=key_id, prefix=prefix, hash=digest, seconds=keep_old.total_seconds())
+
+
+async def list_keys(connection: AsyncConnection) -> list[KeyLine]:
+    """All keys, also those that are no longer valid, oldest first."""
+    return [_line(row) for row in (await connection.execute(_LIST)).all()]
+
+
+async def forget_uses(connection: AsyncConnection) -> None:
+    """Counts of minutes that are over."""
+    await connection.execute(_FORGET)
+
+
+def _line(row: Row[Any]) -> KeyLine:
+    return KeyLine(
+        row.id,
+        row.name,
+        row.prefix,
+        _scopes(row),
+        _owner(row),
+        row.agent,
+        row.per_minute,
+        row.created_at,
+        row.expires_at,
+        row.revoked_at,
+    )
+
+
+def _scopes(row: Row[Any]) -> frozenset[Scope]:
+    named: Iterable[str] = row.scopes
+    return frozenset(Scope(name) for name in named)
+
+
+def _owner(row: Row[Any]) -> Person | None:
+    return Person(row.owner_team_id, row.owner_user_id) if row.owner_user_id else None
+
+
+# All calls of a key count in one row, each waiting until the one before it has committed. Nobody needs the count after
+# a crash, so that commit waits for no disk.
+_USE = text("""
+WITH known AS (
+    SELECT id, name, scopes, owner_team_id, owner_user_id, agent, per_minute
+    FROM api_key
+    WHERE (hash = :hash OR (old_hash = :hash AND old_until > clock_timestamp()))
+      AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())
+), counted AS (
+    INSERT INTO key_use (key_id, minute, calls)
+    SELECT id, date_trunc('minute', clock_timestamp()), 1 FROM known
+    ON CONFLICT (key_id, minute) DO UPDATE SET calls = key_use.calls + 1
+    RETURNING calls
+)
+SELECT known.*, counted.calls, 60 - extract(second FROM clock_timestamp()) AS seconds_left,
+       set_config('synchronous_commit', 'off', true)
+FROM known, counted
+""")
+_INSERT = """
+INSERT INTO api_key (id, name, prefix, hash, scopes, owner_team_id, owner_user_id, agent, per_minute, created_by,
+                     expires_at)
+VALUES (%(id)s, %(name)s, %(prefix)s, %(hash)s, %(scopes)s, %(team)s, %(user)s, %(agent)s, %(per_minute)s,
+        %(created_by)s, %(expires_at)s)
+"""
+_COLUMNS = """id, name, prefix, scopes, owner_team_id, owner_user_id, agent, per_minute, created_at, expires_at,
+       revoked_at"""
+_LOCK = text(f"SELECT {_COLUMNS} FROM api_key WHERE name = :name FOR NO KEY UPDATE")  # noqa: S608 - our own words
+_LIST = text(f"SELECT {_COLUMNS} FROM api_key ORDER BY id")  # noqa: S608 - our own words
+_REVOKE = "UPDATE api_key SET revoked_at = clock_timestamp() WHERE id = %(id)s AND revoked_at IS NULL"
+_ROTATE = """
+UPDATE api_key SET prefix = %(prefix)s, hash = %(hash)s,
+    old_hash = CASE WHEN %(seconds)s > 0 THEN hash END,
+    old_until = CASE WHEN %(seconds)s > 0 THEN clock_timestamp() + make_interval(secs => %(seconds)s) END
+WHERE id = %(id)s
+"""
+_FORGET = text("DELETE FROM key_use WHERE minute < clock_timestamp() - interval '5 minutes'")

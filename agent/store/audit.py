@@ -1,0 +1,152 @@
+"""The audit log: events are linked into their subject's chain inside the transaction of the fact they tell.
+
+Lock order puts the chain's head last; the caller has locked the subject itself before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.database.batch import Batch
+from agent.domain.audit import AuditEvent, AuditKind, Head, genesis, link
+from signoff.values import Person
+
+SYSTEM = "signoff"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """One event to be recorded: what, by whom, and ids and digests (never arguments)."""
+
+    kind: AuditKind
+    actor: str
+    detail: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ChainHead:
+    """Where a subject's chain ends now, read under its lock; ``at`` is the database's clock."""
+
+    subject: str
+    seq: int
+    hash: bytes
+    at: datetime
+
+
+def actor(person: Person | None) -> str:
+    """How the record names who did it."""
+    return f"slack:{person}" if person else SYSTEM
+
+
+def new_head(subject: str, at: datetime) -> ChainHead:
+    """The head of a chain that has no event yet."""
+    return ChainHead(subject, 0, genesis(subject), at)
+
+
+_LOCK_HEADS = text(
+    "SELECT subject, seq, hash, clock_timestamp() AS at FROM audit_head"
+    " WHERE subject = ANY(:subjects) ORDER BY subject FOR NO KEY UPDATE"
+)
+
+
+async def lock_heads(connection: AsyncConnection, subjects: Sequence[str]) -> dict[str, ChainHead]:
+    """Lock and read these heads; a subject without any event starts at its genesis."""
+    result = await connection.execute(_LOCK_HEADS, {"subjects": list(subjects)})
+    rows = result.all()
+    heads = {row.subject: ChainHead(row.subject, row.seq, row.hash, row.at) for row in rows}
+    missing = [subject for subject in subjects if subject not in heads]
+    if missing:
+        at = rows[0].at if rows else await _now(connection)
+        heads |= {subject: new_head(subject, at) for subject in missing}
+    return heads
+
+
+async def create_head(connection: AsyncConnection, subject: str) -> None:
+    """Give a chain that nothing else guards a head to lock, before its first event; whoever is second waits."""
+    await connection.execute(_FOUND, {"subject": subject, "hash": genesis(subject)})
+
+
+async def _now(connection: AsyncConnection) -> datetime:
+    moment: datetime = (await connection.execute(text("SELECT clock_timestamp()"))).scalar_one()
+    return moment
+
+
+def append(batch: Batch, head: ChainHead, *entries: AuditEntry) -> ChainHead:
+    """Link the entries behind the head. Returns the new head, for more entries in the same transaction."""
+    return append_all(batch, [(head, entry) for entry in entries])[head.subject] if entries else head
+
+
+def append_all(batch: Batch, pairs: Sequence[tuple[ChainHead, AuditEntry]]) -> dict[str, ChainHead]:
+    """Link each entry behind its subject's head, in the order given, in one statement for all."""
+    heads: dict[str, ChainHead] = {}
+    rows: list[dict[str, Any]] = []
+    for first, entry in pairs:
+        head = heads.get(first.subject, first)
+        seq, detail = head.seq + 1, dict(entry.detail)
+        kind = entry.kind.value
+        digest = link(head.hash, head.subject, seq, head.at, entry.actor, kind, detail)
+        event = {"subject": head.subject, "seq": seq, "at": head.at, "actor": entry.actor, "event": kind}
+        rows.append(event | {"detail": detail, "previous": head.hash, "hash": digest})
+        heads[head.subject] = ChainHead(head.subject, seq, digest, head.at)
+    batch.add_rows(_APPEND, rows)
+    return heads
+
+
+async def last_detail(connection: AsyncConnection, subject: str, key: str) -> str | None:
+    """One value of a subject's last event."""
+    found: str | None = (
+        await connection.execute(_LAST_DETAIL, {"subject": subject, "key": key})
+    ).scalar_one_or_none()
+    return found
+
+
+async def heads(connection: AsyncConnection) -> dict[str, Head]:
+    """Where every chain ends, by its subject."""
+    rows = (await connection.execute(_HEADS)).all()
+    return {row.subject: Head(row.subject, row.seq, bytes(row.hash)) for row in rows}
+
+
+async def next_subject(connection: AsyncConnection, after: str) -> str | None:
+    """The subject that follows in alphabetical order."""
+    found: str | None = (await connection.execute(_NEXT_SUBJECT, {"after": after})).scalar_one_or_none()
+    return found
+
+
+async def events(connection: AsyncConnection, subject: str) -> list[AuditEvent]:
+    """A subject's whole chain."""
+    rows = (await connection.execute(_EVENTS, {"subject": subject})).all()
+    return [
+        AuditEvent(r.subject, r.seq, r.at, r.actor, r.event, r.detail, bytes(r.previous), bytes(r.hash))
+        for r in rows
+    ]
+
+
+_FOUND = text(
+    "INSERT INTO audit_head (subject, seq, hash) VALUES (:subject, 0, :hash) ON CONFLICT DO NOTHING"
+)
+# A chain that does not exist yet is born here; of two at once the second one fails on the event's key.
+_APPEND = """
+WITH e AS (
+    SELECT * FROM json_to_recordset(%(rows)s) AS t (
+        subject text, seq int, at timestamptz, actor text, event text, detail jsonb, previous bytea, hash bytea)
+), recorded AS (
+    INSERT INTO audit_event (subject, seq, at, actor, event, detail, previous, hash) SELECT * FROM e
+)
+INSERT INTO audit_head (subject, seq, hash)
+SELECT DISTINCT ON (subject) subject, seq, hash FROM e ORDER BY subject, seq DESC
+ON CONFLICT (subject) DO UPDATE SET seq = excluded.seq, hash = excluded.hash
+"""
+_LAST_DETAIL = text(
+    "SELECT detail ->> :key FROM audit_event WHERE subject = :subject ORDER BY seq DESC LIMIT 1"
+)
+_HEADS = text("SELECT subject, seq, hash FROM audit_head")
+_NEXT_SUBJECT = text("SELECT min(subject) FROM audit_event WHERE subject > :after")
+_EVENTS = text("""
+SELECT subject, seq, at, actor, event, detail, previous, hash FROM audit_event WHERE subject = :subject ORDER BY seq
+""")

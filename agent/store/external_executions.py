@@ -1,0 +1,168 @@
+"""What executors outside do with an approval: the rows of claims, reports and silence.
+
+Lock order as everywhere: the request, its execution, its chain's head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+from uuid import UUID
+
+import structlog
+from sqlalchemy import Row, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.database.batch import Batch, query
+from agent.store import pause
+
+log = structlog.get_logger(__name__)
+
+
+async def lock_approval(connection: AsyncConnection, request_id: UUID) -> Row[Any] | None:
+    """A request of a program, locked, with what a claim of it depends on; the stop switch is held.
+
+    The clock, the decision and the attempts are read behind the lock.
+    """
+    *_, found = await query(connection, pause.HOLD, _TAKE_REQUEST, _APPROVAL, id=request_id)
+    return found[0] if found else None
+
+
+async def lock_attempt(connection: AsyncConnection, execution_id: UUID) -> Row[Any] | None:
+    """An attempt of an executor outside, locked behind its request; ``None``: there is no such one outside."""
+    *_, found = await query(connection, _TAKE_REQUEST_OF_ATTEMPT, _ATTEMPT, id=execution_id)
+    return found[0] if found else None
+
+
+async def find_by_token(connection: AsyncConnection, request_id: UUID, claim_hash: bytes) -> UUID | None:
+    """The attempt at this request that was claimed with a token of this hash."""
+    parameters = {"request": request_id, "hash": claim_hash}
+    found: UUID | None = (await connection.execute(_CLAIMED_WITH, parameters)).scalar_one_or_none()
+    return found
+
+
+async def silent_claims(
+    connection: AsyncConnection, limit: int, but: Collection[UUID] = ()
+) -> Sequence[UUID]:
+    """Attempts outside whose lease is over, without those named."""
+    return list((await connection.execute(_SILENT, {"limit": limit, "but": list(but)})).scalars())
+
+
+async def overdue_approvals(
+    connection: AsyncConnection, limit: int, but: Collection[UUID] = ()
+) -> Sequence[Row[Any]]:
+    """Approvals that nobody claimed in time, and that nobody else holds; without those named."""
+    return (await connection.execute(_OVERDUE, {"limit": limit, "but": list(but)})).all()
+
+
+async def overdue_approval(connection: AsyncConnection, request_id: UUID) -> Sequence[Row[Any]]:
+    """The same of one."""
+    return (await connection.execute(_OVERDUE_ONE, {"id": request_id})).all()
+
+
+def insert(
+    batch: Batch,
+    execution_id: UUID,
+    *,
+    request_id: UUID,
+    attempt: int,
+    digest: bytes,
+    principal: str,
+    claim_hash: bytes,
+    lease_seconds: float,
+) -> None:
+    """Claim the attempt; the database refuses a second open one. The approval cannot lapse any more."""
+    log.info(
+        "execution begins",
+        action="execution.started",
+        execution_id=str(execution_id),
+        request_id=str(request_id),
+        attempt=attempt,
+    )
+    batch.add(
+        _BEGIN,
+        id=execution_id,
+        request=request_id,
+        attempt=attempt,
+        digest=digest,
+        worker=principal,
+        hash=claim_hash,
+        seconds=lease_seconds,
+    )
+    batch.add(_TAKEN, request=request_id)
+
+
+def reopen(batch: Batch, request_id: UUID) -> None:
+    """A person wants another attempt: the approval waits for its executor as long as it did at first."""
+    batch.add(_CLAIMABLE_AGAIN, request=request_id)
+
+
+def lapse(batch: Batch, request_ids: Sequence[UUID]) -> None:
+    """Nobody has come for these approvals."""
+    batch.add(_LAPSE, ids=list(request_ids))
+
+
+_TAKE_REQUEST = text("SELECT 1 FROM approval_request WHERE id = :id FOR NO KEY UPDATE")
+_APPROVAL = text(f"""
+SELECT r.id, r.principal, r.call_id, r.status::text AS status, r.team_id, r.channel_id,
+       r.lapsed_at IS NOT NULL OR coalesce(r.lapse_at <= clock_timestamp(), false) AS lapsed,
+       d.revision, d.digest, v.action, v.erased_at, v.editor_user_id IS NOT NULL AS edited,
+       e.id AS execution_id, e.status::text AS execution_status, s.verdict::text AS settled_as,
+       coalesce(e.attempt, 0) AS attempts,
+       EXISTS (SELECT 1 FROM pause WHERE {pause.pause_applies("r.agent", "NULL::uuid")}) AS paused
+FROM approval_request AS r
+LEFT JOIN decision AS d ON d.request_id = r.id
+LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = d.revision
+LEFT JOIN LATERAL (SELECT * FROM execution WHERE request_id = r.id ORDER BY attempt DESC LIMIT 1) AS e ON true
+LEFT JOIN settlement AS s ON s.execution_id = e.id
+WHERE r.id = :id
+""")  # noqa: S608 - constants
+_TAKE_REQUEST_OF_ATTEMPT = text("""
+SELECT 1 FROM approval_request WHERE id = (SELECT request_id FROM execution WHERE id = :id AND call_id IS NULL)
+FOR NO KEY UPDATE
+""")
+# The names are those of `locks.execution`, so that a person's word on either is judged alike.
+_ATTEMPT = text("""
+SELECT e.id, e.status::text AS status, e.attempt, e.worker, e.result, e.error, e.late_result,
+       e.lease_until <= clock_timestamp() AS lease_over,
+       extract(epoch FROM clock_timestamp() - e.started_at)::float AS seconds,
+       CASE e.status WHEN 'in_doubt' THEN 'in_doubt' ELSE 'claimed' END AS call_state,
+       r.id AS request_id, r.principal, r.team_id, r.channel_id, r.approvers,
+       (r.policy ->> 'prevent_self_review')::boolean AS prevent_self_review,
+       r.requester_team_id, r.requester_user_id, k.owner_team_id AS asker_team, k.owner_user_id AS asker_user,
+       '[]'::jsonb AS instructors,
+       EXISTS (SELECT 1 FROM settlement WHERE execution_id = e.id) AS settled
+FROM execution AS e JOIN approval_request AS r ON r.id = e.request_id
+LEFT JOIN api_key AS k ON k.name = CASE WHEN r.principal LIKE 'key:%' THEN substr(r.principal, 5) END
+WHERE e.id = :id AND e.call_id IS NULL FOR NO KEY UPDATE OF e
+""")
+_CLAIMED_WITH = text(
+    "SELECT id FROM execution WHERE request_id = :request AND call_id IS NULL AND claim_hash = :hash"
+)
+_SILENT = text("""
+SELECT id FROM execution WHERE status = 'claimed' AND lease_until <= (SELECT clock_timestamp()) AND call_id IS NULL
+  AND id <> ALL(CAST(:but AS uuid[])) ORDER BY lease_until LIMIT :limit
+""")
+_OVERDUE = text("""
+SELECT id, team_id, channel_id FROM approval_request
+WHERE lapse_at <= (SELECT clock_timestamp()) AND NOT id = ANY(CAST(:but AS uuid[]))
+ORDER BY lapse_at LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
+""")
+_OVERDUE_ONE = text("""
+SELECT id, team_id, channel_id FROM approval_request
+WHERE lapse_at <= (SELECT clock_timestamp()) AND id = :id FOR NO KEY UPDATE SKIP LOCKED
+""")
+_BEGIN = """
+INSERT INTO execution (id, request_id, attempt, digest, idempotent, worker, claim_hash, lease_until)
+VALUES (%(id)s, %(request)s, %(attempt)s, %(digest)s, false, %(worker)s, %(hash)s,
+        clock_timestamp() + make_interval(secs => %(seconds)s))
+"""
+_TAKEN = "UPDATE approval_request SET lapse_at = NULL WHERE id = %(request)s"
+_CLAIMABLE_AGAIN = """
+UPDATE approval_request
+SET lapse_at = clock_timestamp() + make_interval(secs => (policy ->> 'execute_within')::float)
+WHERE id = %(request)s
+"""
+_LAPSE = """
+UPDATE approval_request SET lapse_at = NULL, lapsed_at = clock_timestamp() WHERE id = ANY(%(ids)s::uuid[])
+"""

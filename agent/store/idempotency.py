@@ -1,0 +1,65 @@
+"""Answers that were given to calls with an `Idempotency-Key`, kept for a day."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from psycopg.types.json import Jsonb
+from sqlalchemy import Row, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.database.batch import Batch
+
+
+async def reserve(
+    connection: AsyncConnection, principal: str, key: str, fingerprint: bytes, patience: float
+) -> bool:
+    """Note that this call is under way. False: one with this key was answered, or began within ``patience`` seconds."""
+    parameters = {"principal": principal, "key": key, "fingerprint": fingerprint, "seconds": patience}
+    return (await connection.execute(_RESERVE, parameters)).one_or_none() is not None
+
+
+async def find_response(connection: AsyncConnection, principal: str, key: str) -> Row[Any] | None:
+    """What is kept of the call with this key."""
+    return (await connection.execute(_FIND, {"principal": principal, "key": key})).one_or_none()
+
+
+def store_response(
+    batch: Batch, principal: str, key: str, fingerprint: bytes, status: int, body: Any
+) -> None:
+    """This is what the call was answered."""
+    batch.add(_KEEP, principal=principal, key=key, fingerprint=fingerprint, status=status, body=Jsonb(body))
+
+
+def release(batch: Batch, principal: str, key: str, fingerprint: bytes) -> None:
+    """The call came to nothing; its key is as good as new."""
+    batch.add(_FORGET, principal=principal, key=key, fingerprint=fingerprint)
+
+
+async def delete_old(connection: AsyncConnection, limit: int) -> int:
+    """Forget answers that are more than a day old. Returns how many."""
+    return len((await connection.execute(_FORGET_OLD, {"limit": limit})).all())
+
+
+_RESERVE = text("""
+INSERT INTO http_reply (principal, key, fingerprint) VALUES (:principal, :key, :fingerprint)
+ON CONFLICT (principal, key) DO UPDATE SET created_at = clock_timestamp()
+WHERE http_reply.status IS NULL AND http_reply.fingerprint = excluded.fingerprint
+  AND http_reply.created_at < clock_timestamp() - make_interval(secs => :seconds)
+RETURNING key
+""")
+_FIND = text("SELECT fingerprint, status, body FROM http_reply WHERE principal = :principal AND key = :key")
+_KEEP = """
+UPDATE http_reply SET status = %(status)s, body = %(body)s
+WHERE principal = %(principal)s AND key = %(key)s AND fingerprint = %(fingerprint)s AND status IS NULL
+"""
+_FORGET = """
+DELETE FROM http_reply
+WHERE principal = %(principal)s AND key = %(key)s AND fingerprint = %(fingerprint)s AND status IS NULL
+"""
+_FORGET_OLD = text("""
+DELETE FROM http_reply WHERE (principal, key) IN (
+    SELECT principal, key FROM http_reply WHERE created_at < clock_timestamp() - interval '1 day'
+    LIMIT :limit FOR UPDATE SKIP LOCKED)
+RETURNING key
+""")

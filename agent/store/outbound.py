@@ -1,0 +1,259 @@
+"""Webhooks, and what is to be told to them and by e-mail.
+
+Notices are written inside the transaction of the fact. One statement finds the webhooks, writes a notice for each and
+hints their sender; where no webhook is subscribed it finds an empty table and writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+from sqlalchemy import Row, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.database import jobs
+from agent.database.batch import Batch
+from agent.domain.outbound import MAIL, DeadMessage, OutboundEvent, OutboundMessage, Webhook, WebhookLine
+from agent.store.ids import new_id
+
+# --- queueing ---------------------------------------------------------------------------------------------
+
+
+def enqueue_opened(batch: Batch, request_id: UUID, addresses: Iterable[str]) -> None:
+    """A request waits: for webhooks, and for the people whom its checkpoint lets know by e-mail."""
+    _to_webhooks(batch, OutboundEvent.REQUEST_OPENED, requests=[request_id])
+    recipients = list(addresses)
+    if recipients:
+        batch.add(
+            _TO_MAILBOXES,
+            ids=[new_id() for _ in recipients],
+            recipients=recipients,
+            event=OutboundEvent.REQUEST_OPENED.value,
+            request=request_id,
+        )
+        batch.hint(jobs.send_notices(MAIL))
+
+
+def enqueue_decided(batch: Batch, request_ids: Sequence[UUID]) -> None:
+    """These requests have their outcome, whichever it is."""
+    _to_webhooks(batch, OutboundEvent.DECISION_MADE, requests=request_ids)
+
+
+def enqueue_finished(batch: Batch, run_id: UUID) -> None:
+    """The run has come to an end, whichever it is."""
+    _to_webhooks(batch, OutboundEvent.RUN_FINISHED, runs=[run_id])
+
+
+def _to_webhooks(
+    batch: Batch, event: OutboundEvent, *, requests: Sequence[UUID] = (), runs: Sequence[UUID] = ()
+) -> None:
+    batch.add(
+        _TO_WEBHOOKS,
+        event=event.value,
+        subscribed=Jsonb([event.value]),
+        requests=[*requests, *(None for _ in runs)],
+        runs=[*(None for _ in requests), *runs],
+        queue=jobs.DELIVERIES,
+        task=jobs.SEND_NOTICES,
+    )
+
+
+# --- sending ----------------------------------------------------------------------------------------------
+
+
+async def due_targets(connection: AsyncConnection) -> list[str]:
+    """The targets that something should be told to now."""
+    return list((await connection.execute(_DUE, {"mail": MAIL})).scalars())
+
+
+async def lease_due(
+    connection: AsyncConnection, target: str, limit: int, lease: float
+) -> list[OutboundMessage]:
+    """Up to so many notices that are due, for so many seconds; each attempt counts, and fences the one before."""
+    mail = target == MAIL
+    parameters = {"mail": mail, "webhook": None if mail else UUID(target), "limit": limit, "lease": lease}
+    return [_notice(row) for row in (await connection.execute(_TAKE, parameters)).all()]
+
+
+async def settle(
+    connection: AsyncConnection,
+    notice: OutboundMessage,
+    state: str,
+    *,
+    seconds: float = 0.0,
+    error: str | None = None,
+) -> bool:
+    """What became of an attempt. False: another one has been made since, or its webhook was removed."""
+    parameters = {
+        "id": notice.id,
+        "attempts": notice.attempts,
+        "state": state,
+        "seconds": seconds,
+        "error": error,
+    }
+    return (await connection.execute(_SETTLE, parameters)).rowcount == 1
+
+
+async def forget(connection: AsyncConnection, days: int) -> int:
+    """Drop what was told so long ago. Returns how many."""
+    return (await connection.execute(_FORGET, {"days": days})).rowcount
+
+
+# --- webhooks ---------------------------------------------------------------------------------------------
+
+
+async def lock(connection: AsyncConnection, name: str) -> UUID | None:
+    """The webhook of that name, locked."""
+    found: UUID | None = (await connection.execute(_LOCK, {"name": name})).scalar_one_or_none()
+    return found
+
+
+def insert(batch: Batch, webhook: Webhook, events: Iterable[OutboundEvent], created_by: str) -> None:
+    batch.add(
+        _INSERT,
+        id=webhook.id,
+        name=webhook.name,
+        url=webhook.url,
+        secret=webhook.secret,
+        events=Jsonb(sorted(events)),
+        created_by=created_by,
+    )
+
+
+def remove(batch: Batch, webhook_id: UUID) -> None:
+    """Nothing more goes there; what is still to be told is left out."""
+    batch.add(_REMOVE, id=webhook_id)
+    batch.add(_LEAVE_OUT, id=webhook_id)
+
+
+async def list_webhooks(connection: AsyncConnection) -> list[WebhookLine]:
+    return [_line(row) for row in (await connection.execute(_LIST)).all()]
+
+
+async def list_dead(connection: AsyncConnection, limit: int, after: UUID | None) -> list[DeadMessage]:
+    """What was given up, latest first; ``after`` is the last one that was seen."""
+    rows = await connection.execute(_DEAD, {"limit": limit, "after": after})
+    return [
+        DeadMessage(
+            row.id,
+            row.target,
+            OutboundEvent(row.event),
+            row.request_id,
+            row.run_id,
+            row.attempts,
+            row.error,
+            row.created_at,
+        )
+        for row in rows
+    ]
+
+
+async def revive(connection: AsyncConnection, notice_id: UUID | None) -> list[str]:
+    """Make one dead notice, or all, due again. Returns their targets."""
+    return list((await connection.execute(_REVIVE, {"id": notice_id, "mail": MAIL})).scalars())
+
+
+def _notice(row: Row[Any]) -> OutboundMessage:
+    webhook = Webhook(row.webhook_id, row.name, row.url, row.secret) if row.webhook_id else None
+    return OutboundMessage(
+        row.id,
+        OutboundEvent(row.event),
+        webhook,
+        row.recipient,
+        row.request_id,
+        row.run_id,
+        row.attempts,
+        row.created_at,
+    )
+
+
+def _line(row: Row[Any]) -> WebhookLine:
+    events = tuple(OutboundEvent(name) for name in row.events)
+    return WebhookLine(
+        row.name, row.url, events, row.created_by, row.created_at, row.pending, row.dead, row.last_sent_at
+    )
+
+
+# How many there will be only this statement knows, so it makes the ids as well as the hints.
+_TO_WEBHOOKS = """
+WITH queued AS (
+    INSERT INTO notice (id, kind, webhook_id, event, request_id, run_id)
+    SELECT gen_random_uuid(), 'webhook', w.id, %(event)s, f.request_id, f.run_id
+    FROM webhook AS w, unnest(%(requests)s::uuid[], %(runs)s::uuid[]) AS f (request_id, run_id)
+    WHERE w.removed_at IS NULL AND w.events @> %(subscribed)s
+    RETURNING webhook_id
+)
+SELECT procrastinate_defer_jobs_v1(array_agg(
+    ROW(%(queue)s, %(task)s, 0, NULL, NULL, jsonb_build_object('target', webhook_id::text), NULL)
+    ::procrastinate_job_to_defer_v1))
+FROM (SELECT DISTINCT webhook_id FROM queued) AS told HAVING count(*) > 0
+"""
+_TO_MAILBOXES = """
+INSERT INTO notice (id, kind, recipient, event, request_id)
+SELECT id, 'email', recipient, %(event)s, %(request)s
+FROM unnest(%(ids)s::uuid[], %(recipients)s::text[]) AS m (id, recipient)
+"""
+_DUE = text("""
+SELECT DISTINCT coalesce(webhook_id::text, :mail) FROM notice
+WHERE state = 'pending' AND next_at <= (SELECT clock_timestamp())
+""")
+# A notice whose fact was committed while its webhook was being removed is found here, and left out.
+_TAKE = text("""
+WITH mine AS (
+    SELECT n.id, w.removed_at IS NOT NULL AS removed FROM notice AS n LEFT JOIN webhook AS w ON w.id = n.webhook_id
+    WHERE n.state = 'pending' AND n.next_at <= (SELECT clock_timestamp())
+      AND CASE WHEN :mail THEN n.kind = 'email' ELSE n.webhook_id = CAST(:webhook AS uuid) END
+    ORDER BY n.next_at LIMIT :limit FOR NO KEY UPDATE OF n SKIP LOCKED
+), taken AS (
+    UPDATE notice AS n SET attempts = n.attempts + 1,
+                           next_at = clock_timestamp() + make_interval(secs => :lease),
+                           state = CASE WHEN mine.removed THEN 'skipped' ELSE n.state END
+    FROM mine WHERE n.id = mine.id
+    RETURNING n.id, n.webhook_id, n.recipient, n.event, n.request_id, n.run_id, n.attempts, n.created_at, mine.removed
+)
+SELECT taken.*, w.name, w.url, w.secret FROM taken LEFT JOIN webhook AS w ON w.id = taken.webhook_id
+WHERE NOT taken.removed ORDER BY taken.created_at
+""")
+_SETTLE = text("""
+UPDATE notice SET state = CAST(:state AS delivery_state), error = :error,
+                  next_at = clock_timestamp() + make_interval(secs => :seconds),
+                  sent_at = CASE WHEN :state = 'sent' THEN clock_timestamp() END
+WHERE id = :id AND state = 'pending' AND attempts = :attempts
+""")
+_FORGET = text("""
+DELETE FROM notice WHERE state IN ('sent', 'skipped') AND created_at < clock_timestamp() - make_interval(days => :days)
+""")
+_LOCK = text("SELECT id FROM webhook WHERE name = :name AND removed_at IS NULL FOR NO KEY UPDATE")
+_INSERT = """
+INSERT INTO webhook (id, name, url, secret, events, created_by)
+VALUES (%(id)s, %(name)s, %(url)s, %(secret)s, %(events)s, %(created_by)s)
+"""
+_REMOVE = "UPDATE webhook SET removed_at = clock_timestamp(), secret = '' WHERE id = %(id)s"
+_LEAVE_OUT = "UPDATE notice SET state = 'skipped' WHERE webhook_id = %(id)s AND state IN ('pending', 'dead')"
+_LIST = text("""
+SELECT w.name, w.url, w.events, w.created_by, w.created_at, n.pending, n.dead, n.last_sent_at
+FROM webhook AS w
+LEFT JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE state = 'pending') AS pending, count(*) FILTER (WHERE state = 'dead') AS dead,
+           max(sent_at) AS last_sent_at
+    FROM notice WHERE webhook_id = w.id
+) AS n ON true
+WHERE w.removed_at IS NULL ORDER BY w.name
+""")
+_DEAD = text("""
+SELECT n.id, coalesce(w.name, n.recipient) AS target, n.event, n.request_id, n.run_id, n.attempts, n.error,
+       n.created_at
+FROM notice AS n LEFT JOIN webhook AS w ON w.id = n.webhook_id
+WHERE n.state = 'dead'
+  AND (CAST(:after AS uuid) IS NULL
+       OR (n.created_at, n.id) < (SELECT created_at, id FROM notice WHERE id = CAST(:after AS uuid)))
+ORDER BY n.created_at DESC, n.id DESC LIMIT :limit
+""")
+_REVIVE = text("""
+UPDATE notice SET state = 'pending', attempts = 0, next_at = clock_timestamp()
+WHERE state = 'dead' AND (CAST(:id AS uuid) IS NULL OR id = CAST(:id AS uuid))
+RETURNING coalesce(webhook_id::text, :mail)
+""")

@@ -1,0 +1,94 @@
+"""The switch that stops executions: rows that name what must not begin.
+
+A claim holds the switch shared until it commits, and whoever turns it waits for those: once a pause has returned,
+nothing of what it names begins any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.database.batch import Batch
+from agent.domain.pause import EVERYTHING, Pause
+
+HOLD = text("SELECT pg_advisory_xact_lock_shared(hashtextextended('signoff pause ' || current_schema(), 0))")
+"""For transactions that claim; send it before the statement that looks."""
+
+
+def pause_applies(agent: str, parent: str) -> str:
+    """A condition on a row of ``pause``: it stops an agent in a run whose ``parent`` is that one (or null).
+
+    A pause of everything does, one of that agent, and one of any agent that handed the task down to it: who stops an
+    agent stops what is done for it.
+    """
+    return f"""(pause.scope = '*' OR pause.scope IN (
+        WITH RECURSIVE chain AS (
+            SELECT {agent} AS agent, {parent} AS parent
+            UNION ALL SELECT p.agent, p.parent_run_id FROM chain AS u JOIN agent_run AS p ON p.id = u.parent)
+        SELECT agent FROM chain))"""  # noqa: S608 - constants
+
+
+def run_is_paused(run: str) -> str:
+    """A condition: nothing of the run that ``run`` names in the query may begin now."""
+    return f"EXISTS (SELECT 1 FROM pause WHERE {pause_applies(f'{run}.agent', f'{run}.parent_run_id')})"  # noqa: S608
+
+
+async def lock_switch(connection: AsyncConnection) -> None:
+    """Hold the switch alone, once every claim under way has committed."""
+    await connection.execute(_TURN)
+
+
+async def active_pauses(connection: AsyncConnection) -> list[Pause]:
+    """Every pause there is, the one of everything first."""
+    rows = (await connection.execute(_LIST, {"everything": EVERYTHING})).all()
+    return [
+        Pause(None if row.scope == EVERYTHING else row.scope, row.by, row.reason, row.created_at)
+        for row in rows
+    ]
+
+
+async def known_agents(connection: AsyncConnection) -> list[str]:
+    """Every agent of which there ever was a run or a request."""
+    return list((await connection.execute(_AGENTS)).scalars())
+
+
+def insert(batch: Batch, scope: str, by: str, reason: str | None) -> None:
+    batch.add(_BEGIN, scope=scope, by=by, reason=reason)
+
+
+def delete(batch: Batch, scope: str) -> None:
+    batch.add(_END, scope=scope)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldCall:
+    """A call that was approved and has not begun, with where its card is."""
+
+    call_id: UUID
+    request_id: UUID
+    team_id: str
+    channel_id: str
+
+
+async def held_calls(connection: AsyncConnection, scope: str, limit: int = 500) -> list[HeldCall]:
+    """What the switch concerns now; cards beyond the limit say it when they are next drawn."""
+    parameters = {"scope": scope, "limit": limit}
+    rows = (await connection.execute(_HELD_UP, parameters)).all()
+    return [HeldCall(row.call_id, row.id, row.team_id, row.channel_id) for row in rows]
+
+
+_TURN = text("SELECT pg_advisory_xact_lock(hashtextextended('signoff pause ' || current_schema(), 0))")
+_LIST = text("SELECT scope, by, reason, created_at FROM pause ORDER BY scope <> :everything, scope")
+_AGENTS = text("SELECT agent FROM agent_run UNION SELECT agent FROM approval_request ORDER BY agent")
+_BEGIN = "INSERT INTO pause (scope, by, reason) VALUES (%(scope)s, %(by)s, %(reason)s)"
+_END = "DELETE FROM pause WHERE scope = %(scope)s"
+_HELD_UP = text(f"""
+SELECT c.id AS call_id, r.id, r.team_id, r.channel_id FROM tool_call AS c
+JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
+JOIN agent_run AS a ON a.id = c.run_id CROSS JOIN (SELECT CAST(:scope AS text) AS scope) AS pause
+WHERE c.state = 'ready' AND {pause_applies("a.agent", "a.parent_run_id")} LIMIT :limit
+""")  # noqa: S608 - constants

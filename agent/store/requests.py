@@ -1,0 +1,225 @@
+"""Writes about requests: a new question, another revision of it, a vote."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from agent.database.batch import Batch
+from agent.domain.policy import Rule, snapshot_digest
+from agent.domain.request import Change, Verdict
+from agent.store import audit
+from agent.store.ids import new_id, new_nonce
+from agent.store.outbox import Destination
+from signoff.canonical import canonical_bytes
+from signoff.values import Action, Person
+
+
+@dataclass(frozen=True, slots=True)
+class NewRequest:
+    """A question to be put to people, complete.
+
+    ``principal`` and ``client_id`` name it for whoever opens it (a call's request: ``"run"`` and call id with
+    count). ``pending_text`` is what the model is told at once when the call may go on in the background.
+    """
+
+    rule: Rule
+    action: Action
+    facts: Mapping[str, Any] | None
+    description: str
+    rationale: str | None
+    context: Mapping[str, Any]
+    agent: str
+    agent_version: str
+    requester: Person | None
+    requester_asserted: str
+    destination: Destination
+    principal: str = "run"
+    client_id: str = ""
+    source: str = "run"
+    run_id: UUID | None = None
+    call_id: UUID | None = None
+    background: bool = False
+    has_pending_hook: bool = False
+    editor: Person | None = None
+    """Whose edit of an approval that became void this repeats, with what it had changed."""
+    changes: tuple[Change, ...] = ()
+    content: bytes | None = None
+    """SHA-256 over all that a program sent; ``None``: over what people are shown."""
+
+
+def insert(batch: Batch, request_id: UUID, new: NewRequest, content_digest: bytes, ask_no: int) -> None:
+    """The request, its first revision and the place of its card."""
+    snapshot = new.rule.snapshot()
+    batch.add(
+        _INSERT_REQUEST,
+        id=request_id,
+        principal=new.principal,
+        client_id=new.client_id,
+        content_digest=content_digest,
+        source=new.source,
+        run_id=new.run_id,
+        call_id=new.call_id,
+        ask_no=ask_no,
+        agent=new.agent,
+        agent_version=new.agent_version,
+        requester_team=new.requester.team_id if new.requester else None,
+        requester_user=new.requester.user_id if new.requester else None,
+        asserted=new.requester_asserted,
+        checkpoint=new.rule.checkpoint_id,
+        policy=Jsonb(snapshot),
+        policy_digest=snapshot_digest(snapshot),
+        approvers=Jsonb(snapshot["approvers"]),
+        risk=new.rule.risk.value,
+        approvals=new.rule.approvals_required,
+        team=new.destination.team_id,
+        channel=new.destination.channel_id,
+        seconds=new.rule.timeout.total_seconds(),
+        remind_at=new.rule.remind_at[0] if new.rule.remind_at else None,
+    )
+    batch.add(
+        _INSERT_REVISION,
+        id=request_id,
+        tool=new.action.tool,
+        version=new.action.tool_version,
+        action=new.action.canonical,
+        digest=new.action.digest,
+        arguments=Jsonb(dict(new.action.arguments)),
+        facts=None if new.facts is None else canonical_bytes(dict(new.facts)),
+        author=f"agent:{new.agent}",
+        description=new.description,
+        rationale=new.rationale,
+        context=Jsonb(dict(new.context)),
+        editor_team=new.editor.team_id if new.editor else None,
+        editor_user=new.editor.user_id if new.editor else None,
+        changes=_changes(new.changes) if new.editor else None,
+    )
+    batch.add(
+        _INSERT_PLACE,
+        nonce=new_nonce(),
+        id=request_id,
+        team=new.destination.team_id,
+        channel=new.destination.channel_id,
+    )
+
+
+def _changes(changes: Sequence[Change]) -> Jsonb:
+    return Jsonb([{"path": each.path, "before": each.before, "after": each.after} for each in changes])
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A reviewer's edit of the present revision; ``n`` is its own number."""
+
+    request_id: UUID
+    n: int
+    action: Action
+    facts: Mapping[str, Any] | None
+    description: str
+    editor: Person
+    changes: tuple[Change, ...]
+
+
+def revise(batch: Batch, revision: Revision) -> None:
+    """Put the revision in the place of the one before it, whose rationale and context it keeps."""
+    batch.add(
+        _INSERT_EDIT,
+        id=revision.request_id,
+        n=revision.n,
+        tool=revision.action.tool,
+        version=revision.action.tool_version,
+        action=revision.action.canonical,
+        digest=revision.action.digest,
+        arguments=Jsonb(dict(revision.action.arguments)),
+        facts=None if revision.facts is None else canonical_bytes(dict(revision.facts)),
+        author=audit.actor(revision.editor),
+        description=revision.description,
+        editor_team=revision.editor.team_id,
+        editor_user=revision.editor.user_id,
+        changes=_changes(revision.changes),
+    )
+    batch.add(_MOVE_ON, id=revision.request_id, n=revision.n)
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """A vote to be recorded; ``supersedes`` is the same person's live vote, if any."""
+
+    request_id: UUID
+    revision: int
+    person: Person
+    verdict: Verdict
+    reason: str | None
+    path: str
+    supersedes: UUID | None
+
+
+def cast_vote(batch: Batch, vote: Vote) -> None:
+    """Append the vote; an earlier one of the same person no longer counts."""
+    vote_id = new_id()
+    if vote.supersedes:
+        batch.add(_SUPERSEDE, old=vote.supersedes, new=vote_id)
+    batch.add(
+        _INSERT_VOTE,
+        id=vote_id,
+        request=vote.request_id,
+        revision=vote.revision,
+        team=vote.person.team_id,
+        user=vote.person.user_id,
+        verdict=vote.verdict.value,
+        reason=vote.reason,
+        path=vote.path,
+    )
+
+
+def bind_place(batch: Batch, nonce: str, ts: str) -> None:
+    """Which message a card turned out to be, while its ``ts`` was not saved."""
+    batch.add(_BIND_PLACE, nonce=nonce, ts=ts)
+
+
+def void(batch: Batch, request_id: UUID) -> None:
+    """Approved, but what was shown has changed before it ran."""
+    batch.add(_VOID, id=request_id)
+
+
+_INSERT_REQUEST = """
+INSERT INTO approval_request (
+    id, principal, client_id, content_digest, source, run_id, call_id, ask_no, agent, agent_version,
+    requester_team_id, requester_user_id, requester_asserted, checkpoint_id, policy, policy_digest,
+    approvers, risk, approvals_required, team_id, channel_id, created_at, expires_at, remind_next)
+SELECT %(id)s, %(principal)s, %(client_id)s, %(content_digest)s, %(source)s, %(run_id)s, %(call_id)s, %(ask_no)s,
+       %(agent)s, %(agent_version)s, %(requester_team)s, %(requester_user)s, %(asserted)s, %(checkpoint)s,
+       %(policy)s, %(policy_digest)s, %(approvers)s, %(risk)s, %(approvals)s, %(team)s, %(channel)s,
+       clock.now, clock.now + make_interval(secs => %(seconds)s),
+       clock.now + make_interval(secs => %(seconds)s * %(remind_at)s::float)
+FROM (SELECT clock_timestamp() AS now) AS clock
+"""
+_INSERT_REVISION = """
+INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, arguments, facts, author,
+                              description, rationale, context, editor_team_id, editor_user_id, changes)
+VALUES (%(id)s, 1, %(tool)s, %(version)s, %(action)s, %(digest)s, %(arguments)s, %(facts)s, %(author)s,
+        %(description)s, %(rationale)s, %(context)s, %(editor_team)s, %(editor_user)s, %(changes)s)
+"""
+_INSERT_EDIT = """
+INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, arguments, facts, author,
+                              description, rationale, context, editor_team_id, editor_user_id, changes)
+SELECT request_id, %(n)s, %(tool)s, %(version)s, %(action)s, %(digest)s, %(arguments)s, %(facts)s, %(author)s,
+       %(description)s, rationale, context, %(editor_team)s, %(editor_user)s, %(changes)s
+FROM request_revision WHERE request_id = %(id)s AND n = %(n)s - 1
+"""
+_MOVE_ON = "UPDATE approval_request SET revision = %(n)s WHERE id = %(id)s AND status = 'waiting'"
+_INSERT_PLACE = """
+INSERT INTO card_place (nonce, request_id, surface, team_id, channel_id)
+VALUES (%(nonce)s, %(id)s, 'channel', %(team)s, %(channel)s)
+"""
+_BIND_PLACE = "UPDATE card_place SET ts = %(ts)s WHERE nonce = %(nonce)s AND ts IS NULL"
+_VOID = "UPDATE approval_request SET voided_at = clock_timestamp() WHERE id = %(id)s"
+_SUPERSEDE = "UPDATE vote SET superseded_by = %(new)s WHERE id = %(old)s AND superseded_by IS NULL"
+_INSERT_VOTE = """
+INSERT INTO vote (id, request_id, revision, team_id, user_id, verdict, reason, path)
+VALUES (%(id)s, %(request)s, %(revision)s, %(team)s, %(user)s, %(verdict)s, %(reason)s, %(path)s)
+"""

@@ -1,0 +1,121 @@
+"""How a run ends before its agent is done, and what ends with it. The run's row is locked by the caller."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import structlog
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent import tracing
+from agent.database.batch import Batch
+from agent.domain.audit import AuditKind, request_subject, run_subject
+from agent.domain.request import RequestStatus
+from agent.domain.run import RunStatus
+from agent.store import ancestors, audit, locks, outbound, outbox, request_endings, runs
+from agent.store.audit import AuditEntry
+from agent.store.outbox import Destination
+from agent.store.runs import LockedRun
+from signoff.values import Person
+
+log = structlog.get_logger(__name__)
+
+
+async def end_run(
+    connection: AsyncConnection,
+    batch: Batch,
+    run: LockedRun,
+    status: RunStatus,
+    cause: str,
+    by: Person | None = None,
+    *,
+    actor: str | None = None,
+    upwards: bool = False,
+    with_above: bool = False,
+    **facts: Any,
+) -> list[UUID]:
+    """End the run, or with ``upwards`` also all those above it; their open requests are withdrawn.
+
+    Nothing of theirs begins that has not begun; an attempt that is under way ends as it ends. Runs below those that
+    end are ended by the caller afterwards, or by the sweep. The call above is answered, so that its agent goes on;
+    ``with_above``: the caller ends that agent's run in this transaction, too.
+
+    Returns the ids of the runs that ended, the given one first.
+    """
+    ended = [run]
+    parent = run.parent_run_id
+    while upwards and parent is not None:
+        above = await runs.lock(connection, parent)
+        if above is None or above.over:
+            break
+        ended.append(above)
+        parent = above.parent_run_id
+    for each in ended:
+        answer = ancestors.ending_answer(each, status, cause, facts.get("reason"))
+        it_ends = with_above or each is not ended[-1]
+        await ancestors.answer_parent(connection, batch, each, answer, it_ends=it_ends)
+    await withdraw_open(connection, batch, [each.id for each in ended], by, "the run has ended")
+    why = "the run was cancelled" if status is RunStatus.CANCELLED else "the run has ended"
+    await _stop_calls(connection, batch, [each.id for each in ended], why)
+    for each in ended:
+        batch.add(_END_RUN, run=each.id, status=status.value, cause=cause)
+        head = (await audit.lock_heads(connection, [run_subject(each.id)]))[run_subject(each.id)]
+        detail = {"status": status.value, "cause": cause[:200]}
+        audit.append(batch, head, AuditEntry(AuditKind.RUN_ENDED, actor or audit.actor(by), detail))
+        outbound.enqueue_finished(batch, each.id)
+        tracing.note_end("run", each.id)
+        log.info("run ended", action="run.ended", run_id=str(each.id), status=status.value)
+        if each.destination:
+            about = {"run": str(each.id)} if status is RunStatus.FAILED else {}
+            outgoing = [
+                outbox.run_line(each.destination, each.id, status.value, cause=cause, **about, **facts)
+            ]
+            outbox.enqueue(batch, [*outgoing, outbox.run_root(each.destination, each.id)])
+    return [each.id for each in ended]
+
+
+async def withdraw_open(
+    connection: AsyncConnection, batch: Batch, run_ids: list[UUID], by: Person | None, reason: str
+) -> None:
+    """Withdraw every waiting request of these runs: nobody is asked in vain."""
+    rows = await locks.open_requests(connection, run_ids)
+    if not rows:
+        return
+    heads = await audit.lock_heads(connection, [request_subject(row.id) for row in rows])
+    withdrawn = [
+        request_endings.RequestEnding(
+            request_id=row.id,
+            call_id=row.call_id,
+            destination=Destination(row.team_id, row.channel_id),
+            revision=row.revision,
+            digest=row.digest,
+            outcome=RequestStatus.CANCELLED,
+            by=by,
+            reason=reason,
+            head=heads[request_subject(row.id)],
+        )
+        for row in rows
+    ]
+    request_endings.end_requests(batch, withdrawn)
+
+
+async def _stop_calls(connection: AsyncConnection, batch: Batch, run_ids: list[UUID], reason: str) -> None:
+    """Calls that are not judged yet, or may run already, will not; the cards of approved ones say so."""
+    for row in await locks.approved_requests(connection, run_ids):
+        destination = Destination(row.team_id, row.channel_id)
+        outbox.enqueue(
+            batch, [outbox.card(destination, row.id), outbox.request_line(destination, row.id, "stopped")]
+        )
+    batch.add(_STOP_CALLS, runs=run_ids, reason=reason)
+
+
+_END_RUN = """
+UPDATE agent_run SET status = %(status)s, cause = %(cause)s, updated_at = clock_timestamp(),
+                     lease_epoch = lease_epoch + 1, lease_until = NULL, lease_worker = NULL, heard = inputs
+WHERE id = %(run)s
+"""
+_STOP_CALLS = """
+UPDATE tool_call SET state = 'refused', answer_kind = 'withdrawn', answer = %(reason)s
+WHERE run_id = ANY(%(runs)s) AND state IN ('new', 'ready')
+"""

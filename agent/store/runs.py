@@ -1,0 +1,389 @@
+"""Writes about runs: what their model should hear next, and how they end. The run's row is locked by the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from sqlalchemy import Row, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.database import jobs
+from agent.database.batch import Batch, query
+from agent.domain.run import AnswerKind, CallAnswer, NewRun, RunLease, RunStatus, Turn
+from agent.store import pause
+from agent.store.outbox import Destination
+from signoff.values import Person
+
+
+@dataclass(frozen=True, slots=True)
+class LockedRun:
+    """A run as its locking statement found it."""
+
+    id: UUID
+    status: RunStatus
+    agent: str
+    parent_run_id: UUID | None
+    parent_call_id: UUID | None
+    destination: Destination | None
+    principal: str
+    requester: Person | None
+    awaiting_calls: int
+    inputs: int
+    heard: int
+    turn: int
+    lease_epoch: int
+    leased: bool
+    last_seq: int
+
+    @property
+    def over(self) -> bool:
+        """Nothing wakes it any more but a person's new message."""
+        return self.status in (RunStatus.DENIED, RunStatus.FAILED, RunStatus.CANCELLED)
+
+    @property
+    def done(self) -> bool:
+        """The agent has answered; a call in the background may still wait."""
+        return self.status is RunStatus.COMPLETED
+
+
+@dataclass(frozen=True, slots=True)
+class EndedCall:
+    """A call that has just got its answer, with what decides how its run goes on."""
+
+    id: UUID
+    tool: str
+    raw_arguments: str
+    blocking: bool
+    request_id: UUID | None
+    on_reject: str | None
+    repeats: UUID | None  # the expired call that its requester had asked again
+    edited: str = ""  # what a reviewer changed before approving, in words
+
+
+_LOCK_RUN = text("""
+SELECT id, status::text AS status, agent, parent_run_id, parent_call_id, team_id, channel_id,
+       principal, requester_team_id, requester_user_id, awaiting_calls, inputs, heard, turn,
+       lease_epoch, lease_until IS NOT NULL AS leased,
+       (SELECT coalesce(max(seq), 0) FROM run_message WHERE run_id = agent_run.id) AS last_seq
+FROM agent_run WHERE id = :id FOR NO KEY UPDATE
+""")
+
+
+async def lock(connection: AsyncConnection, run_id: UUID) -> LockedRun | None:
+    """Lock the run; first in the lock order."""
+    _, found = await query(connection, _TAKE_RUN, _LOCK_RUN, id=run_id)
+    if not found:
+        return None
+    (row,) = found
+    destination = Destination(row.team_id, row.channel_id) if row.team_id and row.channel_id else None
+    return LockedRun(
+        id=row.id,
+        status=RunStatus(row.status),
+        agent=row.agent,
+        parent_run_id=row.parent_run_id,
+        parent_call_id=row.parent_call_id,
+        destination=destination,
+        principal=row.principal,
+        requester=Person(row.requester_team_id, row.requester_user_id) if row.requester_user_id else None,
+        awaiting_calls=row.awaiting_calls,
+        inputs=row.inputs,
+        heard=row.heard,
+        turn=row.turn,
+        lease_epoch=row.lease_epoch,
+        leased=row.leased,
+        last_seq=row.last_seq,
+    )
+
+
+# A statement's sub-selects are evaluated before it waits for a row lock; so the lock comes first, alone.
+_TAKE_RUN = text("SELECT 1 FROM agent_run WHERE id = :id FOR NO KEY UPDATE")
+
+
+async def insert(connection: AsyncConnection, run_id: UUID, new: NewRun) -> bool:
+    """A new run with one input to hear. False when its start key is taken."""
+    result = await connection.execute(
+        _INSERT_RUN,
+        {
+            "id": run_id,
+            "parent_run": new.parent_run_id,
+            "parent_call": new.parent_call_id,
+            "agent": new.agent,
+            "version": new.agent_version,
+            "task": new.task,
+            "principal": new.principal,
+            "start_key": new.start_key,
+            "session": new.session_id,
+            "requester_team": new.requester.team_id if new.requester else None,
+            "requester_user": new.requester.user_id if new.requester else None,
+            "asserted": new.requester_asserted,
+            "team": new.team_id,
+            "channel": new.channel_id,
+            "thread": new.thread_ts,
+        },
+    )
+    return result.rowcount == 1
+
+
+async def run_by_start_key(connection: AsyncConnection, start_key: str | None) -> UUID:
+    """The run of that start key."""
+    found: UUID = (await connection.execute(_RUN_OF_KEY, {"key": start_key})).scalar_one()
+    return found
+
+
+def add_first_message(batch: Batch, run_id: UUID, task: str, author: Person | None) -> None:
+    """The task is the transcript's first row."""
+    batch.add(
+        _INSERT_MESSAGE,
+        run=run_id,
+        seq=1,
+        turn=0,
+        role="user",
+        text=task,
+        team=author.team_id if author else None,
+        user=author.user_id if author else None,
+        key=None,
+    )
+
+
+async def take_lease(
+    connection: AsyncConnection, run_id: UUID, worker: str, seconds: float
+) -> Row[Any] | None:
+    """Lease the run if it is runnable and free; the epoch counts up, which fences whoever held it before."""
+    parameters = {"id": run_id, "worker": worker, "seconds": seconds}
+    return (await connection.execute(_TAKE_LEASE, parameters)).one_or_none()
+
+
+def renew_leases(batch: Batch, leases: Collection[RunLease], seconds: float) -> None:
+    """These turns are still being made."""
+    batch.add(
+        _BEAT,
+        ids=[lease.run_id for lease in leases],
+        epochs=[lease.epoch for lease in leases],
+        seconds=seconds,
+    )
+
+
+def record_turn(batch: Batch, run_id: UUID, number: int, turn: Turn, proposed: int, *, final: bool) -> None:
+    """Count the turn, give the lease back; ``final``: the agent has answered and waits for nothing."""
+    batch.add(
+        _RECORD_TURN,
+        run=run_id,
+        turn=number,
+        tokens=turn.tokens,
+        heard=turn.heard,
+        proposed=proposed,
+        final=final,
+        answer=turn.text,
+    )
+
+
+def release_lease(batch: Batch, run_id: UUID, heard: int) -> None:
+    """Give the lease back without a turn."""
+    batch.add(_REST, run=run_id, heard=heard)
+
+
+def set_status(batch: Batch, run_id: UUID, progress: str) -> None:
+    """The agent's own word on how far it is."""
+    batch.add(_PUBLISH, run=run_id, progress=progress)
+
+
+async def postpone(connection: AsyncConnection, run_id: UUID, until: datetime) -> bool:
+    """Give the lease back and look again later. True for the first failure in a row."""
+    failures: int = (await connection.execute(_POSTPONE, {"run": run_id, "until": until})).scalar_one()
+    return failures == 1
+
+
+async def has_message(connection: AsyncConnection, source_key: str) -> bool:
+    """Whether this very message is in a transcript already."""
+    return (await connection.execute(_HAS_HEARD, {"key": source_key})).one_or_none() is not None
+
+
+def reopen(batch: Batch, run_id: UUID) -> None:
+    """A person's message takes an ended run up again."""
+    batch.add(_REOPEN, run=run_id)
+    add_input(batch, run_id)
+
+
+def reset_limits(batch: Batch, run_id: UUID) -> None:
+    """Its limits count from here, and its model's failures are forgotten."""
+    batch.add(_START_AFRESH, run=run_id)
+
+
+def add_message(
+    batch: Batch,
+    run: LockedRun,
+    role: str,
+    words: str | None,
+    *,
+    author: Person | None = None,
+    source_key: str | None = None,
+    offset: int = 1,
+    turn: int | None = None,
+) -> None:
+    """Append a transcript row; ``offset`` counts messages added in the same transaction."""
+    batch.add(
+        _INSERT_MESSAGE,
+        run=run.id,
+        seq=run.last_seq + offset,
+        turn=run.turn if turn is None else turn,
+        role=role,
+        text=words,
+        team=author.team_id if author else None,
+        user=author.user_id if author else None,
+        key=source_key,
+    )
+
+
+def add_input(batch: Batch, run_id: UUID) -> None:
+    """There is something new that the model should hear; wakes the run unless it is over."""
+    batch.add(_ADD_INPUT, run=run_id)
+    batch.hint(jobs.advance_run(run_id))
+
+
+def park(batch: Batch, run_id: UUID) -> None:
+    """A blocking call waits for people, so its run does."""
+    batch.add(_PARK, run=run_id)
+
+
+def release_call(batch: Batch, run_id: UUID, *, last: bool) -> None:
+    """A call goes on in the background; ``last``: the run waited for no other."""
+    batch.add(_RELEASE, run=run_id)
+    if last:
+        add_input(batch, run_id)
+
+
+def answer_call(batch: Batch, run: LockedRun, call: EndedCall, given: CallAnswer) -> None:
+    """The call has its answer: the model hears of it when its turn's last blocking call is answered.
+
+    A call that goes on in the background (or repeats an expired one) is told as a note of its own.
+    """
+    batch.add(_ANSWER_CALL, call=call.id, kind=given.kind.value, answer=given.text)
+    if call.blocking:
+        batch.add(_ONE_CALL_LESS, run=run.id)
+        if run.awaiting_calls <= 1 and not run.over:
+            add_input(batch, run.id)
+        return
+    add_message(batch, run, "note", _note(call, given))
+    if _wakes(run, call, given):
+        batch.add(_REOPEN, run=run.id)
+        add_input(batch, run.id)
+
+
+def _wakes(run: LockedRun, call: EndedCall, given: CallAnswer) -> bool:
+    """Whether a note takes its run up again.
+
+    A run that a person stopped stays stopped until a person speaks to it, or had asked for this very call again.
+    """
+    if not run.over:
+        return True
+    if given.kind is AnswerKind.WITHDRAWN or stop_cause(given.kind, call.on_reject) is not None:
+        return False
+    return run.status is RunStatus.FAILED or (run.status is RunStatus.DENIED and call.repeats is not None)
+
+
+def _note(call: EndedCall, given: CallAnswer) -> str:
+    about = f" (request {call.request_id})" if call.request_id else ""
+    words = f": {given.text}" if given.text else ""
+    outcome = f"Outcome of {call.tool} {call.raw_arguments}{about}: {given.kind.value}{words}"
+    return f"{outcome}\n{call.edited}" if call.edited else outcome
+
+
+def close_call(batch: Batch, run_id: UUID, call_id: UUID, given: CallAnswer, *, blocking: bool) -> None:
+    """Answer a call whose run ends with it: the model hears nothing more."""
+    batch.add(_ANSWER_CALL, call=call_id, kind=given.kind.value, answer=given.text)
+    if blocking:
+        batch.add(_ONE_CALL_LESS, run=run_id)
+
+
+def stop_cause(kind: AnswerKind, on_reject: str | None) -> Literal["rejected", "expired"] | None:
+    """The cause with which a refused call ends its run, or ``None`` when the model is told instead."""
+    if on_reject != "stop":
+        return None
+    if kind is AnswerKind.REJECTED:
+        return "rejected"
+    return "expired" if kind is AnswerKind.EXPIRED else None
+
+
+_INSERT_RUN = text("""
+INSERT INTO agent_run (id, parent_run_id, parent_call_id, agent, agent_version, task, principal, start_key, session_id,
+                       requester_team_id, requester_user_id, requester_asserted, team_id, channel_id, thread_ts,
+                       inputs)
+VALUES (:id, :parent_run, :parent_call, :agent, :version, :task, :principal, :start_key, :session,
+        :requester_team, :requester_user, :asserted, :team, :channel, :thread, 1)
+ON CONFLICT (start_key) DO NOTHING
+""")
+_RUN_OF_KEY = text("SELECT id FROM agent_run WHERE start_key = :key")
+_TAKE_LEASE = text(f"""
+UPDATE agent_run SET lease_epoch = lease_epoch + 1, lease_worker = :worker,
+                     lease_until = clock_timestamp() + make_interval(secs => :seconds)
+WHERE id = :id AND inputs > heard AND status IN ('working', 'pending_approval')
+  AND (lease_until IS NULL OR lease_until <= clock_timestamp())
+  AND (look_at IS NULL OR look_at <= clock_timestamp())
+  AND NOT {pause.run_is_paused("agent_run")}
+RETURNING lease_epoch, inputs, model_failures, clock_timestamp() AS at
+""")  # noqa: S608 - constants
+# Many rows at once, in no order of ours: one that somebody holds now is left to the next beat, not waited for.
+_BEAT = """
+UPDATE agent_run SET lease_until = clock_timestamp() + make_interval(secs => %(seconds)s)
+WHERE id IN (SELECT r.id FROM agent_run AS r
+             JOIN unnest(%(ids)s::uuid[], %(epochs)s::bigint[]) AS held (id, epoch) ON held.id = r.id
+             WHERE r.lease_epoch = held.epoch AND r.lease_until IS NOT NULL
+             FOR NO KEY UPDATE OF r SKIP LOCKED)
+"""
+_RECORD_TURN = """
+UPDATE agent_run SET turn = %(turn)s, steps = steps + 1, tokens = tokens + %(tokens)s, heard = %(heard)s,
+       awaiting_calls = awaiting_calls + %(proposed)s, model_failures = 0, look_at = NULL,
+       lease_until = NULL, lease_worker = NULL, updated_at = clock_timestamp(),
+       status = CASE WHEN %(final)s THEN 'completed'::run_status ELSE status END,
+       answer = CASE WHEN %(final)s THEN %(answer)s ELSE answer END
+WHERE id = %(run)s
+"""
+_REST = """
+UPDATE agent_run SET heard = greatest(heard, %(heard)s), model_failures = 0, look_at = NULL,
+       lease_until = NULL, lease_worker = NULL
+WHERE id = %(run)s
+"""
+_PUBLISH = "UPDATE agent_run SET progress = %(progress)s, updated_at = clock_timestamp() WHERE id = %(run)s"
+_POSTPONE = text("""
+UPDATE agent_run SET look_at = :until, model_failures = model_failures + 1,
+                     lease_until = NULL, lease_worker = NULL
+WHERE id = :run RETURNING model_failures
+""")
+_HAS_HEARD = text("SELECT 1 FROM run_message WHERE source_key = :key")
+_INSERT_MESSAGE = """
+INSERT INTO run_message (run_id, seq, turn, role, text, author_team_id, author_user_id, source_key)
+VALUES (%(run)s, %(seq)s, %(turn)s, %(role)s, %(text)s, %(team)s, %(user)s, %(key)s)
+"""
+_ADD_INPUT = """
+UPDATE agent_run SET inputs = inputs + 1, updated_at = clock_timestamp(),
+       status = CASE WHEN status = 'completed' THEN 'working'::run_status ELSE status END
+WHERE id = %(run)s
+"""
+_PARK = """
+UPDATE agent_run SET status = 'pending_approval', updated_at = clock_timestamp()
+WHERE id = %(run)s AND status = 'working'
+"""
+_RELEASE = "UPDATE agent_run SET awaiting_calls = awaiting_calls - 1 WHERE id = %(run)s"
+_REOPEN = """
+UPDATE agent_run SET status = 'working', cause = NULL
+WHERE id = %(run)s AND status IN ('completed', 'denied', 'failed')
+"""
+_START_AFRESH = """
+UPDATE agent_run SET tokens_before = tokens, model_failures = 0, look_at = NULL WHERE id = %(run)s
+"""
+_ONE_CALL_LESS = """
+UPDATE agent_run SET awaiting_calls = awaiting_calls - 1, updated_at = clock_timestamp(),
+       status = CASE WHEN status = 'pending_approval' AND NOT EXISTS (
+                         SELECT 1 FROM tool_call WHERE run_id = %(run)s AND state = 'asked' AND blocking)
+                     THEN 'working'::run_status ELSE status END
+WHERE id = %(run)s
+"""
+_ANSWER_CALL = """
+UPDATE tool_call SET state = 'answered', answer_kind = %(kind)s, answer = %(answer)s, lease_until = NULL,
+                     answered_at = clock_timestamp()
+WHERE id = %(call)s AND state <> 'answered'
+"""

@@ -1,0 +1,79 @@
+"""What has happened to requests and runs, in the order of the record's clock: ids and outcomes, nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+Key = tuple[datetime, str, int]
+"""Where an event stands in this order: its time, its subject, its number there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One event of the record. ``outcome``: how the request or the run stands since, where the event says so."""
+
+    subject: str
+    seq: int
+    at: datetime
+    event: str
+    outcome: str | None
+
+    @property
+    def key(self) -> Key:
+        return (self.at, self.subject, self.seq)
+
+    @property
+    def about(self) -> Literal["request", "run"]:
+        return "run" if self.subject.startswith("run:") else "request"
+
+    @property
+    def id(self) -> UUID:
+        """Of the request or the run."""
+        return UUID(self.subject.partition(":")[2])
+
+
+async def transitions(
+    connection: AsyncConnection,
+    kinds: Sequence[str],
+    since: datetime,
+    *,
+    after: Key | None = None,
+    limit: int,
+) -> list[Transition]:
+    """Events of these kinds that are recorded for ``since`` or later, and behind ``after``; oldest first.
+
+    Transactions do not commit in the order of their clocks: one that is a little older may still appear.
+    """
+    at, subject, seq = after or (since, "", 0)
+    parameters = {
+        "kinds": list(kinds),
+        "since": since,
+        "limit": limit,
+        "at": at,
+        "subject": subject,
+        "seq": seq,
+    }
+    rows = await connection.execute(_HAPPENED, parameters)
+    return [Transition(row.subject, row.seq, row.at, row.event, row.outcome) for row in rows]
+
+
+async def now(connection: AsyncConnection) -> datetime:
+    """The database's clock."""
+    moment: datetime = (await connection.execute(text("SELECT clock_timestamp()"))).scalar_one()
+    return moment
+
+
+_HAPPENED = text("""
+SELECT subject, seq, at, event, coalesce(detail ->> 'outcome', detail ->> 'status') AS outcome
+FROM audit_event
+WHERE at >= :since AND (at, subject, seq) > (:at, :subject, :seq)
+  AND event = ANY(:kinds) AND split_part(subject, ':', 1) IN ('request', 'run')
+ORDER BY at, subject, seq LIMIT :limit
+""")

@@ -1,0 +1,90 @@
+"""How much there is of what waits, in bounded counts through indexes, whatever the size of the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+MOST = 10_000
+"""What is counted one by one. Of waiting requests beyond it the planner's estimate is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceCounts:
+    """Counts (up to ``MOST``) and ages in seconds (0: there is none)."""
+
+    waiting: int
+    overdue: int
+    oldest_waiting: float
+    undelivered_cards: int
+    undelivered_lines: int
+    oldest_undelivered: float
+    channels_in_trouble: int
+    pending_notices: int
+    oldest_notice: float
+    dead_notices: int
+    runs: Mapping[str, int]
+    queues: Mapping[str, int]
+
+
+async def service_counts(connection: AsyncConnection) -> ServiceCounts:
+    """All of it, in three statements."""
+    waits = (await connection.execute(_WAITS, {"most": MOST})).one()
+    tells = (await connection.execute(_TELLS, {"most": MOST})).one()
+    works = (await connection.execute(_WORKS, {"most": MOST})).all()
+    return ServiceCounts(
+        waiting=waits.waiting if waits.waiting < MOST else max(MOST, int(waits.estimate)),
+        overdue=waits.overdue,
+        oldest_waiting=float(waits.oldest),
+        undelivered_cards=tells.cards,
+        undelivered_lines=tells.lines,
+        oldest_undelivered=float(tells.oldest),
+        channels_in_trouble=tells.trouble,
+        pending_notices=tells.notices,
+        oldest_notice=float(tells.oldest_notice),
+        dead_notices=tells.dead_notices,
+        runs={row.name: row.number for row in works if row.what == "run"},
+        queues={row.name: row.number for row in works if row.what == "queue"},
+    )
+
+
+# The oldest one per team, from team to team through the index: a team is one step, however much of it waits.
+_WAITS = text("""
+WITH RECURSIVE team AS (
+    (SELECT team_id, created_at FROM approval_request WHERE status = 'waiting' ORDER BY team_id, created_at LIMIT 1)
+    UNION ALL
+    SELECT following.team_id, following.created_at FROM team CROSS JOIN LATERAL (
+        SELECT r.team_id, r.created_at FROM approval_request AS r
+        WHERE r.status = 'waiting' AND r.team_id > team.team_id ORDER BY r.team_id, r.created_at LIMIT 1) AS following
+)
+SELECT (SELECT count(*) FROM (SELECT FROM approval_request WHERE status = 'waiting' LIMIT :most) AS w) AS waiting,
+       (SELECT reltuples FROM pg_class WHERE oid = to_regclass('ix_approval_request_due')) AS estimate,
+       (SELECT count(*) FROM (SELECT FROM approval_request
+                              WHERE status = 'waiting' AND expires_at < (SELECT clock_timestamp()) LIMIT :most) AS o)
+       AS overdue,
+       coalesce((SELECT greatest(0, extract(epoch FROM clock_timestamp() - min(created_at))) FROM team), 0) AS oldest
+""")
+_TELLS = text("""
+WITH pending AS MATERIALIZED (
+    SELECT kind, created_at FROM delivery WHERE state = 'pending' LIMIT :most
+), due AS MATERIALIZED (
+    SELECT created_at FROM notice WHERE state = 'pending' LIMIT :most
+)
+SELECT (SELECT count(*) FROM pending WHERE kind IN ('card', 'digest')) AS cards,
+       (SELECT count(*) FROM pending WHERE kind NOT IN ('card', 'digest')) AS lines,
+       coalesce((SELECT extract(epoch FROM clock_timestamp() - min(created_at)) FROM pending), 0) AS oldest,
+       (SELECT count(*) FROM outlet WHERE trouble IS NOT NULL) AS trouble,
+       (SELECT count(*) FROM due) AS notices,
+       coalesce((SELECT extract(epoch FROM clock_timestamp() - min(created_at)) FROM due), 0) AS oldest_notice,
+       (SELECT count(*) FROM (SELECT FROM notice WHERE state = 'dead' LIMIT :most) AS d) AS dead_notices
+""")
+_WORKS = text("""
+SELECT 'run' AS what, status::text AS name, count(*) AS number FROM (
+    SELECT status FROM agent_run WHERE status IN ('working', 'pending_approval') LIMIT :most) AS r GROUP BY status
+UNION ALL
+SELECT 'queue', queue_name, count(*) FROM (
+    SELECT queue_name FROM procrastinate_jobs WHERE status = 'todo' LIMIT :most) AS j GROUP BY queue_name
+""")

@@ -1,0 +1,102 @@
+"""What is open of runs: what a new version of the code would find."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.store.views.requests import person
+from signoff.canonical import parse_canonical
+from signoff.values import Person
+
+PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCall:
+    """A call that people are asked about, or that may run and has not begun; ``action`` is in canonical bytes."""
+
+    id: UUID
+    run_id: UUID
+    agent: str
+    agent_version: str | None  # when people were asked
+    tool: str
+    state: str  # "asked" or "ready"
+    action: bytes
+    facts: dict[str, Any] | None
+    request_id: UUID | None
+    description: str
+    requester: Person | None
+
+
+async def open_calls(connection: AsyncConnection) -> AsyncIterator[OpenCall]:
+    """All of them, oldest first, a page at a time."""
+    after = UUID(int=0)
+    while rows := (await connection.execute(_CALLS, {"after": after, "limit": PAGE})).all():
+        for row in rows:
+            yield OpenCall(
+                id=row.id,
+                run_id=row.run_id,
+                agent=row.agent,
+                agent_version=row.agent_version,
+                tool=row.tool,
+                state=row.state,
+                action=bytes(row.action),
+                facts=parse_canonical(bytes(row.facts)) if row.facts is not None else None,
+                request_id=row.request_id,
+                description=row.description or "",
+                requester=person(row.requester_team_id, row.requester_user_id),
+            )
+        after = rows[-1].id
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovedVersion:
+    """A run at work that waits for nobody's word, with the version of its agent that people last approved."""
+
+    run_id: UUID
+    agent: str
+    agent_version: str
+
+
+async def approved_versions(connection: AsyncConnection, resumed: str) -> list[ApprovedVersion]:
+    """All of them, oldest first, but those that were resumed since: in whose transcript ``resumed`` is newer."""
+    rows = (await connection.execute(_APPROVED, {"resumed": resumed})).all()
+    return [ApprovedVersion(row.id, row.agent, row.agent_version) for row in rows]
+
+
+async def agents_at_work(connection: AsyncConnection) -> list[tuple[str, list[UUID]]]:
+    """Each agent that has runs at work or parked, with these."""
+    rows = (await connection.execute(_AT_WORK)).all()
+    return [(row.agent, list(row.runs)) for row in rows]
+
+
+_CALLS = text("""
+SELECT c.id, c.run_id, a.agent, r.agent_version, c.tool, c.state::text AS state,
+       coalesce(v.action, c.action) AS action, v.facts, r.id AS request_id, v.description,
+       a.requester_team_id, a.requester_user_id
+FROM tool_call AS c JOIN agent_run AS a ON a.id = c.run_id
+LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
+LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
+WHERE c.state IN ('asked', 'ready') AND c.id > :after ORDER BY c.id LIMIT :limit
+""")
+_APPROVED = text("""
+SELECT a.id, a.agent, r.agent_version FROM agent_run AS a
+JOIN LATERAL (SELECT agent_version, decided_at FROM approval_request
+              WHERE run_id = a.id AND status = 'approved' ORDER BY decided_at DESC LIMIT 1) AS r ON true
+WHERE a.status IN ('working', 'pending_approval')
+  AND NOT EXISTS (SELECT 1 FROM tool_call AS c WHERE c.run_id = a.id AND c.state IN ('asked', 'ready'))
+  AND NOT EXISTS (SELECT 1 FROM run_message AS m
+                  WHERE m.run_id = a.id AND m.role = 'user' AND m.text = :resumed AND m.created_at > r.decided_at)
+ORDER BY a.id
+""")
+_AT_WORK = text("""
+SELECT agent, array_agg(id ORDER BY id) AS runs FROM agent_run WHERE status IN ('working', 'pending_approval')
+   OR EXISTS (SELECT 1 FROM tool_call AS c WHERE c.run_id = agent_run.id AND c.state IN ('asked', 'ready', 'delegated'))
+GROUP BY agent ORDER BY agent
+""")

@@ -1,0 +1,311 @@
+"""Requests as values: what a card, a list or a ballot needs, one query each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Row, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.database.batch import query
+from agent.domain.pause import EVERYTHING
+from agent.domain.policy import Rule
+from agent.domain.request import (
+    Change,
+    DecisionView,
+    ExecutionStatus,
+    ExecutionView,
+    FollowUp,
+    RequestStatus,
+    RequestView,
+    Verdict,
+    VoteView,
+)
+from agent.store import pause
+from agent.store.views.descendants import ancestor_names_column
+from agent.store.views.id_prefixes import BETWEEN, ids_with_prefix
+from signoff.canonical import parse_canonical
+from signoff.values import Action, Person, Risk
+
+FEW = 16
+"""Requests that are read together with a plan that is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class VoteContext:
+    """What must be known before somebody's word on a request can be judged."""
+
+    request_id: UUID
+    revision: int
+    approvers: tuple[str, ...]
+    team_id: str
+    channel_id: str
+    requester: Person | None
+    voters: tuple[Person, ...]
+    reason_required: frozenset[str] = frozenset()
+
+
+async def vote_context(connection: AsyncConnection, request_id: UUID) -> VoteContext | None:
+    """Who may decide this request and whose votes are live; ``None`` if there is no such request."""
+    (found,) = await query(connection, _BALLOT_PAPER, id=request_id)
+    if not found:
+        return None
+    row = found[0]
+    return VoteContext(
+        request_id=row.id,
+        revision=row.revision,
+        approvers=tuple(row.approvers),
+        team_id=row.team_id,
+        channel_id=row.channel_id,
+        requester=person(row.requester_team_id, row.requester_user_id),
+        voters=tuple(Person(team, user) for team, user in row.voters),
+        reason_required=frozenset(row.reason_required or ()),
+    )
+
+
+async def request_view(connection: AsyncConnection, request_id: UUID) -> RequestView | None:
+    """Everything that may be shown of a request, with the place of its channel card."""
+    (found,) = await query(connection, _VIEW, id=request_id)
+    return _view(found[0]) if found else None
+
+
+async def request_views(connection: AsyncConnection, request_ids: Sequence[UUID]) -> list[RequestView]:
+    """The same of several requests, in the order asked for; ids that are unknown stay out."""
+    ids = list(dict.fromkeys(request_ids))
+    (rows,) = await query(connection, _FEW_VIEWS if len(ids) <= FEW else _VIEWS, ids=ids)
+    found = {row.id: _view(row) for row in rows}
+    return [found[request_id] for request_id in request_ids if request_id in found]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPlace:
+    """Where a request may be acted on; ``person``: whose own place it is (home, modal)."""
+
+    surface: str
+    person: Person | None
+    channel_id: str | None
+    message_ts: str | None
+
+
+async def place_for(connection: AsyncConnection, request_id: UUID, nonce: str) -> StoredPlace | None:
+    """The place of this request that the nonce names."""
+    row = (await connection.execute(_PLACE, {"id": request_id, "nonce": nonce})).one_or_none()
+    if row is None:
+        return None
+    return StoredPlace(row.surface, person(row.team_id, row.user_id), row.channel_id, row.ts)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A no that stands."""
+
+    request_id: UUID
+    reason: str | None
+
+
+async def rejection(connection: AsyncConnection, run_id: UUID, digest: bytes) -> Rejection | None:
+    """The latest rejection in this run of this very action, as it was proposed or as it was edited."""
+    row = (await connection.execute(_REJECTION, {"run": run_id, "digest": digest})).one_or_none()
+    return Rejection(row.id, row.reason) if row is not None else None
+
+
+async def requests_like(connection: AsyncConnection, *, team_id: str, id_prefix: str) -> list[UUID]:
+    """Up to two requests whose id begins so, or whose short id it is; two mean ambiguous."""
+    return await ids_with_prefix(connection, _LIKE, id_prefix, team=team_id)
+
+
+async def request_in_thread(
+    connection: AsyncConnection, team_id: str, channel_id: str, thread_ts: str
+) -> UUID | None:
+    """The request whose card is that message."""
+    parameters = {"team": team_id, "channel": channel_id, "ts": thread_ts}
+    found: UUID | None = (await connection.execute(_IN_THREAD, parameters)).scalar_one_or_none()
+    return found
+
+
+def person(team_id: str | None, user_id: str | None) -> Person | None:
+    """Two columns as a person, or nobody."""
+    return Person(team_id, user_id) if team_id and user_id else None
+
+
+def _view(row: Row[Any]) -> RequestView:
+    rule = Rule.from_snapshot(row.policy)
+    erased = row.erased_at is not None
+    action = Action(row.tool, row.tool_version, {}) if erased else Action.from_canonical(bytes(row.action))
+    facts = _facts(row.facts)
+    return RequestView(
+        id=row.id,
+        status=RequestStatus(row.status),
+        revision=row.revision,
+        action=action,
+        digest=bytes(row.digest),
+        facts=facts,
+        previous_facts=_facts(row.previous_facts),
+        description=row.description,
+        paused_by=row.paused_by,
+        paused_agent=None if row.paused_scope == EVERYTHING else row.paused_scope,
+        rationale=row.rationale,
+        agent=row.agent,
+        agent_version=row.agent_version,
+        run_id=row.run_id,
+        source=row.source,
+        requester=person(row.requester_team_id, row.requester_user_id),
+        requester_asserted=row.requester_asserted,
+        checkpoint_id=row.checkpoint_id,
+        risk=Risk(row.risk),
+        approvers=tuple(row.approvers),
+        notify=rule.notify,
+        approvals_required=row.approvals_required,
+        prevent_self_review=rule.prevent_self_review,
+        team_id=row.team_id,
+        channel_id=row.channel_id,
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+        votes=_votes(row.votes),
+        decision=_decision(row),
+        execution=_execution(row),
+        voided=row.voided_at is not None,
+        stopped=row.stopped,
+        place_nonce=row.nonce or "",
+        message_ts=row.ts,
+        run_channel_id=row.run_channel_id,
+        run_thread_ts=row.run_thread_ts,
+        link=None if erased else rule.link(action, facts),
+        allow_edit=rule.allow_edit,
+        editor_may_approve=rule.editor_may_approve,
+        editor=person(row.editor_team_id, row.editor_user_id),
+        changes=stored_changes(row.changes),
+        reason_required=frozenset(rule.reason_required),
+        reject_reasons=rule.reject_reasons,
+        redact=rule.redact,
+        escalated=row.escalated_at is not None,
+        principal=row.principal,
+        client_id=row.client_id,
+        lapse_at=row.lapse_at,
+        lapsed_at=row.lapsed_at,
+        asked_again=FollowUp(row.again_id, row.again_channel, row.again_ts) if row.repeated else None,
+        context=row.context,
+        erased_at=row.erased_at,
+        recorded=row.seq or 0,
+        above=tuple(row.above or ()),
+    )
+
+
+def stored_changes(rows: Sequence[dict[str, Any]] | None) -> tuple[Change, ...]:
+    """The changes of an edit, as they lie in their column."""
+    return tuple(Change(each["path"], each["before"], each["after"]) for each in rows or ())
+
+
+def _facts(encoded: bytes | None) -> dict[str, Any] | None:
+    if encoded is None:
+        return None
+    facts: dict[str, Any] = parse_canonical(bytes(encoded))
+    return facts
+
+
+def _votes(rows: Sequence[dict[str, Any]]) -> tuple[VoteView, ...]:
+    return tuple(
+        VoteView(
+            person=Person(row["team"], row["user"]),
+            verdict=Verdict(row["verdict"]),
+            reason=row["reason"],
+            at=datetime.fromisoformat(row["at"]),
+        )
+        for row in rows
+    )
+
+
+def _decision(row: Row[Any]) -> DecisionView | None:
+    if row.outcome is None:
+        return None
+    by = person(row.decided_team_id, row.decided_user_id)
+    return DecisionView(RequestStatus(row.outcome), by, row.decided_reason, row.decided_at)
+
+
+def _execution(row: Row[Any]) -> ExecutionView | None:
+    if row.execution_id is None:
+        return None
+    return ExecutionView(
+        id=row.execution_id,
+        attempt=row.attempt,
+        status=ExecutionStatus(row.execution_status),
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        error=row.error,
+        settled_by=person(row.settled_team_id, row.settled_user_id),
+        settled_as=row.settled_as,
+        result=row.result,
+    )
+
+
+_BALLOT_PAPER = text("""
+SELECT r.id, r.revision, r.approvers, r.team_id, r.channel_id,
+       r.requester_team_id, r.requester_user_id, r.policy -> 'reason_required' AS reason_required,
+       (SELECT coalesce(json_agg(json_build_array(v.team_id, v.user_id)), '[]'::json)
+        FROM vote AS v
+        WHERE v.request_id = r.id AND v.revision = r.revision AND v.superseded_by IS NULL) AS voters
+FROM approval_request AS r WHERE r.id = :id
+""")
+_VIEWED = f"""
+SELECT {ancestor_names_column("a")}, r.id, u.seq, r.status::text AS status, r.revision, v.tool, v.tool_version,
+       v.action, v.digest, v.erased_at, v.facts, v.description, v.rationale, r.agent,
+       r.agent_version, r.run_id, r.source, r.requester_team_id, r.requester_user_id, r.requester_asserted,
+       r.checkpoint_id, r.risk::text AS risk, r.policy, r.approvers, r.approvals_required, r.team_id, r.channel_id,
+       r.created_at, r.expires_at, r.voided_at, r.escalated_at, r.principal, r.client_id, r.lapse_at, r.lapsed_at,
+       v.context, v.editor_team_id, v.editor_user_id,
+       v.changes, p.nonce, p.ts, a.channel_id AS run_channel_id, a.thread_ts AS run_thread_ts,
+       d.outcome::text AS outcome, d.team_id AS decided_team_id, d.user_id AS decided_user_id,
+       d.reason AS decided_reason, d.decided_at,
+       n.id IS NOT NULL AS repeated, m.id AS again_id, q.channel_id AS again_channel, q.ts AS again_ts,
+       r.status = 'approved' AND coalesce(c.answer_kind = 'withdrawn', false) AS stopped,
+       e.id AS execution_id, e.attempt, e.status::text AS execution_status, e.started_at, e.finished_at,
+       e.error, e.result, h.by AS paused_by, h.scope AS paused_scope,
+       s.team_id AS settled_team_id, s.user_id AS settled_user_id, s.verdict::text AS settled_as,
+       (SELECT b.facts FROM approval_request AS o JOIN request_revision AS b ON b.request_id = o.id
+        WHERE o.call_id = r.call_id AND o.ask_no = r.ask_no - 1 AND b.n = o.revision) AS previous_facts,
+       (SELECT coalesce(json_agg(json_build_object('team', team_id, 'user', user_id, 'verdict', verdict,
+                                                   'reason', reason, 'at', created_at) ORDER BY id), '[]'::json)
+        FROM vote WHERE request_id = r.id AND revision = r.revision AND superseded_by IS NULL) AS votes
+FROM approval_request AS r
+JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
+LEFT JOIN audit_head AS u ON u.subject = 'request:' || r.id
+LEFT JOIN agent_run AS a ON a.id = r.run_id
+LEFT JOIN tool_call AS c ON c.id = r.call_id AND c.ask_no = r.ask_no
+LEFT JOIN card_place AS p ON p.request_id = r.id AND p.surface = 'channel'
+LEFT JOIN decision AS d ON d.request_id = r.id
+LEFT JOIN LATERAL (SELECT * FROM execution WHERE request_id = r.id ORDER BY attempt DESC LIMIT 1) AS e ON true
+LEFT JOIN settlement AS s ON s.execution_id = e.id
+LEFT JOIN LATERAL (SELECT by, scope FROM pause
+                   WHERE {pause.pause_applies("r.agent", "a.parent_run_id")} ORDER BY scope LIMIT 1) AS h ON true
+LEFT JOIN tool_call AS n ON n.repeats = r.call_id AND r.status = 'expired'
+LEFT JOIN approval_request AS m ON m.call_id = n.id AND m.ask_no = n.ask_no
+LEFT JOIN card_place AS q ON q.request_id = m.id AND q.surface = 'channel'
+WHERE r.id"""  # noqa: S608 - a constant
+_VIEW = text(f"{_VIEWED} = :id")
+# To plan all these joins takes longer than to run them for a few, and PostgreSQL keeps a plan only where it expects as
+# much of it as of one made for these very values: of one id it does, of an array only where it cannot know its length,
+# hence the ARRAY. OFFSET 0 keeps it from joining whole tables. A kept plan is as good as what was known of the tables
+# when it was made; for many it is made anew.
+_FEW_VIEWS = text(f"""
+SELECT one.* FROM unnest(ARRAY(SELECT unnest(CAST(:ids AS uuid[])))) AS asked (id)
+CROSS JOIN LATERAL ({_VIEWED} = asked.id OFFSET 0) AS one
+""")  # noqa: S608 - a constant
+_VIEWS = text(f"{_VIEWED} = ANY(CAST(:ids AS uuid[]))")
+_PLACE = text("""
+SELECT surface::text AS surface, team_id, user_id, channel_id, ts FROM card_place
+WHERE nonce = :nonce AND request_id = :id
+""")
+_REJECTION = text("""
+SELECT r.id, d.reason FROM approval_request AS r
+JOIN request_revision AS v ON v.request_id = r.id AND v.digest = :digest
+JOIN decision AS d ON d.request_id = r.id AND d.outcome = 'rejected'
+WHERE r.run_id = :run ORDER BY r.id DESC LIMIT 1
+""")
+_LIKE = text(f"SELECT id FROM approval_request WHERE team_id = :team AND {BETWEEN}")  # noqa: S608 - a constant
+_IN_THREAD = text("""
+SELECT request_id FROM card_place WHERE team_id = :team AND channel_id = :channel AND ts = :ts
+""")

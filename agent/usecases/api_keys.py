@@ -1,0 +1,170 @@
+"""The use cases on keys of programs: create, list, rotate, revoke, and recognise one that is presented.
+
+A key is shown once, when it is made; what stays is its SHA-256. A wrong, revoked or expired key is no key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from collections.abc import Collection
+from datetime import datetime, timedelta
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.database.batch import Batch
+from agent.database.pools import Database
+from agent.domain.api_keys import KeyLine, Principal, Scope
+from agent.domain.audit import AuditKind
+from agent.domain.errors import NotFound
+from agent.store import api_keys, audit
+from agent.store.api_keys import NewKey
+from agent.store.audit import AuditEntry, ChainHead
+from agent.store.ids import new_id
+from signoff.errors import Conflict, SignoffError
+from signoff.values import Person
+
+START = "signoff_"
+"""How every key begins, so that people and secret scanners recognise one."""
+
+SHAPE = re.compile(START + r"[A-Za-z0-9_-]{43}\Z")
+SHOWN = len(START) + 4
+"""Characters of a key that are kept, to tell keys apart in a list."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+
+
+class TooManyCalls(SignoffError):
+    """This key was used too often in this minute; ``seconds`` until the next one."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"too many calls with this key; try again in {seconds:.0f} s")
+        self.seconds = seconds
+
+
+class KeyRejected(SignoffError):
+    """A key that cannot be made as asked for; says why."""
+
+
+async def create(
+    db: Database,
+    name: str,
+    scopes: Collection[Scope],
+    *,
+    by: str,
+    owner: Person | None = None,
+    agent: str | None = None,
+    expires_at: datetime | None = None,
+    per_minute: int = 600,
+) -> str:
+    """Make a key and return it: the only time that it is seen. Raises KeyRejected and Conflict (name taken)."""
+    granted = frozenset(scopes)
+    _check(name, granted, owner, per_minute)
+    secret = _new_secret()
+    new = NewKey(
+        new_id(), name, secret[:SHOWN], _digest(secret), granted, owner, agent, per_minute, by, expires_at
+    )
+    async with db.transaction() as connection:
+        subject = _subject(name)
+        await audit.create_head(connection, subject)
+        head = (await audit.lock_heads(connection, [subject]))[subject]
+        if await api_keys.lock(connection, name) is not None:
+            raise Conflict(f"there is a key named {name} already (names of revoked keys are not used again)")
+        batch = Batch()
+        api_keys.insert(batch, new)
+        detail = {
+            "scopes": sorted(granted),
+            "owner": str(owner) if owner else None,
+            "agent": agent,
+            "expires": expires_at.isoformat() if expires_at else None,
+        }
+        audit.append(batch, head, AuditEntry(AuditKind.KEY_CREATED, by, detail))
+        await batch.send(connection)
+    return secret
+
+
+async def rotate(db: Database, name: str, *, by: str, keep_old: timedelta = timedelta()) -> str:
+    """Another secret for the same key; the old one goes on for ``keep_old``. Raises NotFound for a key of no use."""
+    secret = _new_secret()
+    async with db.transaction() as connection:
+        key, head = await _held(connection, name)
+        batch = Batch()
+        api_keys.rotate(batch, key.id, secret[:SHOWN], _digest(secret), keep_old)
+        detail = {"old_valid_seconds": keep_old.total_seconds()}
+        audit.append(batch, head, AuditEntry(AuditKind.KEY_ROTATED, by, detail))
+        await batch.send(connection)
+    return secret
+
+
+async def revoke(db: Database, name: str, *, by: str) -> None:
+    """The key is worth nothing from now on. Raises NotFound."""
+    async with db.transaction() as connection:
+        key, head = await _held(connection, name)
+        batch = Batch()
+        api_keys.revoke(batch, key.id)
+        audit.append(batch, head, AuditEntry(AuditKind.KEY_REVOKED, by, {}))
+        await batch.send(connection)
+
+
+async def list_keys(db: Database) -> list[KeyLine]:
+    """All keys, without their secrets."""
+    async with db.connection() as connection:
+        return await api_keys.list_keys(connection)
+
+
+async def authenticate(db: Database, presented: str) -> Principal | None:
+    """Whose key this is; ``None``: nobody's. Counts the use; raises TooManyCalls."""
+    if not SHAPE.match(presented):
+        return None
+    async with db.counting() as connection:
+        use = await api_keys.count_use(connection, _digest(presented))
+    if use is None:
+        return None
+    if use.calls > use.per_minute:
+        raise TooManyCalls(max(1.0, use.seconds_left))
+    return use.principal
+
+
+async def forget_uses(db: Database) -> int:
+    """Counts of minutes that are over. Always 0: nothing that anybody would want to hear of."""
+    async with db.transaction() as connection:
+        await api_keys.forget_uses(connection)
+    return 0
+
+
+def _check(name: str, scopes: frozenset[Scope], owner: Person | None, per_minute: int) -> None:
+    if not _NAME.match(name):
+        raise KeyRejected("a key's name has up to 64 letters, digits, dots, dashes and underscores")
+    if not scopes:
+        raise KeyRejected(f"name at least one scope of {', '.join(Scope)}")
+    if {Scope.REQUEST, Scope.DECIDE} <= scopes:
+        raise KeyRejected("a key that may request can never decide; make two keys")
+    if Scope.ON_BEHALF in scopes and Scope.REQUEST not in scopes:
+        raise KeyRejected("on_behalf adds to request, and says nothing without it")
+    if Scope.DECIDE in scopes and owner is None:
+        raise KeyRejected("a key that decides needs an owner: the person whose word it carries")
+    if per_minute < 1:
+        raise KeyRejected("a key needs at least one call a minute")
+
+
+def _new_secret() -> str:
+    return START + secrets.token_urlsafe(32)
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()
+
+
+def _subject(name: str) -> str:
+    return f"key:{name}"
+
+
+async def _held(connection: AsyncConnection, name: str) -> tuple[KeyLine, ChainHead]:
+    key = await api_keys.lock(connection, name)
+    if key is None or key.revoked_at is not None:
+        raise NotFound(
+            f"there is no key named {name}" if key is None else f"the key {name} is revoked already"
+        )
+    subject = _subject(name)
+    return key, (await audit.lock_heads(connection, [subject]))[subject]

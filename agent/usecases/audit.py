@@ -1,0 +1,46 @@
+"""The record as a whole: what was enforced when, and whether the chains still hold."""
+
+from __future__ import annotations
+
+from agent.database.batch import Batch
+from agent.database.pools import Database
+from agent.domain.audit import AuditEvent, AuditKind, ChainProblem, Head, verify
+from agent.store import audit
+from agent.store.audit import AuditEntry
+
+POLICY = "policy"
+
+
+async def record_policy(db: Database, digest: bytes, actor: str) -> None:
+    """Which policy a process enforces from now on; recorded when it differs from the last one recorded."""
+    async with db.transaction() as connection:
+        await audit.create_head(connection, POLICY)
+        head = (await audit.lock_heads(connection, [POLICY]))[POLICY]
+        if await audit.last_detail(connection, POLICY, "digest") == digest.hex():
+            return
+        batch = Batch()
+        audit.append(batch, head, AuditEntry(AuditKind.POLICY_LOADED, actor, {"digest": digest.hex()}))
+        await batch.send(connection)
+
+
+async def find_problems(db: Database) -> tuple[int, list[ChainProblem]]:
+    """Verify every chain. Returns how many events hold, and where a chain does not.
+
+    Heads and events come from one snapshot: an event that commits between two reads would look like tampering.
+    """
+    found: list[ChainProblem] = []
+    events = 0
+    async with db.snapshot() as connection:
+        heads = await audit.heads(connection)
+        subject = ""
+        while subject := await audit.next_subject(connection, subject) or "":
+            chained = await audit.events(connection, subject)
+            events += len(chained)
+            found += verify(chained, heads.pop(subject, None))
+    found += [
+        ChainProblem(head.subject, head.seq, "its events are gone") for head in heads.values() if head.seq
+    ]
+    return events, found
+
+
+__all__ = ["AuditEvent", "ChainProblem", "Head", "find_problems", "record_policy"]

@@ -1,0 +1,100 @@
+"""What is due, in batches of which one broken item does not hold up the rest.
+
+A batch is one transaction: a query per item would be too slow. When one fails, each of its items gets a transaction
+of its own; an item that fails alone (its chain of the record is broken, say) is logged and left out for a while.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any
+from uuid import UUID
+
+import structlog
+from sqlalchemy import Row
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.database.errors import DatabaseUnavailable, DatabaseUnusable, OutcomeUnknown, in_one_line
+from agent.database.pools import Database
+
+AGAIN = 60.0
+"""Seconds after which a broken item is tried again: so often it is logged, and that long it costs nothing."""
+
+TRANSIENT_DB_ERRORS = (DatabaseUnavailable, DatabaseUnusable, OutcomeUnknown)
+"""Not an item's fault: whoever sweeps next finds everything as it is."""
+
+log = structlog.get_logger(__name__)
+
+Find = Callable[[AsyncConnection, int, Collection[UUID]], Awaitable[Sequence[Row[Any]]]]
+"""Locks and returns up to so many items, without those named; each row has an ``id``."""
+
+FindOne = Callable[[AsyncConnection, UUID], Awaitable[Sequence[Row[Any]]]]
+"""The same of one item, if it is still due and nobody else is at it."""
+
+Do = Callable[[AsyncConnection, Sequence[Row[Any]]], Awaitable[None]]
+
+
+class FailedItems:
+    """Items of one kind of work that failed alone, as this process remembers them."""
+
+    def __init__(self, work: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._work = work
+        self._clock = clock
+        self._until: dict[UUID, float] = {}
+
+    @property
+    def ids(self) -> list[UUID]:
+        """Those to be left out now."""
+        now = self._clock()
+        self._until = {item: until for item, until in self._until.items() if until > now}
+        return list(self._until)
+
+    def note(self, item: UUID, error: Exception) -> None:
+        """It has failed: leave it out for `AGAIN` seconds, and say so."""
+        self._until[item] = self._clock() + AGAIN
+        why = f"{type(error).__name__}: {in_one_line(error)}"
+        log.error("left out for now", action="sweep.item_failed", work=self._work, item=str(item), error=why)
+
+
+async def isolate_failures(
+    db: Database, find: Find, find_one: FindOne, do: Do, *, size: int, broken: FailedItems
+) -> int:
+    """Do what is due, ``size`` items a transaction. Returns how many were dealt with.
+
+    Raises DatabaseUnavailable, DatabaseUnusable and OutcomeUnknown.
+    """
+    dealt = 0
+    while True:
+        found: Sequence[Row[Any]] = ()
+        try:
+            async with db.transaction() as connection:
+                found = await find(connection, size, broken.ids)
+                if found:
+                    await do(connection, found)
+            dealt += len(found)
+        except TRANSIENT_DB_ERRORS:
+            raise
+        except Exception:
+            if not found:
+                raise
+            dealt += await _one_by_one(db, find_one, do, [row.id for row in found], broken)
+        if len(found) < size:
+            return dealt
+
+
+async def _one_by_one(
+    db: Database, find_one: FindOne, do: Do, items: Sequence[UUID], broken: FailedItems
+) -> int:
+    dealt = 0
+    for item in items:
+        try:
+            async with db.transaction() as connection:
+                if found := await find_one(connection, item):
+                    await do(connection, found)
+            dealt += len(found)
+        except TRANSIENT_DB_ERRORS:
+            raise
+        except Exception as error:
+            broken.note(item, error)
+    return dealt

@@ -1,0 +1,55 @@
+"""What a tool has prepared for the action that people are asked about, so that it can take it back, once they are not.
+
+The action is written down before the tool's ``on_pending`` hook runs: should the worker die then, another one knows
+what may have been prepared. An edit by a reviewer makes it another action; what was prepared for the one before is
+taken back first (``on_refused`` with the cause "edited"), then the hook runs for the new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+from agent.database.batch import Batch
+from agent.database.pools import Database
+from agent.store import calls, locks, views
+
+__all__ = ["clear_prepared", "is_superseded", "mark_announced", "mark_prepared"]
+
+
+async def mark_prepared(db: Database, call_id: UUID, action: bytes) -> bool:
+    """The tool's ``on_pending`` hook is about to run for this action (canonical bytes).
+
+    False: people are asked about something else by now, or about nothing any more.
+    """
+    return await _while_asked(db, call_id, action, lambda batch: calls.mark_prepared(batch, call_id, action))
+
+
+async def mark_announced(db: Database, call_id: UUID, action: bytes) -> bool:
+    """The hook has run for this action. False: it is not, or no more, what people are asked about."""
+    return await _while_asked(db, call_id, action, lambda batch: calls.mark_announced(batch, call_id))
+
+
+async def is_superseded(db: Database, call_id: UUID, action: bytes) -> bool:
+    """Whether somebody has taken it back, or prepared something else, since ``hold`` noted this action."""
+    async with db.connection() as connection:
+        return await views.prepared_action(connection, call_id) != action
+
+
+async def clear_prepared(db: Database, call_id: UUID, action: bytes) -> None:
+    """The tool has taken back what it had prepared for this action."""
+    async with db.transaction() as connection:
+        batch = Batch()
+        calls.clear_prepared(batch, call_id, action)
+        await batch.send(connection)
+
+
+async def _while_asked(db: Database, call_id: UUID, action: bytes, write: Callable[[Batch], None]) -> bool:
+    async with db.transaction() as connection:
+        await locks.request_behind(connection, call_id)
+        if await locks.asked_action(connection, call_id) != action:
+            return False
+        batch = Batch()
+        write(batch)
+        await batch.send(connection)
+    return True

@@ -1,0 +1,82 @@
+"""The use cases on calls that carry an `Idempotency-Key`: begin one, keep its answer, forget it.
+
+draft-ietf-httpapi-idempotency-key-header-07: the same key with the same call is answered once, with another call it is
+an error, and while the first is under way the second waits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from agent.database.batch import Batch
+from agent.database.pools import Database
+from agent.store import idempotency
+
+PATIENCE = 120.0
+"""Seconds after which a call that was begun and never answered (its process died) may be made again."""
+
+_AT_ONCE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResponse:
+    """An answer that was given before."""
+
+    status: int
+    body: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A call that is ours to make."""
+
+    principal: str
+    key: str
+    fingerprint: bytes
+
+
+class KeyReused(Exception):
+    """The key belongs to another call."""
+
+
+class CallInProgress(Exception):
+    """The same call is being made at this moment."""
+
+
+async def reserve(db: Database, principal: str, key: str, fingerprint: bytes) -> Reservation | StoredResponse:
+    """Whether the call is to be made now. Raises OtherCall and UnderWay.
+
+    ``fingerprint`` (SHA-256) stands for everything about the call.
+    """
+    async with db.transaction() as connection:
+        if await idempotency.reserve(connection, principal, key, fingerprint, PATIENCE):
+            return Reservation(principal, key, fingerprint)
+        found = await idempotency.find_response(connection, principal, key)
+    if found is not None and bytes(found.fingerprint) != fingerprint:
+        raise KeyReused
+    if found is None or found.status is None:
+        raise CallInProgress
+    return StoredResponse(found.status, found.body)
+
+
+async def store_response(db: Database, begun: Reservation, status: int, body: Any) -> None:
+    """This is what the call was answered."""
+    async with db.transaction() as connection:
+        batch = Batch()
+        idempotency.store_response(batch, begun.principal, begun.key, begun.fingerprint, status, body)
+        await batch.send(connection)
+
+
+async def release(db: Database, begun: Reservation) -> None:
+    """The call came to nothing and may be made again with the same key."""
+    async with db.transaction() as connection:
+        batch = Batch()
+        idempotency.release(batch, begun.principal, begun.key, begun.fingerprint)
+        await batch.send(connection)
+
+
+async def delete_old(db: Database) -> int:
+    """Forget answers that are more than a day old. Returns how many."""
+    async with db.transaction() as connection:
+        return await idempotency.delete_old(connection, _AT_ONCE)

@@ -1,0 +1,73 @@
+"""The use cases on the stop switch: pause an agent or all of them, resume, and what is paused now.
+
+While an agent is paused nothing of it begins, nor of what agents below do for it: no model turn, no tool call, no claim
+of an executor outside, approved or not. What is under way ends as it ends, and people can go on deciding; it begins
+when the agent is resumed.
+"""
+
+from __future__ import annotations
+
+from agent.database import jobs
+from agent.database.batch import Batch
+from agent.database.pools import Database
+from agent.domain.audit import AuditKind
+from agent.domain.pause import EVERYTHING, Pause
+from agent.store import audit, outbox
+from agent.store import pause as pauses
+from agent.store.audit import AuditEntry
+from agent.store.outbox import Destination
+from signoff.values import Person
+
+SUBJECT = "pause"
+
+
+async def pause(db: Database, agent: str | None, *, by: Person | str, reason: str | None = None) -> bool:
+    """Stop this agent, or every agent (``None``). When it returns, nothing begins any more. False: it was stopped."""
+    return await _turn(db, agent, by, reason, stop=True)
+
+
+async def resume(db: Database, agent: str | None, *, by: Person | str) -> bool:
+    """Let this agent go on, or end the stop of every agent. False: there was no such stop.
+
+    An agent that was paused by its own name stays paused when the stop of every agent ends, and the other way round.
+    """
+    return await _turn(db, agent, by, None, stop=False)
+
+
+async def active_pauses(db: Database) -> list[Pause]:
+    """What is paused now."""
+    async with db.connection() as connection:
+        return await pauses.active_pauses(connection)
+
+
+async def known_agents(db: Database) -> list[str]:
+    """Every agent that a pause could concern by now: those of any run or request."""
+    async with db.connection() as connection:
+        return await pauses.known_agents(connection)
+
+
+async def _turn(db: Database, agent: str | None, by: Person | str, reason: str | None, *, stop: bool) -> bool:
+    scope = agent or EVERYTHING
+    actor = audit.actor(by) if isinstance(by, Person) else by
+    async with db.transaction() as connection:
+        await pauses.lock_switch(connection)
+        stopped = any((each.agent or EVERYTHING) == scope for each in await pauses.active_pauses(connection))
+        if stopped is stop:
+            return False
+        await audit.create_head(connection, SUBJECT)
+        head = (await audit.lock_heads(connection, [SUBJECT]))[SUBJECT]
+        batch = Batch()
+        if stop:
+            pauses.insert(batch, scope, actor, reason)
+        else:
+            pauses.delete(batch, scope)
+        kind = AuditKind.PAUSED if stop else AuditKind.RESUMED
+        audit.append(batch, head, AuditEntry(kind, actor, {"scope": scope, "reason": reason}))
+        held = await pauses.held_calls(connection, scope)
+        outbox.enqueue(
+            batch, [outbox.card(Destination(each.team_id, each.channel_id), each.request_id) for each in held]
+        )
+        if not stop:
+            batch.hint(*(jobs.execute_call(each.call_id) for each in held))
+        await batch.send(connection)
+    return True

@@ -1,0 +1,35 @@
+"""The use cases on a request, one transaction each.
+
+Each writes its facts, their audit events, what must be told and the hints that follow, together or not at all.
+"""
+
+from agent.store.requests import NewRequest
+from agent.usecases.requests.asking_again import ask_again
+from agent.usecases.requests.card_places import create_place, create_places
+from agent.usecases.requests.edits import Edit, EditOutcome, edit
+from agent.usecases.requests.endings import expire_due, withdraw, withdraw_and_rejudge
+from agent.usecases.requests.opening import OpenOutcome, open, write_request  # noqa: A004 - the word of the trade
+from agent.usecases.requests.reminders import remind_due
+from agent.usecases.requests.settlements import settle
+from agent.usecases.requests.votes import VoteOutcome, record_refusal, vote
+
+__all__ = [
+    "Edit",
+    "EditOutcome",
+    "NewRequest",
+    "OpenOutcome",
+    "VoteOutcome",
+    "ask_again",
+    "create_place",
+    "create_places",
+    "edit",
+    "expire_due",
+    "open",
+    "record_refusal",
+    "remind_due",
+    "settle",
+    "vote",
+    "withdraw",
+    "withdraw_and_rejudge",
+    "write_request",
+]

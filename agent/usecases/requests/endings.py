@@ -1,0 +1,134 @@
+"""Requests that end without a vote: taken back, or out of time; and those that get more time and more reviewers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Row
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.database.batch import Batch
+from agent.database.pools import Database
+from agent.domain.audit import request_subject
+from agent.domain.errors import NotFound
+from agent.domain.request import RequestStatus
+from agent.fault_points import point
+from agent.store import audit, locks, reminders, request_endings
+from agent.store.audit import ChainHead
+from agent.store.outbox import Destination
+from agent.store.reminders import Escalation
+from agent.store.request_endings import RequestEnding
+from agent.usecases.batches import FailedItems, isolate_failures
+from signoff.values import Person
+
+
+async def withdraw(
+    db: Database, request_id: UUID, by: Person | None, reason: str | None, *, principal: str | None = None
+) -> bool:
+    """Take the question back. False when it was decided already. Raises ``NotFound``.
+
+    ``principal`` names the key whose call it was, for the record.
+    """
+    async with db.transaction() as connection:
+        request = await locks.request(connection, request_id)
+        if request is None:
+            raise NotFound(f"no request {request_id}")
+        if request.status != RequestStatus.WAITING.value:
+            return False
+        subject = request_subject(request.id)
+        head = (await audit.lock_heads(connection, [subject]))[subject]
+        shown = await locks.revision(connection, request.id, request.revision)
+        batch = Batch()
+        ended = ending(request, shown.digest, RequestStatus.CANCELLED, by, reason, head)
+        request_endings.end_requests(batch, [replace(ended, principal=principal)])
+        await batch.send(connection)
+    return True
+
+
+async def withdraw_and_rejudge(db: Database, request_id: UUID, reason: str, *, principal: str) -> bool:
+    """Take the question back and let its call be judged once more, by the code that serves it then.
+
+    For what people were asked about under another version. False when it was decided already, or has no call.
+    """
+    async with db.transaction() as connection:
+        request = await locks.request(connection, request_id)
+        if request is None:
+            raise NotFound(f"no request {request_id}")
+        if request.status != RequestStatus.WAITING.value or request.call_id is None:
+            return False
+        subject = request_subject(request.id)
+        head = (await audit.lock_heads(connection, [subject]))[subject]
+        shown = await locks.revision(connection, request.id, request.revision)
+        batch = Batch()
+        ended = ending(request, shown.digest, RequestStatus.CANCELLED, None, reason, head)
+        request_endings.end_requests(batch, [replace(ended, principal=principal, judged_anew=True)])
+        await batch.send(connection)
+    return True
+
+
+async def expire_due(db: Database, *, batch_size: int = 100) -> int:
+    """End what nobody answered in time, or escalate it where its checkpoint says so (once).
+
+    Any number of processes may do so at once, and one that cannot be ended holds up no other. Returns how many
+    deadlines were dealt with.
+    """
+    return await isolate_failures(
+        db, locks.due, locks.due_one, _expire_or_escalate, size=batch_size, broken=_BROKEN
+    )
+
+
+_BROKEN = FailedItems("expire")
+
+
+async def _expire_or_escalate(connection: AsyncConnection, rows: Sequence[Row[Any]]) -> None:
+    heads = await audit.lock_heads(connection, [request_subject(row.id) for row in rows])
+    due = [(row, heads[request_subject(row.id)]) for row in rows]
+    batch = Batch()
+    expired = [
+        ending(row, row.digest, RequestStatus.EXPIRED, None, None, head)
+        for row, head in due
+        if not row.escalates
+    ]
+    request_endings.end_requests(batch, expired)
+    reminders.escalate(batch, [_escalation(row, head) for row, head in due if row.escalates])
+    await batch.send(connection)
+    point("in_expiry_batch")
+
+
+def _escalation(row: Row[Any], head: ChainHead) -> Escalation:
+    window = timedelta(seconds=row.seconds)
+    return Escalation(
+        request_id=row.id,
+        destination=Destination(row.team_id, row.channel_id),
+        added=tuple(row.escalate_to),
+        approvers=tuple(dict.fromkeys([*row.approvers, *row.escalate_to])),
+        expires_at=head.at + window,
+        remind_next=head.at + window * row.remind_at[0] if row.remind_at else None,
+        head=head,
+    )
+
+
+def ending(
+    request: Row[Any],
+    digest: bytes,
+    outcome: RequestStatus,
+    by: Person | None,
+    reason: str | None,
+    head: ChainHead,
+) -> RequestEnding:
+    """How a locked request ends; ``digest`` is its present revision's."""
+    return RequestEnding(
+        request_id=request.id,
+        call_id=request.call_id,
+        destination=Destination(request.team_id, request.channel_id),
+        revision=request.revision,
+        digest=bytes(digest),
+        outcome=outcome,
+        by=by,
+        reason=reason,
+        head=head,
+    )

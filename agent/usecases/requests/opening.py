@@ -1,0 +1,154 @@
+"""Putting a question to people, once."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import structlog
+from sqlalchemy import Row
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.database import jobs
+from agent.database.batch import Batch
+from agent.database.pools import Database
+from agent.domain.audit import AuditKind, request_subject
+from agent.domain.errors import NotFound
+from agent.fault_points import point
+from agent.store import ancestors, audit, calls, locks, outbound, outbox, requests, runs
+from agent.store.audit import AuditEntry, ChainHead
+from agent.store.ids import new_id
+from agent.store.outbox import Destination
+from agent.store.requests import NewRequest
+from signoff.canonical import canonical_bytes
+from signoff.errors import Conflict
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenOutcome:
+    """The request that stands for this question; ``created`` is false when it was there already."""
+
+    request_id: UUID
+    created: bool
+
+
+async def open(db: Database, new: NewRequest) -> OpenOutcome:  # noqa: A001 - the word of the trade
+    """Put a question to people. Opening the same one again returns it.
+
+    A request of a run's call parks the run (or lets it go on, for a background call). Raises ``Conflict`` when
+    the same client id is used for other content or the run has ended, ``NotFound`` when the call does not exist.
+    """
+    async with db.transaction() as connection:
+        batch = Batch()
+        ask_no = 1
+        if new.call_id is not None:
+            call = await locks.new_call(connection, new.call_id)
+            if call is None:
+                raise NotFound(f"no tool call {new.call_id}")
+            if call.state != "new":
+                return await _existing(connection, new)
+            if call.in_vain:
+                raise Conflict(f"the run of tool call {new.call_id} has ended")
+            ask_no = call.ask_no + 1
+            _park(batch, call, new)
+            if call.team_id and call.channel_id:
+                destination = Destination(call.team_id, call.channel_id)
+                outbox.enqueue(
+                    batch, await ancestors.ancestor_roots(connection, destination, call.parent_run_id)
+                )
+        elif (existing := await _find(connection, new)) is not None:
+            return existing
+        request_id = new_id()
+        head = audit.new_head(request_subject(request_id), await locks.clock(connection))
+        write_request(batch, request_id, new, ask_no, head)
+        await batch.send(connection)
+        point("before_request_commits")
+    point("after_request_commits")
+    return OpenOutcome(request_id, created=True)
+
+
+def write_request(batch: Batch, request_id: UUID, new: NewRequest, ask_no: int, head: ChainHead) -> None:
+    """The rows of a new request, its first audit event, its card, and the line in its run's thread."""
+    log.info(
+        "people are asked",
+        action="request.opened",
+        request_id=str(request_id),
+        call_id=str(new.call_id) if new.call_id else None,
+        tool=new.action.tool,
+        checkpoint=new.rule.checkpoint_id,
+    )
+    requests.insert(batch, request_id, new, content_digest(new), ask_no)
+    detail = {
+        "digest": new.action.digest.hex(),
+        "checkpoint": new.rule.checkpoint_id,
+        "risk": new.rule.risk.value,
+        "ask_no": ask_no,
+        "call": str(new.call_id) if new.call_id else None,
+    }
+    actor = f"agent:{new.agent}" if new.call_id else new.principal
+    audit.append(batch, head, AuditEntry(AuditKind.REQUEST_OPENED, actor, detail))
+    outbox.enqueue(batch, [outbox.card(new.destination, request_id, new=True)])
+    outbound.enqueue_opened(batch, request_id, new.rule.email)
+    if new.call_id and new.has_pending_hook:
+        batch.hint(jobs.execute_call(new.call_id))
+
+
+def content_digest(new: NewRequest) -> bytes:
+    """SHA-256 over everything that a second opening under the same id must repeat."""
+    if new.content is not None:
+        return new.content
+    content = {
+        "action": new.action.digest.hex(),
+        "agent": new.agent,
+        "description": new.description,
+        "requester": str(new.requester) if new.requester else None,
+    }
+    return hashlib.sha256(canonical_bytes(content)).digest()
+
+
+def _park(batch: Batch, call: Row[Any], new: NewRequest) -> None:
+    """The call waits for people; its run waits for it, unless the call may go on in the background."""
+    released = call.blocking and new.background
+    calls.mark_asked(batch, new, blocking=call.blocking and not new.background)
+    if released:
+        runs.release_call(batch, call.run_id, last=call.awaiting_calls <= 1)
+    elif call.blocking:
+        runs.park(batch, call.run_id)
+    if call.team_id and call.channel_id:
+        destination = Destination(call.team_id, call.channel_id)
+        outbox.enqueue(
+            batch,
+            [
+                outbox.run_line(
+                    destination,
+                    call.run_id,
+                    "pending",
+                    text=new.description,
+                    channel=new.destination.channel_id,
+                    call=str(new.call_id),
+                ),
+                outbox.run_root(destination, call.run_id),
+            ],
+        )
+
+
+async def _existing(connection: AsyncConnection, new: NewRequest) -> OpenOutcome:
+    found = await locks.request_of_call(connection, new.call_id) if new.call_id else None
+    if found is None:
+        raise Conflict(f"tool call {new.call_id} has been judged otherwise already")
+    if found.digest != new.action.digest:
+        raise Conflict(f"tool call {new.call_id} was asked about with other arguments")
+    return OpenOutcome(found.id, created=False)
+
+
+async def _find(connection: AsyncConnection, new: NewRequest) -> OpenOutcome | None:
+    found = await locks.request_of_client(connection, new.principal, new.client_id)
+    if found is None:
+        return None
+    if found.content_digest != content_digest(new):
+        raise Conflict(f"request {new.client_id!r} exists with other content")
+    return OpenOutcome(found.id, created=False)

@@ -1,0 +1,166 @@
+"""The use case of erasing what ended long ago. It needs the rights of the schema's owner, not the service's role.
+
+What waits, is under way or is in doubt is never touched. Votes, decisions, digests and the record stay, so that
+the chains still verify; each batch is recorded in the transaction that erases it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Self
+from uuid import UUID
+
+import structlog
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.database.batch import Batch
+from agent.database.errors import DatabaseUnusable, in_one_line
+from agent.database.pools import Database
+from agent.domain.audit import AuditKind
+from agent.store import audit, retention
+from agent.store.audit import AuditEntry
+
+SUBJECT = "retention"
+"""The chain in which every erasure is recorded."""
+
+ROWS_AT_ONCE = 10
+"""Deliveries and notices are small: so many times a batch's size go at once."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureCounts:
+    """How much was erased, or is due to be. ``requests`` includes those of the runs.
+
+    ``broken`` are the runs and requests that the database would not let be erased; the log has their ids.
+    """
+
+    runs: int = 0
+    requests: int = 0
+    deliveries: int = 0
+    notices: int = 0
+    broken: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.runs + self.requests + self.deliveries + self.notices
+
+    def __add__(self, other: ErasureCounts) -> Self:
+        return type(self)(
+            self.runs + other.runs,
+            self.requests + other.requests,
+            self.deliveries + other.deliveries,
+            self.notices + other.notices,
+            self.broken + other.broken,
+        )
+
+
+async def cutoff(db: Database, ago: timedelta) -> datetime:
+    """The time so long ago, by the database's clock. Raises DatabaseUnusable when this login may not erase."""
+    async with db.connection() as connection:
+        if not await retention.is_owner(connection):
+            raise DatabaseUnusable(
+                f"the login of {db.address} does not own the schema {db.schema!r}, so it may not erase: "
+                "set SIGNOFF_OWNER_URL to its owner's address"
+            )
+        return await retention.cutoff(connection, ago)
+
+
+async def due(db: Database, before: datetime) -> ErasureCounts:
+    """How much ended before that time and has not been erased yet; changes nothing."""
+    async with db.connection() as connection:
+        return ErasureCounts(*await retention.count(connection, before))
+
+
+async def erase(
+    db: Database, before: datetime, *, by: str, batch_size: int = 200
+) -> AsyncIterator[ErasureCounts]:
+    """Erase what ended before that time, a batch a transaction; yields each batch's count.
+
+    One that cannot be erased is logged and counted, and holds up no other. That somebody erased is part of the record
+    even when there was nothing to erase. Raises DatabaseUnavailable; what was yielded is erased by then.
+    """
+    anything = False
+    for step in (_runs, _requests, _deliveries, _notices):
+        after: UUID | None = retention.FIRST
+        while after is not None:
+            async with db.transaction() as connection:
+                found, after = await step(connection, before, after, batch_size)
+                if found != ErasureCounts():
+                    await _record(connection, found, before, by)
+            if found != ErasureCounts():
+                anything = True
+                yield found
+    if not anything:
+        async with db.transaction() as connection:
+            await _record(connection, ErasureCounts(), before, by)
+
+
+_Step = tuple[ErasureCounts, UUID | None]
+"""What a batch erased, and after which id the next one goes on; ``None``: there is no more."""
+
+
+async def _runs(connection: AsyncConnection, before: datetime, after: UUID, limit: int) -> _Step:
+    ids = await retention.runs(connection, before, after, limit)
+    return await _together(connection, _erase_runs, ids), ids[-1] if ids else None
+
+
+async def _erase_runs(connection: AsyncConnection, ids: Sequence[UUID]) -> ErasureCounts:
+    return ErasureCounts(runs=len(ids), requests=await retention.erase_runs(connection, ids))
+
+
+async def _requests(connection: AsyncConnection, before: datetime, after: UUID, limit: int) -> _Step:
+    ids = await retention.requests(connection, before, after, limit)
+    return await _together(connection, _erase_requests, ids), ids[-1] if ids else None
+
+
+async def _erase_requests(connection: AsyncConnection, ids: Sequence[UUID]) -> ErasureCounts:
+    await retention.erase_requests(connection, ids)
+    return ErasureCounts(requests=len(ids))
+
+
+async def _together(
+    connection: AsyncConnection,
+    erase_these: Callable[[AsyncConnection, Sequence[UUID]], Awaitable[ErasureCounts]],
+    ids: Sequence[UUID],
+) -> ErasureCounts:
+    """All at once; when that fails, each for itself, so that a broken one is left out alone."""
+    if not ids:
+        return ErasureCounts()
+    try:
+        async with connection.begin_nested():
+            return await erase_these(connection, ids)
+    except DBAPIError as error:
+        if error.connection_invalidated:
+            raise
+        if len(ids) == 1:
+            why = in_one_line(error)  # the rest of it, and a traceback, could show the row
+            log.error("not erased", action="retention.failed", item=str(ids[0]), error=why)  # noqa: TRY400
+            return ErasureCounts(broken=1)
+    found = ErasureCounts()
+    for each in ids:
+        found += await _together(connection, erase_these, [each])
+    return found
+
+
+async def _deliveries(connection: AsyncConnection, before: datetime, after: UUID, limit: int) -> _Step:
+    gone = await retention.forget_deliveries(connection, before, limit * ROWS_AT_ONCE)
+    return ErasureCounts(deliveries=gone), after if gone else None
+
+
+async def _notices(connection: AsyncConnection, before: datetime, after: UUID, limit: int) -> _Step:
+    gone = await retention.forget_notices(connection, before, limit * ROWS_AT_ONCE)
+    return ErasureCounts(notices=gone), after if gone else None
+
+
+async def _record(connection: AsyncConnection, found: ErasureCounts, before: datetime, by: str) -> None:
+    await audit.create_head(connection, SUBJECT)
+    head = (await audit.lock_heads(connection, [SUBJECT]))[SUBJECT]
+    batch = Batch()
+    detail = {"before": before.isoformat(), **asdict(found)}
+    audit.append(batch, head, AuditEntry(AuditKind.RETENTION_ERASED, by, detail))
+    await batch.send(connection)

@@ -1,0 +1,65 @@
+"""What a person says to a run, in its thread or through a program."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from agent.database.batch import Batch
+from agent.database.pools import Database
+from agent.domain.audit import AuditKind
+from agent.domain.errors import NotFound, Refusal, Refused
+from agent.domain.run import (
+    RunStatus,
+)
+from agent.store import (
+    audit,
+    runs,
+)
+from agent.usecases.runs.audit import record
+from signoff.values import Person
+
+
+async def add_message(
+    db: Database,
+    run_id: UUID,
+    text: str,
+    author: Person | None,
+    source_key: str | None,
+    *,
+    principal: str | None = None,
+    administrator: bool = False,
+) -> bool:
+    """A person says something in the run's thread, or through a program, which is then ``principal``.
+
+    A run that failed or was denied is taken up again by its requester, by an ``administrator`` of the workspace and
+    by the program that started it. False: heard before, or the run was cancelled. Raises ``NotFound``, and
+    ``Refused`` (recorded) for what others say to a run that is over.
+    """
+    async with db.transaction() as connection:
+        run = await runs.lock(connection, run_id)
+        if run is None:
+            raise NotFound(f"no run {run_id}")
+        known = source_key is not None and await runs.has_message(connection, source_key)
+        if known or run.status is RunStatus.CANCELLED:
+            return False
+        batch = Batch()
+        who = principal or audit.actor(author)
+        refused = run.over and not (administrator or _is_theirs(run, author, principal))
+        if refused:
+            detail: dict[str, object] = {"refusal": Refusal.NOT_YOURS_TO_TAKE_UP.value, "path": "message"}
+            await record(connection, batch, run.id, AuditKind.RESUME_REFUSED, who, detail)
+        else:
+            runs.add_message(batch, run, "user", text, author=author, source_key=source_key)
+            runs.reopen(batch, run.id)
+            await record(connection, batch, run.id, AuditKind.RUN_MESSAGE, who, {"seq": run.last_seq + 1})
+        await batch.send(connection)
+    if refused:
+        raise Refused(Refusal.NOT_YOURS_TO_TAKE_UP)
+    return True
+
+
+def _is_theirs(run: runs.LockedRun, author: Person | None, principal: str | None) -> bool:
+    """Whether this person, or this program, started the run."""
+    if principal is not None and principal == run.principal:
+        return True
+    return author is not None and author == run.requester

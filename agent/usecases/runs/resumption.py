@@ -1,0 +1,97 @@
+"""A run that failed goes on where it stood: what was executed is in its transcript and is not repeated."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.database.batch import Batch
+from agent.database.pools import Database
+from agent.domain.audit import AuditKind
+from agent.domain.errors import NotFound, Refusal, Refused
+from agent.domain.people import Standing
+from agent.domain.run import RunStatus, RunView
+from agent.store import ancestors, audit, outbox, runs, views
+from agent.usecases.requests.eligibility import DIRECTLY
+from agent.usecases.runs.audit import record
+from signoff.errors import Conflict
+from signoff.values import Person
+
+GO_ON = "Please go on."
+"""What its agent hears: a person's word, from which its limits are counted anew."""
+
+
+async def resume(
+    db: Database,
+    run_id: UUID,
+    by: Standing,
+    *,
+    administrator: bool = False,
+    thread: tuple[str, str] | None = None,
+    path: str = DIRECTLY,
+) -> None:
+    """Let a failed run go on, with fresh limits: its requester may, and an ``administrator`` of the workspace.
+
+    ``thread`` (channel, ``ts``) is where it was pressed, if it was in a thread; ``path`` says by which door it came.
+    Raises ``NotFound``, ``Conflict`` (it has not failed, or its transcript is erased) and ``Refused`` (recorded).
+    """
+    async with db.transaction() as connection:
+        run, seen = await _failed(connection, run_id)
+        refusal = _objection(seen, by, administrator=administrator, thread=thread)
+        if refusal is None:
+            await _go_on(connection, run, by.person, audit.actor(by.person), path)
+        else:
+            detail = {"refusal": refusal.value, "path": path}
+            batch = Batch()
+            await record(connection, batch, run.id, AuditKind.RESUME_REFUSED, audit.actor(by.person), detail)
+            await batch.send(connection)
+    if refusal is not None:
+        raise Refused(refusal)
+
+
+async def resume_by_operator(db: Database, run_id: UUID, actor: str) -> None:
+    """The same by somebody at the service's own command line. Raises ``NotFound`` and ``Conflict``."""
+    async with db.transaction() as connection:
+        run, _ = await _failed(connection, run_id)
+        await _go_on(connection, run, None, actor, "cli")
+
+
+async def _failed(connection: AsyncConnection, run_id: UUID) -> tuple[runs.LockedRun, RunView]:
+    run = await runs.lock(connection, run_id)
+    seen = await views.run_view(connection, run_id)
+    if run is None or seen is None:
+        raise NotFound(f"no run {run_id}")
+    if run.status is not RunStatus.FAILED:
+        raise Conflict(f"only a run that failed can be resumed; this one is {run.status.value}")
+    if seen.erased_at is not None:
+        raise Conflict("what this run did has been erased; start a new one")
+    if run.parent_call_id is not None and not await ancestors.parent_waits(connection, run):
+        raise Conflict("the run above has been told that this one failed; resume that one")
+    return run, seen
+
+
+def _objection(
+    run: RunView, by: Standing, *, administrator: bool, thread: tuple[str, str] | None
+) -> Refusal | None:
+    """Why this person's word does not count, or ``None``."""
+    if thread is not None and thread != (run.channel_id, run.thread_ts):
+        return Refusal.WRONG_PLACE
+    if by.refusal is not None:
+        return by.refusal
+    return None if by.person == run.requester or administrator else Refusal.NOT_YOURS_TO_RESUME
+
+
+async def _go_on(
+    connection: AsyncConnection, run: runs.LockedRun, by: Person | None, actor: str, path: str
+) -> None:
+    batch = Batch()
+    runs.add_message(batch, run, "user", GO_ON, author=by)
+    runs.reset_limits(batch, run.id)
+    runs.reopen(batch, run.id)
+    if run.destination:
+        facts = {"team": by.team_id, "user": by.user_id} if by else {"text": "by an operator"}
+        line = outbox.run_line(run.destination, run.id, "resumed", **facts)
+        outbox.enqueue(batch, [line, outbox.run_root(run.destination, run.id)])
+    await record(connection, batch, run.id, AuditKind.RUN_RESUMED, actor, {"path": path})
+    await batch.send(connection)

@@ -1,0 +1,197 @@
+"""One turn of a run under its lease: take it, journal what came of it, give it back.
+
+A run is a row. What its model should hear is counted (``inputs``), and what the last turn had read (``heard``);
+a run with more of the first is runnable. Leases fence: every write of a turn is conditional on its epoch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import structlog
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent import tracing
+from agent.database import jobs
+from agent.database.batch import Batch
+from agent.database.pools import Database
+from agent.domain.audit import AuditKind
+from agent.domain.errors import LeaseLost
+from agent.domain.run import (
+    AnswerKind,
+    CallAnswer,
+    CallView,
+    Message,
+    RunLease,
+    RunStatus,
+    RunView,
+    Turn,
+)
+from agent.store import (
+    ancestors,
+    calls,
+    locks,
+    outbound,
+    outbox,
+    run_endings,
+    runs,
+    sweeps,
+    views,
+)
+from agent.usecases.executions import LEASE_SECONDS
+from agent.usecases.runs.audit import record
+from agent.usecases.runs.cancellation import end_orphans
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LeasedRun:
+    """A run to make one model turn of, as its rows stood when the lease was taken."""
+
+    lease: RunLease
+    run: RunView
+    messages: tuple[Message, ...]
+    calls: tuple[CallView, ...]
+    heard: int
+    failures: int
+    at: datetime
+
+    @property
+    def tools_on(self) -> bool:
+        """While a blocking call waits, the model only talks."""
+        return self.run.awaiting_calls == 0
+
+
+async def lease(db: Database, run_id: UUID, worker: str) -> LeasedRun | None:
+    """Take the run for one model turn. ``None``: nothing to hear, not yet, or somebody else has it."""
+    async with db.transaction() as connection:
+        taken = await runs.take_lease(connection, run_id, worker, LEASE_SECONDS)
+        if taken is None:
+            return None
+        run = await views.run_view(connection, run_id)
+        messages = await views.messages(connection, run_id)
+        proposed = await views.calls(connection, run_id)
+    if run is None:
+        return None
+    return LeasedRun(
+        lease=RunLease(run_id, taken.lease_epoch, worker),
+        run=run,
+        messages=messages,
+        calls=proposed,
+        heard=taken.inputs,
+        failures=taken.model_failures,
+        at=taken.at,
+    )
+
+
+async def record_turn(db: Database, lease: RunLease, turn: Turn) -> None:
+    """Journal the model's turn: its words, its calls (not judged yet), what it cost. Gives the lease back.
+
+    Raises ``LeaseLost`` when another worker has taken the run over, or this turn is in the journal already (a
+    COMMIT whose answer was lost); nothing is written then.
+    """
+    async with db.transaction() as connection:
+        run = await _held(connection, lease)
+        batch = Batch()
+        side_turn = run.awaiting_calls > 0
+        proposed = () if side_turn else turn.calls
+        number = run.turn + 1
+        runs.add_message(batch, run, "assistant", turn.text, turn=number)
+        calls.propose(batch, run.id, number, proposed)
+        final = not proposed and not side_turn and run.inputs == turn.heard
+        runs.record_turn(batch, run.id, number, turn, len(proposed), final=final)
+        if run.inputs > turn.heard:
+            batch.hint(jobs.advance_run(run.id))
+        if run.destination and turn.text and not proposed:
+            outbox.enqueue(batch, [outbox.run_line(run.destination, run.id, "answer", text=turn.text)])
+        if run.destination:
+            outbox.enqueue(batch, [outbox.run_root(run.destination, run.id)])
+            told = await ancestors.ancestor_roots(
+                connection, run.destination, run.parent_run_id, asked_by=run.id
+            )
+            outbox.enqueue(batch, told)
+        if final:
+            outbound.enqueue_finished(batch, run.id)
+            tracing.note_end("run", run.id)
+            log.info("run ended", action="run.ended", run_id=str(run.id), status=RunStatus.COMPLETED.value)
+            if not await ancestors.has_open_calls(connection, run.id):
+                await ancestors.answer_parent(
+                    connection, batch, run, CallAnswer(AnswerKind.RESULT, turn.text or "")
+                )
+            detail = {"status": RunStatus.COMPLETED.value, "turn": number}
+            await record(connection, batch, run.id, AuditKind.RUN_ENDED, f"worker:{lease.worker}", detail)
+        await batch.send(connection)
+
+
+async def record_model_failure(db: Database, lease: RunLease, error: str, retry_in: float | None) -> None:
+    """The model could not be asked. With ``retry_in`` seconds it will be again; else the run ends failed.
+
+    Raises ``LeaseLost``.
+    """
+    async with db.transaction() as connection:
+        run = await _held(connection, lease)
+        batch = Batch()
+        if retry_in is None:
+            await run_endings.end_run(connection, batch, run, RunStatus.FAILED, error)
+        else:
+            now = await locks.clock(connection)
+            again = now + timedelta(seconds=retry_in)
+            first = await runs.postpone(connection, run.id, again)
+            batch.hint(jobs.advance_run(run.id, not_before=again))
+            if run.destination and first:
+                outbox.enqueue(batch, [outbox.run_line(run.destination, run.id, "retrying", text=error)])
+        await batch.send(connection)
+    if retry_in is None:
+        await end_orphans(db)
+
+
+async def release(db: Database, lease: RunLease, heard: int) -> None:
+    """Give the lease back: there is nothing to do before one of the run's calls is answered. Raises ``LeaseLost``."""
+    async with db.transaction() as connection:
+        run = await _held(connection, lease)
+        batch = Batch()
+        runs.release_lease(batch, run.id, heard)
+        if run.inputs > heard:
+            batch.hint(jobs.advance_run(run.id))
+        await batch.send(connection)
+
+
+async def end(db: Database, lease: RunLease, status: RunStatus, cause: str) -> None:
+    """The agent itself ends the run, denied or failed. Raises ``LeaseLost``."""
+    async with db.transaction() as connection:
+        run = await _held(connection, lease)
+        batch = Batch()
+        await run_endings.end_run(connection, batch, run, status, cause)
+        await batch.send(connection)
+    await end_orphans(db)
+
+
+async def set_status(db: Database, lease: RunLease, progress: str) -> None:
+    """How far the agent says that it is, for the run's first message. Raises ``LeaseLost``."""
+    async with db.transaction() as connection:
+        run = await _held(connection, lease)
+        batch = Batch()
+        runs.set_status(batch, run.id, progress)
+        if run.destination:
+            outbox.enqueue(batch, [outbox.run_root(run.destination, run.id)])
+        await batch.send(connection)
+
+
+async def sweep(db: Database) -> int:
+    """Hint everything that is runnable, that nobody holds, and that no hint is queued for. Returns how many."""
+    async with db.transaction() as connection:
+        hints = await sweeps.runnable(connection)
+        batch = Batch()
+        batch.hint(*hints)
+        await batch.send(connection)
+    return len(hints)
+
+
+async def _held(connection: AsyncConnection, lease: RunLease) -> runs.LockedRun:
+    run = await runs.lock(connection, lease.run_id)
+    if run is None or run.lease_epoch != lease.epoch or not run.leased:
+        raise LeaseLost(f"run {lease.run_id} was taken over, or its turn is written")
+    return run

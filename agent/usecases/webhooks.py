@@ -1,0 +1,116 @@
+"""The use cases on webhooks: add, list, remove, and what could not be told: list it, tell it again.
+
+A webhook's secret is shown once, when it is added. It signs everything that is sent, so it cannot be kept as a hash.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Collection, Sequence
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from agent.database import jobs
+from agent.database.batch import Batch
+from agent.database.pools import Database
+from agent.domain.audit import AuditKind
+from agent.domain.errors import NotFound
+from agent.domain.outbound import DeadMessage, OutboundEvent, Webhook, WebhookLine
+from agent.domain.webhook_urls import Network, check_url
+from agent.store import audit, outbound
+from agent.store.audit import AuditEntry
+from agent.store.ids import new_id
+from signoff.errors import Conflict, SignoffError
+
+START = "whsec_"
+"""How every webhook's secret begins."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+
+
+class WebhookRejected(SignoffError):
+    """A webhook that cannot be added as asked for; says why."""
+
+
+async def add(
+    db: Database,
+    name: str,
+    url: str,
+    events: Collection[OutboundEvent] = tuple(OutboundEvent),
+    *,
+    by: str,
+    allowed: Sequence[Network] = (),
+) -> str:
+    """Tell this address of these events from now on. Returns the secret: the only time that it is seen.
+
+    ``allowed`` are networks that the operator lets webhooks reach although they are barred otherwise. Raises
+    WebhookRejected and Conflict (name taken).
+    """
+    _check(name, url, events, allowed)
+    webhook = Webhook(new_id(), name, url, START + secrets.token_urlsafe(32))
+    async with db.transaction() as connection:
+        subject = _subject(name)
+        await audit.create_head(connection, subject)
+        head = (await audit.lock_heads(connection, [subject]))[subject]
+        if await outbound.lock(connection, name) is not None:
+            raise Conflict(f"there is a webhook named {name} already")
+        batch = Batch()
+        outbound.insert(batch, webhook, events, by)
+        detail = {"webhook": str(webhook.id), "host": urlsplit(url).hostname, "events": sorted(events)}
+        audit.append(batch, head, AuditEntry(AuditKind.WEBHOOK_ADDED, by, detail))
+        await batch.send(connection)
+    return webhook.secret
+
+
+async def remove(db: Database, name: str, *, by: str) -> None:
+    """Tell it nothing more, also not what is still to be told. Raises NotFound."""
+    async with db.transaction() as connection:
+        webhook_id = await outbound.lock(connection, name)
+        if webhook_id is None:
+            raise NotFound(f"there is no webhook named {name}")
+        subject = _subject(name)
+        head = (await audit.lock_heads(connection, [subject]))[subject]
+        batch = Batch()
+        outbound.remove(batch, webhook_id)
+        audit.append(batch, head, AuditEntry(AuditKind.WEBHOOK_REMOVED, by, {"webhook": str(webhook_id)}))
+        await batch.send(connection)
+
+
+async def list_webhooks(db: Database) -> list[WebhookLine]:
+    """All webhooks, without their secrets, and how each is doing."""
+    async with db.connection() as connection:
+        return await outbound.list_webhooks(connection)
+
+
+async def list_dead(db: Database, limit: int = 50, after: UUID | None = None) -> list[DeadMessage]:
+    """What was given up, latest first; ``after`` is the last one that was seen."""
+    async with db.connection() as connection:
+        return await outbound.list_dead(connection, limit, after)
+
+
+async def replay(db: Database, notice_id: UUID | None = None) -> int:
+    """Tell one dead notice again, or all of them. Returns how many. Raises NotFound for one that is not dead."""
+    async with db.transaction() as connection:
+        targets = await outbound.revive(connection, notice_id)
+        if notice_id is not None and not targets:
+            raise NotFound(f"there is no dead notice {notice_id}")
+        batch = Batch()
+        batch.hint(*(jobs.send_notices(target) for target in targets))
+        await batch.send(connection)
+    return len(targets)
+
+
+def _check(name: str, url: str, events: Collection[OutboundEvent], allowed: Sequence[Network]) -> None:
+    if not _NAME.match(name):
+        raise WebhookRejected("a webhook's name has up to 64 letters, digits, dots, dashes and underscores")
+    if not events:
+        raise WebhookRejected(f"name at least one event of {', '.join(OutboundEvent)}")
+    try:
+        check_url(url, allowed)
+    except ValueError as error:
+        raise WebhookRejected(f"a webhook's address {error}") from None
+
+
+def _subject(name: str) -> str:
+    return f"webhook:{name}"

@@ -1,0 +1,51 @@
+"""Where a value stands in JSON: paths such as `$.items[2].price`, and which of them `redact` means.
+
+An entry of `redact` is a name (`card_number`: every value under a key of that name, however deep) or a dotted path
+(`customer.card`, `args.customer.card`, `items.0.price`; `items.price` means every item's): the value there and
+everything below.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+
+Step = str | int
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_ROOTS = ("args", "facts")
+
+
+def format_path(steps: Iterable[Step]) -> str:
+    """The path as people read it: `$.items[2].price`, `$["a key"]`."""
+    return "$" + "".join(_written(step) for step in steps)
+
+
+def is_redacted(steps: tuple[Step, ...], redact: Iterable[str], root: str = "args") -> bool:
+    """Whether the value at these steps (below `root`: "args" or "facts") is not to be shown."""
+    return any(_means(entry, steps, root) for entry in redact)
+
+
+def _means(entry: str, steps: tuple[Step, ...], root: str) -> bool:
+    names = entry.split(".")
+    if len(names) == 1:
+        return entry in steps
+    if names[0] in _ROOTS and _leads(names, (root, *steps)):
+        return True
+    return _leads(names, steps)
+
+
+def _leads(names: list[str], steps: tuple[Step, ...]) -> bool:
+    """Whether the names, from the first step on, lead to the value or to something around it."""
+    if not names:
+        return True
+    if not steps:
+        return False
+    if str(steps[0]) == names[0] and _leads(names[1:], steps[1:]):
+        return True
+    return isinstance(steps[0], int) and _leads(names, steps[1:])
+
+
+def _written(step: Step) -> str:
+    if isinstance(step, int):
+        return f"[{step}]"
+    return f".{step}" if _IDENTIFIER.match(step) else f"[{json.dumps(step)}]"

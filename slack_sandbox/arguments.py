@@ -1,0 +1,97 @@
+"""The arguments of a Web API call, from a form or a JSON body, read strictly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from slack_sandbox.slack_error import Json, SlackError
+
+
+class Arguments:
+    """What the app sent; every reader raises SlackError `invalid_arguments` for a wrong type."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.values = dict(values)
+
+    def has(self, name: str) -> bool:
+        """True when the argument was sent and is not null."""
+        return self.values.get(name) is not None
+
+    def text(self, name: str) -> str:
+        """A required string."""
+        value = self.optional_text(name)
+        if not value:
+            raise SlackError("invalid_arguments", f"missing required field: {name}")
+        return value
+
+    def optional_text(self, name: str) -> str | None:
+        """A string, or None when it was not sent."""
+        value = self.values.get(name)
+        if value is None or isinstance(value, str):
+            return value
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return str(value)
+        raise SlackError("invalid_arguments", f"must be a string [json-pointer:/{name}]")
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        """A boolean, also as form clients write it."""
+        value = self.values.get(name)
+        if value is None or value == "":
+            return default
+        if isinstance(value, bool):
+            return value
+        if str(value).lower() in ("true", "1"):
+            return True
+        if str(value).lower() in ("false", "0"):
+            return False
+        raise SlackError("invalid_arguments", f"must be a boolean [json-pointer:/{name}]")
+
+    def number(self, name: str, default: int) -> int:
+        """An integer."""
+        value = self.values.get(name)
+        if value is None or value == "":
+            return default
+        try:
+            return int(str(value))
+        except ValueError:
+            raise SlackError("invalid_arguments", f"must be an integer [json-pointer:/{name}]") from None
+
+    def decoded(self, name: str, kind: type, error: str = "invalid_arguments") -> Any:
+        """A JSON array or object, sent as such or as a string; None when it was not sent."""
+        value = self.values.get(name)
+        if value is None or value == "":
+            return None
+        if isinstance(value, str):
+            try:
+                value = json.loads(value)
+            except ValueError:
+                raise SlackError(error, f"failed to parse JSON [json-pointer:/{name}]") from None
+        if not isinstance(value, kind):
+            expected = "an array" if kind is list else "an object"
+            raise SlackError(error, f"must provide {expected} [json-pointer:/{name}]")
+        return value
+
+    def names(self, name: str) -> list[str]:
+        """A comma-separated list."""
+        value = self.values.get(name)
+        if isinstance(value, list):
+            return [str(each) for each in value]
+        return [each.strip() for each in str(value).split(",") if each.strip()] if value else []
+
+    def page(self, items: list[Any], default: int = 100, largest: int = 1000) -> tuple[list[Any], Json]:
+        """One page of `items` by `limit` and `cursor`, and the `response_metadata` that leads to the next.
+
+        Raises SlackError `invalid_cursor` or `invalid_limit`.
+        """
+        limit = self.number("limit", default) or default
+        if not 1 <= limit <= largest:
+            raise SlackError("invalid_limit")
+        cursor = self.optional_text("cursor") or "next:0"
+        prefix, _, number = cursor.partition(":")
+        if prefix != "next" or not number.isdigit():
+            raise SlackError("invalid_cursor")
+        start = int(number)
+        following = start + limit
+        return items[start:following], {"next_cursor": f"next:{following}" if following < len(items) else ""}

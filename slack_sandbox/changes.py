@@ -1,0 +1,58 @@
+"""What changed, told to everyone who waits: tests that await a condition, and browser pages that listen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from slack_sandbox.slack_error import Json
+
+T = TypeVar("T")
+
+
+class Changes:
+    """A feed of small facts such as `{"type": "message", "channel": …, "ts": …}`."""
+
+    def __init__(self) -> None:
+        self._happened = asyncio.Event()
+        self._listeners: set[asyncio.Queue[Json | None]] = set()
+
+    def publish(self, change: Json) -> None:
+        """Tell every browser page and wake everyone who waits for a condition."""
+        for listener in self._listeners:
+            listener.put_nowait(change)
+        self.wake()
+
+    def wake(self) -> None:
+        """Wake the waiters for something that pages need not know (a Web API call, a socket)."""
+        self._happened.set()
+        self._happened = asyncio.Event()
+
+    async def wait_for(self, predicate: Callable[[], T | None], timeout: float = 5.0) -> T:
+        """Return the predicate's first truthy value; it is asked again after each change.
+
+        Raises TimeoutError after `timeout` seconds.
+        """
+        async with asyncio.timeout(timeout):
+            while True:
+                happened = self._happened
+                if value := predicate():
+                    return value
+                await happened.wait()
+
+    @asynccontextmanager
+    async def listen(self) -> AsyncIterator[asyncio.Queue[Json | None]]:
+        """A queue of every change from now on; None says that the server is closing."""
+        queue: asyncio.Queue[Json | None] = asyncio.Queue()
+        self._listeners.add(queue)
+        try:
+            yield queue
+        finally:
+            self._listeners.discard(queue)
+
+    def close(self) -> None:
+        """End every open page's stream."""
+        for listener in self._listeners:
+            listener.put_nowait(None)

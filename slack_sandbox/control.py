@@ -1,0 +1,242 @@
+"""The HTTP interface of the browser page: what there is to see, and acting as one of the members."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from slack_sandbox.elements import NotOnScreen
+from slack_sandbox.person import Experience, ScreenUser
+from slack_sandbox.slack_error import Json, SlackError
+from slack_sandbox.stage import Stage
+
+PAGE = Path(__file__).parent / "page"
+_KEEP_ALIVE_SECONDS = 15.0
+
+
+class Control:
+    """Routes under `/sandbox/`, and the page itself; loopback only."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._workspace = stage.workspace
+
+    def add_routes(self, app: web.Application) -> None:
+        """Serve the page, its data and its actions."""
+        router = app.router
+        router.add_get("/", self._guarded(self._page))
+        if PAGE.is_dir():
+            router.add_static("/static/", PAGE)
+        router.add_get("/sandbox/state", self._guarded(self._state))
+        router.add_get("/sandbox/tour", self._guarded(self._tour))
+        router.add_get("/sandbox/channels/{channel}/messages", self._guarded(self._messages))
+        router.add_get("/sandbox/people/{user}/views", self._guarded(self._views))
+        router.add_get("/sandbox/people/{user}/home", self._guarded(self._home))
+        router.add_get("/sandbox/events", self._guarded(self._events))
+        router.add_post("/sandbox/levers/{name}", self._guarded(self._lever))
+        for name, act in self._acts().items():
+            router.add_post(f"/sandbox/act/{name}", self._guarded(self._action(act)))
+
+    def _guarded(
+        self, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        async def guarded(request: web.Request) -> web.StreamResponse:
+            # The Host check keeps a foreign page from reaching us by a name that resolves to loopback, the
+            # header keeps it from posting: a browser sends it across origins only with our consent.
+            if not _is_loopback(request.remote or "") or not _is_loopback(request.url.host or ""):
+                return web.Response(status=403, text="only from this machine\n")
+            if request.method == "POST" and request.headers.get("X-Sandbox") != "1":
+                return web.Response(status=403, text="the header X-Sandbox is missing\n")
+            return await handler(request)
+
+        return guarded
+
+    def _person(self, user: str) -> ScreenUser:
+        if user not in self._workspace.members:
+            raise KeyError(user)
+        return ScreenUser(self._stage, user)
+
+    async def _page(self, request: web.Request) -> web.StreamResponse:
+        index = PAGE / "index.html"
+        if not index.is_file():
+            return web.Response(status=404, text="page missing\n")
+        return web.FileResponse(index, headers={"Cache-Control": "no-cache"})
+
+    async def _state(self, request: web.Request) -> web.Response:
+        workspace = self._workspace
+        team, bot = workspace.team, workspace.bot
+        return web.json_response(
+            {
+                "team": {"id": team.id, "name": team.name, "domain": team.domain},
+                "bot": {"id": bot.bot_id, "user_id": bot.user_id, "app_id": bot.app_id, "name": bot.name},
+                "members": [member.as_slack() for member in workspace.members.values()],
+                "usergroups": [
+                    group.as_slack(team.id, include_users=True) for group in workspace.usergroups.values()
+                ],
+                "channels": [
+                    {**channel.as_slack(team.id, bot.user_id), "members": sorted(channel.members)}
+                    for channel in workspace.channels.values()
+                ],
+                "commands": list(self._stage.commands),
+                "connected": bool(self._stage.sockets.connections) or self._stage.http.url is not None,
+                "now": time.time(),
+            }
+        )
+
+    async def _tour(self, request: web.Request) -> web.Response:
+        if self._stage.tour is None:
+            return web.json_response({"error": "no tour"}, status=404)
+        return web.json_response(self._stage.tour)
+
+    async def _lever(self, request: web.Request) -> web.Response:
+        lever = self._stage.levers.get(request.match_info["name"])
+        if lever is None:
+            return web.json_response({"error": "no such lever"}, status=404)
+        return web.json_response({"told": lever()})
+
+    async def _messages(self, request: web.Request) -> web.Response:
+        channel = request.match_info["channel"]
+        if channel not in self._workspace.channels:
+            return web.json_response({"error": "channel_not_found"}, status=404)
+        roots = self._workspace.messages.roots(channel)
+        for root in roots:
+            root["replies"] = (
+                self._workspace.messages.thread(channel, root["ts"])[1:] if _has_thread(root) else []
+            )
+        ephemeral = self._workspace.messages.whispers_by_user(channel)
+        return web.json_response({"messages": roots, "ephemeral": ephemeral})
+
+    async def _views(self, request: web.Request) -> web.Response:
+        return web.json_response({"stack": self._workspace.modals.stack(request.match_info["user"])})
+
+    async def _home(self, request: web.Request) -> web.Response:
+        return web.json_response({"view": self._workspace.modals.home(request.match_info["user"])})
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(
+            headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
+        )
+        async with self._workspace.changes.listen() as queue:
+            await response.prepare(request)
+            with suppress(ConnectionResetError):  # the page was closed
+                await response.write(b": open\n\n")
+                await _tell(response, queue)
+        return response
+
+    def _action(
+        self, act: Callable[[ScreenUser, Json], Awaitable[Experience]]
+    ) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def action(request: web.Request) -> web.Response:
+            try:
+                wanted = await request.json()
+                answer = await act(self._person(wanted["user"]), wanted)
+            except (ValueError, TypeError, KeyError) as error:
+                return _refusal(f"bad request: {error!r}", 400)
+            except NotOnScreen as error:
+                return _refusal(str(error), 200)
+            except SlackError as error:
+                return _refusal(error.code, 200)
+            return web.json_response(
+                {
+                    "ok": answer.error is None and not answer.errors,
+                    "error": answer.error,
+                    "elapsed": answer.elapsed,
+                    "response": answer.response,
+                }
+            )
+
+        return action
+
+    def _acts(self) -> dict[str, Callable[[ScreenUser, Json], Awaitable[Experience]]]:
+        async def say(person: ScreenUser, wanted: Json) -> Experience:
+            message = person.say(wanted["channel"], wanted["text"], wanted.get("thread_ts"))
+            return Experience(True, None, 0.0, None, message)
+
+        async def command(person: ScreenUser, wanted: Json) -> Experience:
+            where = wanted["channel"], wanted.get("thread_ts")
+            return await person.command(wanted["command"], wanted.get("text", ""), *where)
+
+        async def click(person: ScreenUser, wanted: Json) -> Experience:
+            return await person.click(
+                _place(wanted),
+                wanted["action_id"],
+                block_id=wanted["block_id"],
+                value=_chosen(wanted),
+                state=wanted.get("state"),
+            )
+
+        async def submit(person: ScreenUser, wanted: Json) -> Experience:
+            return await person.submit(wanted["view_id"], wanted.get("values") or {})
+
+        async def close(person: ScreenUser, wanted: Json) -> Experience:
+            return await person.close(wanted["view_id"], bool(wanted.get("clear")))
+
+        async def home(person: ScreenUser, wanted: Json) -> Experience:
+            person.open_home(wanted.get("tab", "home"))
+            return Experience(True, None, 0.0, None)
+
+        return {
+            "say": say,
+            "command": command,
+            "click": click,
+            "submit": submit,
+            "close": close,
+            "home": home,
+        }
+
+
+async def _tell(response: web.StreamResponse, queue: asyncio.Queue[Json | None]) -> None:
+    """Every change as a server-sent event, until the server closes."""
+    while True:
+        try:
+            async with asyncio.timeout(_KEEP_ALIVE_SECONDS):
+                change = await queue.get()
+        except TimeoutError:
+            await response.write(b": still here\n\n")
+            continue
+        if change is None:
+            return
+        await response.write(f"data: {json.dumps(change)}\n\n".encode())
+
+
+def _place(wanted: Json) -> Any:
+    if wanted.get("home"):
+        return "home"
+    return wanted["view_id"] if wanted.get("view_id") else (wanted["channel"], wanted["ts"])
+
+
+def _chosen(wanted: Json) -> Any:
+    """What was picked in a menu; a button's own value needs no telling."""
+    if wanted.get("selected_option"):
+        return wanted["selected_option"]
+    if wanted.get("selected_options") is not None:
+        return wanted["selected_options"]
+    state: Any = wanted.get("state") or {}
+    if state.get(wanted["block_id"], {}).get(wanted["action_id"]):
+        return state[wanted["block_id"]][wanted["action_id"]]
+    return wanted.get("value")
+
+
+def _has_thread(message: Json) -> bool:
+    return bool(message.get("reply_count")) or message.get("thread_ts") == message["ts"]
+
+
+def _refusal(error: str, status: int) -> web.Response:
+    return web.json_response({"ok": False, "error": error, "elapsed": 0.0, "response": None}, status=status)
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,146 @@
+"""Failures that a test or the demo switches on: of Web API calls and of sockets."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class FaultKind(Enum):
+    """What goes wrong."""
+
+    RATELIMITED = "ratelimited"
+    HTTP_500 = "http_500"
+    HANG = "hang"
+    SLOW = "slow"
+    RESET_BEFORE_ACCEPT = "reset_before_accept"
+    RESET_AFTER_ACCEPT = "reset_after_accept"
+    ERROR = "error"
+    REFUSE_TICKET = "refuse_ticket"
+    DROP_ACK = "drop_ack"
+    DUPLICATE_DELIVERY = "duplicate_delivery"
+
+
+@dataclass
+class ApiFault:
+    """One failure in waiting; `times` counts down, None never ends."""
+
+    kind: FaultKind
+    method: str
+    times: int | None
+    probability: float
+    dice: random.Random
+    seconds: float = 0.0
+    code: str = ""
+    hits: int = 0
+
+
+@dataclass
+class Faults:
+    """The failures now switched on. Every method takes the Web API method's name, or "*" for all.
+
+    `times` is how often it strikes (None: until cleared), `probability` how likely each time, by dice seeded
+    with `seed`. Each returns the Fault, whose `hits` counts.
+    """
+
+    active: list[ApiFault] = field(default_factory=list)
+
+    def ratelimited(
+        self,
+        method: str,
+        retry_after: int = 1,
+        times: int | None = 1,
+        probability: float = 1.0,
+        seed: int = 0,
+    ) -> ApiFault:
+        """HTTP 429 with `Retry-After` in seconds."""
+        return self._add(FaultKind.RATELIMITED, method, times, probability, seed, seconds=retry_after)
+
+    def http_500(
+        self, method: str, times: int | None = 1, probability: float = 1.0, seed: int = 0
+    ) -> ApiFault:
+        """HTTP 500 without a JSON body; nothing is accepted."""
+        return self._add(FaultKind.HTTP_500, method, times, probability, seed)
+
+    def hang(
+        self, method: str, seconds: float, times: int | None = 1, probability: float = 1.0, seed: int = 0
+    ) -> ApiFault:
+        """No answer for `seconds`, then the connection is cut; nothing is accepted."""
+        return self._add(FaultKind.HANG, method, times, probability, seed, seconds=seconds)
+
+    def slow(
+        self, method: str, seconds: float, times: int | None = 1, probability: float = 1.0, seed: int = 0
+    ) -> ApiFault:
+        """The call is accepted and answered after `seconds`."""
+        return self._add(FaultKind.SLOW, method, times, probability, seed, seconds=seconds)
+
+    def reset_before_accept(
+        self, method: str, times: int | None = 1, probability: float = 1.0, seed: int = 0
+    ) -> ApiFault:
+        """The connection is cut and nothing is accepted."""
+        return self._add(FaultKind.RESET_BEFORE_ACCEPT, method, times, probability, seed)
+
+    def reset_after_accept(
+        self, method: str, times: int | None = 1, probability: float = 1.0, seed: int = 0
+    ) -> ApiFault:
+        """The call is accepted (a message is stored), then the connection is cut instead of an answer."""
+        return self._add(FaultKind.RESET_AFTER_ACCEPT, method, times, probability, seed)
+
+    def error(
+        self, method: str, code: str, times: int | None = 1, probability: float = 1.0, seed: int = 0
+    ) -> ApiFault:
+        """Slack's answer `{"ok": false, "error": code}`."""
+        return self._add(FaultKind.ERROR, method, times, probability, seed, code=code)
+
+    def refuse_tickets(self, times: int | None = 1) -> ApiFault:
+        """Socket Mode addresses are handed out, but opening one is refused."""
+        return self._add(FaultKind.REFUSE_TICKET, "socket", times)
+
+    def drop_acks(self, times: int | None = 1, probability: float = 1.0, seed: int = 0) -> ApiFault:
+        """The app's acknowledgement over a socket is lost."""
+        return self._add(FaultKind.DROP_ACK, "socket", times, probability, seed)
+
+    def duplicate_deliveries(
+        self, times: int | None = 1, probability: float = 1.0, seed: int = 0
+    ) -> ApiFault:
+        """The same payload reaches the app twice, at once."""
+        return self._add(FaultKind.DUPLICATE_DELIVERY, "socket", times, probability, seed)
+
+    def clear(self) -> None:
+        """Switch everything off."""
+        self.active.clear()
+
+    def strike(self, method: str, *kinds: FaultKind) -> ApiFault | None:
+        """The failure that this call meets, counted; None when all is well.
+
+        Without `kinds`: any but those of sockets.
+        """
+        for fault in list(self.active):
+            fitting = fault.kind in kinds if kinds else fault.method != "socket"
+            if not fitting or fault.method not in (method, "*", "socket"):
+                continue
+            if fault.dice.random() >= fault.probability:
+                continue
+            fault.hits += 1
+            if fault.times is not None:
+                fault.times -= 1
+                if fault.times <= 0:
+                    self.active.remove(fault)
+            return fault
+        return None
+
+    def _add(
+        self,
+        kind: FaultKind,
+        method: str,
+        times: int | None,
+        *dice: float,
+        seconds: float = 0.0,
+        code: str = "",
+    ) -> ApiFault:
+        probability, seed = dice or (1.0, 0)
+        # Reproducible on purpose: these dice decide about test failures, not about secrets.
+        fault = ApiFault(kind, method, times, probability, random.Random(seed), seconds, code)  # noqa: S311
+        self.active.append(fault)
+        return fault

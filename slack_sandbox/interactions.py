@@ -1,0 +1,138 @@
+"""The payloads that tell the app what a person did, complete as Slack sends them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slack_sandbox.elements import FoundElement
+from slack_sandbox.people_and_places import Channel, Member
+from slack_sandbox.slack_error import Json
+from slack_sandbox.workspace import SandboxWorkspace
+
+
+@dataclass(frozen=True)
+class ButtonPress:
+    """A press on one element: everything that its payload tells of the surface.
+
+    `surface` brings `channel`, `message` and `response_url`, or `view`; `posts` fills as that URL is used.
+    """
+
+    found: FoundElement
+    action: Json
+    container: Json
+    surface: Json
+    state: Json
+    posts: list[Json]
+
+
+class Interactions:
+    """Builds interaction payloads for one workspace."""
+
+    def __init__(self, workspace: SandboxWorkspace) -> None:
+        self._workspace = workspace
+
+    def press(self, member: Member, press: ButtonPress) -> Json:
+        """`block_actions`."""
+        view = press.surface.get("view")
+        channel = press.surface.get("channel", {}).get("id")
+        payload: Json = {
+            "type": "block_actions",
+            **self._who(member),
+            "container": press.container,
+            "trigger_id": self._workspace.modals.new_trigger(
+                member.id, channel, view["id"] if view else None
+            ),
+            **self._where(),
+            **press.surface,
+            "actions": [press.action],
+        }
+        if view is None:
+            payload["state"] = {"values": press.state}
+        return payload
+
+    def message_shortcut(
+        self, member: Member, callback_id: str, channel: Channel, message: Json, url: str
+    ) -> Json:
+        """`message_action`: an entry of a message's own menu."""
+        return {
+            "type": "message_action",
+            **self._who(member),
+            **self._where(),
+            "action_ts": self._workspace.timestamps.next(),
+            "callback_id": callback_id,
+            "trigger_id": self._workspace.modals.new_trigger(member.id, channel.id),
+            "response_url": url,
+            "message_ts": message["ts"],
+            "channel": self.channel(channel),
+            "message": message,
+        }
+
+    def global_shortcut(self, member: Member, callback_id: str) -> Json:
+        """`shortcut`: an entry of the lightning menu."""
+        return {
+            "type": "shortcut",
+            **self._who(member),
+            **self._where(),
+            "action_ts": self._workspace.timestamps.next(),
+            "callback_id": callback_id,
+            "trigger_id": self._workspace.modals.new_trigger(member.id),
+        }
+
+    def submission(self, member: Member, view: Json, response_urls: list[Json]) -> Json:
+        """`view_submission`."""
+        return {
+            "type": "view_submission",
+            **self._who(member),
+            **self._where(),
+            "trigger_id": self._workspace.modals.new_trigger(member.id, None, view["id"]),
+            "view": view,
+            "response_urls": response_urls,
+        }
+
+    def closing(self, member: Member, view: Json, cleared: bool) -> Json:
+        """`view_closed`."""
+        return {
+            "type": "view_closed",
+            **self._who(member),
+            **self._where(),
+            "view": view,
+            "is_cleared": cleared,
+        }
+
+    def command(self, member: Member, channel: Channel, command: str, text: str, url: str) -> Json:
+        """The form of a slash command."""
+        team = self._workspace.team
+        return {
+            "token": "sandbox-verification",
+            "team_id": team.id,
+            "team_domain": team.domain,
+            "channel_id": channel.id,
+            "channel_name": "directmessage" if channel.is_im else channel.name,
+            "user_id": member.id,
+            "user_name": member.name,
+            "command": command,
+            "text": text,
+            "api_app_id": self._workspace.bot.app_id,
+            "is_enterprise_install": "false",
+            "response_url": url,
+            "trigger_id": self._workspace.modals.new_trigger(member.id, channel.id),
+        }
+
+    @staticmethod
+    def channel(channel: Channel) -> Json:
+        """A channel, as payloads name it."""
+        name = "directmessage" if channel.is_im else "privategroup" if channel.is_private else channel.name
+        return {"id": channel.id, "name": name}
+
+    def _who(self, member: Member) -> Json:
+        # A person of another organisation keeps that team's id; `team` stays the one that has the app.
+        user = {"id": member.id, "username": member.name, "name": member.name, "team_id": member.team_id}
+        return {"user": user, "api_app_id": self._workspace.bot.app_id, "token": "sandbox-verification"}
+
+    def _where(self) -> Json:
+        team = self._workspace.team
+        return {
+            "team": {"id": team.id, "domain": team.domain},
+            "enterprise": None,
+            "is_enterprise_install": False,
+        }

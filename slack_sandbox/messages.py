@@ -1,0 +1,168 @@
+"""The messages of every channel: order, threads, edits, deletions, and what only one person sees."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from slack_sandbox.slack_error import Json, SlackError
+
+THREAD_FIELDS = ("thread_ts", "reply_count", "reply_users_count", "reply_users", "latest_reply", "is_locked")
+
+
+class Timestamps:
+    """Message timestamps: seconds with six digits, unique and increasing within the workspace."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def next(self) -> str:
+        """The next unused `ts`."""
+        self._last = max(int(time.time() * 1_000_000), self._last + 1)
+        return f"{self._last // 1_000_000}.{self._last % 1_000_000:06d}"
+
+
+class Messages:
+    """Everything said, by channel; messages are raw Slack message objects.
+
+    What is handed out shares its inner values with what is stored: a change replaces whole fields.
+    """
+
+    def __init__(self, timestamps: Timestamps) -> None:
+        self._timestamps = timestamps
+        self._channels: dict[str, dict[str, Json]] = {}
+        self._replies: dict[tuple[str, str], list[str]] = {}
+        self._ephemeral: list[Json] = []
+
+    def add(self, channel: str, message: Json, thread_ts: str | None = None) -> Json:
+        """Store a message under a new `ts`; a reply to a reply goes to the root of its thread.
+
+        Raises SlackError `thread_not_found` when there is no such root.
+        """
+        ts = self._timestamps.next()
+        stored = {**message, "ts": ts}
+        if thread_ts is not None:
+            target = self._channels.get(channel, {}).get(thread_ts)
+            if target is None:
+                raise SlackError("thread_not_found")
+            root = str(target.get("thread_ts", thread_ts))
+            stored["thread_ts"] = root
+            stored["parent_user_id"] = self._channels[channel][root].get("user")
+            self._replies.setdefault((channel, root), []).append(ts)
+            self._channels[channel][root]["thread_ts"] = root
+        self._channels.setdefault(channel, {})[ts] = stored
+        return self.get(channel, ts)
+
+    def find(self, channel: str, ts: str) -> Json | None:
+        """The message as it now stands, with its thread's numbers; None if there is none."""
+        stored = self._channels.get(channel, {}).get(ts)
+        if stored is None:
+            return None
+        message = dict(stored)
+        replies = self._replies.get((channel, ts))
+        if replies:
+            authors = list(dict.fromkeys(self._author(channel, reply) for reply in replies))
+            message |= {
+                "thread_ts": ts,
+                "reply_count": len(replies),
+                "reply_users_count": len(authors),
+                "latest_reply": replies[-1],
+                "reply_users": authors[:5],
+                "is_locked": False,
+                "subscribed": False,
+            }
+        return message
+
+    def get(self, channel: str, ts: str) -> Json:
+        """Like `find`; raises SlackError `message_not_found`."""
+        message = self.find(channel, ts)
+        if message is None:
+            raise SlackError("message_not_found")
+        return message
+
+    def change(self, channel: str, ts: str, changes: Json, remove: Iterable[str] = ()) -> Json:
+        """Replace fields of a stored message; returns it as it now stands."""
+        stored = self._channels[channel][ts]
+        stored.update(changes)
+        for name in remove:
+            stored.pop(name, None)
+        return self.get(channel, ts)
+
+    def delete(self, channel: str, ts: str) -> Json:
+        """Remove a message; a root with replies leaves a tombstone. Returns what was deleted."""
+        message = self.get(channel, ts)
+        root = message.get("thread_ts")
+        if root is not None and root != ts:
+            self._replies[channel, root].remove(ts)
+        if self._replies.get((channel, ts)):
+            self._channels[channel][ts] = {
+                "type": "message",
+                "subtype": "tombstone",
+                "user": "USLACKBOT",
+                "text": "This message was deleted.",
+                "hidden": True,
+                "ts": ts,
+                "thread_ts": ts,
+            }
+        else:
+            del self._channels[channel][ts]
+        return message
+
+    def roots(self, channel: str) -> list[Json]:
+        """What `conversations.history` shows, oldest first: no replies but those also sent to the channel."""
+        return [
+            self.get(channel, ts)
+            for ts, message in self._channels.get(channel, {}).items()
+            if message.get("thread_ts", ts) == ts or message.get("subtype") == "thread_broadcast"
+        ]
+
+    def thread(self, channel: str, ts: str) -> list[Json]:
+        """A root and its replies, oldest first; a reply's `ts` finds its whole thread.
+
+        Raises SlackError `thread_not_found`.
+        """
+        message = self.find(channel, ts)
+        if message is None:
+            raise SlackError("thread_not_found")
+        root = str(message.get("thread_ts", ts))
+        return [self.get(channel, each) for each in [root, *self._replies.get((channel, root), [])]]
+
+    def whisper(self, channel: str, user: str, message: Json) -> Json:
+        """Show a message to one person only."""
+        shown = {
+            **message,
+            "ts": self._timestamps.next(),
+            "channel": channel,
+            "is_ephemeral": True,
+        }
+        self._ephemeral.append({"user": user, "channel": channel, "message": shown})
+        return dict(shown)
+
+    def whispers(self, user: str | None = None, channel: str | None = None) -> list[Json]:
+        """Ephemeral messages that still stand, oldest first, each with its `channel`."""
+        return [
+            dict(each["message"])
+            for each in self._ephemeral
+            if user in (None, each["user"]) and channel in (None, each["channel"])
+        ]
+
+    def whispers_by_user(self, channel: str) -> dict[str, list[Json]]:
+        """The channel's ephemeral messages for each person who sees any."""
+        users = dict.fromkeys(each["user"] for each in self._ephemeral if each["channel"] == channel)
+        return {user: self.whispers(user, channel) for user in users}
+
+    def change_whisper(self, user: str, ts: str, message: Json | None) -> bool:
+        """Replace an ephemeral message, or remove it (None); False if it is gone."""
+        for index, each in enumerate(self._ephemeral):
+            if each["user"] == user and each["message"]["ts"] == ts:
+                if message is None:
+                    del self._ephemeral[index]
+                else:
+                    kept = {name: each["message"][name] for name in ("ts", "channel", "is_ephemeral")}
+                    each["message"] = {**message, **kept}
+                return True
+        return False
+
+    def _author(self, channel: str, ts: str) -> str:
+        message = self._channels[channel][ts]
+        return str(message.get("user") or message.get("bot_id"))

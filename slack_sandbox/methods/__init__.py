@@ -1,0 +1,8 @@
+"""The Web API methods, one file per family; importing this package registers them all."""
+
+from __future__ import annotations
+
+from slack_sandbox.methods import apps, chat, conversations, files, people, views
+from slack_sandbox.methods.registry import METHODS, Method, TokenKind
+
+__all__ = ["METHODS", "Method", "TokenKind", "apps", "chat", "conversations", "files", "people", "views"]

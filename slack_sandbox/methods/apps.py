@@ -1,0 +1,74 @@
+"""`auth.*`, `api.*`, `apps.*`, `bots.*`, `team.*`, `blocks.*`: the app itself and its workspace."""
+
+from __future__ import annotations
+
+from slack_sandbox.arguments import Arguments
+from slack_sandbox.limits import check_blocks
+from slack_sandbox.methods.registry import TokenKind, method
+from slack_sandbox.slack_error import Json, SlackError
+from slack_sandbox.workspace import SandboxWorkspace
+
+
+@method("api.test", tier=4, token=TokenKind.NONE)
+def api_test(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    """Answer what was sent, or the error that was asked for."""
+    sent = {name: value for name, value in args.values.items() if name != "token"}
+    if args.has("error"):
+        raise SlackError(args.text("error"), args=sent)
+    return {"args": sent}
+
+
+@method("auth.test", tier=4)
+def auth_test(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    """Whose token this is."""
+    return {
+        "url": f"https://{workspace.team.domain}.slack.com/",
+        "team": workspace.team.name,
+        "user": workspace.bot.name,
+        "team_id": workspace.team.id,
+        "user_id": workspace.bot.user_id,
+        "bot_id": workspace.bot.bot_id,
+        "is_enterprise_install": False,
+    }
+
+
+@method("apps.connections.open", tier=None, token=TokenKind.APP)
+def apps_connections_open(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    """The server adds the `url` with its single-use ticket."""
+    return {}
+
+
+@method("bots.info", "users:read", tier=3)
+def bots_info(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    """The bot user of the app."""
+    bot = workspace.bot
+    if args.has("bot") and args.text("bot") != bot.bot_id:
+        raise SlackError("bot_not_found")
+    info = {
+        "id": bot.bot_id,
+        "deleted": False,
+        "name": bot.name,
+        "updated": 1760000000,
+        "app_id": bot.app_id,
+        "user_id": bot.user_id,
+        "icons": {},
+    }
+    return {"bot": info}
+
+
+@method("team.info", "team:read", tier=3)
+def team_info(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    """The workspace."""
+    team = workspace.team
+    about = {"id": team.id, "name": team.name, "domain": team.domain, "email_domain": "", "icon": {}}
+    return {"team": about | {"url": f"https://{team.domain}.slack.com/"}}
+
+
+@method("blocks.validate", tier=4, token=TokenKind.NONE)
+def blocks_validate(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    """Check blocks against the documented limits without posting them."""
+    blocks = args.decoded("blocks", list, "invalid_blocks_format")
+    if blocks is None:
+        raise SlackError("invalid_arguments", "missing required field: blocks")
+    check_blocks(blocks, "message")
+    return {}

@@ -1,0 +1,190 @@
+"""`chat.*` and `reactions.add`: what the app says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slack_sandbox.arguments import Arguments
+from slack_sandbox.elements import with_ids
+from slack_sandbox.limits import check_blocks, check_metadata
+from slack_sandbox.methods.registry import method
+from slack_sandbox.mrkdwn import escaped_blocks, escaped_mrkdwn
+from slack_sandbox.people_and_places import Channel
+from slack_sandbox.slack_error import Json, SlackError
+from slack_sandbox.workspace import SandboxWorkspace
+
+TEXT_KEPT = 40_000
+"""Slack cuts a posted text off here (reference of chat.postMessage)."""
+UPDATE_TEXT_LIMIT = 4_000
+"""chat.update refuses a longer text with `msg_too_long`."""
+
+
+@method("chat.postMessage", "chat:write", tier=None)
+def post_message(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    """Post a message or a reply."""
+    channel = _destination(workspace, args.text("channel"))
+    _refuse_absent(workspace, channel, public_allowed=True)
+    message = message_content(args)
+    thread_ts = args.optional_text("thread_ts") or None
+    if thread_ts and args.flag("reply_broadcast"):
+        message["subtype"] = "thread_broadcast"
+    if (metadata := _metadata(args)) is not None:
+        message["metadata"] = metadata
+    stored = workspace.post(channel, {**author(workspace), **message}, thread_ts)
+    return {"channel": channel.id, "ts": stored["ts"], "message": stored}
+
+
+@method("chat.update", "chat:write", tier=3)
+def update(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    """Change one of the app's own messages."""
+    channel = workspace.channel(args.text("channel"))
+    ts = args.text("ts")
+    if len(args.optional_text("text") or "") > UPDATE_TEXT_LIMIT:
+        raise SlackError("msg_too_long")
+    _refuse_archived(channel)
+    _own(workspace, channel, ts, "cant_update_message")
+    kept = workspace.messages.get(channel.id, ts)
+    content = message_content(args, old=kept)
+    metadata = _metadata(args)
+    remove = [name for name in ("blocks", "attachments") if name not in content]
+    if metadata == {}:
+        remove.append("metadata")
+    elif metadata is not None:
+        content["metadata"] = metadata
+    content["edited"] = {"user": workspace.bot.user_id, "ts": workspace.timestamps.next()}
+    stored = workspace.edit(channel, ts, content, remove)
+    return {"channel": channel.id, "ts": ts, "text": stored["text"], "message": stored}
+
+
+@method("chat.postEphemeral", "chat:write", tier=4)
+def post_ephemeral(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    """Show a message to one member of the channel only; not stored, cannot be updated by the API."""
+    channel = _destination(workspace, args.text("channel"))
+    user = args.text("user")
+    _refuse_absent(workspace, channel, public_allowed=False)
+    if user not in channel.members:
+        raise SlackError("user_not_in_channel")
+    content = {**author(workspace), **message_content(args)}
+    if args.optional_text("thread_ts"):
+        content["thread_ts"] = args.text("thread_ts")
+    return {"message_ts": workspace.whisper(channel, user, content)["ts"]}
+
+
+@method("chat.delete", "chat:write", tier=3)
+def delete(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    """Delete one of the app's own messages."""
+    channel = workspace.channel(args.text("channel"))
+    ts = args.text("ts")
+    _own(workspace, channel, ts, "cant_delete_message")
+    workspace.delete(channel, ts)
+    return {"channel": channel.id, "ts": ts}
+
+
+@method("chat.getPermalink", tier=None)
+def get_permalink(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    """The address of a message."""
+    channel = workspace.channel(args.text("channel"))
+    ts = args.text("message_ts")
+    message = workspace.messages.get(channel.id, ts)
+    link = f"https://{workspace.team.domain}.slack.com/archives/{channel.id}/p{ts.replace('.', '')}"
+    if message.get("thread_ts", ts) != ts:
+        link += f"?thread_ts={message['thread_ts']}&cid={channel.id}"
+    return {"channel": channel.id, "permalink": link}
+
+
+@method("reactions.add", "reactions:write", tier=3)
+def reactions_add(workspace: SandboxWorkspace, args: Arguments) -> Json:
+    """Put an emoji on a message."""
+    channel = workspace.channel(args.text("channel"))
+    ts, name, user = args.text("timestamp"), args.text("name").strip(":"), workspace.bot.user_id
+    if not name.replace("_", "").replace("-", "").replace("+", "").replace("'", "").isalnum():
+        raise SlackError("invalid_name")
+    if user not in channel.members:
+        raise SlackError("not_in_channel")
+    before: list[Json] = workspace.messages.get(channel.id, ts).get("reactions", [])
+    users = {each["name"]: each["users"] for each in before}
+    if user in users.get(name, ()):
+        raise SlackError("already_reacted")
+    users[name] = [*users.get(name, ()), user]
+    reactions = [{"name": each, "users": who, "count": len(who)} for each, who in users.items()]
+    workspace.messages.change(channel.id, ts, {"reactions": reactions})
+    workspace.changes.publish({"type": "update", "channel": channel.id, "ts": ts})
+    return {}
+
+
+def message_content(args: Arguments, old: Json | None = None) -> Json:
+    """`text`, `blocks` and `attachments` as Slack would keep them.
+
+    An update without blocks removes the old ones when it brings a text. Raises SlackError `no_text`,
+    `invalid_blocks`, `invalid_blocks_format`, `msg_blocks_too_long`, `invalid_attachments`.
+    """
+    text = args.optional_text("text")
+    blocks = args.decoded("blocks", list, "invalid_blocks_format")
+    attachments = args.decoded("attachments", list, "invalid_attachments")
+    if not text and not blocks and not attachments and (old is None or blocks is None):
+        raise SlackError("no_text")
+    content: Json = {"text": escaped_mrkdwn((text or "")[:TEXT_KEPT])}
+    if text is None and old is not None:
+        content["text"] = old["text"]
+    if blocks:
+        check_blocks(blocks, "message")
+        content["blocks"] = with_ids(escaped_blocks(blocks))
+    if attachments:
+        if len(attachments) > 100:
+            raise SlackError("too_many_attachments")
+        content["attachments"] = escaped_blocks(attachments)
+    elif old is not None and attachments is None and "attachments" in old:
+        content["attachments"] = old["attachments"]
+    return content
+
+
+def _metadata(args: Arguments) -> Json | None:
+    metadata: Any = args.decoded("metadata", dict, "invalid_metadata_format")
+    if metadata:
+        check_metadata(metadata)
+    return metadata  # type: ignore[no-any-return]
+
+
+def author(workspace: SandboxWorkspace) -> Json:
+    """The fields that name the app as a message's author."""
+    bot, team = workspace.bot, workspace.team
+    profile = {
+        "id": bot.bot_id,
+        "app_id": bot.app_id,
+        "user_id": bot.user_id,
+        "name": bot.name,
+        "icons": {},
+        "deleted": False,
+        "updated": 1760000000,
+        "team_id": team.id,
+    }
+    return {"user": bot.user_id, "bot_id": bot.bot_id, "app_id": bot.app_id, "bot_profile": profile}
+
+
+def _destination(workspace: SandboxWorkspace, name: str) -> Channel:
+    if name in workspace.members:
+        return workspace.direct_channel(name)
+    for channel in workspace.channels.values():
+        if channel.name and name.removeprefix("#") == channel.name:
+            return workspace.channel(channel.id)
+    return workspace.channel(name)
+
+
+def _refuse_archived(channel: Channel) -> None:
+    if channel.is_archived:
+        raise SlackError("is_archived")
+
+
+def _refuse_absent(workspace: SandboxWorkspace, channel: Channel, public_allowed: bool) -> None:
+    _refuse_archived(channel)
+    may_post_anywhere = (
+        public_allowed and not channel.is_private and "chat:write.public" in workspace.bot.scopes
+    )
+    if workspace.bot.user_id not in channel.members and not may_post_anywhere:
+        raise SlackError("not_in_channel")
+
+
+def _own(workspace: SandboxWorkspace, channel: Channel, ts: str, refusal: str) -> None:
+    message = workspace.messages.get(channel.id, ts)
+    if message.get("bot_id") != workspace.bot.bot_id:
+        raise SlackError(refusal)

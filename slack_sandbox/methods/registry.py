@@ -1,0 +1,48 @@
+"""The table of Web API methods: which token and scope each needs, how often it may be called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from slack_sandbox.arguments import Arguments
+from slack_sandbox.slack_error import Json
+from slack_sandbox.workspace import SandboxWorkspace
+
+
+class TokenKind(Enum):
+    """Which token a method takes."""
+
+    NONE = "none"
+    BOT = "bot"
+    APP = "app"
+
+
+Handler = Callable[[SandboxWorkspace, Arguments], Json]
+
+
+@dataclass(frozen=True)
+class Method:
+    """One Web API method. `tier` is Slack's rate limit tier (1 to 4), or None for methods of their own."""
+
+    name: str
+    handler: Handler
+    token: TokenKind
+    scopes: tuple[str, ...]
+    tier: int | None
+
+
+METHODS: dict[str, Method] = {}
+
+
+def method(
+    name: str, *scopes: str, tier: int | None = 3, token: TokenKind = TokenKind.BOT
+) -> Callable[[Handler], Handler]:
+    """Register a handler under Slack's method name; any one of `scopes` is enough."""
+
+    def register(handler: Handler) -> Handler:
+        METHODS[name] = Method(name, handler, token, scopes, tier)
+        return handler
+
+    return register

@@ -1,0 +1,96 @@
+"""Sign in with Slack: OpenID Connect's authorization page, token endpoint and keys, for one person at a time.
+
+Whoever comes is taken for `user`, without being asked, and sent back with a code that works once.
+"""
+
+from __future__ import annotations
+
+import base64
+import secrets
+import time
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from aiohttp import web
+from joserfc import jwt
+from joserfc.jwk import KeySet, RSAKey
+
+from slack_sandbox.slack_error import Json
+from slack_sandbox.workspace import SandboxWorkspace
+
+
+class OpenIdProvider:
+    """The provider of a workspace. `claims` are put over those of the next tokens, to say something untrue."""
+
+    def __init__(self, workspace: SandboxWorkspace, client_id: str, client_secret: str) -> None:
+        self.client_id, self.client_secret = client_id, client_secret
+        self.user = ""
+        self.issuer = ""
+        self.claims: Json = {}
+        self.signing: RSAKey | None = None
+        """Another key than the published one, for a forged signature."""
+        self._workspace = workspace
+        self._key: RSAKey | None = None
+        self._codes: dict[str, dict[str, str]] = {}
+
+    def add_routes(self, app: web.Application) -> None:
+        """Before the Web API's own route, which would take the token endpoint."""
+        app.router.add_get("/openid/connect/authorize", self._authorize)
+        app.router.add_get("/openid/connect/keys", self._keys)
+        app.router.add_post("/api/openid.connect.token", self._token)
+
+    @property
+    def key(self) -> RSAKey:
+        """The published key, made when it is first needed."""
+        if self._key is None:
+            self._key = RSAKey.generate_key(2048, {"kid": "sandbox"})
+        return self._key
+
+    async def _authorize(self, request: web.Request) -> web.StreamResponse:
+        asked = dict(request.query)
+        if asked.get("client_id") != self.client_id or asked.get("response_type") != "code":
+            raise web.HTTPBadRequest(text="invalid_client_id")
+        if "openid" not in asked.get("scope", "").split():
+            raise web.HTTPBadRequest(text="invalid_scope")
+        code = secrets.token_urlsafe(16)
+        self._codes[code] = asked
+        back = urlencode({"code": code, "state": asked.get("state", "")})
+        raise web.HTTPFound(f"{asked['redirect_uri']}?{back}")
+
+    async def _token(self, request: web.Request) -> web.Response:
+        form = {**await request.post()}
+        asked = self._codes.pop(str(form.get("code")), None)
+        if _credentials(request, form) != (self.client_id, self.client_secret):
+            return web.json_response({"ok": False, "error": "invalid_client_id"})
+        if asked is None or asked["redirect_uri"] != form.get("redirect_uri"):
+            return web.json_response({"ok": False, "error": "invalid_code"})
+        token = jwt.encode({"alg": "RS256", "kid": "sandbox"}, self._claims(asked), self.signing or self.key)
+        return web.json_response(
+            {"ok": True, "access_token": "xoxp-sandbox", "token_type": "Bearer", "id_token": token}
+        )
+
+    async def _keys(self, _: web.Request) -> web.Response:
+        return web.json_response(KeySet([self.key]).as_dict(private=False))
+
+    def _claims(self, asked: dict[str, str]) -> dict[str, Any]:
+        now = int(time.time())
+        return {
+            "iss": self.issuer,
+            "aud": self.client_id,
+            "sub": self.user,
+            "iat": now,
+            "exp": now + 300,
+            "nonce": asked.get("nonce"),
+            "https://slack.com/team_id": self._workspace.team.id,
+            "https://slack.com/user_id": self.user,
+            **self.claims,
+        }
+
+
+def _credentials(request: web.Request, form: Mapping[str, object]) -> tuple[str, str]:
+    """The app's id and secret: by HTTP Basic, as Slack's SDKs send them, or in the form."""
+    if header := request.headers.get("Authorization"):
+        login, _, password = base64.b64decode(header.removeprefix("Basic ")).decode().partition(":")
+        return login, password
+    return str(form.get("client_id")), str(form.get("client_secret"))

@@ -1,0 +1,155 @@
+"""What a person sees and where a press lands: messages, modals, App Home."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slack_sandbox import elements
+from slack_sandbox.elements import FoundElement, NotOnScreen
+from slack_sandbox.interactions import ButtonPress, Interactions
+from slack_sandbox.response_urls import ResponseUrls
+from slack_sandbox.slack_error import Json
+from slack_sandbox.workspace import SandboxWorkspace
+
+
+@dataclass(frozen=True)
+class Gesture:
+    """What a person presses, and with what: an element named by its ids or its `label`.
+
+    `value` is an option's value or what was picked, `state` what else was filled in on the surface. A `stale`
+    gesture presses what the person's screen still shows, though Slack has long replaced it.
+    """
+
+    action_id: str | None = None
+    block_id: str | None = None
+    label: str | None = None
+    value: Any = None
+    state: Mapping[str, Any] | None = None
+    stale: bool = False
+
+    def element(self, blocks: list[Json]) -> FoundElement:
+        """The element that is meant; raises NotOnScreen."""
+        return elements.find(blocks, self.action_id, self.block_id, self.label)
+
+
+class Screens:
+    """Finds elements on the surfaces of a workspace, as one of its members sees them."""
+
+    def __init__(self, workspace: SandboxWorkspace, response_urls: ResponseUrls) -> None:
+        self._workspace = workspace
+        self._response_urls = response_urls
+
+    def press(self, user: str, place: Any, gesture: Gesture) -> ButtonPress:
+        """Locate the element and describe the press; raises NotOnScreen."""
+        if place == "home" or (isinstance(place, str | dict) and _is_view(place)):
+            stale = gesture.stale and isinstance(place, dict)
+            return self._press_on_view(user, dict(place) if stale else self.view(user, place), gesture)
+        return self._press_on_message(user, self._message(user, place, gesture.stale), gesture)
+
+    def view(self, user: str, place: Any) -> Json:
+        """The open view (or Home) that `place` names: a view, its id, or "home"."""
+        if place == "home":
+            view = self._workspace.modals.home(user)
+        else:
+            view = self._workspace.modals.find(user, place if isinstance(place, str) else place["id"])
+        if view is None:
+            raise NotOnScreen(f"{user} does not see this view")
+        return view
+
+    def entered(self, view: Json, values: Mapping[str, Any]) -> Json:
+        """What a person fills in, as `state.values`; plain values are taken for their element's kind."""
+        state: Json = {}
+        for name, value in values.items():
+            for found, given in self._named(view["blocks"], name, value):
+                state.setdefault(found.block_id, {})[found.action_id] = elements.entered_state(found, given)
+        return state
+
+    @staticmethod
+    def _named(blocks: list[Json], name: str, value: Any) -> list[tuple[FoundElement, Any]]:
+        """The elements that "block_id/action_id", an action_id, or a block_id with its actions stands for."""
+        everything = list(elements.walk(blocks))
+        if isinstance(value, Mapping) and any(found.block_id == name for found in everything):
+            return [(elements.find(blocks, action_id, name), given) for action_id, given in value.items()]
+        named = [
+            found for found in everything if name in (f"{found.block_id}/{found.action_id}", found.action_id)
+        ]
+        if len(named) != 1:
+            raise NotOnScreen(f"{len(named)} fields are called {name}")
+        return [(named[0], value)]
+
+    def message_place(self, place: Any) -> tuple[str, str]:
+        """Channel and ts of a message, given either way."""
+        if isinstance(place, tuple):
+            return place
+        return place["channel"], place["ts"]
+
+    def _message(self, user: str, place: Any, stale: bool) -> Json:
+        channel, ts = self.message_place(place)
+        if stale and isinstance(place, dict):
+            return dict(place)
+        message = self._workspace.messages.find(channel, ts)
+        if message is None:
+            whispers = self._workspace.messages.whispers(user, channel)
+            message = next((each for each in whispers if each["ts"] == ts), None)
+        if message is None:
+            raise NotOnScreen(f"{user} does not see message {ts} in {channel}")
+        return message | {"channel": channel}
+
+    def _press_on_message(self, user: str, shown: Json, gesture: Gesture) -> ButtonPress:
+        found = gesture.element(shown.get("blocks", []))
+        channel, ts = self._workspace.channels[shown["channel"]], shown["ts"]
+        whispered = bool(shown.get("is_ephemeral"))
+        thread_ts = shown.get("thread_ts")
+        url, link = self._response_urls.new(
+            "actions", user, channel, message_ts=ts, thread_ts=thread_ts, ephemeral=whispered
+        )
+        container: Json = {
+            "type": "message",
+            "message_ts": ts,
+            "channel_id": channel.id,
+            "is_ephemeral": whispered,
+        }
+        if thread_ts:
+            container["thread_ts"] = thread_ts
+        surface: Json = {"channel": Interactions.channel(channel)}
+        if not whispered:
+            surface["message"] = {name: shown[name] for name in shown if name != "channel"}
+        surface["response_url"] = url
+        state = elements.initial_state(shown["blocks"])
+        self._fill_in(state, shown["blocks"], found, gesture)
+        action = elements.press_report(
+            found, _own(state, found), gesture.value, self._workspace.timestamps.next()
+        )
+        return ButtonPress(found, action, container, surface, state, link.posts)
+
+    def _press_on_view(self, user: str, view: Json, gesture: Gesture) -> ButtonPress:
+        found = gesture.element(view["blocks"])
+        state = copy.deepcopy(view["state"]["values"])
+        self._fill_in(state, view["blocks"], found, gesture)
+        self._workspace.modals.enter(user, view["id"], state)
+        shown = view | {"state": {"values": state}}
+        action = elements.press_report(
+            found, _own(state, found), gesture.value, self._workspace.timestamps.next()
+        )
+        return ButtonPress(found, action, {"type": "view", "view_id": view["id"]}, {"view": shown}, state, [])
+
+    def _fill_in(self, state: Json, blocks: list[Json], found: FoundElement, gesture: Gesture) -> None:
+        for block_id, actions in self.entered({"blocks": blocks}, gesture.state or {}).items():
+            state.setdefault(block_id, {}).update(actions)
+        if gesture.value is not None and found.element["type"] not in elements.STATELESS:
+            own = elements.entered_state(found, gesture.value)
+            state.setdefault(found.block_id, {})[found.action_id] = own
+
+
+def _own(state: Json, found: FoundElement) -> Json | None:
+    own: Json | None = state.get(found.block_id, {}).get(found.action_id)
+    return own
+
+
+def _is_view(place: Any) -> bool:
+    if isinstance(place, str):
+        return place.startswith("V")
+    return "ts" not in place and "id" in place

@@ -1,0 +1,222 @@
+"""The stand-in as a server: everything on one loopback port, started and stopped together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self, TypeVar
+
+from aiohttp import web
+
+from slack_sandbox.control import Control
+from slack_sandbox.deliveries import RETRY_DELAYS, Deliveries
+from slack_sandbox.delivery_report import ACK_SECONDS, DeliveryReport
+from slack_sandbox.faults import Faults
+from slack_sandbox.interactions import Interactions
+from slack_sandbox.openid import OpenIdProvider
+from slack_sandbox.person import ScreenUser
+from slack_sandbox.rate_limits import RateLimits
+from slack_sandbox.response_urls import ResponseUrls
+from slack_sandbox.signed_http import SignedHttp, SignedRequest
+from slack_sandbox.slack_error import Json
+from slack_sandbox.socket_mode import SocketModeServer
+from slack_sandbox.stage import Stage
+from slack_sandbox.uploads import Uploads
+from slack_sandbox.web_api import ApiCall, WebApi
+from slack_sandbox.workspace import SandboxWorkspace, demo_workspace
+
+T = TypeVar("T")
+
+COMMANDS: tuple[Json, ...] = (
+    {"command": "/agent", "description": "Run and watch agents", "usage_hint": "run <agent> <task>"},
+    {"command": "/approvals", "description": "What waits for a decision", "usage_hint": "[show <id>]"},
+)
+
+
+class SlackSandbox:
+    """A Slack workspace on loopback; use it as an async context manager.
+
+    Deliveries go over Socket Mode while the app holds a connection, else to `request_url` (may be set later).
+    `trigger_seconds` and `ack_seconds` are Slack's 3 s; `event_retry_delays` are seconds between retries of
+    an event. `echo` tells the app of its own messages, as Slack does. `tour` is what the page proposes to try:
+    `{"title", "steps": [{"text", "as"?, "channel"?, "command"?, "lever"?, "label"?}]}`; a `lever` names one of
+    `levers`, which may be put there later.
+    """
+
+    def __init__(
+        self,
+        workspace: SandboxWorkspace | None = None,
+        *,
+        request_url: str | None = None,
+        signing_secret: str = "sandbox-signing-secret",  # noqa: S107 - opens nothing but this stand-in
+        bot_token: str = "xoxb-sandbox",  # noqa: S107
+        app_token: str = "xapp-sandbox",  # noqa: S107
+        host: str = "127.0.0.1",
+        port: int = 0,
+        commands: Sequence[Json] = COMMANDS,
+        rate_limits: bool | RateLimits = True,
+        trigger_seconds: float = 3.0,
+        ack_seconds: float = ACK_SECONDS,
+        event_retry_delays: Sequence[float] = RETRY_DELAYS,
+        should_escape: bool = True,
+        echo: bool = True,
+        tour: Json | None = None,
+    ) -> None:
+        self.workspace = workspace or demo_workspace()
+        self.workspace.modals.trigger_seconds = trigger_seconds
+        self.bot_token, self.app_token, self.signing_secret = bot_token, app_token, signing_secret
+        self.host, self.port = host, port
+        self.faults = Faults()
+        self.rate_limits = (
+            rate_limits if isinstance(rate_limits, RateLimits) else RateLimits(enabled=rate_limits)
+        )
+        self.interactions = Interactions(self.workspace)
+        self.response_urls = ResponseUrls(self.workspace)
+        self.uploads = Uploads(self.workspace, bot_token)
+        self.sockets = SocketModeServer(self.workspace.bot.app_id, self.faults, self.workspace.changes)
+        self.http = SignedHttp(request_url, signing_secret)
+        self.deliveries = Deliveries(self.workspace, self.sockets, self.http, ack_seconds, event_retry_delays)
+        self.web_api = WebApi(
+            self.workspace,
+            bot_token=bot_token,
+            app_token=app_token,
+            faults=self.faults,
+            rate_limits=self.rate_limits,
+            finish=self._with_addresses,
+        )
+        self.openid = OpenIdProvider(self.workspace, "sandbox-client", "sandbox-client-secret")
+        self.stage = Stage(
+            self.workspace,
+            self.sockets,
+            self.http,
+            self.deliveries,
+            self.interactions,
+            self.response_urls,
+            tuple(commands),
+            should_escape,
+            tour,
+        )
+        self.levers = self.stage.levers
+        self._echo = echo
+        self._runner: web.AppRunner | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Listen. Raises OSError when the port is taken."""
+        app = web.Application(client_max_size=64 * 1024 * 1024)
+        self.openid.add_routes(app)
+        app.router.add_route("*", "/api/{method}", self.web_api.handle)
+        app.router.add_get("/link/", self.sockets.handle)
+        for kind in ("actions", "commands", "app"):
+            app.router.add_post(f"/{kind}/{{team}}/{{number}}/{{secret}}", self.response_urls.handle)
+        self.uploads.add_routes(app)
+        Control(self.stage).add_routes(app)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self.host, self.port)
+        await site.start()
+        self.port = self._runner.addresses[0][1]
+        self.response_urls.base = self.uploads.base = self.openid.issuer = self.url
+        self.workspace.on_event = self._tell
+
+    async def stop(self) -> None:
+        """Close every connection and give up deliveries under way."""
+        self.workspace.on_event = lambda event: None
+        await self.deliveries.close()
+        self.workspace.changes.close()
+        await self.sockets.close()
+        await self.http.close()
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    # -- addresses --------------------------------------------------------------------------------
+
+    @property
+    def url(self) -> str:
+        """The address of the browser page."""
+        return f"http://{self.host}:{self.port}"
+
+    @property
+    def api_url(self) -> str:
+        """What the product's Slack client takes as its base URL."""
+        return f"{self.url}/api/"
+
+    @property
+    def request_url(self) -> str | None:
+        """Where deliveries go while no socket is open."""
+        return self.http.url
+
+    @request_url.setter
+    def request_url(self, url: str | None) -> None:
+        self.http.url = url
+
+    # -- for tests and the tour --------------------------------------------------------------------
+
+    def person(self, user_id: str) -> ScreenUser:
+        """Somebody to act as; KeyError for an unknown id."""
+        if user_id not in self.workspace.members:
+            raise KeyError(user_id)
+        return ScreenUser(self.stage, user_id)
+
+    def messages(self, channel: str) -> list[Json]:
+        """The messages of a channel without thread replies, oldest first; each also names its `channel`."""
+        return [{**each, "channel": channel} for each in self.workspace.messages.roots(channel)]
+
+    def thread(self, channel: str, ts: str) -> list[Json]:
+        """A root and its replies, oldest first; each also names its `channel`."""
+        return [{**each, "channel": channel} for each in self.workspace.messages.thread(channel, ts)]
+
+    def ephemeral(self, user: str, channel: str | None = None) -> list[Json]:
+        """What only this person sees."""
+        return self.workspace.messages.whispers(user, channel)
+
+    def views(self, user: str) -> list[Json]:
+        """The person's open modals, the visible one last."""
+        return self.workspace.modals.stack(user)
+
+    def home(self, user: str) -> Json | None:
+        """The person's App Home."""
+        return self.workspace.modals.home(user)
+
+    @property
+    def calls(self) -> list[ApiCall]:
+        """Every Web API call so far."""
+        return self.web_api.calls
+
+    def calls_of(self, method: str) -> list[ApiCall]:
+        """The calls of one method."""
+        return [call for call in self.calls if call.method == method]
+
+    async def wait_for(self, predicate: Callable[[], T | None], timeout: float = 5.0) -> T:
+        """The predicate's first truthy value, asked after each change; TimeoutError after `timeout` s."""
+        return await self.workspace.changes.wait_for(predicate, timeout)
+
+    async def send(self, request: SignedRequest, seconds: float = ACK_SECONDS) -> DeliveryReport:
+        """Send a raw request to the app as it is: for replays and tampering."""
+        return await self.http.send(request, seconds)
+
+    def sign(self, body: bytes, timestamp: int | None = None) -> SignedRequest:
+        """Any form body, correctly signed, for `slack.send`."""
+        return self.http.sign(body, timestamp=timestamp)
+
+    def _tell(self, event: Json) -> None:
+        own = event.get("bot_id") == self.workspace.bot.bot_id or "previous_message" in event
+        if self._echo or not own:
+            self.deliveries.event(event)
+
+    def _with_addresses(self, method: str, body: Json) -> Json:
+        if method == "apps.connections.open":
+            app_id = self.workspace.bot.app_id
+            ticket = self.sockets.new_ticket()
+            return body | {"url": f"ws://{self.host}:{self.port}/link/?ticket={ticket}&app_id={app_id}"}
+        if method == "files.getUploadURLExternal":
+            return body | {"upload_url": self.uploads.address(body["file_id"])}
+        return body

@@ -1,0 +1,81 @@
+"""A submitted modal: its payload, and what the app's acknowledgement does to the stack of views."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slack_sandbox import elements
+from slack_sandbox.delivery_report import DeliveryReport
+from slack_sandbox.methods.views import readable_view
+from slack_sandbox.people_and_places import Member
+from slack_sandbox.slack_error import Json, SlackError
+from slack_sandbox.stage import Stage
+
+_TROUBLE = "We had some trouble connecting. Try again?"
+
+
+class Submissions:
+    """Sends `view_submission` and applies its `response_action`."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._modals = stage.workspace.modals
+
+    async def send(self, member: Member, view: Json) -> tuple[DeliveryReport, list[Json]]:
+        """Send the submission; also returns what the app posts by the response_urls it was given."""
+        posts: list[Json] = []
+        urls = []
+        for found in elements.walk(view["blocks"]):
+            if found.element.get("response_url_enabled"):
+                state = view["state"]["values"][found.block_id][found.action_id]
+                chosen = state.get("selected_conversation") or state.get("selected_channel")
+                channel = self._stage.workspace.channels.get(chosen)
+                if channel is not None:
+                    url, link = self._stage.response_urls.new("app", member.id, channel)
+                    link.posts = posts
+                    urls.append(
+                        {
+                            "block_id": found.block_id,
+                            "action_id": found.action_id,
+                            "channel_id": channel.id,
+                            "response_url": url,
+                        }
+                    )
+        payload = self._stage.interactions.submission(member, view, urls)
+        return await self._stage.deliveries.interactive(payload), posts
+
+    def apply(self, user: str, view: Json, response: Any) -> str | None:
+        """Close, clear, replace, push or show errors; returns what goes wrong in the person's eyes."""
+        try:
+            return self._apply(user, view, response)
+        except SlackError as error:
+            return f"{_TROUBLE} ({error.code}: {'; '.join(error.messages)})"
+        finally:
+            self._stage.workspace.changes.publish({"type": "view", "user": user, "view_id": view["id"]})
+
+    def _apply(self, user: str, view: Json, response: Any) -> str | None:
+        if response in (None, "", {}):
+            self._modals.close(user, view["id"])
+            return None
+        action = response.get("response_action") if isinstance(response, dict) else None
+        if action == "clear":
+            self._modals.clear(user)
+        elif action == "update":
+            self._modals.update(view["id"], None, readable_view(_view_of(response), "modal"), None)
+        elif action == "push":
+            self._modals.push(user, readable_view(_view_of(response), "modal"))
+        elif action == "errors":
+            known = {block["block_id"] for block in view["blocks"] if block["type"] == "input"}
+            errors = response.get("errors")
+            if not isinstance(errors, dict) or not errors or not set(errors) <= known:
+                raise SlackError("invalid_arguments", "errors must name input blocks of the view")
+        else:
+            raise SlackError("invalid_arguments", "unknown response_action")
+        return None
+
+
+def _view_of(response: Json) -> Json:
+    view = response.get("view")
+    if not isinstance(view, dict):
+        raise SlackError("invalid_arguments", "missing required field: view")
+    return view

@@ -1,0 +1,112 @@
+"""App Home: what waits for its reader, with the card's buttons, what they asked for, what runs, what was decided.
+
+A view has at most 100 blocks; each part shows its first rows and pages through the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from agent.domain.request import Count, HistoryLine, RequestLine, RequestView
+from agent.domain.run import RunView
+from slackbot.cards import blocks, buttons, inert, json_text, rows, status, tree
+from slackbot.cards.request import title, unreadable, withheld_note
+from slackbot.cards.values import Json, Names, Pages
+
+MAX_WAITING = 8
+MAX_ROWS = 6
+MAX_HOME_FACTS = 500
+MAX_HOME_ARGUMENTS = 700
+
+PAGE_OF_HOME = "home"
+"""What the page values of this view are about."""
+
+
+@dataclass(frozen=True, slots=True)
+class HomeView:
+    """What one person's App Home shows.
+
+    `waiting`: the first requests that this person may decide now, each with the nonce of its place here;
+    `waiting_count`: how many there are on all pages, None when nobody counted. `cancellable`: those runs that this
+    person may end. `links`: the address of a decided request's thread, as Slack gave it.
+    """
+
+    waiting: Sequence[RequestView] = ()
+    mine: Sequence[RequestLine] = ()
+    running: Sequence[RunView] = ()
+    decided: Sequence[HistoryLine] = ()
+    waiting_count: Count | None = None
+    waiting_pages: Pages = field(default_factory=Pages)
+    mine_pages: Pages = field(default_factory=Pages)
+    cancellable: frozenset[UUID] = frozenset()
+    links: Mapping[UUID, str] = field(default_factory=dict)
+
+
+def home(view: HomeView, *, names: Names | None = None) -> Json:
+    """The view for `views.publish`."""
+    names = names or Names()
+    count = f" ({view.waiting_count})" if view.waiting_count is not None else ""
+    made = [
+        *_part(
+            f"Waiting for me{count}",
+            [row for each in view.waiting[:MAX_WAITING] for row in _waiting(each, names)],
+        ),
+        *buttons.turning(view.waiting_pages),
+        *_part("My requests", [row for line in view.mine[:MAX_ROWS] for row in rows.request(line)]),
+        *buttons.turning(view.mine_pages),
+        *_part(
+            "Running agents",
+            [
+                row
+                for run in view.running[:MAX_ROWS]
+                for row in rows.run(run, cancellable=run.id in view.cancellable)
+            ],
+        ),
+        *_part(
+            "Recently decided",
+            [
+                row
+                for line in view.decided[:MAX_ROWS]
+                for row in rows.decided_request(line, view.links.get(line.id))
+            ],
+        ),
+    ]
+    return {"type": "home", "blocks": blocks.with_ids(made, "home")}
+
+
+def _part(heading: str, made: list[Json]) -> list[Json]:
+    nothing = blocks.rich_text(blocks.section(blocks.text("Nothing at the moment.", italic=True)))
+    return [blocks.header(heading), *(made or [nothing])]
+
+
+def _waiting(view: RequestView, names: Names) -> list[Json]:
+    """A request as short as it can be decided on: the rest is behind Details."""
+    withheld = unreadable(view)
+    counted = status.progress(status.approvals(view), view.approvals_required)
+    line = blocks.section(
+        blocks.text(f"{counted} · " if counted else ""),
+        blocks.text(f"agent {inert.line(view.chain, 80)} · for "),
+        blocks.person(view.requester, "nobody in Slack"),
+        blocks.text(" · until "),
+        blocks.moment(view.expires_at),
+        blocks.text(" in "),
+        blocks.channel(view.channel_id),
+    )
+    facts = tree.show_values(view.facts or {}, MAX_HOME_FACTS, 6).parts
+    arguments = tree.show_values(json_text.arguments_of(view.action), MAX_HOME_ARGUMENTS, 8).parts
+    return [
+        blocks.rich_text(
+            blocks.section(blocks.text(inert.line(title(view), 400), bold=True)),
+            line,
+            *([blocks.section(blocks.text("Facts", bold=True)), *facts] if facts else []),
+            blocks.section(
+                blocks.text("Arguments of "), blocks.text(inert.line(view.action.tool, 80), code=True)
+            ),
+            *arguments,
+        ),
+        *withheld_note(view, withheld),
+        *buttons.row(view, names, approvable=not withheld),
+        blocks.divider(),
+    ]

@@ -1,0 +1,58 @@
+"""Several lines of one thread as one message, for when they waited together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slackbot.cards import blocks, inert
+from slackbot.cards.values import Card, Json, metadata
+
+MAX_WHOLE = 40
+MAX_SIZE = 8000  # what one line may hold at most; the short forms come on top
+MAX_BRIEF = 15
+MAX_TEXT = 3000
+
+
+def combine_lines(lines: Sequence[Card], *, delivery_id: object | None = None) -> Card:
+    """One message that shows the lines in order; its metadata names the first delivery.
+
+    What does not fit is told in short, then counted. Raises ValueError for no line at all.
+    """
+    if not lines:
+        raise ValueError("no line to show")
+    if len(lines) == 1:
+        return lines[0]
+    whole = _how_many_fit(lines)
+    rows = [block for line in lines[:whole] for block in line.blocks]
+    brief = [_in_short(line) for line in lines[whole : whole + MAX_BRIEF]]
+    if more := len(lines) - whole - len(brief):
+        brief.append(blocks.section(blocks.text(f"… and {more:,} more events", italic=True)))
+    if brief:
+        rows.append(blocks.rich_text(*brief))
+    return Card(_text(lines), blocks.with_ids(rows, "together"), metadata(delivery_id))
+
+
+def _how_many_fit(lines: Sequence[Card]) -> int:
+    size = rows = 0
+    for position, line in enumerate(lines):
+        size += sum(map(blocks.size, line.blocks))
+        rows += len(line.blocks)
+        if size > MAX_SIZE or rows > MAX_WHOLE:
+            return max(1, position)
+    return len(lines)
+
+
+def _in_short(line: Card) -> Json:
+    """Our own sentence, without what it quotes."""
+    first: Json = line.blocks[0]["elements"][0]
+    return first
+
+
+def _text(lines: Sequence[Card]) -> str:
+    """The fallback texts that fit as a whole: cut in the middle, an entity would come alive."""
+    text = lines[0].text
+    for position, line in enumerate(lines[1:], start=1):
+        if inert.weight(text) + inert.weight(line.text) > MAX_TEXT - 40:
+            return f"{text} · {len(lines) - position:,} more"
+        text = f"{text} · {line.text}"
+    return text

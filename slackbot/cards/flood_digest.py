@@ -1,0 +1,63 @@
+"""One card for a flood: many requests of one agent are listed behind a button instead of shown one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from signoff.values import Risk
+from slackbot.cards import blocks, inert
+from slackbot.cards.values import ACTION_LIST, Card, Json, metadata, page_value
+
+MAX_TOOLS = 8
+
+PAGE_OF_WAITING = "waiting"
+"""What the page values of the list behind a digest are about; their query has `agent`."""
+
+
+@dataclass(frozen=True, slots=True)
+class FloodDigest:
+    """A flood: how many requests of `agent` wait without a card, by tool, and the first deadline among them."""
+
+    agent: str
+    waiting: int
+    highest: Risk
+    tools: Mapping[str, int] = field(default_factory=dict)
+    first_deadline: datetime | None = None
+    notify: tuple[str, ...] = ()
+
+
+def flood_digest_card(digest: FloodDigest, *, delivery_id: object | None = None) -> Card:
+    """The card; every request behind it is still decided by itself."""
+    count = f"{digest.waiting:,} {'request' if digest.waiting == 1 else 'requests'}"
+    verb = "waits" if digest.waiting == 1 else "wait"
+    risk = f"Up to {digest.highest.value} risk"
+    told = f"{risk}. They came so fast that they share this card; each is decided by itself."
+    title = f"{count} of agent {inert.line(digest.agent, 60)} {verb} for review"
+    value = page_value(PAGE_OF_WAITING, agent=inert.cut(digest.agent, 200)[0])
+    rows = [
+        blocks.header(inert.line(title, blocks.HEADER_LIMIT)),
+        blocks.rich_text(blocks.section(blocks.text(told)), *_tools(digest), *_until(digest)),
+        *blocks.actions(blocks.button("Open the list", ACTION_LIST, value, "primary")),
+    ]
+    mentions = "".join(f" {blocks.mention_mrkdwn(each)}" for each in digest.notify[:10])
+    text = f"{risk}: {count} of agent {inert.mrkdwn(digest.agent, 80)} {verb} for review{mentions.rstrip()}"
+    return Card(text, blocks.with_ids(rows, f"digest:{digest.agent}"), metadata(delivery_id))
+
+
+def _tools(digest: FloodDigest) -> list[Json]:
+    most = sorted(digest.tools.items(), key=lambda item: (-item[1], item[0]))
+    told = [f"{number:,} × {inert.line(tool, 80)}" for tool, number in most[:MAX_TOOLS]]
+    if (rest := len(most) - MAX_TOOLS) > 0:
+        told.append(f"{rest:,} more tools")
+    return [blocks.bullets(blocks.section(blocks.text(each)) for each in told)] if told else []
+
+
+def _until(digest: FloodDigest) -> list[Json]:
+    asked = [blocks.mention(each) for each in digest.notify if blocks.mention_mrkdwn(each)][:10]
+    if digest.first_deadline is None and not asked:
+        return []
+    first = digest.first_deadline
+    until = [blocks.text("The first deadline is "), blocks.moment(first)] if first else [blocks.text("For")]
+    return [blocks.section(*until, *(piece for each in asked for piece in (blocks.text(" "), each)))]

@@ -1,0 +1,111 @@
+"""The forms of a vote: a reason for a rejection, a note for an approval. Submitting one is the vote."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agent.domain.request import RequestView
+from slackbot.cards import blocks, inert, json_text, tree
+from slackbot.cards.modals import modal
+from slackbot.cards.request import title
+from slackbot.cards.values import (
+    CALLBACK_APPROVE,
+    CALLBACK_REJECT,
+    CHOICE_BLOCK,
+    CHOICE_INPUT,
+    REASON_BLOCK,
+    REASON_INPUT,
+    Json,
+)
+
+MAX_REASON = 1000
+MAX_CHOICE = 75
+MAX_CHOICES = 20
+MOST_RADIO_BUTTONS = 10
+NEEDS_A_REASON = "Choose a reason or write your own; one of them is required."
+NEEDS_A_COMMENT = "This checkpoint wants a note with an approval."
+OWN_WORDS = "signoff:own_words"
+"""The choice that says no reason by itself: so a required choice never stands in the way of own words."""
+
+
+def reject_modal(view: RequestView, carry: str) -> Json:
+    """Asks for the reason: one of the checkpoint's, own words, or both. `carry` names the place that was pressed."""
+    required = "reject" in view.reason_required
+    told = "Rejecting ends this request. The agent and the requester get to read the reason."
+    offered = [reason for reason in view.reject_reasons if reason.strip()][:MAX_CHOICES]
+    choices = [blocks.option(reason, reason[:MAX_CHOICE]) for reason in dict.fromkeys(offered)]
+    chooser = _chooser(choices, required=required)
+    label = "In your own words" if choices else "Reason"
+    # With choices either will do, which Slack's form cannot say: the submission is checked.
+    own = _own_words(label, required=required and not choices, hint=NEEDS_A_REASON if required else None)
+    rows = [*blocks.with_ids(_question(view, told), carry), *chooser, own]
+    return modal("Reject", rows, close="Cancel", submit="Reject", callback=CALLBACK_REJECT, carry=carry)
+
+
+def approve_modal(view: RequestView, carry: str) -> Json:
+    """Asks for the note that goes with an approval."""
+    required = "approve" in view.reason_required
+    told = "Once enough people have approved, it runs. The agent and the requester get to read the note."
+    own = _own_words("Note", required=required, hint=NEEDS_A_COMMENT if required else None)
+    rows = [*blocks.with_ids(_question(view, told), carry), own]
+    return modal("Approve", rows, close="Cancel", submit="Approve", callback=CALLBACK_APPROVE, carry=carry)
+
+
+def reason_of(view: Mapping[str, Any]) -> str | None:
+    """The reason in a `view_submission`'s `view`: the chosen one, own words, or both; None for nothing."""
+    chosen = _entered(view, CHOICE_BLOCK, CHOICE_INPUT).get("selected_option")
+    choice = chosen.get("value") if isinstance(chosen, Mapping) else None
+    typed = _entered(view, REASON_BLOCK, REASON_INPUT).get("value")
+    parts = [each.strip() for each in (choice, typed) if isinstance(each, str) and each != OWN_WORDS]
+    parts = [each for each in parts if each]
+    return ": ".join(parts)[:MAX_REASON] or None
+
+
+def _question(view: RequestView, told: str) -> list[Json]:
+    arguments = tree.show_values(json_text.arguments_of(view.action), 1200, 12)
+    return [
+        blocks.rich_text(
+            blocks.section(blocks.text(inert.line(title(view), 600), bold=True)),
+            *(tree.show_values(view.facts, 1200, 12).parts if view.facts else []),
+        ),
+        blocks.rich_text(
+            blocks.section(
+                blocks.text("Arguments of ", bold=True), blocks.text(inert.line(view.action.tool, 80))
+            ),
+            *arguments.parts,
+        ),
+        blocks.rich_text(blocks.section(blocks.text(told))),
+    ]
+
+
+def _chooser(choices: list[Json], *, required: bool) -> list[Json]:
+    """The checkpoint's reasons. Slack writes "(optional)" at an input that may be empty, so a required one begins
+    with a choice of its own, which leaves the reason to the words below."""
+    if not choices:
+        return []
+    own = [blocks.option("Other, in my own words below", OWN_WORDS)] if required else []
+    offered = [*choices, *own]
+    kind = "radio_buttons" if len(offered) <= MOST_RADIO_BUTTONS else "static_select"
+    begin = {"initial_option": own[0]} if own else {}
+    element = {"type": kind, "action_id": CHOICE_INPUT, "options": offered, **begin}
+    return [blocks.input_block(CHOICE_BLOCK, "Reason", element, optional=not required)]
+
+
+def _own_words(label: str, *, required: bool, hint: str | None) -> Json:
+    element = {
+        "type": "plain_text_input",
+        "action_id": REASON_INPUT,
+        "multiline": True,
+        "max_length": MAX_REASON,
+        "focus_on_load": True,
+    }
+    return blocks.input_block(REASON_BLOCK, label, element, optional=not required, hint=hint)
+
+
+def _entered(view: Mapping[str, Any], block_id: str, action_id: str) -> Mapping[str, Any]:
+    try:
+        found = view["state"]["values"][block_id][action_id]
+    except (KeyError, TypeError):
+        return {}
+    return found if isinstance(found, Mapping) else {}

@@ -1,0 +1,96 @@
+"""What commands stand on: the settings, the policy, and a database that is there, current, and let go at the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, TypeVar
+
+import typer
+
+from agent.database import embedded_server, locations, migrations
+from agent.database.pools import Database
+from agent.domain import checkpoints
+from agent.domain.policy import Policy
+from signoff.errors import SignoffError
+from slackbot import settings
+from slackbot.service import logs
+from slackbot.settings import Settings, SettingsError
+
+T = TypeVar("T")
+
+EmbeddedFlag = Annotated[
+    bool, typer.Option("--embedded", help="Use an embedded PostgreSQL with its data in .signoff/.")
+]
+
+
+def read_settings(**overrides: str | int | None) -> Settings:
+    """The settings, with what the command line says instead; logging goes by them. Raises SettingsError."""
+    given = {f"SIGNOFF_{name.upper()}": str(value) for name, value in overrides.items() if value is not None}
+    configured = settings.read(extra=given)
+    logs.configure(configured.log_level, configured.log_format)
+    return configured
+
+
+def read_policy(configured: Settings) -> Policy:
+    """The checkpoints file. Raises SettingsError (not there), PolicyError (not right)."""
+    path = configured.checkpoints
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise SettingsError(
+            [f"SIGNOFF_CHECKPOINTS: there is no file {path} (`signoff init` writes one)"]
+        ) from None
+    except (OSError, UnicodeError) as error:
+        raise SettingsError([f"SIGNOFF_CHECKPOINTS: cannot read {path}: {error}"]) from None
+    return checkpoints.load(text, filename=path.name, no_mail=configured.no_mail)
+
+
+@contextmanager
+def database_url(configured: Settings, use_embedded: bool, *, migrate: bool = True) -> Iterator[str]:
+    """The database to use; an embedded one is started, migrated and stopped with the command."""
+    if not use_embedded:
+        if configured.database_url is None:
+            raise SettingsError(["no database: set DATABASE_URL, or use --embedded"])
+        yield configured.database_url.get_secret_value()
+        return
+    server = embedded_server.start(locations.data_home() / "postgres")
+    try:
+        if migrate:
+            migrations.upgrade(server.url, configured.db_schema, role=configured.db_role)
+        yield server.url
+    finally:
+        server.stop()
+
+
+@contextmanager
+def current_database_url(configured: Settings, use_embedded: bool) -> Iterator[str]:
+    """The same, with a schema that fits this version. Raises SignoffError when it does not."""
+    with database_url(configured, use_embedded) as url:
+        check_schema(configured, url)
+        yield url
+
+
+def check_schema(configured: Settings, url: str) -> None:
+    """Raises SignoffError, with the command to run, when the schema is not current."""
+    if migrations.pending(url, configured.db_schema, role=configured.db_role):
+        raise SignoffError("the database's schema is not current: run `signoff db upgrade` first")
+
+
+def open_database(configured: Settings, url: str, pool_size: int = 2) -> Database:
+    """The database as the service opens it, with as many connections as a command needs."""
+    return Database(
+        url, configured.db_schema, configured.db_role, pool_size=pool_size, application_name="signoff command"
+    )
+
+
+def with_database(configured: Settings, use_embedded: bool, work: Callable[[Database], Awaitable[T]]) -> T:
+    """Do this with a database whose schema is current. Raises what it raises, and SignoffError when there is none."""
+
+    async def do(url: str) -> T:
+        async with open_database(configured, url) as db:
+            return await work(db)
+
+    with current_database_url(configured, use_embedded) as url:
+        return asyncio.run(do(url))

@@ -1,0 +1,16 @@
+"""Groups of commands that list when no command is named: `signoff requests --status waiting`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typer.core import TyperGroup
+
+
+class ListByDefault(TyperGroup):
+    """What begins with an option, or is empty, is for `list`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args or (args[0].startswith("-") and args[0] != "--help"):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)

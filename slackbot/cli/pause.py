@@ -1,0 +1,68 @@
+"""`signoff pause` and `signoff resume`: the stop switch, for operators."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+from difflib import get_close_matches
+from typing import Annotated
+
+import typer
+
+from agent.domain.pause import Pause
+from agent.usecases import pause as stop_switch
+from slackbot.cli.cli_context import EmbeddedFlag, current_database_url, open_database, read_settings
+from slackbot.masking import clean_now
+from slackbot.settings import Settings
+
+Agent = Annotated[str | None, typer.Argument(help="An agent's name; every agent without one.")]
+
+
+def pause(
+    agent: Agent = None,
+    reason: Annotated[str | None, typer.Option(help="Why, for the record.")] = None,
+    use_embedded: EmbeddedFlag = False,
+) -> None:
+    """Stop an agent and what is done for it, or all: nothing begins any more, approved or not.
+
+    What is under way ends as it ends.
+    """
+    _turn(agent, reason, use_embedded, stop=True)
+
+
+def resume(agent: Agent = None, use_embedded: EmbeddedFlag = False) -> None:
+    """Let an agent go on, or end the stop of all; what was approved meanwhile begins."""
+    _turn(agent, None, use_embedded, stop=False)
+
+
+def _turn(agent: str | None, reason: str | None, use_embedded: bool, *, stop: bool) -> None:
+    configured = read_settings()
+    with current_database_url(configured, use_embedded) as url:
+        turned, now, known = asyncio.run(_turned(configured, url, agent, reason, stop=stop))
+    who = f"agent {agent}" if agent else "every agent"
+    if stop:
+        typer.echo(clean_now(f"{who} is paused" if turned else f"{who} was paused already"))
+    else:
+        nothing = f"{who} was not paused" if agent else "there was no stop of all agents"
+        typer.echo(clean_now(f"{who} may go on" if turned else nothing))
+    if stop and agent and agent not in known:
+        near = get_close_matches(agent, known, n=1)
+        hint = f'; did you mean "{near[0]}"? Then pause that one' if near else ""
+        words = f'signoff: nothing was ever done by an agent named "{agent}"{hint}'
+        typer.echo(clean_now(words), err=True)
+    for each in now:
+        why = f": {each.reason}" if each.reason else ""
+        since = each.since.astimezone().strftime("%Y-%m-%d %H:%M %Z")
+        typer.echo(clean_now(f"paused now: {each.agent or 'every agent'}, by {each.by}, since {since}{why}"))
+
+
+async def _turned(
+    configured: Settings, url: str, agent: str | None, reason: str | None, *, stop: bool
+) -> tuple[bool, list[Pause], list[str]]:
+    by = f"cli:{getpass.getuser()}"
+    async with open_database(configured, url) as database:
+        if stop:
+            turned = await stop_switch.pause(database, agent, by=by, reason=reason)
+        else:
+            turned = await stop_switch.resume(database, agent, by=by)
+        return turned, await stop_switch.active_pauses(database), await stop_switch.known_agents(database)

@@ -1,0 +1,1 @@
+"""Telling Slack what the database says: the poller finds channels, a drain empties one."""

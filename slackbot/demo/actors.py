@@ -1,0 +1,100 @@
+"""What the people of the play do and see, through the sandbox's real doors; and a look behind the curtain."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+from uuid import UUID
+
+from agent.database.pools import Database
+from agent.domain.request import RequestView
+from agent.examples import shop
+from agent.store import views
+from slack_sandbox import Experience, ScreenUser
+from slackbot.demo.environment import DemoEnvironment
+from slackbot.demo.tour import AGENTS, REVIEWS
+
+Message = dict[str, Any]
+
+QUIET_SECONDS = 1.5
+"""More than the second that the service leaves between two messages: then it has let go of the channel."""
+
+
+class Actors:
+    """Ada asks, Grace and Linus decide. Nobody here calls anything of the service's own."""
+
+    def __init__(self, env: DemoEnvironment, db: Database) -> None:
+        self.env = env
+        self._slack = env.slack
+        self._db = db
+        self.ada: ScreenUser = env.slack.person("U0ADA")
+        self.grace: ScreenUser = env.slack.person("U0GRACE")
+        self.linus: ScreenUser = env.slack.person("U0LINUS")
+
+    async def ask(
+        self, words: str, by: ScreenUser | None = None, where: str = AGENTS, agent: str = "refunds"
+    ) -> Message:
+        """Ada, or somebody else, runs the agent; returns the message at the root of the run's thread."""
+        before = {each["ts"] for each in self._slack.messages(where)}
+        await (by or self.ada).command("/agent", f"run {agent} {words}", where)
+        return await self._slack.wait_for(
+            lambda: next((each for each in self._slack.messages(where) if each["ts"] not in before), {}),
+            timeout=10,
+        )
+
+    def said(self, root: Message) -> str:
+        """Everything in this message's thread, as notifications show it."""
+        thread = self._slack.thread(root["channel"], root["ts"])
+        return "\n".join(each["text"] for each in thread)
+
+    def quiet(self) -> bool:
+        """Whether the service has had nothing to tell Slack for a while."""
+        return time.time() - self._slack.calls[-1].at > QUIET_SECONDS
+
+    def cards(self, order: int) -> list[Message]:
+        """The cards about this order, as they look now."""
+        return self.cards_with(f"order {order}")
+
+    def cards_with(self, words: str) -> list[Message]:
+        """The cards whose first line has these words."""
+        return [each for each in self._slack.messages(REVIEWS) if words in each["text"]]
+
+    def card(self, order: int) -> Message:
+        """The latest of them."""
+        return self.cards(order)[-1]
+
+    def buttons(self, order: int) -> list[str]:
+        """What can be pressed on that card. The link into the shop stays for ever, and decides nothing."""
+        rows = [block for block in self.card(order)["blocks"] if block["type"] == "actions"]
+        return [each["text"]["text"] for row in rows for each in row["elements"] if "url" not in each]
+
+    async def status(self, order: int) -> str:
+        """The order's status in the shop, with its cause if it has one: `REFUND_REJECTED, expired`."""
+        found = await shop.find(order)
+        if found is None:
+            return "no such order"
+        return f"{found.status}, {found.cause}" if found.cause else found.status
+
+    async def request(self, order: int) -> RequestView:
+        """The stored request behind the card."""
+        wanted = UUID(self.card(order)["metadata"]["event_payload"]["request"])
+        async with self._db.connection() as connection:
+            found = await views.request_view(connection, wanted)
+        if found is None:
+            raise LookupError(f"the card names request {wanted}, and there is none")
+        return found
+
+    async def attempts(self, order: int) -> int:
+        """How often its execution was begun."""
+        execution = (await self.request(order)).execution
+        return 0 if execution is None else execution.attempt
+
+    async def waiting(self) -> int:
+        """How many requests wait for people."""
+        async with self._db.connection() as connection:
+            return await views.count_waiting(connection, team_id=self._slack.workspace.team.id)
+
+
+def ephemeral_text(answer: Experience) -> str:
+    """What only the person who acted was told."""
+    return "\n".join(str(each.get("text", "")) for each in (*answer.ephemeral, *answer.posts))

@@ -1,0 +1,198 @@
+"""Everything that a demo consists of, started in order and stopped in the opposite one."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from agent.database import embedded_server, migrations
+from agent.database.pools import Database
+from agent.domain.api_keys import Scope
+from agent.examples import shop
+from agent.usecases import api_keys
+from signoff.errors import SignoffError
+from signoff.values import Person
+from slack_sandbox import SandboxWorkspace, SlackSandbox
+from slack_sandbox.model import MODEL_NAME, ScriptedModel
+from slackbot.demo.rules import REVIEWS, DemoPolicy
+from slackbot.demo.service import ServiceProcess, environment
+from slackbot.demo.tour import CRASH
+from slackbot.demo.workdir import Workdir
+
+T = TypeVar("T")
+Tell = Callable[[str], None]
+
+TOUR_AGENTS = "agent.examples.refunds, agent.examples.data_manager, agent.examples.durable_task"
+DATABASE = "signoff_demo"
+FIRST_START_SECONDS = 120.0  # the first one also compiles every module
+PORTS_TRIED = 20
+ADA = "U0ADA"
+
+
+@dataclass(frozen=True)
+class DemoEnvironment:
+    """A running demo. `settings` are those that the service was given, secrets included."""
+
+    workdir: Workdir
+    rules: DemoPolicy
+    slack: SlackSandbox
+    model: ScriptedModel
+    service: ServiceProcess
+    database_url: str
+    settings: Mapping[str, str]
+    _supervision: asyncio.Task[None]
+
+    @property
+    def address(self) -> str:
+        """Where programs reach the service."""
+        return f"http://127.0.0.1:{self.settings['SIGNOFF_PORT']}"
+
+    async def new_key(self) -> str:
+        """A key with which a program of Ada's may ask."""
+        ada = Person(self.slack.workspace.team.id, ADA)
+        async with Database(self.database_url) as database:
+            return await api_keys.create(database, "demo", [Scope.REQUEST], by="demo", owner=ada)
+
+    @property
+    def health(self) -> str:
+        """Where the service says how it is."""
+        return f"{self.address}/readyz"
+
+    async def while_it_lives(self, work: Awaitable[T]) -> T:
+        """What `work` returns. Raises ServiceFailed as soon as the service is beyond help."""
+        task = asyncio.ensure_future(work)
+        try:
+            await asyncio.wait({task, self._supervision}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                self._supervision.result()
+            return await task
+        finally:
+            task.cancel()
+
+
+@asynccontextmanager
+async def open_environment(
+    workdir: Workdir,
+    rules: DemoPolicy,
+    workspace: SandboxWorkspace,
+    tour: dict[str, Any],
+    tell: Tell,
+    *,
+    port: int,
+    agents: str | None = None,
+) -> AsyncIterator[DemoEnvironment]:
+    """Start database, sandbox, model and service; `agents` are modules of the current folder, or None.
+
+    Raises SignoffError when one of them cannot start.
+    """
+    async with AsyncExitStack() as stack:
+        url = _database(stack, workdir, tell)
+        if agents is None:
+            os.environ["SIGNOFF_SHOP_URL"] = url  # where this process, too, looks at the orders
+            stack.callback(os.environ.pop, "SIGNOFF_SHOP_URL", None)
+            await shop.setup(fresh=True)
+        slack = await stack.enter_async_context(_sandbox(workspace, tour, port, tell))
+        model = await stack.enter_async_context(ScriptedModel())
+        tell(f"Slack's stand-in at {slack.url}, scripted model ({MODEL_NAME}: rules, not a language model)")
+        workdir.checkpoints.write_text(rules.text, encoding="utf-8")
+        workdir.log.write_bytes(b"")
+        settings = _settings(workdir, slack, model, url) | {
+            "SIGNOFF_AGENTS": agents or TOUR_AGENTS,
+            "SIGNOFF_CHANNEL": REVIEWS if agents else "#refund-reviews",
+        }
+        service = ServiceProcess(
+            workdir,
+            environment(os.environ, settings, Path.cwd() if agents else None),
+            lambda: slack.wait_for(lambda: slack.sockets.connections, timeout=FIRST_START_SECONDS),
+            tell,
+        )
+        slack.levers[CRASH] = lambda: _crash(service)
+        supervision = asyncio.create_task(service.supervise(), name="service")
+        stack.push_async_callback(_end, supervision)
+        env = DemoEnvironment(workdir, rules, slack, model, service, url, settings, supervision)
+        await env.while_it_lives(service.ready.wait())
+        yield env
+
+
+def _crash(service: ServiceProcess) -> str:
+    """What the button says when it was pressed."""
+    try:
+        return (
+            f"Process {service.kill()} was killed (kill -9). It is started again, and goes on where it stood."
+        )
+    except ProcessLookupError:
+        return "It is down already, and is being started again."
+
+
+def _database(stack: AsyncExitStack, workdir: Workdir, tell: Tell) -> str:
+    """An empty database with today's schema. Blocks: a start that is interrupted half-way leaves a server behind."""
+    if not workdir.postgres.exists():
+        tell("the first time: making a database in " + str(workdir.postgres))
+    server = embedded_server.start(workdir.postgres)
+    stack.callback(server.stop)
+    url = server.fresh_database(DATABASE)
+    migrations.upgrade(url)
+    tell("PostgreSQL, embedded, with an empty database")
+    return url
+
+
+def _settings(workdir: Workdir, slack: SlackSandbox, model: ScriptedModel, url: str) -> dict[str, str]:
+    return {
+        "DATABASE_URL": url,
+        "SLACK_BOT_TOKEN": slack.bot_token,
+        "SLACK_APP_TOKEN": slack.app_token,
+        "SLACK_API_URL": slack.api_url,
+        "OPENAI_API_KEY": "sk-scripted",
+        "OPENAI_BASE_URL": model.base_url,
+        "SIGNOFF_MODEL": MODEL_NAME,
+        "SIGNOFF_CHECKPOINTS": str(workdir.checkpoints),
+        "SIGNOFF_HOST": "127.0.0.1",
+        "SIGNOFF_PORT": str(_free_port(8080)),
+        "SIGNOFF_DRAIN_SECONDS": "1",
+    }
+
+
+@asynccontextmanager
+async def _sandbox(
+    workspace: SandboxWorkspace, tour: dict[str, Any], port: int, tell: Tell
+) -> AsyncIterator[SlackSandbox]:
+    """The stand-in, on this port or the next one that is free."""
+    for wanted in range(port, port + PORTS_TRIED) if port else (0,):
+        slack = SlackSandbox(workspace, port=wanted, tour=tour)
+        try:
+            await slack.start()
+        except OSError as error:
+            await slack.stop()
+            if error.errno != errno.EADDRINUSE:
+                raise SignoffError(f"cannot listen on port {wanted}: {error.strerror}") from None
+            continue
+        if port and slack.port != port:
+            tell(f"port {port} is taken; the page is on {slack.port}")
+        try:
+            yield slack
+        finally:
+            await slack.stop()
+        return
+    raise SignoffError(f"ports {port} to {port + PORTS_TRIED - 1} are all taken; choose another with --port")
+
+
+def _free_port(first: int) -> int:
+    """For the service's own HTTP port, which has to stay the same when it is started again."""
+    for port in (*range(first, first + PORTS_TRIED), 0):
+        with suppress(OSError), socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            return int(probe.getsockname()[1])
+    raise SignoffError("no free port on 127.0.0.1")
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,37 @@
+"""Secrets do not leave by what people and operators read: cards, modals, answers, files, logs, errors.
+
+`clean_…` make copies that can be shown; `edges` looks once more at what goes to Slack; `records` at what is logged.
+`edges` stands on Slack's libraries, so it is imported by its own name, by who talks to Slack.
+What a tool is given, and what the model reads, is never changed.
+"""
+
+from slackbot.masking.log_events import clean_error, clean_event, clean_now, guard_tracebacks
+from slackbot.masking.views import (
+    Hidden,
+    clean_lines,
+    clean_run,
+    clean_runs,
+    clean_text,
+    clean_value,
+    clean_view,
+    hidden_in,
+    hidden_in_run,
+    hidden_values,
+)
+
+__all__ = [
+    "Hidden",
+    "clean_error",
+    "clean_event",
+    "clean_lines",
+    "clean_now",
+    "clean_run",
+    "clean_runs",
+    "clean_text",
+    "clean_value",
+    "clean_view",
+    "guard_tracebacks",
+    "hidden_in",
+    "hidden_in_run",
+    "hidden_values",
+]

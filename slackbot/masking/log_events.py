@@ -1,0 +1,96 @@
+"""Secrets in what operators read: log events, tracebacks, messages of the command line.
+
+Done at once and in place: a log line cannot wait for a thread. It has a fifth of a card's time, and what is left
+then is masked whole.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+import traceback
+from collections.abc import Mapping, MutableMapping, Sequence
+from datetime import date
+from types import TracebackType
+from typing import Any
+from uuid import UUID
+
+from signoff.redaction import TextSpan, mask, redact_value
+from slackbot.masking.texts import SecretFinder
+
+BUDGET = 0.1
+"""Seconds for one log event or message."""
+
+MOST_WORDS = 1000
+"""Words without a secret that are remembered."""
+
+_WORD = re.compile(r"[a-z_. ]{1,40}")
+_harmless: set[str] = set()
+
+_DEEPEST = 12
+
+
+def clean_now(text: str, *, assigned: bool = True) -> str:
+    """Any text, without leaving the caller's thread.
+
+    Without `assigned` a sentence of our own may say what is wrong with a setting: `SLACK_BOT_TOKEN: invalid_auth`.
+    """
+    return mask(text, SecretFinder(budget=BUDGET, assigned=assigned)(text))
+
+
+def clean_error(error: BaseException) -> str:
+    """An exception in words, its type first: what may be told of it."""
+    message = str(error)
+    return clean_now(f"{type(error).__name__}: {message}" if message else type(error).__name__)
+
+
+def clean_event(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    """A structlog processor, to stand right before the renderer: every text, key and traceback of the event.
+
+    Whatever is no JSON value is written out here, so that no renderer can find a secret in it later.
+    """
+    find = SecretFinder(budget=BUDGET)
+
+    def found(text: str) -> Sequence[TextSpan]:
+        return () if text in _harmless else _remembered(text, find(text))
+
+    cleaned: dict[str, Any] = redact_value(_plain(dict(event), 0), find=found).value
+    return cleaned
+
+
+def _remembered(text: str, spans: Sequence[TextSpan]) -> Sequence[TextSpan]:
+    """Keys, names of actions and other words of ours come with every event: one look is enough."""
+    if not spans and len(_harmless) < MOST_WORDS and _WORD.fullmatch(text):
+        _harmless.add(text)
+    return spans
+
+
+def guard_tracebacks() -> None:
+    """Tracebacks that nobody catches are printed without secrets, in every thread."""
+    sys.excepthook = _print
+    threading.excepthook = lambda args: _print(
+        args.exc_type, args.exc_value or args.exc_type(), args.exc_traceback
+    )
+
+
+def _print(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    sys.stderr.write(clean_now("".join(traceback.format_exception(kind, error, trace))))
+
+
+def _plain(value: Any, depth: int) -> Any:
+    if depth > _DEEPEST:
+        return "…"
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case UUID() | date():
+            return str(value)
+        case Mapping():
+            return {str(key): _plain(member, depth + 1) for key, member in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [_plain(item, depth + 1) for item in value]
+        case BaseException():
+            return f"{type(value).__name__}: {value}"
+        case _:
+            return repr(value)

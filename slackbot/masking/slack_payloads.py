@@ -1,0 +1,123 @@
+"""The last look at what goes to Slack: whatever a surface forgot is masked here.
+
+Views and lines are cleaned where their meaning is known (`slackbot.masking.views`); here only the shape of a token
+can give it away. Masks are no longer than what they replace, because Slack limits every text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from slack_bolt.context.ack.async_ack import AsyncAck
+from slack_bolt.response import BoltResponse
+from slack_sdk.models.basic_objects import JsonObject
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
+
+from signoff.redaction import Find, mask
+from slackbot.masking.views import off_the_loop
+
+T = TypeVar("T")
+
+_TELLING = (
+    "chat.",
+    "views.",
+    "files.",
+    "reactions.",
+    "bookmarks.",
+    "pins.",
+    "canvases.",
+    "conversations.set",
+)
+# Ids, states and addresses that Slack or we read back: a mask would break them, and no words of others stand there.
+_NOT_SHOWN = frozenset(
+    {
+        "action_id",
+        "block_id",
+        "callback_id",
+        "channel",
+        "external_id",
+        "file",
+        "hash",
+        "metadata",
+        "name",
+        "parse",
+    }
+    | {
+        "private_metadata",
+        "style",
+        "thread_ts",
+        "token",
+        "trigger_id",
+        "ts",
+        "type",
+        "user",
+        "user_id",
+        "value",
+    }
+    | {"view_id", "channel_id", "usergroup_id", "message_ts", "response_type", "response_action"}
+)
+_ADDRESSES = frozenset({"url", "image_url", "slack_file", "thumb_url"})
+
+
+class CleanClient(AsyncWebClient):
+    """Slack's client, which tells no secrets: messages, views and files are looked through before they leave."""
+
+    async def api_call(self, api_method: str, **options: Any) -> AsyncSlackResponse:
+        if api_method.startswith(_TELLING):
+            for body in ("json", "params", "data"):
+                if isinstance(options.get(body), dict):
+                    options[body] = await clean_payload(options[body])
+        return await super().api_call(api_method, **options)
+
+    async def files_upload_v2(self, **options: Any) -> AsyncSlackResponse:
+        """Uploads words (`content`) only: what cannot be read here cannot be cleaned. Raises ValueError."""
+        content = options.get("content")
+        if options.get("file") is not None or options.get("file_uploads") is not None:
+            raise ValueError("give the content of a file as text")
+        if isinstance(content, bytes):
+            content = content.decode()
+        if isinstance(content, str):
+            options["content"] = await off_the_loop(lambda find: mask(content, find(content)))
+        return await super().files_upload_v2(**options)
+
+
+class CleanAck(AsyncAck):
+    """Answers Slack in the same breath: commands' cards, modals, errors of fields."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    async def __call__(self, *args: Any, **options: Any) -> BoltResponse:
+        return await super().__call__(
+            *[await clean_payload(each) for each in args], **await clean_payload(options)
+        )
+
+
+async def clean_payload(payload: T) -> T:
+    """What Slack is about to show, with every token in it masked; ids stay as they are."""
+    return await off_the_loop(lambda find: _clean(payload, find))
+
+
+def _clean(value: Any, find: Find, key: str = "") -> Any:
+    match value:
+        case str():
+            return value if key in _NOT_SHOWN else _masked(value, find, key)
+        case JsonObject():
+            return _clean(value.to_dict(), find)
+        case Mapping():
+            return {name: _clean(member, find, str(name)) for name, member in value.items()}
+        case list() | tuple():
+            return [_clean(item, find, key) for item in value]
+        case _:
+            return value
+
+
+def _masked(text: str, find: Find, key: str) -> str:
+    spans = find(text)
+    if not spans:
+        return text
+    if key in _ADDRESSES:
+        return "https://redacted.invalid/"
+    return mask(text, spans, tight=True)

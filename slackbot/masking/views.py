@@ -1,0 +1,250 @@
+"""Stored facts made fit to be shown: copies of views, runs and lines in which no secret can be read.
+
+What takes long is done in threads of their own, within a bounded time: neither a long text nor a busy machine holds
+up a click. What could not be looked through in time is masked whole, and says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, TypeVar
+from uuid import UUID
+
+from agent.domain.masked_action import masked_action
+from agent.domain.request import Change, ExecutionView, HistoryLine, RequestLine, RequestView
+from agent.domain.run import RunValues, RunView
+from signoff.json_paths import Step
+from signoff.redaction import Find, RedactedValue, is_unseen, mask, redact_by_name, redact_value
+from slackbot.masking.texts import BUDGET, SecretFinder, everything
+
+T = TypeVar("T")
+Line = TypeVar("Line", bound=RequestLine)
+Hidden = tuple[tuple[str, str], ...]
+"""Values that their keys or a checkpoint's `redact` hide, each with its kind: true secrets, keep them in memory."""
+
+_STEP = re.compile(r"""\.([A-Za-z_][A-Za-z0-9_]*)|\[([0-9]+)\]|\[("(?:\\.|[^"\\])*")\]""")
+
+_GRACE = 0.25
+"""Seconds beyond the budget that are waited for a thread."""
+
+_KEPT = 128
+_SMALL = 20_000
+_made: OrderedDict[UUID, tuple[RequestView, RequestView]] = OrderedDict()
+"""Views as they were read, with what may be shown of them: the last few, of up to 20,000 bytes of action."""
+
+_LITTLE, _FEW = 2000, 8
+"""Characters that are looked through at once, for so many hidden values: a thread would take longer to get to it."""
+
+_threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="secrets")
+
+
+async def off_the_loop(work: Callable[[Find], T], hidden: Hidden = (), *, budget: float = BUDGET) -> T:
+    """Do this with a finder, in a thread; when no thread gets to it in time, with one that masks everything."""
+    future = asyncio.get_running_loop().run_in_executor(
+        _threads, lambda: work(SecretFinder(hidden, budget=budget))
+    )
+    try:
+        async with asyncio.timeout(budget + _GRACE):
+            return await future
+    except TimeoutError:
+        return work(everything)
+
+
+async def clean_view(view: RequestView) -> RequestView:
+    """A request as people may see it. Its action is a `MaskedAction` when something is hidden.
+
+    What was made of the very same view a moment ago is not made again: a decision is told at several places.
+    """
+    earlier = _made.get(view.id)
+    if earlier is not None and (earlier[0] is view or earlier[0] == view):
+        return earlier[1]
+    began, hidden = time.monotonic(), hidden_in(view)
+    if len(hidden) <= _FEW and _is_little(view):
+        clean = _view(view, SecretFinder(hidden))
+    else:
+        clean = await off_the_loop(lambda find: _view(view, find), hidden)
+    in_time = time.monotonic() - began < BUDGET / 2  # else parts of it may be masked for want of time only
+    if in_time and len(view.action.canonical) <= _SMALL:
+        _made[view.id] = (view, clean)
+        _made.move_to_end(view.id)
+        while len(_made) > _KEPT:
+            _made.popitem(last=False)
+    return clean
+
+
+async def clean_run(run: RunView, hidden: Hidden = ()) -> RunView:
+    """A run as people may see it."""
+    return (await clean_runs([run], hidden))[0]
+
+
+async def clean_runs(
+    runs: Sequence[RunView], hidden: Hidden = (), values: Mapping[UUID, RunValues] | None = None
+) -> list[RunView]:
+    """Runs for a list. `values` (`views.values_of`): what each run's calls hide is hidden in its own texts as well."""
+    known = values or {}
+    return await off_the_loop(lambda find: [_run(run, _for(run, known, find)) for run in runs], hidden)
+
+
+async def clean_lines(lines: Sequence[Line], hidden: Hidden = ()) -> list[Line]:
+    """Requests for a list. `describe` has left out what `redact` means; here go tokens and the like."""
+    return await off_the_loop(lambda find: [_line(line, find) for line in lines], hidden)
+
+
+async def clean_value(value: T, hidden: Hidden = ()) -> T:
+    """Any JSON value: the body of a thread's line, a tool's result."""
+    return await off_the_loop(lambda find: redact_value(value, find=find).value, hidden)
+
+
+async def clean_text(text: str, hidden: Hidden = ()) -> str:
+    """Any text: an answer, an error, a file."""
+    return await off_the_loop(lambda find: mask(text, find(text)), hidden)
+
+
+def hidden_in(view: RequestView) -> Hidden:
+    """The values of this request that only their keys, or the checkpoint's `redact`, make secrets."""
+    found: list[tuple[str, str]] = []
+    for root, value in (
+        ("args", view.action.arguments),
+        ("facts", view.facts),
+        ("facts", view.previous_facts),
+        ("args", view.context),
+    ):
+        found += redact_by_name(value, view.redact, root).hidden
+    for change in view.changes:
+        for value in (change.before, change.after):
+            found += _changed(change.path, value, view, _nothing).hidden
+    return tuple(dict.fromkeys(found))
+
+
+def hidden_in_run(values: RunValues) -> Hidden:
+    """The values of a run's calls that only their keys, or a checkpoint's `redact`, make secrets."""
+    found: list[tuple[str, str]] = []
+    for root, encoded in (("args", values.arguments), ("facts", values.facts)):
+        for each in encoded:
+            found += redact_by_name(_parsed(each), values.redact, root).hidden
+    return tuple(dict.fromkeys(found))
+
+
+def _parsed(encoded: str | bytes) -> Any:
+    """As it is stored; what is no JSON has no names that could hide anything."""
+    try:
+        return json.loads(encoded)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _for(run: RunView, values: Mapping[UUID, RunValues], find: Find) -> Find:
+    """A finder for this run's texts; one that masks everything needs to know nothing."""
+    mine = values.get(run.id)
+    return find.also(hidden_in_run(mine)) if mine is not None and isinstance(find, SecretFinder) else find
+
+
+def hidden_values(values: Iterable[Any]) -> Hidden:
+    """The same for values without a request: arguments of a run's calls, say."""
+    found = [each for value in values for each in redact_by_name(value).hidden]
+    return tuple(dict.fromkeys(found))
+
+
+def _nothing(_: str) -> tuple[()]:
+    return ()
+
+
+def _view(view: RequestView, find: Find) -> RequestView:
+    arguments = redact_value(view.action.arguments, find=find, redact=view.redact)
+    facts = redact_value(view.facts, find=find, redact=view.redact, root="facts")
+    action = masked_action(view.action, arguments, others_unseen=is_unseen(facts))
+    execution, decision = view.execution, view.decision
+    return replace(
+        view,
+        action=action,
+        facts=facts.value,
+        previous_facts=redact_value(view.previous_facts, find=find, redact=view.redact, root="facts").value,
+        description=_text(view.description, find),
+        rationale=_maybe(view.rationale, find),
+        votes=tuple(replace(vote, reason=_maybe(vote.reason, find)) for vote in view.votes),
+        decision=replace(decision, reason=_maybe(decision.reason, find)) if decision else None,
+        execution=_execution(execution, find) if execution else None,
+        link=None if view.link and find(view.link) else view.link,
+        changes=tuple(_change(change, view, find) for change in view.changes),
+        context=redact_value(view.context, find=find, redact=view.redact).value,
+    )
+
+
+def _is_little(view: RequestView) -> bool:
+    """Whether all that `_view` looks through is soon looked through; counts no further than it has to."""
+    execution, decision = view.execution, view.decision
+    left: list[Any] = [
+        view.action.arguments,
+        view.facts,
+        view.previous_facts,
+        view.description,
+        view.rationale,
+        [vote.reason for vote in view.votes],
+        decision.reason if decision else None,
+        [execution.error, execution.result] if execution else None,
+        view.link,
+        [[change.path, change.before, change.after] for change in view.changes],
+        view.context,
+    ]
+    room = _LITTLE
+    while left and room >= 0:
+        value = left.pop()
+        room -= len(value) if isinstance(value, str | Mapping | list) else 1
+        if room >= 0 and isinstance(value, Mapping):
+            left += [*value, *value.values()]
+        elif room >= 0 and isinstance(value, list):
+            left += value
+    return room >= 0
+
+
+def _execution(execution: ExecutionView, find: Find) -> ExecutionView:
+    return replace(execution, error=_maybe(execution.error, find), result=_maybe(execution.result, find))
+
+
+def _change(change: Change, view: RequestView, find: Find) -> Change:
+    before, after = (
+        _changed(change.path, value, view, find).value for value in (change.before, change.after)
+    )
+    return Change(_text(change.path, find), before, after)
+
+
+def _changed(path: str, value: Any, view: RequestView, find: Find) -> RedactedValue:
+    """A changed value, judged at its own place: the keys around it may be what makes it a secret."""
+    return redact_value(value, find=find, redact=view.redact, steps=tuple(_steps(path)))
+
+
+def _steps(path: str) -> Iterator[Step]:
+    """Reads back what `signoff.json_paths.written` wrote."""
+    for name, index, key in _STEP.findall(path):
+        yield name or (int(index) if index else json.loads(key))
+
+
+def _run(run: RunView, find: Find) -> RunView:
+    return replace(
+        run,
+        task=_text(run.task, find),
+        cause=_maybe(run.cause, find),
+        answer=_maybe(run.answer, find),
+        progress=_maybe(run.progress, find),
+    )
+
+
+def _line(line: Line, find: Find) -> Line:
+    if isinstance(line, HistoryLine):
+        line = replace(line, reason=_maybe(line.reason, find))
+    return replace(line, description=_text(line.description, find))
+
+
+def _text(text: str, find: Find) -> str:
+    return mask(text, find(text))
+
+
+def _maybe(text: str | None, find: Find) -> str | None:
+    return None if text is None else _text(text, find)

@@ -1,0 +1,1 @@
+"""Webhooks and e-mail. A receiver that fails never holds up a decision."""

@@ -1,0 +1,94 @@
+"""What a webhook is told: the request or the run as the API shows it at this moment, without secrets."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+from agent.database.pools import Database
+from agent.domain.outbound import OutboundMessage
+from agent.domain.request import RequestView
+from agent.domain.run import RunView
+from agent.store import views
+from slackbot import masking
+from slackbot.web.api.shapes import Moment, PersonOut, ResponseModel, review, rfc3339
+from slackbot.web.http.context import WebContext
+
+
+class RunOut(ResponseModel):
+    """A run as it stands now."""
+
+    id: UUID
+    agent: str
+    above: list[str]
+    agent_version: str
+    task: str
+    status: str
+    cause: str | None
+    answer: str | None
+    requester: PersonOut | None
+    created_at: Moment
+    updated_at: Moment
+
+    @classmethod
+    def of(cls, run: RunView) -> RunOut:
+        """Of a run that `clean_run` has made fit to be shown."""
+        return cls(
+            id=run.id,
+            agent=run.agent,
+            above=list(run.above),
+            agent_version=run.agent_version,
+            task=run.task,
+            status=run.status.value,
+            cause=run.cause,
+            answer=run.answer,
+            requester=PersonOut.of(run.requester),
+            created_at=run.created_at,
+            updated_at=run.updated_at,
+        )
+
+
+async def content(ctx: WebContext, notice: OutboundMessage) -> dict[str, Any]:
+    """The body of a webhook's POST."""
+    request = await view_of(ctx.db, notice.request_id)
+    shown = await review(ctx, request) if request is not None else None
+    run = await _run(ctx.db, notice.run_id)
+    return {
+        "id": str(notice.id),
+        "event": notice.event.value,
+        "created_at": rfc3339(notice.created_at),
+        "request": shown.model_dump(mode="json") if shown is not None else None,
+        "run": run.model_dump(mode="json") if run is not None else None,
+    }
+
+
+async def view_of(db: Database, request_id: UUID | None) -> RequestView | None:
+    """The request that a notice is about."""
+    if request_id is None:
+        return None
+    async with db.connection() as connection:
+        return await views.request_view(connection, request_id)
+
+
+async def _run(db: Database, run_id: UUID | None) -> RunOut | None:
+    """What is secret in its calls and requests may be said again in its answer, and is masked there, too."""
+    if run_id is None:
+        return None
+    async with db.connection() as connection:
+        run = await views.run_view(connection, run_id)
+        calls = await views.calls(connection, run_id)
+        asked = await views.request_views(connection, [each.request_id for each in calls if each.request_id])
+    if run is None:
+        return None
+    of_requests = [each for view in asked for each in masking.hidden_in(view)]
+    hidden = (*of_requests, *masking.hidden_values(_parsed(call.raw_arguments) for call in calls))
+    return RunOut.of(await masking.clean_run(run, hidden))
+
+
+def _parsed(arguments: str) -> Any:
+    """Arguments as the model wrote them; what is no JSON has no names that could hide anything."""
+    try:
+        return json.loads(arguments)
+    except (ValueError, RecursionError):
+        return None

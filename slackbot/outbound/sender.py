@@ -1,0 +1,128 @@
+"""The sender: tells each target what is due, the targets at once, each in its own time.
+
+A job only points here, so a receiver that is slow holds up neither a queue nor another receiver. What is sent is
+drawn from the facts at that moment, without secrets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import structlog
+
+from agent.domain.outbound import OutboundMessage
+from agent.runtime import shutdown
+from agent.usecases import outbound
+from slackbot import masking
+from slackbot.outbound.content import content, view_of
+from slackbot.outbound.failures import RetryLater, Undeliverable
+from slackbot.outbound.mail import Mailer, message
+from slackbot.outbound.webhook_post import WebhookPoster
+from slackbot.web.api.shapes import page_url
+from slackbot.web.http.context import WebContext
+
+log = structlog.get_logger(__name__)
+
+AT_ONCE = 10
+"""How many notices one target is sent at the same time."""
+
+
+class OutboundSender:
+    """Sends notices in this process. Without a mailer, mail is kept until there is one."""
+
+    def __init__(self, ctx: WebContext, poster: WebhookPoster, mailer: Mailer | None = None) -> None:
+        self._web_context = ctx
+        self._db = ctx.db
+        self._poster = poster
+        self._mailer = mailer
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._again: set[str] = set()
+        self._stopping = False
+
+    def look(self, target: str) -> None:
+        """Begin to tell this target what is due, unless that is under way; then it looks once more."""
+        if target in self._tasks:
+            self._again.add(target)
+        elif not self._stopping:
+            task = self._tasks[target] = asyncio.create_task(self._empty(target), name=f"notices:{target}")
+            task.add_done_callback(lambda _: self._tasks.pop(target, None))
+
+    async def stop(self, seconds: float) -> None:
+        """Take nothing more, and let what is under way arrive within so many seconds."""
+        self._stopping = True
+        await shutdown.end_tasks(self._tasks.values(), seconds)
+        await self._poster.close()
+
+    async def _empty(self, target: str) -> None:
+        try:
+            while not self._stopping:
+                self._again.discard(target)
+                taken = await outbound.lease_due(self._db, target, AT_ONCE)
+                told = await asyncio.gather(*(self._tell(notice) for notice in taken))
+                if taken and not any(told):
+                    return  # it takes nothing now: the sweep brings the rest
+                if not taken and target not in self._again:
+                    return
+        except Exception as error:  # the database: the notices are taken again when their lease is over
+            log.warning(
+                "notices are put off", action="notice.interrupted", error=str(error) or type(error).__name__
+            )
+
+    async def _tell(self, notice: OutboundMessage) -> bool:
+        """One attempt, and what became of it. True: it has arrived."""
+        try:
+            await self._send(notice)
+        except Undeliverable as never:
+            await self._give_up(notice, str(never))
+        except RetryLater as later:
+            await self._put_off(notice, str(later), later.seconds)
+        except Exception as error:  # a mistake of ours about one notice must not stop the others
+            log.exception("a notice could not be made", action="notice.broken", **_names(notice))
+            await self._put_off(notice, f"{type(error).__name__}: {error}"[:300], None)
+        else:
+            return await outbound.mark_sent(self._db, notice)
+        return False
+
+    async def _put_off(self, notice: OutboundMessage, words: str, asked: float | None) -> None:
+        error = await masking.clean_text(words)
+        seconds = outbound.retry_delay(notice.attempts, asked, random.random())  # noqa: S311 - spreads attempts, no secret
+        if await outbound.postpone(self._db, notice, seconds, error):
+            log.error("a notice was given up", action="notice.dead", error=error, **_names(notice))
+        else:
+            log.warning("a notice was put off", action="notice.postponed", error=error, **_names(notice))
+
+    async def _give_up(self, notice: OutboundMessage, words: str) -> None:
+        error = await masking.clean_text(words)
+        log.error("a notice was given up", action="notice.dead", error=error, **_names(notice))
+        await outbound.mark_dead(self._db, notice, error)
+
+    async def _send(self, notice: OutboundMessage) -> None:
+        """Raises NotNow and Never."""
+        if notice.webhook is not None:
+            await self._poster.post(notice, notice.webhook, await content(self._web_context, notice))
+        elif notice.recipient is not None:
+            await self._mail(notice, notice.recipient)
+
+    async def _mail(self, notice: OutboundMessage, recipient: str) -> None:
+        view = await view_of(self._db, notice.request_id)
+        url = page_url(self._web_context.public_url, view.id) if view else None
+        if view is None or view.decision is not None:
+            return  # nobody needs to look any more
+        if self._mailer is None or url is None:
+            raise RetryLater(
+                "no mail server and public address are set: SIGNOFF_SMTP_URL, SIGNOFF_PUBLIC_URL"
+            )
+        shown = await masking.clean_view(view)
+        await self._mailer.send(message(notice, recipient, shown, url, self._mailer.sender))
+
+
+def _names(notice: OutboundMessage) -> dict[str, Any]:
+    return {
+        "notice": str(notice.id),
+        "about": notice.event.value,
+        "webhook": notice.webhook.name if notice.webhook else None,
+        "request": str(notice.request_id) if notice.request_id else None,
+        "run": str(notice.run_id) if notice.run_id else None,
+    }

@@ -1,0 +1,94 @@
+"""What somebody may see: requests of their own, of channels they are in, and those that they may decide."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from agent.domain.errors import Refusal
+from agent.domain.people import CHANNEL
+from agent.domain.request import HistoryLine, RequestLine, RequestView
+from agent.domain.run import RunView
+from signoff.values import Person
+from slackbot.slack_api.directory import Directory
+
+Line = TypeVar("Line", bound=RequestLine)
+
+_DOUBTFUL = (Refusal.LOOKUP_FAILED, Refusal.RATE_LIMITED_LOOKUP)
+
+
+async def view_refusal(directory: Directory, person: Person, view: RequestView) -> Refusal | None:
+    """Why this person may not look at this request; `None`: they may. In doubt they may not."""
+    member = await directory.identify(person)
+    if member.refusal is not None or view.team_id != directory.own_team_id:
+        return member.refusal or Refusal.UNKNOWN_REQUEST
+    if person == view.requester:
+        return None
+    standing = await directory.standing(person, [*view.approvers, CHANNEL], view.channel_id)
+    if standing.roles or await directory.is_admin(person):
+        return None
+    return standing.refusal if standing.refusal in _DOUBTFUL else Refusal.UNKNOWN_REQUEST
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewerScope:
+    """As whom somebody decides: by id or through `roles` (user groups), and as a member of `channels`.
+
+    `doubt`: why one of the look-ups did not say.
+    """
+
+    roles: tuple[str, ...] = ()
+    channels: tuple[str, ...] = ()
+    doubt: Refusal | None = None
+
+
+async def reviewer_scope(
+    directory: Directory, person: Person, audiences: Sequence[tuple[Sequence[str], str]]
+) -> ReviewerScope:
+    """Where this person sits, among reviewers given as (approvers, channel id). What is in doubt is left out."""
+    standings = await asyncio.gather(
+        *(directory.standing(person, approvers, channel_id) for approvers, channel_id in audiences)
+    )
+    roles = {role for each in standings for role in each.roles} - {CHANNEL}
+    named = zip(audiences, standings, strict=True)
+    channels = {channel_id for (_, channel_id), each in named if CHANNEL in each.roles}
+    doubt = next((each.refusal for each in standings if each.refusal in _DOUBTFUL), None)
+    return ReviewerScope(tuple(sorted(roles)), tuple(sorted(channels)), doubt)
+
+
+async def channels_of(directory: Directory, person: Person, channel_ids: Collection[str]) -> frozenset[str]:
+    """Those of these channels that this person is in; a channel that cannot be looked up is left out."""
+    ordered = sorted(channel_ids)
+    asked = (directory.standing(person, [CHANNEL], channel_id) for channel_id in ordered)
+    standings = await asyncio.gather(*asked)
+    return frozenset(channel_id for channel_id, each in zip(ordered, standings, strict=True) if each.roles)
+
+
+async def visible_lines(directory: Directory, person: Person, lines: Sequence[Line]) -> list[Line]:
+    """Those of these requests that this person may see, as `view_refusal` judges each; in doubt they may not."""
+    if await directory.is_admin(person):
+        return list(lines)
+    audiences = list({(line.approvers, line.channel_id) for line in lines})
+    standings = await asyncio.gather(
+        *(
+            directory.standing(person, [*approvers, CHANNEL], channel_id)
+            for approvers, channel_id in audiences
+        )
+    )
+    seen = {audience for audience, each in zip(audiences, standings, strict=True) if each.roles}
+    return [line for line in lines if _own(line, person) or (line.approvers, line.channel_id) in seen]
+
+
+async def visible_runs(directory: Directory, person: Person, runs: Sequence[RunView]) -> list[RunView]:
+    """Those of this person, and of channels that they are in; all of them for an administrator."""
+    if await directory.is_admin(person):
+        return list(runs)
+    named = {run.channel_id for run in runs if run.channel_id}
+    channels = await channels_of(directory, person, named)
+    return [run for run in runs if run.requester == person or run.channel_id in channels]
+
+
+def _own(line: RequestLine, person: Person) -> bool:
+    return person == line.requester or (isinstance(line, HistoryLine) and person == line.decided_by)

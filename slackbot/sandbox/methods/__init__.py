@@ -1,8 +1,0 @@
-"""The Web API methods, one file per family; importing this package registers them all."""
-
-from __future__ import annotations
-
-from . import apps, chat, conversations, files, people, views
-from .registry import METHODS, Method, TokenKind
-
-__all__ = ["METHODS", "Method", "TokenKind", "apps", "chat", "conversations", "files", "people", "views"]

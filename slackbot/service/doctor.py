@@ -1,0 +1,215 @@
+"""`signoff doctor`: is everything that the service needs there, and if not, what mends it.
+
+It asks the same parts that the service asks, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import aiohttp
+from openai import AsyncOpenAI, OpenAIError
+from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from agent.database import migrations
+from agent.database.errors import DatabaseUnusable
+from agent.database.pools import Database
+from agent.domain.errors import NotFound
+from agent.domain.policy import Policy
+from signoff.errors import SignoffError
+from slackbot.settings import Settings
+from slackbot.slack_api import manifest
+from slackbot.slack_api.directory import Directory
+from slackbot.slack_api.workspace import identify, new_client
+
+MAX_SKEW = 60.0
+"""Seconds that our clock may differ from Slack's: requests older than five minutes are refused."""
+
+_AWAY = (SlackClientError, aiohttp.ClientError, TimeoutError, OSError)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at. ``remedy`` says what mends it, when it is not ``well``."""
+
+    part: str
+    well: bool
+    told: str
+    remedy: str = ""
+
+
+async def examine(
+    configured: Settings, policy: Policy | SignoffError, database: Database | None, url: str | None
+) -> AsyncIterator[Finding]:
+    """Look at everything in turn; a part that cannot be looked at is a finding, not an error.
+
+    ``policy`` is what the checkpoints file says, or why there is nothing that could be enforced; ``database`` and its
+    address ``url`` are the ones in use: DATABASE_URL, or the embedded server's.
+    """
+    for name in configured.unknown:
+        yield Finding("settings", False, f"there is no setting {name}", "mend its name, or take it away")
+    yield _checkpoints(policy)
+    if isinstance(policy, SignoffError):
+        policy = Policy()
+    yield await _database(configured, database, url)
+    if configured.slack_bot_token is None:
+        yield Finding("Slack", False, "SLACK_BOT_TOKEN is not set", "install the app and set its bot token")
+    else:
+        client = new_client(configured.slack_bot_token.get_secret_value(), configured.slack_api_url)
+        async for finding in _slack(configured, policy, client):
+            yield finding
+    yield await _model(configured)
+
+
+def _checkpoints(policy: Policy | SignoffError) -> Finding:
+    if isinstance(policy, SignoffError):
+        remedy = "mend the file, or let `signoff init` write one to begin with"
+        return Finding("checkpoints", False, str(policy), remedy)
+    return Finding("checkpoints", True, f"{len(policy.rules)} in the file, and defaults for the rest")
+
+
+async def _database(configured: Settings, database: Database | None, url: str | None) -> Finding:
+    if database is None or url is None:
+        return Finding("database", False, "DATABASE_URL is not set", "set it, or use --embedded")
+    schema, role = configured.db_schema, configured.db_role
+    try:
+        behind = await asyncio.to_thread(migrations.pending, url, schema, role=role)
+    except DatabaseUnusable as error:
+        return Finding("database", False, str(error), "upgrade Signoff or the server, or mend DATABASE_URL")
+    except SignoffError as error:
+        return Finding("database", False, str(error), "start the server, or mend DATABASE_URL")
+    if behind:
+        return Finding("database", False, "the schema is not current", "run `signoff db upgrade`")
+    try:
+        async with database.connection() as connection:
+            version = (await connection.exec_driver_sql("SHOW server_version")).scalar_one()
+    except SignoffError as error:
+        return Finding(
+            "database", False, str(error), "let its login use the service's role: `signoff db upgrade`"
+        )
+    return Finding("database", True, f"PostgreSQL {version}, schema {schema!r} is current")
+
+
+async def _slack(configured: Settings, policy: Policy, client: AsyncWebClient) -> AsyncIterator[Finding]:
+    try:
+        home = await identify(client)
+    except SignoffError as error:
+        yield Finding("bot token", False, str(error), "copy the bot token anew from the app's page")
+        return
+    yield Finding("bot token", True, f"workspace {home.team} ({home.team_id})")
+    try:
+        headers = (await client.auth_test()).headers
+    except _AWAY as error:
+        yield Finding("scopes", False, f"Slack did not tell them ({type(error).__name__})", "try again")
+    else:
+        yield _scopes(headers)
+        yield _clock(headers)
+    yield await _door(configured)
+    directory = Directory(client, home.team_id, home.bot_user_id, budget=10.0)
+    for name in sorted(_channels(configured, policy)):
+        yield await _channel(directory, name)
+    for group in sorted(_groups(policy)):
+        yield await _group(client, group)
+
+
+def _scopes(headers: Any) -> Finding:
+    granted = {scope.strip() for scope in str(headers.get("x-oauth-scopes") or "").split(",")}
+    missing = sorted(set(manifest.bot_scopes()) - granted)
+    if missing:
+        remedy = "add them under OAuth & Permissions (or paste `signoff manifest`), then reinstall the app"
+        return Finding("scopes", False, f"missing: {', '.join(missing)}", remedy)
+    return Finding("scopes", True, "all that the manifest asks for")
+
+
+def _clock(headers: Any) -> Finding:
+    try:
+        theirs = parsedate_to_datetime(str(headers.get("date"))).timestamp()
+    except (TypeError, ValueError):
+        return Finding("clock", True, "Slack told no time")
+    skew = abs(time.time() - theirs)
+    if skew > MAX_SKEW:
+        return Finding("clock", False, f"{skew:.0f} s apart from Slack's", "set the clock (NTP)")
+    return Finding("clock", True, f"within {max(skew, 1.0):.0f} s of Slack's")
+
+
+async def _door(configured: Settings) -> Finding:
+    if configured.slack_app_token is None:
+        if configured.slack_signing_secret is None:
+            remedy = "set SLACK_APP_TOKEN for Socket Mode, or SLACK_SIGNING_SECRET for HTTP"
+            return Finding("way in", False, "neither Socket Mode nor HTTP is configured", remedy)
+        return Finding("way in", True, "signed HTTP at /slack/events")
+    token = configured.slack_app_token.get_secret_value()
+    client = AsyncWebClient(token=token, base_url=configured.slack_api_url, retry_handlers=[])
+    try:
+        await client.apps_connections_open(app_token=token)
+    except _AWAY as error:
+        code = error.response.get("error") if isinstance(error, SlackApiError) else type(error).__name__
+        remedy = "make an app-level token with connections:write, and switch Socket Mode on"
+        return Finding("way in", False, f"Socket Mode: {code}", remedy)
+    return Finding("way in", True, "Socket Mode")
+
+
+async def _channel(directory: Directory, name: str) -> Finding:
+    part = f"channel {name}"
+    try:
+        problem = await directory.channel_problem(await directory.resolve_channel(name))
+    except NotFound as error:
+        return Finding(
+            part, False, str(error), "mend its name; a private channel needs the bot invited first"
+        )
+    except (SignoffError, *_AWAY) as error:
+        return Finding(part, False, f"could not be looked up ({type(error).__name__})", "try again")
+    if problem is not None:
+        return Finding(part, False, problem, "invite the bot, or choose a channel of your own workspace")
+    return Finding(part, True, "the bot is in it, and it is shared with nobody")
+
+
+async def _group(client: AsyncWebClient, group: str) -> Finding:
+    part = f"user group {group}"
+    try:
+        members = (await client.usergroups_users_list(usergroup=group)).get("users") or []
+    except SlackApiError as error:
+        return Finding(part, False, str(error.response.get("error")), "mend its id in the checkpoints file")
+    except _AWAY as error:
+        return Finding(part, False, type(error).__name__, "try again")
+    if not members:
+        return Finding(part, False, "has no members", "add reviewers to it in Slack")
+    return Finding(part, True, f"{len(members)} members")
+
+
+async def _model(configured: Settings) -> Finding:
+    key = configured.openai_api_key
+    if key is None:
+        return Finding("model", False, "OPENAI_API_KEY is not set", "set it (any text for a local server)")
+    client = AsyncOpenAI(
+        api_key=key.get_secret_value(), base_url=configured.openai_base_url, timeout=10, max_retries=0
+    )
+    try:
+        await client.models.retrieve(configured.model)
+    except OpenAIError as error:
+        told = f"{configured.model}: {type(error).__name__}"
+        return Finding("model", False, told, "check OPENAI_API_KEY, OPENAI_BASE_URL and SIGNOFF_MODEL")
+    finally:
+        await client.close()
+    return Finding("model", True, configured.model)
+
+
+def _channels(configured: Settings, policy: Policy) -> set[str]:
+    named = {rule.channel for rule in policy.rules} | {
+        policy.defaults.channel,
+        policy.defaults.admin_channel,
+        configured.channel,
+    }
+    return {name for name in named if name}
+
+
+def _groups(policy: Policy) -> set[str]:
+    terms = [policy.defaults, *policy.rules]
+    named = {name for each in terms for name in (*each.approvers, *each.notify, *each.escalate_to)}
+    return {name for name in named if name.startswith("S")}

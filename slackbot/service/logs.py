@@ -1,0 +1,93 @@
+"""Logs: one event a line, with a stable ``action`` key; as text for people or JSON for machines, never with secrets."""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from typing import Any
+
+import structlog
+from structlog.typing import EventDict
+
+from slackbot import masking
+
+QUIET = {
+    "apscheduler": logging.WARNING,
+    "procrastinate": logging.ERROR,
+    "httpx": logging.WARNING,
+    # At DEBUG these print whole payloads, in which a value may be secret only by its checkpoint's `redact`.
+    "openai": logging.INFO,
+    "httpcore": logging.INFO,
+    "httpcore2": logging.INFO,
+    "httpx2": logging.WARNING,
+    "aiohttp": logging.INFO,
+    "slack_sdk": logging.INFO,
+    "slack_bolt": logging.INFO,
+    "slackbot.bolt": logging.INFO,
+    "slackbot.slack.socket_mode.sdk": logging.INFO,
+    "sqlalchemy": logging.WARNING,
+    "psycopg": logging.WARNING,
+}
+"""Libraries that tell more of their own life than of ours, or more than anybody may read."""
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_OF_LINES = ("exception", "stack")
+_CONTROL_IN_LINES = re.compile(_CONTROL.pattern.replace("\x00-\x1f", "\x00-\x08\x0b-\x1f"))
+
+
+def configure(level: str = "INFO", form: str = "text") -> None:
+    """Send structlog's and the standard library's records through one pipe to standard error."""
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.ExtraAdder(allow=("action", "status")),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    structlog.configure(
+        processors=[*shared[:2], shared[3], structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+    last: Any = structlog.dev.ConsoleRenderer(
+        colors=sys.stderr.isatty(),
+        exception_formatter=structlog.dev.plain_traceback,  # rich's would show local variables
+    )
+    if form == "json":
+        last = structlog.processors.JSONRenderer()
+    formatter = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=shared,
+        processors=[
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            structlog.processors.format_exc_info,  # before cleaning: a renderer would print locals
+            structlog.processors.StackInfoRenderer(),
+            masking.clean_event,
+            *([] if form == "json" else [_in_one_line]),
+            last,
+        ],
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(formatter)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    for name, quiet in QUIET.items():
+        logging.getLogger(name).setLevel(max(quiet, root.level))
+
+
+def _in_one_line(_: Any, __: str, event: EventDict) -> EventDict:
+    """What people and models wrote begins no line of its own and moves no terminal's cursor.
+
+    Line breaks of tracebacks stay.
+    """
+    return {
+        key: (_CONTROL_IN_LINES if key in _OF_LINES else _CONTROL).sub(_seen, value)
+        if isinstance(value, str)
+        else value
+        for key, value in event.items()
+    }
+
+
+def _seen(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()

@@ -1,0 +1,89 @@
+"""The timer: wakes sweeps that find what is due. Any number of processes may run one; every sweep is idempotent.
+
+APScheduler keeps nothing: the truth about what is due stands in the database, by the database's clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from time import monotonic
+
+import structlog
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+from agent.database.pools import Database
+from agent.usecases import api_keys, executions, idempotency, outbound, requests, runs
+from agent.usecases.executions import external
+
+log = structlog.get_logger(__name__)
+
+Sweep = Callable[[Database], Awaitable[int]]
+
+EVERY: dict[str, tuple[Sweep, float]] = {
+    "expire": (requests.expire_due, 1.0),
+    "remind": (requests.remind_due, 5.0),
+    "rescue": (executions.rescue, 2.0),
+    "rescue_outside": (external.rescue, 2.0),
+    "lapse": (external.lapse_due, 2.0),
+    "replies": (idempotency.delete_old, 60.0),
+    "key_uses": (api_keys.forget_uses, 60.0),
+    "hint": (runs.sweep, 2.0),
+    "orphans": (runs.end_orphans, 2.0),
+    "notices": (outbound.sweep, 2.0),
+    "forget_notices": (outbound.forget, 3600.0),
+}
+"""What is swept, and how many seconds lie between."""
+
+
+class Scheduler:
+    """Sweeps in this process until stopped. ``age`` tells health checks whether it still does."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._timer = AsyncIOScheduler(timezone="UTC")
+        self._swept: float | None = None
+        for name, (sweep, seconds) in EVERY.items():
+            self._timer.add_job(
+                self._run,
+                "interval",
+                seconds=seconds,
+                args=(name, sweep),
+                id=name,
+                next_run_time=datetime.now(UTC),  # what an earlier process left undone need not wait
+                misfire_grace_time=None,
+                coalesce=True,
+                max_instances=1,
+            )
+
+    @property
+    def age(self) -> float | None:
+        """Seconds since a sweep last came to its end; ``None`` before the first one."""
+        return None if self._swept is None else monotonic() - self._swept
+
+    def start(self) -> None:
+        """Begin to sweep."""
+        self._timer.start()
+
+    def stop(self) -> None:
+        """Sweep no more."""
+        if self._timer.running:
+            self._timer.shutdown(wait=False)
+
+    async def _run(self, name: str, sweep: Sweep) -> None:
+        try:
+            found = await sweep(self._db)
+        except asyncio.CancelledError:
+            return  # stopped in the middle: nothing was written; APScheduler would log it as a failure
+        except Exception as error:  # whatever it was (a deadlock, say), the next sweep finds the same
+            log.warning(
+                "a sweep failed; the next one finds the same",
+                action="sweep.failed",
+                sweep=name,
+                error=str(error) or type(error).__name__,
+            )
+            return
+        self._swept = monotonic()
+        if found:
+            log.info("swept", action="sweep.found", sweep=name, count=found)

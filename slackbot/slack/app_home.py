@@ -1,0 +1,311 @@
+"""App Home, kept fresh for those who have opened it: their own requests, drawn anew when something has changed.
+
+One look at the database every two seconds says whether anything happened at all, and only while somebody looks.
+A view is published only when it differs from the last one, and at most once per person and `PACE`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from agent.database.pools import Database
+from agent.domain.request import Count, HistoryLine, RequestLine, RequestView
+from agent.domain.run import RunView
+from agent.store import views
+from agent.usecases import requests
+from signoff.values import Person
+from slackbot.cards import PAGE_OF_HOME, HomeView, Pages, home, notice_modal, page_value
+from slackbot.cards.app_home import MAX_ROWS, MAX_WAITING
+from slackbot.cards.cursor import Cursor
+from slackbot.masking import clean_lines, clean_runs, clean_view
+from slackbot.reviewing.visibility import channels_of, reviewer_scope
+from slackbot.slack_api.directory import Directory
+from slackbot.slack_api.permalinks import Permalinks
+
+log = logging.getLogger(__name__)
+
+PACE = 2.0
+"""Seconds between two looks at the database, and between two views for one person."""
+
+REMEMBERED = 6 * 3600.0
+"""Seconds after which a Home that was not looked at again is left as it is. Slack does not tell who closed it."""
+
+MOST = 500
+"""People whose Homes are kept fresh; beyond that, those who opened theirs longest ago are forgotten."""
+
+AT_ONCE = 4
+LOOKED_THROUGH = 60
+"""Runs and decisions that are looked through for those that a person may see."""
+
+SORRY = (
+    "Members of this workspace see here what waits for them. You are not one, or Slack did not tell us so."
+)
+
+
+@dataclass
+class HomeViewer:
+    """Somebody who has opened their Home, and where in its lists they are."""
+
+    person: Person
+    waiting: Cursor = field(default_factory=Cursor)
+    mine: Cursor = field(default_factory=Cursor)
+    opened_at: float = 0.0
+    not_before: float = 0.0
+    stale: bool = True
+    shown: bytes = b""
+    hash: str = ""  # Slack's own, of the view that we published last
+
+
+class AppHomes:
+    """The Homes that are open somewhere. `opened`, `turned` and `touched` return at once; one task publishes."""
+
+    def __init__(
+        self,
+        db: Database,
+        directory: Directory,
+        client: AsyncWebClient,
+        permalinks: Permalinks,
+        *,
+        pace: float = PACE,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._db = db
+        self._directory = directory
+        self._client = client
+        self._permalinks = permalinks
+        self._pace = pace
+        self._clock = clock
+        self._viewers: dict[Person, HomeViewer] = {}
+        self._pulse: str | None = None
+        self._looked_at = 0.0
+        self._silent_until = 0.0
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def open(self) -> int:
+        """How many are kept fresh here."""
+        return len(self._viewers)
+
+    # --- what listeners say -----------------------------------------------------------------------------
+
+    def show(self, person: Person) -> None:
+        """They look at it now: drawn from its first page, whether or not it differs from what we published."""
+        before = self._viewers.pop(person, HomeViewer(person))
+        self._viewers[person] = HomeViewer(person, opened_at=self._clock(), not_before=before.not_before)
+        while len(self._viewers) > MOST:
+            self._viewers.pop(next(iter(self._viewers)))
+        self._rouse()
+
+    def turn_to(self, person: Person, waiting: Cursor, mine: Cursor) -> None:
+        """They turned a page."""
+        viewer = self._viewers.setdefault(person, HomeViewer(person))
+        viewer.waiting, viewer.mine, viewer.opened_at = waiting, mine, self._clock()
+        viewer.stale, viewer.not_before, viewer.hash = True, 0.0, ""
+        self._rouse()
+
+    def refresh(self, person: Person) -> None:
+        """They did something there; what it led to is shown as soon as the pace allows."""
+        viewer = self._viewers.setdefault(person, HomeViewer(person))
+        viewer.stale, viewer.opened_at = True, self._clock()
+        self._rouse()
+
+    async def stop(self) -> None:
+        """Let go."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    # --- the one task -----------------------------------------------------------------------------------
+
+    def _rouse(self) -> None:
+        self._wake.set()
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._watch(), name="homes")
+
+    async def _watch(self) -> None:
+        """As long as there is somebody to keep a Home fresh for."""
+        while self._viewers:
+            self._wake.clear()
+            try:
+                await self._look()
+            except Exception as error:
+                log.warning(
+                    "Homes are not kept fresh: %s", type(error).__name__, extra={"action": "home_failed"}
+                )
+            await self._publish_due()
+            self._forget()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._pause()):
+                    await self._wake.wait()
+
+    async def _look(self) -> None:
+        """Whether anything has happened since the last look; then every Home may be out of date."""
+        if self._clock() - self._looked_at < self._pace:
+            return
+        self._looked_at = self._clock()
+        async with asyncio.timeout(5.0), self._db.connection() as connection:
+            pulse = await views.change_token(connection)
+        if pulse != self._pulse:
+            for viewer in self._viewers.values():
+                viewer.stale = True
+        self._pulse = pulse
+
+    async def _publish_due(self) -> None:
+        now = self._clock()
+        if now < self._silent_until:
+            return
+        due = [each for each in self._viewers.values() if each.stale and each.not_before <= now]
+        room = asyncio.Semaphore(AT_ONCE)
+
+        async def one(viewer: HomeViewer) -> None:
+            async with room:
+                await self._publish(viewer)
+
+        await asyncio.gather(*(one(viewer) for viewer in due))
+
+    async def _publish(self, viewer: HomeViewer) -> None:
+        viewer.stale = False  # before looking: what changes meanwhile makes it stale again
+        viewer.not_before = self._clock() + self._pace
+        try:
+            async with asyncio.timeout(10.0):
+                view = await self._draw(viewer)
+                shown = hashlib.sha256(json.dumps(view, sort_keys=True).encode()).digest()
+                if shown != viewer.shown:
+                    answer = await self._client.views_publish(
+                        user_id=viewer.person.user_id, view=view, hash=viewer.hash or None
+                    )
+                    viewer.shown, viewer.hash = shown, str((answer.get("view") or {}).get("hash") or "")
+        except SlackApiError as error:
+            self._not_published(viewer, error)
+        except (SlackClientError, OSError) as error:
+            viewer.stale = True
+            log.warning("a Home was not published: %s", type(error).__name__, extra={"action": "home_failed"})
+        except Exception as error:
+            viewer.stale = True
+            log.warning("a Home was not drawn: %s", type(error).__name__, extra={"action": "home_failed"})
+
+    def _not_published(self, viewer: HomeViewer, error: SlackApiError) -> None:
+        """A 429 silences all of them: Slack counts per method. Anything else is this person's, and tried later.
+
+        A conflict of hashes means that another process has published since: the Home is that one's now.
+        """
+        viewer.stale = True
+        code = error.response.get("error") if isinstance(error.response.data, dict) else None
+        if code == "hash_conflict":
+            if self._viewers.get(viewer.person) is viewer:
+                del self._viewers[viewer.person]
+            return
+        if error.response.status_code == 429:
+            asked = str(error.response.headers.get("Retry-After", ""))
+            self._silent_until = self._clock() + (float(asked) if asked.isdecimal() else 30.0)
+        else:
+            viewer.not_before = self._clock() + 15 * self._pace
+        status = code or error.response.status_code
+        log.warning("a Home was not published: %s", status, extra={"action": "home_failed"})
+
+    def _forget(self) -> None:
+        oldest = self._clock() - REMEMBERED
+        for person in [each.person for each in self._viewers.values() if each.opened_at < oldest]:
+            del self._viewers[person]
+
+    def _pause(self) -> float:
+        now = self._clock()
+        due = [each.not_before for each in self._viewers.values() if each.stale]
+        soonest = min([self._looked_at + self._pace, *due])
+        return max(soonest, self._silent_until if due else 0.0, now + 0.01) - now
+
+    # --- what a Home shows ------------------------------------------------------------------------------
+
+    async def _draw(self, viewer: HomeViewer) -> dict[str, Any]:
+        person, team_id = viewer.person, self._directory.own_team_id
+        if (await self._directory.identify(person)).refusal is not None:
+            return {"type": "home", "blocks": notice_modal("Home", SORRY)["blocks"]}
+        async with self._db.connection() as connection:
+            audiences = await views.audiences(connection, team_id)
+        scope = await reviewer_scope(self._directory, person, audiences)
+        async with self._db.connection() as connection:
+            waiting = await views.waiting_for(
+                connection,
+                team_id,
+                person.user_id,
+                scope.roles,
+                scope.channels,
+                MAX_WAITING + 1,
+                viewer.waiting.after,
+            )
+            only_page = viewer.waiting.back is None and len(waiting) <= MAX_WAITING
+            count = (
+                Count(len(waiting))
+                if only_page
+                else await views.count_waiting_for(
+                    connection, team_id, person.user_id, scope.roles, scope.channels
+                )
+            )
+            waiting_views = await views.request_views(connection, [line.id for line in waiting[:MAX_WAITING]])
+            mine = await views.requests_of(connection, person, MAX_ROWS + 1, viewer.mine.after)
+            running = await views.running(connection, team_id, LOOKED_THROUGH)
+            decided = await views.recently_decided(connection, team_id, LOOKED_THROUGH)
+        decided, running = await self._visible(person, decided, running)
+        async with self._db.connection() as connection:
+            values = await views.values_of(connection, [run.id for run in running])
+        links = await self._permalinks.of([each.thread for each in decided if each.thread])
+        return home(
+            HomeView(
+                waiting=await self._with_places(person, waiting_views),
+                mine=await clean_lines(mine[:MAX_ROWS]),
+                running=await clean_runs(running, values=values),
+                decided=await clean_lines(decided),
+                waiting_count=count,
+                waiting_pages=_pages(viewer, waiting, "waiting", MAX_WAITING),
+                mine_pages=_pages(viewer, mine, "mine", MAX_ROWS),
+                cancellable=frozenset(each.id for each in running if each.requester == person),
+                links={each.id: links[each.thread] for each in decided if each.thread in links},
+            )
+        )
+
+    async def _with_places(self, person: Person, waiting_views: Sequence[RequestView]) -> list[RequestView]:
+        """Each with the nonce under which its buttons work here, and without secrets."""
+        nonces = await requests.create_places(self._db, [view.id for view in waiting_views], "home", person)
+        placed = [replace(view, place_nonce=nonces[view.id]) for view in waiting_views if view.id in nonces]
+        return list(await asyncio.gather(*(clean_view(view) for view in placed)))
+
+    async def _visible(
+        self, person: Person, decided: Sequence[HistoryLine], running: Sequence[RunView]
+    ) -> tuple[list[HistoryLine], list[RunView]]:
+        """Those of this person, and of channels that they are in."""
+        named = {line.channel_id for line in decided} | {run.channel_id for run in running if run.channel_id}
+        channels = await channels_of(self._directory, person, named)
+        lines = [
+            each
+            for each in decided
+            if each.channel_id in channels or person in (each.requester, each.decided_by)
+        ]
+        runs = [each for each in running if each.channel_id in channels or each.requester == person]
+        return lines[:MAX_ROWS], runs[:MAX_ROWS]
+
+
+def _pages(viewer: HomeViewer, lines: Sequence[RequestLine], which: str, size: int) -> Pages:
+    """Where Back and Next of one of the two lists lead; the other one stays where it is."""
+    here = {"waiting": viewer.waiting, "mine": viewer.mine}
+
+    def to(cursor: Cursor | None) -> str | None:
+        if cursor is None:
+            return None
+        there = here | {which: cursor}
+        return page_value(PAGE_OF_HOME, **{name: str(each) or None for name, each in there.items()})
+
+    forward = here[which].forward(lines[size - 1].id) if len(lines) > size else None
+    return Pages(back=to(here[which].back), forward=to(forward))

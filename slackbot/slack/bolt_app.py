@@ -1,0 +1,70 @@
+"""The Bolt application, with the switches that our promises need."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Awaitable, Callable
+
+from slack_bolt.async_app import AsyncApp
+from slack_bolt.authorization import AuthorizeResult
+from slack_bolt.context.async_context import AsyncBoltContext
+from slack_bolt.response import BoltResponse
+from slack_sdk.web.async_client import AsyncWebClient
+
+from signoff.errors import SignoffError
+from slackbot.masking import clean_error
+from slackbot.masking.slack_payloads import CleanAck
+
+log = logging.getLogger(__name__)
+
+
+def new_app(client: AsyncWebClient, *, team_id: str, bot_user_id: str, bot_id: str) -> AsyncApp:
+    """An application for one workspace, for both modes. The ids come from `auth.test` at the start.
+
+    * `process_before_response`: a listener ends before Slack is answered, so an exception becomes a 500 (no
+      acknowledgement over a socket), for events too, which Bolt would otherwise acknowledge first: Slack then
+      sends the event again. It also saves Bolt's polling for the acknowledgement, 10 ms each time.
+    * A given authorization: Bolt would call `auth.test` during the first click, and answer 200 if that fails.
+    * No request verification: `slackbot.slack.signed_http` does it in front of Bolt, and a socket has none.
+    """
+    token = client.token
+    result = AuthorizeResult(
+        enterprise_id=None, team_id=team_id, bot_user_id=bot_user_id, bot_id=bot_id, bot_token=token
+    )
+
+    async def authorize() -> AuthorizeResult:
+        return result
+
+    bare = copy.copy(client)
+    bare.token = None  # a client with a token would outrank `authorize`
+    app = AsyncApp(
+        name="signoff",
+        logger=logging.getLogger("slackbot.bolt"),
+        client=bare,
+        authorize=authorize,
+        signing_secret="",
+        request_verification_enabled=False,
+        ssl_check_enabled=False,
+        process_before_response=True,
+    )
+    app.error(_on_error)
+    app.middleware(_answer_cleanly)
+    return app
+
+
+async def _answer_cleanly(context: AsyncBoltContext, next_: Callable[[], Awaitable[BoltResponse]]) -> None:
+    """What an acknowledgement shows (a card, a form) is looked through for secrets, like any other message."""
+    context["ack"] = CleanAck()
+    await next_()
+
+
+async def _on_error(error: Exception) -> None:
+    """A listener failed, so Slack is told of a failure. What we raise on purpose needs no traceback."""
+    expected = isinstance(error, SignoffError | TimeoutError)
+    log.error(
+        "a listener failed: %s",
+        clean_error(error) if isinstance(error, SignoffError) else type(error).__name__,
+        exc_info=None if expected else error,
+        extra={"action": "listener_failed"},
+    )

@@ -1,0 +1,48 @@
+"""Slack's payloads become typed values, are judged and answered. Thin: every rule lies behind these doors."""
+
+from __future__ import annotations
+
+from slack_bolt.async_app import AsyncApp
+
+from slackbot.slack.bolt_app import new_app
+from slackbot.slack.listeners import (
+    agent_form,
+    app_home,
+    cancel,
+    catch_all,
+    clicks,
+    details,
+    directory_changes,
+    forms,
+    list_buttons,
+    messages,
+    resume,
+    settlements,
+    slash_commands,
+    unstorable_texts,
+)
+from slackbot.slack.listeners.context import BackgroundTasks, ListenerContext
+
+__all__ = ["BackgroundTasks", "ListenerContext", "new_app", "register"]
+
+_ROOMS = (
+    unstorable_texts,
+    clicks,
+    details,
+    settlements,
+    resume,
+    list_buttons,
+    forms,
+    agent_form,
+    cancel,
+    slash_commands,
+    app_home,
+    messages,
+    directory_changes,
+)
+
+
+def register(app: AsyncApp, ctx: ListenerContext) -> None:
+    """Put every listener into an application made by `new_app`."""
+    for room in (*_ROOMS, catch_all):
+        room.register(app, ctx)

@@ -1,0 +1,80 @@
+"""`/agent`: start agents, see how runs are doing, end them."""
+
+from __future__ import annotations
+
+from agent.store import views
+from slackbot.cards import AgentLine, Card, agent_list, misunderstood_command, run_list, usage
+from slackbot.reviewing.visibility import visible_runs
+from slackbot.slack.listeners import agent_form, cancel, listing, pause
+from slackbot.slack.listeners.command_input import SlashCommand, check_belongs
+from slackbot.slack.listeners.context import ListenerContext
+from slackbot.slack.listeners.run_starts import start
+
+NO_SUCH_RUN = "No run that you may see has an id that begins like this."
+AMBIGUOUS = "Several ids begin like this; please give more of it."
+WHICH_RUN = "Which run? Its id is at the end of its line in /agent status."
+
+
+async def _form(ctx: ListenerContext, said: SlashCommand) -> Card | None:
+    return None if await agent_form.show_form(ctx, said) else usage("/agent")
+
+
+async def _run(ctx: ListenerContext, said: SlashCommand) -> Card:
+    return await start(
+        ctx,
+        said.person,
+        said.rest,
+        channel_id=said.channel_id,
+        start_key=f"command:{said.person.team_id}:{said.trigger_id}",
+        by="slack:/agent",
+    )
+
+
+async def _list(ctx: ListenerContext, _: SlashCommand) -> Card:
+    return agent_list(
+        [
+            AgentLine(agent.name, agent.version, tuple(tool.name for tool in agent.tools))
+            for agent in ctx.agents
+        ]
+    )
+
+
+async def _status(ctx: ListenerContext, said: SlashCommand) -> Card:
+    await check_belongs(ctx, said.person)
+    if not said.rest:
+        return await listing.recent_runs(ctx, said.person)
+    async with ctx.db.connection() as connection:
+        ids = await views.runs_like(connection, team_id=ctx.directory.own_team_id, id_prefix=said.rest)
+        run = await views.run_view(connection, ids[0]) if len(ids) == 1 else None
+    seen = await visible_runs(ctx.directory, said.person, [run]) if run else []
+    if not seen:
+        return Card(AMBIGUOUS if len(ids) > 1 else NO_SUCH_RUN, [])
+    going = frozenset(each.id for each in seen if each.status in listing.GOING)
+    return run_list(await listing.clean_visible_runs(ctx, seen), cancellable=going)
+
+
+async def _cancel(ctx: ListenerContext, said: SlashCommand) -> Card:
+    await check_belongs(ctx, said.person)
+    if not said.rest:
+        return misunderstood_command("/agent", WHICH_RUN, about="cancel")
+    async with ctx.db.connection() as connection:
+        ids = await views.runs_like(connection, team_id=ctx.directory.own_team_id, id_prefix=said.rest)
+    if len(ids) != 1:
+        return Card(AMBIGUOUS if ids else cancel.NO_SUCH_RUN, [])
+    return Card(await cancel.cancel(ctx, said.person, ids[0], cancel.COMMAND), [])
+
+
+async def _help(_: ListenerContext, __: SlashCommand) -> Card:
+    return usage("/agent")
+
+
+VERBS = {
+    "run": _run,
+    "list": _list,
+    "status": _status,
+    "cancel": _cancel,
+    "pause": pause.pause,
+    "resume": pause.resume,
+    "help": _help,
+}
+HIDDEN = {"": _form, "start": _run, "agents": _list, "runs": _status, "stop": _cancel}

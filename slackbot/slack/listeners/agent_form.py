@@ -1,0 +1,97 @@
+"""The form behind a bare `/agent`: choose an agent, say what for, fill in what it asks for."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from slack_bolt.async_app import AsyncAck, AsyncApp
+
+from slackbot.cards import (
+    ACTION_AGENT,
+    CALLBACK_AGENT,
+    AgentForm,
+    agent_modal,
+    notice_modal,
+    read_agent_modal,
+)
+from slackbot.cards.values import AGENT_BLOCK
+from slackbot.slack.listeners.command_input import SlashCommand
+from slackbot.slack.listeners.context import ListenerContext
+from slackbot.slack.listeners.modals import draw, show
+from slackbot.slack.listeners.run_starts import begin
+from slackbot.slack.listeners.votes import person_of
+
+log = logging.getLogger(__name__)
+
+NOT_STARTED = "Not started"
+NOT_KNOWN = (
+    "Something took too long or failed, and it is not known whether the agent was started. Sending this form again "
+    "is safe: it starts one run."
+)
+
+
+def register(app: AsyncApp, ctx: ListenerContext) -> None:
+    """The choice of another agent, and the submission."""
+
+    @app.action(ACTION_AGENT)
+    async def chosen(ack: AsyncAck, body: dict[str, Any]) -> None:
+        await ack()
+        view = body.get("view") or {}
+        if view.get("callback_id") == CALLBACK_AGENT:
+            asked = read_agent_modal(view["state"]["values"], forms(ctx))
+            carry = view.get("private_metadata") or ""
+            drawn = agent_modal(forms(ctx), asked.agent, carry=carry, task=asked.task)
+            ctx.background.start(draw(ctx, view["id"], drawn))
+
+    @app.view(CALLBACK_AGENT)
+    async def submitted(ack: AsyncAck, body: dict[str, Any], view: dict[str, Any]) -> None:
+        asked = read_agent_modal(view["state"]["values"], forms(ctx))
+        agent = ctx.agents.find(asked.agent)
+        if asked.errors or agent is None:
+            await ack(response_action="errors", errors=asked.errors or {AGENT_BLOCK: NOT_STARTED})
+            return
+        person, channel_id = person_of(body), view.get("private_metadata") or ""
+        try:
+            async with asyncio.timeout(ctx.budget):
+                begun = await begin(
+                    ctx,
+                    person,
+                    agent,
+                    _with_inputs(asked.task, asked.inputs),
+                    channel_id=channel_id,
+                    start_key=f"form:{person.team_id}:{view['id']}",
+                    by="slack:/agent",
+                )
+        except Exception as error:
+            log.exception("a start failed", extra={"action": "listener_failed", "kind": type(error).__name__})
+            await ack(response_action="errors", errors={AGENT_BLOCK: NOT_KNOWN})
+            return
+        if isinstance(begun, str):
+            await ack(response_action="update", view=notice_modal(NOT_STARTED, begun))
+            return
+        await ack()
+        ctx.post_ephemeral(channel_id, person.user_id, begun)
+
+
+async def show_form(ctx: ListenerContext, said: SlashCommand) -> bool:
+    """Open the form for who typed the command; the run will belong to that channel. False: Slack did not open it."""
+    return await show(ctx, said.body, agent_modal(forms(ctx), carry=said.channel_id)) is not None
+
+
+def forms(ctx: ListenerContext) -> list[AgentForm]:
+    """The agents, as the form offers them."""
+    return [AgentForm(agent.name, agent.description, agent.inputs) for agent in ctx.agents]
+
+
+def _with_inputs(task: str, inputs: Mapping[str, Any]) -> str:
+    """The task as the model reads it: what was typed, then each input by its name."""
+    named = [f"{name}: {_text(value)}" for name, value in inputs.items()]
+    return "\n\n".join(part for part in (task, "\n".join(named)) if part)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

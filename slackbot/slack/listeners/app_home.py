@@ -1,0 +1,20 @@
+"""Somebody looks at the app's Home."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slack_bolt.async_app import AsyncApp
+
+from signoff.values import Person
+from slackbot.slack.listeners.context import ListenerContext
+
+
+def register(app: AsyncApp, ctx: ListenerContext) -> None:
+    """`app_home_opened` comes for the Messages tab too, which is none of ours."""
+
+    @app.event("app_home_opened")
+    async def opened(event: dict[str, Any], body: dict[str, Any]) -> None:
+        if event.get("tab") == "home":
+            team_id = str(event.get("user_team") or body.get("team_id") or ctx.directory.own_team_id)
+            ctx.homes.show(Person(team_id, event["user"]))

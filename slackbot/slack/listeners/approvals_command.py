@@ -1,0 +1,91 @@
+"""`/approvals`: what waits for whom, and what has been decided."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+from agent.store import views
+from agent.usecases import sessions
+from slackbot.cards import PAGE_OF_WAITING, Card, misunderstood_command, request_details, usage
+from slackbot.masking import clean_view
+from slackbot.reviewing.visibility import view_refusal
+from slackbot.slack.listeners import listing
+from slackbot.slack.listeners.command_input import SlashCommand, check_belongs
+from slackbot.slack.listeners.context import ListenerContext
+from slackbot.slack.listeners.history_query import Unclear, read_query
+
+NO_SUCH_REQUEST = "No request that you may see has an id that begins like this."
+AMBIGUOUS = "Several ids begin like this; please give more of it."
+WHICH = "Which one? Its id is at the end of its line in /approvals."
+INBOX = (
+    "<{link}|Open your inbox in the browser>. This link is yours alone, works once and for five minutes. "
+    "The same waits for you in the Home tab of this app."
+)
+NO_ADDRESS = (
+    "The inbox page needs an address that people can reach: whoever runs Signoff sets `SIGNOFF_PUBLIC_URL`. "
+    "Until then your inbox is the Home tab of this app."
+)
+
+
+async def _list(
+    ctx: ListenerContext, said: SlashCommand, what: str, query: listing.Query | None = None
+) -> Card:
+    return await listing.page(ctx, said.person, what, query or {}) or usage("/approvals")
+
+
+async def _todo(ctx: ListenerContext, said: SlashCommand) -> Card:
+    return await _list(ctx, said, listing.TODO)
+
+
+async def _mine(ctx: ListenerContext, said: SlashCommand) -> Card:
+    return await _list(ctx, said, listing.MINE)
+
+
+async def _all(ctx: ListenerContext, said: SlashCommand) -> Card:
+    return await _list(ctx, said, PAGE_OF_WAITING)
+
+
+async def _history(ctx: ListenerContext, said: SlashCommand) -> Card:
+    try:
+        query = read_query(said.rest, [agent.name for agent in ctx.agents], datetime.now(UTC))
+    except Unclear as unclear:
+        guess = f"/approvals history {unclear.meant}" if unclear.meant else None
+        return misunderstood_command("/approvals", str(unclear), guess=guess, about="history")
+    return await _list(ctx, said, listing.HISTORY, query)
+
+
+async def _show(ctx: ListenerContext, said: SlashCommand) -> Card:
+    if not said.rest:
+        return misunderstood_command("/approvals", WHICH, about="show")
+    await check_belongs(ctx, said.person)
+    async with ctx.db.connection() as connection:
+        ids: list[UUID] = await views.requests_like(
+            connection, team_id=ctx.directory.own_team_id, id_prefix=said.rest
+        )
+        view = await views.request_view(connection, ids[0]) if len(ids) == 1 else None
+    if len(ids) > 1:
+        return Card(AMBIGUOUS, [])
+    if view is None or await view_refusal(ctx.directory, said.person, view) is not None:
+        return Card(NO_SUCH_REQUEST, [])
+    names = await ctx.directory.names(view.approvers)
+    shown = await ctx.permalinks.to_new_card(await clean_view(view))
+    return request_details(shown, names=names)
+
+
+async def _inbox(ctx: ListenerContext, said: SlashCommand) -> Card:
+    await check_belongs(ctx, said.person)
+    if ctx.invitation is None:
+        app_id, team_id = said.body.get("api_app_id"), ctx.directory.own_team_id
+        home = f" <slack://app?team={team_id}&id={app_id}&tab=home|Open it>." if app_id else ""
+        return Card(NO_ADDRESS + home, [])
+    secret = await sessions.create_link(ctx.db, said.person)
+    return Card(INBOX.format(link=ctx.invitation(secret)), [])
+
+
+async def _help(_: ListenerContext, __: SlashCommand) -> Card:
+    return usage("/approvals")
+
+
+VERBS = {"mine": _mine, "all": _all, "show": _show, "history": _history, "inbox": _inbox, "help": _help}
+HIDDEN = {"": _todo, "list": _all, "home": _inbox}

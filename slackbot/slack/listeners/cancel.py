@@ -1,0 +1,68 @@
+"""Ending a run: by who started it, or by who may decide what it waits for."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
+
+from agent.domain.errors import NotFound, Refused
+from agent.store import views
+from agent.usecases import runs
+from signoff.values import Person
+from slackbot.cards import ACTION_CANCEL_RUN, parse_id
+from slackbot.reviewing.visibility import reviewer_scope
+from slackbot.slack.listeners.catch_all import OLD_BUTTON
+from slackbot.slack.listeners.context import OUTCOME_UNKNOWN, ListenerContext
+from slackbot.slack.listeners.modals import tell
+from slackbot.slack.listeners.votes import person_of
+
+PATH = "slack_list"
+COMMAND = "slack_command"
+
+CANCELLED = "The run is cancelled. What has run already stays done; what it asked for is withdrawn."
+OVER = "This run is over already, so there was nothing to cancel."
+NO_SUCH_RUN = "There is no such run, or it is not one that you may cancel."
+
+
+def register(app: AsyncApp, ctx: ListenerContext) -> None:
+    """The button in lists of runs."""
+
+    @app.action(ACTION_CANCEL_RUN)
+    async def pressed(ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
+        run_id = parse_id(body["actions"][0].get("value"))
+        try:
+            async with asyncio.timeout(ctx.budget):
+                told = await cancel(ctx, person_of(body), run_id, PATH) if run_id else OLD_BUTTON
+        except Refused as refused:
+            told = refused.sentence
+        except Exception:
+            tell(ctx, body, respond, OUTCOME_UNKNOWN)
+            raise
+        await ack()
+        if (body.get("view") or {}).get("type") == "home" and told == CANCELLED:
+            ctx.homes.refresh(person_of(body))
+        else:
+            tell(ctx, body, respond, told)
+
+
+async def cancel(ctx: ListenerContext, person: Person, run_id: UUID, path: str) -> str:
+    """End the run; the sentence that says what came of it. Raises Refused (recorded)."""
+    async with ctx.db.connection() as connection:
+        known = await views.cancel_context(connection, run_id)
+    if known is None or known.team_id != ctx.directory.own_team_id:
+        return NO_SUCH_RUN
+    # The requester needs no seat; everybody else may only be a reviewer.
+    audiences = () if person == known.requester else known.audiences
+    standing, scope = await asyncio.gather(
+        ctx.directory.identify(person), reviewer_scope(ctx.directory, person, audiences)
+    )
+    lost = scope.doubt if not (scope.roles or scope.channels) else None
+    by = replace(standing, roles=frozenset(scope.roles), refusal=standing.refusal or lost)
+    try:
+        return CANCELLED if await runs.cancel(ctx.db, run_id, by, scope.channels, path=path) else OVER
+    except NotFound:
+        return NO_SUCH_RUN

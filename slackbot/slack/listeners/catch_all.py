@@ -1,0 +1,45 @@
+"""Whatever nobody else answers: old buttons and forms stay answered, and Slack does not call events failures."""
+
+from __future__ import annotations
+
+import re
+
+from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
+
+from slackbot.cards import ACTION_LINK, notice_modal
+from slackbot.slack.listeners.context import ListenerContext
+
+OLD_BUTTON = (
+    "This button is from an older version of Signoff and does nothing any more. Nothing was recorded."
+)
+OLD_FORM = "This form is from an older version of Signoff and does nothing any more. Nothing was recorded."
+_ANY = re.compile("")
+
+
+def register(app: AsyncApp, ctx: ListenerContext) -> None:
+    """Register last: Bolt asks listeners in the order of their registration."""
+
+    async def old_button(ack: AsyncAck, body: dict[str, object], respond: AsyncRespond) -> None:
+        await ack()
+        if body.get("response_url") and not _only_a_link(body):
+            ctx.reply_ephemeral(respond, OLD_BUTTON)
+
+    async def old_form(ack: AsyncAck) -> None:
+        await ack(response_action="update", view=notice_modal("Not counted", OLD_FORM))
+
+    async def nothing(ack: AsyncAck) -> None:
+        await ack()
+
+    app.action(ACTION_LINK)(nothing)
+    app.action(_ANY)(old_button)
+    app.view_submission(_ANY)(old_form)
+    app.view_closed(_ANY)(nothing)
+    app.shortcut(_ANY)(nothing)
+    app.options(_ANY)(nothing)
+    app.event(_ANY)(nothing)
+
+
+def _only_a_link(body: dict[str, object]) -> bool:
+    """A button with a `url` opens it in the browser and tells us as well; there is nothing to add."""
+    actions = body.get("actions")
+    return isinstance(actions, list) and bool(actions) and "url" in actions[0]

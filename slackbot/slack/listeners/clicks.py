@@ -1,0 +1,160 @@
+"""The buttons of a request: commit first, then acknowledge, so that what looks like success is success."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
+
+from agent.domain.audit import AuditKind
+from agent.domain.errors import NotFound, Refusal, Refused, sentence
+from agent.domain.request import RequestStatus, RequestView, Verdict
+from agent.usecases import requests
+from signoff.errors import Conflict
+from slackbot.cards import (
+    ACTION_APPROVE,
+    ACTION_APPROVE_COMMENT,
+    ACTION_ASK_AGAIN,
+    ACTION_DONE,
+    ACTION_EDIT,
+    ACTION_REJECT,
+    ACTION_RETRY,
+    approve_modal,
+    reject_modal,
+)
+from slackbot.masking import clean_view
+from slackbot.slack.listeners import details, edits
+from slackbot.slack.listeners.catch_all import OLD_BUTTON
+from slackbot.slack.listeners.context import OUTCOME_UNKNOWN, ListenerContext
+from slackbot.slack.listeners.modals import Shown, show, tell
+from slackbot.slack.listeners.votes import ButtonClick, card_of, cast_vote, vote_context
+
+FORM_NOT_OPENED = (
+    "Slack did not open the form in time, so nothing was recorded. Please press the button again."
+)
+NOT_EXPIRED = "This request can not be asked again: only one that nobody decided in time can be."
+ASKED_AGAIN = "This is being asked again; a new card follows here if people still have to decide."
+NOT_IN_DOUBT = "This was settled already, or it is not in doubt any more."
+GONE = "There is nothing like that any more."
+
+Work = Callable[[ListenerContext, ButtonClick, dict[str, Any]], Awaitable[str | None]]
+"""Does what a button is for; returns what the person should be told beyond what the surface will show."""
+
+
+def register(app: AsyncApp, ctx: ListenerContext) -> None:
+    """Approve, Reject, Edit, Ask again, Retry, Mark as done."""
+
+    def button(action_id: str, work: Work) -> None:
+        @app.action(action_id)
+        async def pressed(ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
+            await _answer(ctx, ack, body, respond, work)
+
+    button(ACTION_APPROVE, _approve)
+    button(ACTION_APPROVE_COMMENT, _open_approve_form)
+    button(ACTION_REJECT, _open_reject_form)
+    button(ACTION_EDIT, _open_edit_form)
+    button(ACTION_ASK_AGAIN, _ask_again)
+    button(ACTION_RETRY, lambda ctx, click, body: _settle(ctx, click, body, "retry"))
+    button(ACTION_DONE, lambda ctx, click, body: _settle(ctx, click, body, "done"))
+
+
+async def _answer(
+    ctx: ListenerContext, ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond, work: Work
+) -> None:
+    """Do the work of a button, then acknowledge. A failure is not acknowledged: Slack shows it on the button."""
+    click = ButtonClick.read(body)
+    if click is None:
+        told: str | None = OLD_BUTTON
+    else:
+        try:
+            async with asyncio.timeout(ctx.budget):
+                told = await work(ctx, click, body)
+        except Refused as refused:
+            told = refused.sentence
+            details.show_change(ctx, click, body)  # what was shown there may be out of date
+        except Exception:
+            tell(ctx, body, respond, OUTCOME_UNKNOWN)
+            raise
+    await ack()
+    if told:
+        tell(ctx, body, respond, told)
+
+
+async def _approve(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> str | None:
+    known = await vote_context(ctx, click)
+    if Verdict.APPROVE.value in known.reason_required:
+        return await _open_approve_form(ctx, click, body)
+    voted = await cast_vote(ctx, click, Verdict.APPROVE, path=click.path, known=known)
+    details.show_change(ctx, click, body)
+    if voted.repeated and voted.status is RequestStatus.WAITING:
+        return sentence(Refusal.SAME_VOTE)
+    return None
+
+
+async def _open_approve_form(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> str | None:
+    return await _open_form(ctx, click, body, approve_modal)
+
+
+async def _open_reject_form(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> str | None:
+    return await _open_form(ctx, click, body, reject_modal)
+
+
+async def _open_edit_form(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> str | None:
+    try:
+        form = await edits.form_for(ctx, await card_of(ctx, click), click)
+    except NotFound:
+        return edits.NOT_SERVED
+    return None if await show(ctx, body, form) else FORM_NOT_OPENED
+
+
+async def _open_form(
+    ctx: ListenerContext, click: ButtonClick, body: dict[str, Any], form: Callable[[RequestView, str], Shown]
+) -> str | None:
+    """A trigger lives for three seconds, so nobody is looked up first: the form's submission is judged."""
+    view = await clean_view(await card_of(ctx, click))
+    return None if await show(ctx, body, form(view, click.carry())) else FORM_NOT_OPENED
+
+
+async def _ask_again(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> str | None:
+    await _acted_on(ctx, click, AuditKind.ASK_AGAIN_REFUSED)
+    by = await ctx.directory.identify(click.person)
+    try:
+        await requests.ask_again(ctx.db, click.value.request_id, by, path=click.path)
+    except Conflict:
+        return NOT_EXPIRED
+    except NotFound:
+        return GONE
+    details.show_change(ctx, click, body)
+    return ASKED_AGAIN  # the card of the expired request stays as it is
+
+
+async def _settle(
+    ctx: ListenerContext, click: ButtonClick, body: dict[str, Any], verdict: Literal["retry", "done"]
+) -> str | None:
+    view = await _acted_on(ctx, click, AuditKind.SETTLEMENT_REFUSED)
+    if view.execution is None or view.execution.id != click.value.execution_id:
+        return NOT_IN_DOUBT
+    settler = await ctx.directory.standing(click.person, view.approvers, view.channel_id)
+    try:
+        await requests.settle(ctx.db, view.execution.id, settler, verdict, path=click.path)
+    except Conflict:
+        return NOT_IN_DOUBT
+    except NotFound:
+        return GONE
+    details.show_change(ctx, click, body)
+    return None
+
+
+async def _acted_on(ctx: ListenerContext, click: ButtonClick, kind: AuditKind) -> RequestView:
+    """`card_of`, for an act whose refusals are recorded as `kind`: so is a button from another place."""
+    try:
+        return await card_of(ctx, click)
+    except Refused as refused:
+        if refused.code is Refusal.WRONG_PLACE:
+            value = click.value
+            await requests.record_refusal(
+                ctx.db, value.request_id, value.revision, click.person, refused.code, click.path, kind
+            )
+        raise

@@ -1,0 +1,98 @@
+"""What listeners need from the rest of the house, and how they tell somebody something beside the acknowledgement."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from slack_bolt.context.respond.async_respond import AsyncRespond
+from slack_sdk.web.async_client import AsyncWebClient
+
+from agent.database.pools import Database
+from agent.runtime import shutdown
+from agent.runtime.agents import Registry
+from agent.runtime.services import Services
+from slackbot.cards import Card
+from slackbot.masking import clean_text
+from slackbot.slack.app_home import AppHomes
+from slackbot.slack_api.directory import Directory
+from slackbot.slack_api.permalinks import Permalinks
+
+log = logging.getLogger(__name__)
+
+BUDGET = 2.6
+"""Seconds from a payload to its answer; Slack stops waiting after 3 (0.8 for identity, 0.4 + 1.2 for the vote)."""
+
+OUTCOME_UNKNOWN = (
+    "Something took too long or failed, so nothing is known to be recorded. It is safe to try again: "
+    "an answer that was recorded after all is counted once."
+)
+
+
+class BackgroundTasks:
+    """Work that the acknowledgement does not wait for, and whose failure changes nothing."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[Any, Any, object]) -> None:
+        """Do this soon; a failure is logged, never raised."""
+        task = asyncio.create_task(self._quietly(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def finish(self, seconds: float = 2.0) -> None:
+        """Wait for what is under way, at the end of the service; what takes longer is dropped."""
+        await shutdown.end_tasks(self._tasks, seconds)
+
+    async def _quietly(self, work: Coroutine[Any, Any, object]) -> None:
+        try:
+            await work
+        except Exception as error:
+            log.warning("telling somebody failed: %s", type(error).__name__, extra={"action": "aside_failed"})
+
+
+@dataclass(frozen=True)
+class ListenerContext:
+    """Everything that a listener may use. `budget` is in seconds, from a payload to its answer.
+
+    `invitation` makes the address of a personal link from its secret; `None`: nobody could follow one.
+    """
+
+    db: Database
+    directory: Directory
+    client: AsyncWebClient
+    services: Services
+    homes: AppHomes
+    permalinks: Permalinks
+    budget: float = BUDGET
+    invitation: Callable[[str], str] | None = None
+    background: BackgroundTasks = field(default_factory=BackgroundTasks)
+
+    @property
+    def agents(self) -> Registry:
+        """The agents that this process serves."""
+        return self.services.registry
+
+    def reply_ephemeral(self, respond: AsyncRespond, text: str) -> None:
+        """Tell only the person who pressed or typed; the message that they acted on stays as it is."""
+        self.background.start(_respond(respond, text))
+
+    def post_ephemeral(self, channel_id: str, user_id: str, card: Card, thread_ts: str | None = None) -> None:
+        """Tell one person something in a channel, for events, which have no response_url."""
+        self.background.start(
+            self.client.chat_postEphemeral(
+                channel=channel_id,
+                user=user_id,
+                text=card.text,
+                blocks=card.blocks or None,
+                thread_ts=thread_ts,
+            )
+        )
+
+
+async def _respond(respond: AsyncRespond, text: str) -> None:
+    await respond(text=await clean_text(text), response_type="ephemeral", replace_original=False)

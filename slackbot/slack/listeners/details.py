@@ -1,0 +1,162 @@
+"""All that is stored about a request, in a modal with buttons of its own, or as a file to who asked for it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
+
+from agent.domain.errors import Refusal, Refused
+from agent.domain.request import RequestView
+from agent.store import views
+from agent.usecases import requests
+from signoff.values import Person
+from slackbot.cards import (
+    ACTION_DETAILS,
+    ACTION_FILE,
+    ACTION_OPEN,
+    details_modal,
+    details_text,
+    notice_modal,
+    parse_id,
+)
+from slackbot.masking import clean_view
+from slackbot.reviewing.visibility import view_refusal
+from slackbot.slack.listeners.catch_all import OLD_BUTTON
+from slackbot.slack.listeners.context import ListenerContext
+from slackbot.slack.listeners.modals import draw, show_empty, tell
+from slackbot.slack.listeners.votes import ButtonClick, card_of, person_of
+
+log = logging.getLogger(__name__)
+
+HEADING = "Details"
+PATIENCE = 8.0
+"""Seconds for what follows an acknowledgement."""
+NOT_OPENED = "Slack did not open the details in time. Please press the button again."
+FAILED = "This could not be looked up just now. Please close it and try again."
+FILE_FAILED = "The file could not be sent to you. The pages of the details show the same."
+FILE_SENT = "All about this request, as it was when you asked for it."
+
+
+def register(app: AsyncApp, ctx: ListenerContext) -> None:
+    """Details of a card, Open in a list, the file."""
+
+    @app.action(ACTION_DETAILS)
+    async def asked(ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
+        click = ButtonClick.read(body)
+        request_id = click.value.request_id if click else None
+        await _open(ctx, ack, body, respond, request_id)
+
+    @app.action(ACTION_OPEN)
+    async def opened(ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
+        await _open(ctx, ack, body, respond, parse_id(body["actions"][0].get("value")))
+
+    @app.action(ACTION_FILE)
+    async def wanted(ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
+        await ack()
+        click = ButtonClick.read(body)
+        if click is None:
+            tell(ctx, body, respond, OLD_BUTTON)
+        else:
+            ctx.background.start(_send_file(ctx, click, body, respond))
+
+
+async def _open(
+    ctx: ListenerContext, ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond, request_id: UUID | None
+) -> None:
+    """The modal opens at once; what belongs into it is looked up behind the acknowledgement."""
+    if request_id is None:
+        await ack()
+        tell(ctx, body, respond, OLD_BUTTON)
+        return
+    view_id = await show_empty(ctx, body, HEADING)
+    await ack()
+    if view_id is None:
+        if body.get("response_url"):
+            tell(ctx, body, respond, NOT_OPENED)
+        return
+    ctx.background.start(fill(ctx, view_id, person_of(body), request_id))
+
+
+async def fill(ctx: ListenerContext, view_id: str, person: Person, request_id: UUID, page: int = 1) -> None:
+    """Draw a page of the details into a modal of this person's, or why they may not see it."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await draw(ctx, view_id, await _details(ctx, person, request_id, page))
+    except Refused as refused:
+        await draw(ctx, view_id, notice_modal(HEADING, refused.sentence))
+    except Exception as error:
+        log.warning("details failed: %s", type(error).__name__, extra={"action": "details_failed"})
+        await draw(ctx, view_id, notice_modal(HEADING, FAILED))
+
+
+def show_change(ctx: ListenerContext, click: ButtonClick, body: Mapping[str, Any]) -> None:
+    """What a person's own surface shows is not, or may not be, how things are now: it is drawn anew soon.
+
+    Channel cards are drawn by delivery.
+    """
+    if click.place.surface == "modal":
+        view = body["view"]
+        # A form lies on top of the details that it came from.
+        view_id = view["id"] if body.get("type") == "block_actions" else view.get("previous_view_id")
+        if view_id:
+            ctx.background.start(fill(ctx, view_id, click.person, click.value.request_id))
+    elif click.place.surface == "home":
+        ctx.homes.refresh(click.person)
+
+
+async def _details(ctx: ListenerContext, person: Person, request_id: UUID, page: int) -> dict[str, Any]:
+    view = await visible_request(ctx, person, request_id)
+    nonce = await requests.create_place(ctx.db, request_id, "modal", person)
+    clean = await ctx.permalinks.to_new_card(await clean_view(replace(view, place_nonce=nonce)))
+    names = await ctx.directory.names(view.approvers)
+    return details_modal(clean, page, permalink=await _permalink(ctx, view), names=names)
+
+
+async def visible_request(ctx: ListenerContext, person: Person, request_id: UUID) -> RequestView:
+    """The request, true values included, if this person may see it. Raises Refused."""
+    async with ctx.db.connection() as connection:
+        view = await views.request_view(connection, request_id)
+    if view is None:
+        raise Refused(Refusal.UNKNOWN_REQUEST)
+    objection = await view_refusal(ctx.directory, person, view)
+    if objection is not None:
+        raise Refused(objection)
+    return view
+
+
+async def _permalink(ctx: ListenerContext, view: RequestView) -> str | None:
+    """The address of the run's thread."""
+    if not view.run_channel_id or not view.run_thread_ts:
+        return None
+    thread = (view.run_channel_id, view.run_thread_ts)
+    return (await ctx.permalinks.of([thread])).get(thread)
+
+
+async def _send_file(
+    ctx: ListenerContext, click: ButtonClick, body: dict[str, Any], respond: AsyncRespond
+) -> None:
+    """To the person's own conversation with the app: the channel has not asked for it."""
+    try:
+        async with asyncio.timeout(4 * PATIENCE):
+            await card_of(ctx, click)
+            view = await visible_request(ctx, click.person, click.value.request_id)
+            text = details_text(await clean_view(view))
+            opened = await ctx.client.conversations_open(users=click.person.user_id)
+            await ctx.client.files_upload_v2(
+                content=text,
+                filename=f"request-{view.id}.txt",
+                title=f"Request {view.id}",
+                channel=opened["channel"]["id"],
+                initial_comment=FILE_SENT,
+            )
+    except Refused as refused:
+        tell(ctx, body, respond, refused.sentence)
+    except Exception as error:
+        log.warning("a file was not sent: %s", type(error).__name__, extra={"action": "file_failed"})
+        tell(ctx, body, respond, FILE_FAILED)

@@ -1,0 +1,152 @@
+"""The forms of a decision: submitting one is the vote or the edit, and what is wrong with it is said in the form."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from slack_bolt.async_app import AsyncAck, AsyncApp
+
+from agent.domain.errors import NotFound, Refusal, Refused
+from agent.domain.request import Verdict
+from signoff.errors import MalformedArguments
+from slackbot.cards import (
+    CALLBACK_APPROVE,
+    CALLBACK_EDIT,
+    CALLBACK_REJECT,
+    NEEDS_A_COMMENT,
+    NEEDS_A_REASON,
+    edit_errors,
+    notice_modal,
+    reason_of,
+)
+from slackbot.cards.values import REASON_BLOCK
+from slackbot.slack.listeners import details, edits
+from slackbot.slack.listeners.catch_all import OLD_FORM
+from slackbot.slack.listeners.context import OUTCOME_UNKNOWN, ListenerContext
+from slackbot.slack.listeners.modals import NOT_COUNTED
+from slackbot.slack.listeners.votes import ButtonClick, card_of, cast_vote
+
+log = logging.getLogger(__name__)
+
+PATH = "slack_modal"
+NOTHING_CHANGED = "Nothing is different, so everything stays as it was."
+
+
+_MAY_PASS = (Refusal.LOOKUP_FAILED, Refusal.RATE_LIMITED_LOOKUP)
+_ABOUT_THE_EDIT = (
+    Refusal.STRICTER_CHECKPOINT,
+    Refusal.EDIT_DENIED,
+    Refusal.EDIT_UNCHECKED,
+    Refusal.REDACTED_EDIT,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FormError:
+    """Why a form was not taken: errors of its inputs by block_id, or a sentence that takes its place."""
+
+    errors: dict[str, str] = field(default_factory=dict)
+    notice: str = ""
+
+
+Work = Callable[[ListenerContext, ButtonClick, dict[str, Any]], Awaitable[FormError | None]]
+"""Does what a form is for, from its submission's `view`; `None`: done."""
+
+
+def register(app: AsyncApp, ctx: ListenerContext) -> None:
+    """Reject, approve with a comment, edit."""
+
+    def form(callback_id: str, work: Work) -> None:
+        @app.view(callback_id)
+        async def submitted(ack: AsyncAck, body: dict[str, Any], view: dict[str, Any]) -> None:
+            await _answer(ctx, ack, body, view, work)
+
+    form(CALLBACK_REJECT, _reject)
+    form(CALLBACK_APPROVE, _approve)
+    form(CALLBACK_EDIT, _edit)
+
+
+async def _answer(
+    ctx: ListenerContext, ack: AsyncAck, body: dict[str, Any], view: dict[str, Any], work: Work
+) -> None:
+    click = ButtonClick.resume(body, view.get("private_metadata") or "")
+    if click is None:
+        await ack(response_action="update", view=notice_modal(NOT_COUNTED, OLD_FORM))
+        return
+    try:
+        async with asyncio.timeout(ctx.budget):
+            wrong = await work(ctx, click, view)
+    except Refused as refused:
+        wrong = _refused(view, refused)
+    except Exception as error:
+        # The form stays open with what was typed, and says that it may be sent again.
+        log.exception("a form failed", extra={"action": "listener_failed", "kind": type(error).__name__})
+        wrong = FormError(errors=_somewhere(view, OUTCOME_UNKNOWN), notice=OUTCOME_UNKNOWN)
+    if wrong is None:
+        await ack()
+    elif wrong.errors:
+        await ack(response_action="errors", errors=wrong.errors)
+        return
+    else:
+        await ack(response_action="update", view=notice_modal(NOT_COUNTED, wrong.notice, reason_of(view)))
+    details.show_change(ctx, click, body)
+
+
+async def _reject(ctx: ListenerContext, click: ButtonClick, view: dict[str, Any]) -> FormError | None:
+    return await _vote(ctx, click, view, Verdict.REJECT, NEEDS_A_REASON)
+
+
+async def _approve(ctx: ListenerContext, click: ButtonClick, view: dict[str, Any]) -> FormError | None:
+    return await _vote(ctx, click, view, Verdict.APPROVE, NEEDS_A_COMMENT)
+
+
+async def _vote(
+    ctx: ListenerContext, click: ButtonClick, view: dict[str, Any], verdict: Verdict, needs: str
+) -> FormError | None:
+    try:
+        await cast_vote(ctx, click, verdict, path=PATH, reason=reason_of(view) or None)
+    except Refused as refused:
+        if refused.code is Refusal.REASON_REQUIRED:
+            return FormError(errors={REASON_BLOCK: needs})
+        raise
+    return None
+
+
+async def _edit(ctx: ListenerContext, click: ButtonClick, view: dict[str, Any]) -> FormError | None:
+    request = await card_of(ctx, click)
+    try:
+        schema = edits.schema_for(ctx, request)
+    except NotFound:
+        return FormError(notice=edits.NOT_SERVED)
+    arguments, errors = edits.read_form(view["state"]["values"], schema, request)
+    if errors:
+        return FormError(errors=errors)
+    try:
+        edited = await edits.save(ctx, request, click, arguments)
+    except MalformedArguments as wrong:
+        at = edit_errors(view, schema, request.action, arguments, wrong.problem, wrong.path)
+        return FormError(at, str(wrong))
+    except Refused as refused:
+        if refused.code not in _ABOUT_THE_EDIT:
+            raise
+        return FormError(
+            edit_errors(view, schema, request.action, arguments, refused.sentence), refused.sentence
+        )
+    return None if edited.changed else FormError(_somewhere(view, NOTHING_CHANGED), NOTHING_CHANGED)
+
+
+def _refused(view: dict[str, Any], refused: Refused) -> FormError:
+    """What may be sent again soon stays in the form, with all that was typed; anything else takes its place."""
+    if refused.code in _MAY_PASS:
+        return FormError(_somewhere(view, refused.sentence), refused.sentence)
+    return FormError(notice=refused.sentence)
+
+
+def _somewhere(view: dict[str, Any], problem: str) -> dict[str, str]:
+    """Slack takes errors for inputs only: below the last one, which is next to the button."""
+    inputs = [block["block_id"] for block in view.get("blocks", []) if block.get("type") == "input"]
+    return {inputs[-1]: problem} if inputs else {}

@@ -1,0 +1,157 @@
+"""What people type behind `/approvals history`, read forgivingly: keys may be short, left out or misspelt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from agent.domain.request import RequestStatus
+from signoff.errors import SignoffError
+from slackbot.slack.listeners.run_starts import closest_name
+
+MOST_DAYS = 36_500
+
+_KEYS = {
+    "agent": "agent",
+    "by": "user",
+    "person": "user",
+    "user": "user",
+    "status": "status",
+    "outcome": "status",
+    "since": "since",
+    "from": "since",
+}
+_STATUSES = {
+    "approved": RequestStatus.APPROVED,
+    "rejected": RequestStatus.REJECTED,
+    "expired": RequestStatus.EXPIRED,
+    "cancelled": RequestStatus.CANCELLED,
+}
+_ALSO = {
+    "canceled": "cancelled",
+    "withdrawn": "cancelled",
+    "denied": "rejected",
+    "declined": "rejected",
+    "accepted": "approved",
+    "timeout": "expired",
+}
+_UNITS = {"h": 1 / 24, "d": 1, "w": 7, "m": 30, "y": 365}
+_PERSON = re.compile(r"<@([UW][A-Z0-9]{1,30})(?:\|[^>]*)?>\Z", re.ASCII)
+_AGO = re.compile(r"([0-9]{1,5})([hdwmy])\Z", re.ASCII)
+_KEYED = re.compile(r"([A-Za-z]+)[:=](.+)\Z", re.DOTALL)
+
+
+class Unclear(SignoffError):
+    """What was typed cannot be meant; its text says what could be.
+
+    `meant` is the word that was probably meant, and once `read_query` raises it, the whole query with that word.
+    """
+
+    def __init__(self, problem: str, meant: str | None = None) -> None:
+        super().__init__(problem)
+        self.meant = meant
+
+
+def read_query(text: str, agents: Sequence[str], now: datetime) -> dict[str, str]:
+    """The query of the history's list: `agent`, `user`, `status`, `since`. Raises Unclear."""
+    # "by: @grace" and "by @grace" are one filter each.
+    joined = re.sub(r"\b([A-Za-z]+)\s*[:=]\s+", r"\1:", text)
+    joined = re.sub(r"\b(by|since|from)\s+(?=\S)", r"\1:", joined, flags=re.IGNORECASE)
+    query: dict[str, str] = {}
+    words = joined.split()
+    for at, word in enumerate(words):
+        try:
+            key, value = _read(word, agents, now)
+        except Unclear as unclear:
+            if unclear.meant:
+                unclear.meant = " ".join([*words[:at], unclear.meant, *words[at + 1 :]])
+            raise
+        query[key] = value
+    return query
+
+
+def _read(word: str, agents: Sequence[str], now: datetime) -> tuple[str, str]:
+    keyed = _KEYED.match(word)
+    if keyed is None:
+        key = _guess(word, agents)
+        return key, _value(key, word, agents, now)
+    key = _key(keyed[1], keyed[2])
+    try:
+        return key, _value(key, keyed[2], agents, now)
+    except Unclear as unclear:
+        unclear.meant = f"{keyed[1]}:{unclear.meant}" if unclear.meant else None
+        raise
+
+
+def _key(word: str, value: str) -> str:
+    known = _KEYS.get(word.lower())
+    if known is None:
+        guess = closest_name(word, _KEYS)
+        hint = f'; did you mean "{guess}:"?' if guess else "; known are agent, by, status and since."
+        raise Unclear(f'There is no filter "{word[:40]}:"{hint}', f"{guess}:{value}" if guess else None)
+    return known
+
+
+def _guess(word: str, agents: Sequence[str]) -> str:
+    """What a bare word is about."""
+    if _PERSON.match(word):
+        return "user"
+    if word in agents:
+        return "agent"
+    if word.lower() in (*_STATUSES, *_ALSO):
+        return "status"
+    if _AGO.match(word.lower()) or word[:1].isdigit() or word.lower() in ("today", "yesterday"):
+        return "since"
+    guess = closest_name(word, [*_STATUSES, *agents])
+    hint = f'did you mean "{guess}"?' if guess else "filters look like agent:refunds by:@ada since:7d."
+    raise Unclear(f'"{word[:40]}" is not understood; {hint}', guess)
+
+
+def _value(key: str, value: str, agents: Sequence[str], now: datetime) -> str:
+    match key:
+        case "user":
+            found = _PERSON.match(value)
+            if found is None:
+                raise Unclear(f'"{value[:40]}" is nobody; please choose the person from the list behind @.')
+            return found[1]
+        case "status":
+            return _status(value.lower())
+        case "since":
+            return _since(value.lower(), now).isoformat()
+        case _:
+            return _agent(value, agents)
+
+
+def _status(value: str) -> str:
+    known = _STATUSES.get(_ALSO.get(value, value))
+    if known is None:
+        if value == RequestStatus.WAITING.value:
+            raise Unclear("What still waits is not history; it is in /approvals all.")
+        guess = closest_name(value, _STATUSES)
+        hint = f'did you mean "{guess}"?' if guess else f"known are {', '.join(_STATUSES)}."
+        raise Unclear(f'There is no status "{value[:40]}"; {hint}', guess)
+    return known.value
+
+
+def _agent(value: str, agents: Sequence[str]) -> str:
+    """Agents of earlier days have a history too, so an unknown name is only questioned when it looks misspelt."""
+    guess = closest_name(value, agents)
+    if value not in agents and guess is not None:
+        raise Unclear(f'There is no agent "{value[:60]}"; did you mean "{guess}"?', guess)
+    return value[:200]
+
+
+def _since(value: str, now: datetime) -> datetime:
+    today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    if value == "today":
+        return today
+    if value == "yesterday":
+        return today - timedelta(days=1)
+    if ago := _AGO.match(value):
+        return now - timedelta(days=min(int(ago[1]) * _UNITS[ago[2]], MOST_DAYS))
+    try:
+        day = datetime.fromisoformat(value)
+    except ValueError:
+        raise Unclear(f'"{value[:40]}" is no time; use 7d, 24h, 2w, yesterday or 2026-11-01.') from None
+    return day if day.tzinfo else day.replace(tzinfo=UTC)

@@ -1,0 +1,112 @@
+"""The buttons below lists and pages: what they lead to is looked up anew for who presses them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
+
+from agent.domain.errors import Refused
+from slackbot.cards import (
+    ACTION_LIST,
+    ACTION_PAGE,
+    ACTION_PAGE_BACK,
+    PAGE_OF_DETAILS,
+    PAGE_OF_HOME,
+    Card,
+    list_modal,
+    notice_modal,
+    parse_id,
+    parse_page_value,
+)
+from slackbot.cards.cursor import Cursor
+from slackbot.slack.listeners import details, listing
+from slackbot.slack.listeners.catch_all import OLD_BUTTON
+from slackbot.slack.listeners.context import ListenerContext
+from slackbot.slack.listeners.modals import draw, show_empty, tell
+from slackbot.slack.listeners.votes import person_of
+
+log = logging.getLogger(__name__)
+
+HEADING = "Requests"
+NOT_OPENED = "Slack did not open the list in time. Please press the button again."
+FAILED = "The list could not be looked up just now. Please try again."
+
+
+def register(app: AsyncApp, ctx: ListenerContext) -> None:
+    """Forward and back; and the list behind a card that stands for many requests."""
+
+    async def turned(ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
+        await ack()
+        read = parse_page_value(body["actions"][0].get("value"))
+        if read is None or not _turn(ctx, body, respond, *read):
+            tell(ctx, body, respond, OLD_BUTTON)
+
+    async def opened(ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
+        read = parse_page_value(body["actions"][0].get("value"))
+        view_id = await show_empty(ctx, body, HEADING) if read and read[0] in listing.LISTS else None
+        await ack()
+        if read is not None and view_id is not None:
+            ctx.background.start(_in_modal(ctx, body, view_id, *read))
+        else:
+            tell(ctx, body, respond, NOT_OPENED if read and read[0] in listing.LISTS else OLD_BUTTON)
+
+    app.action(ACTION_PAGE)(turned)
+    app.action(ACTION_PAGE_BACK)(turned)
+    app.action(ACTION_LIST)(opened)
+
+
+def _turn(
+    ctx: ListenerContext, body: dict[str, Any], respond: AsyncRespond, what: str, query: dict[str, str]
+) -> bool:
+    """Begin to draw the page where its button is. False: it is none of ours."""
+    view = body.get("view") or {}
+    match what, view.get("type"):
+        case _, "modal" if what == PAGE_OF_DETAILS:
+            request_id, page = parse_id(query.get("request")), query.get("page", "")
+            if request_id is None or not page.isdecimal():
+                return False
+            ctx.background.start(details.fill(ctx, view["id"], person_of(body), request_id, int(page[:6])))
+        case _, "home" if what == PAGE_OF_HOME:
+            waiting, mine = (Cursor.read(query.get(name)) for name in ("waiting", "mine"))
+            ctx.homes.turn_to(person_of(body), waiting, mine)
+        case _, "modal" if what in listing.LISTS:
+            ctx.background.start(_in_modal(ctx, body, view["id"], what, query))
+        case _, None if what in listing.LISTS:
+            ctx.background.start(_in_answer(ctx, body, respond, what, query))
+        case _:
+            return False
+    return True
+
+
+async def _in_modal(
+    ctx: ListenerContext, body: dict[str, Any], view_id: str, what: str, query: dict[str, str]
+) -> None:
+    card = await _page(ctx, body, what, query)
+    shown = notice_modal(HEADING, card) if isinstance(card, str) else list_modal(HEADING, [card])
+    await draw(ctx, view_id, shown)
+
+
+async def _in_answer(
+    ctx: ListenerContext, body: dict[str, Any], respond: AsyncRespond, what: str, query: dict[str, str]
+) -> None:
+    """Only a `response_url` can replace an ephemeral answer; every press brings a fresh one (5 uses, 30 min)."""
+    card = await _page(ctx, body, what, query)
+    if isinstance(card, str):
+        tell(ctx, body, respond, card)
+    else:
+        await respond(text=card.text, blocks=card.blocks, response_type="ephemeral", replace_original=True)
+
+
+async def _page(ctx: ListenerContext, body: dict[str, Any], what: str, query: dict[str, str]) -> Card | str:
+    """The page, or a sentence in its place."""
+    try:
+        async with asyncio.timeout(details.PATIENCE):
+            return await listing.page(ctx, person_of(body), what, query) or OLD_BUTTON
+    except Refused as refused:
+        return refused.sentence
+    except Exception as error:
+        log.warning("a list failed: %s", type(error).__name__, extra={"action": "list_failed"})
+        return FAILED

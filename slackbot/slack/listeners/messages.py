@@ -1,0 +1,144 @@
+"""What people write: replies in an agent's thread are heard, mentions start agents, everything else is not for us.
+
+A word in a request's thread decides nothing. An exception here is not caught: Slack is then not answered and
+sends the event again, and the message's own place is the key by which it is heard once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slack_bolt.async_app import AsyncApp
+
+from agent.domain.errors import Refusal, Refused
+from agent.store import views
+from agent.usecases import runs
+from signoff.values import Person
+from slackbot.cards import Card, refusal_text, usage
+from slackbot.reviewing.start_refusals import start_refusal
+from slackbot.slack.listeners.context import ListenerContext
+from slackbot.slack.listeners.run_starts import split, start, unescape
+from slackbot.slack.listeners.unstorable_texts import objection
+from slackbot.slack_api.lookups import LookupFailed, RateLimited
+
+NOT_HERE = (
+    "I listen in an agent's own thread only. Start agents in the channel itself, and decide requests with the "
+    "buttons of their card."
+)
+_SPOKEN = (None, "thread_broadcast", "file_share")
+_MENTION = re.compile(r"\s*<@(?P<user>[UW][A-Z0-9]+)(?:\|[^>]*)?>[\s:,]*")
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingMessage:
+    """A person's message. `words` are as typed, without a mention of us in front."""
+
+    person: Person
+    channel_id: str
+    ts: str
+    thread_ts: str | None
+    words: str
+
+    @property
+    def key(self) -> str:
+        """A mention arrives as two events, and each of them perhaps several times: this names the message."""
+        return f"message:{self.channel_id}:{self.ts}"
+
+    @classmethod
+    def read(cls, event: Mapping[str, Any], ctx: ListenerContext) -> IncomingMessage | None:
+        """`None` for what no person has just written: edits, joins, bots, our own."""
+        user = event.get("user")
+        if event.get("subtype") not in _SPOKEN or event.get("bot_id") or not isinstance(user, str):
+            return None
+        if user == ctx.directory.own_bot_user_id:
+            return None
+        text = event.get("text") or ""
+        called = _MENTION.match(text)
+        if called and called["user"] == ctx.directory.own_bot_user_id:
+            text = text[called.end() :]
+        team_id = event.get("user_team") or event.get("source_team") or event.get("team")
+        person = Person(team_id or ctx.directory.own_team_id, user)
+        return cls(person, event["channel"], event["ts"], event.get("thread_ts"), unescape(text).strip())
+
+
+def register(app: AsyncApp, ctx: ListenerContext) -> None:
+    """Messages and mentions."""
+
+    @app.event("message")
+    async def message(event: dict[str, Any]) -> None:
+        message = IncomingMessage.read(event, ctx)
+        if message is not None and message.words and message.thread_ts:
+            await _reply(ctx, message, tell=True)
+
+    @app.event("app_mention")
+    async def mention(event: dict[str, Any]) -> None:
+        message = IncomingMessage.read(event, ctx)
+        if message is None or (
+            message.words and message.thread_ts and await _reply(ctx, message, tell=False)
+        ):
+            return
+        if message.thread_ts:
+            _whisper(ctx, message, Card(NOT_HERE, []))
+            return
+        verb, rest = split(message.words)
+        if verb.lower() != "run":
+            _whisper(ctx, message, usage("/agent"))
+            return
+        if problem := objection(rest):
+            _whisper(ctx, message, Card(refusal_text(problem), []))
+            return
+        async with asyncio.timeout(ctx.budget):
+            card = await start(
+                ctx,
+                message.person,
+                rest,
+                channel_id=message.channel_id,
+                start_key=message.key,
+                by="slack:mention",
+            )
+        _whisper(ctx, message, card)
+
+
+async def _reply(ctx: ListenerContext, message: IncomingMessage, *, tell: bool) -> bool:
+    """Let the thread's run hear it. False: it is no run's thread. Raises when it is not known who speaks.
+
+    `tell`: say so to somebody who is not listened to; one of a message's two events is enough for that.
+    """
+    team_id = ctx.directory.own_team_id
+    async with asyncio.timeout(ctx.budget):
+        async with ctx.db.connection() as connection:
+            run_id = await views.run_in_thread(
+                connection, team_id, message.channel_id, message.thread_ts or ""
+            )
+        if run_id is None:
+            return False
+        standing = await ctx.directory.identify(message.person)
+        if standing.refusal is Refusal.RATE_LIMITED_LOOKUP:
+            raise RateLimited("users.info")
+        if standing.refusal is Refusal.LOOKUP_FAILED:
+            raise LookupFailed("users.info")
+        if standing.refusal is not None:
+            if tell:
+                _whisper(ctx, message, Card(start_refusal(standing.refusal), []))
+            return True
+        if problem := objection(message.words):
+            if tell:
+                _whisper(ctx, message, Card(refusal_text(problem), []))
+            return True
+        administrator = await ctx.directory.is_admin(message.person)
+        try:
+            await runs.add_message(
+                ctx.db, run_id, message.words, message.person, message.key, administrator=administrator
+            )
+        except Refused as refused:
+            if tell:
+                _whisper(ctx, message, Card(refused.sentence, []))
+        return True
+
+
+def _whisper(ctx: ListenerContext, message: IncomingMessage, card: Card) -> None:
+    ctx.post_ephemeral(message.channel_id, message.person.user_id, card, message.thread_ts)

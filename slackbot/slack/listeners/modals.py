@@ -1,0 +1,56 @@
+"""What a person is shown beside the acknowledgement: forms, modals on top of modals, a word about what went wrong.
+
+A trigger lives for three seconds and works once (Slack, "Handling user interaction"), so a modal that needs
+looking things up is opened empty and filled in afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from slack_bolt.async_app import AsyncRespond
+from slack_sdk.errors import SlackApiError, SlackClientError
+
+from slackbot.cards import notice_modal, refusal_text, skeleton_modal
+from slackbot.slack.listeners.context import ListenerContext
+
+SLACK_ERRORS = (SlackApiError, SlackClientError, OSError, TimeoutError)
+NOT_COUNTED = "Not counted"
+
+Shown = dict[str, Any]
+"""A view, as the Web API takes it."""
+
+
+async def show(ctx: ListenerContext, body: Mapping[str, Any], view: Shown) -> str | None:
+    """Open a modal for who acted, on top of the modal that they acted in, if any. Its id; `None`: Slack did not."""
+    inside = (body.get("view") or {}).get("type") == "modal"
+    opening = ctx.client.views_push if inside else ctx.client.views_open
+    try:
+        answer = await opening(trigger_id=body["trigger_id"], view=view)
+    except SLACK_ERRORS:
+        return None
+    return str((answer.get("view") or {}).get("id") or "") or None
+
+
+async def show_empty(ctx: ListenerContext, body: Mapping[str, Any], heading: str) -> str | None:
+    """Open a modal that says "one moment", to be drawn into. Its id; `None`: Slack did not open it."""
+    return await show(ctx, body, skeleton_modal(heading))
+
+
+async def draw(ctx: ListenerContext, view_id: str, view: Shown) -> None:
+    """Replace what a modal shows; nothing when it has been closed."""
+    try:
+        await ctx.client.views_update(view_id=view_id, view=view)
+    except SlackApiError as error:
+        data = error.response.data
+        if not isinstance(data, dict) or data.get("error") != "not_found":
+            raise
+
+
+def tell(ctx: ListenerContext, body: Mapping[str, Any], respond: AsyncRespond, sentence: str) -> None:
+    """Say a sentence to who acted, and to nobody else: below the message, or in a modal where there is none."""
+    if body.get("response_url"):
+        ctx.reply_ephemeral(respond, refusal_text(sentence))
+    else:
+        ctx.background.start(show(ctx, body, notice_modal(NOT_COUNTED, sentence)))

@@ -1,0 +1,69 @@
+"""`/agent pause` and `/agent resume`: administrators of the workspace stop agents at once, and let them go on."""
+
+from __future__ import annotations
+
+from agent.domain.errors import Refusal, Refused
+from agent.usecases import pause as stop_switch
+from slackbot.cards import Card, misunderstood_command
+from slackbot.masking import clean_text
+from slackbot.slack.listeners.command_input import SlashCommand, check_belongs
+from slackbot.slack.listeners.context import ListenerContext
+from slackbot.slack.listeners.run_starts import closest_name
+
+ALL = ("", "all", "*", "everything")
+
+
+async def pause(ctx: ListenerContext, said: SlashCommand) -> Card:
+    """Stop one agent, or all. Raises Refused for anybody who is no administrator."""
+    return await _turn(ctx, said, stop=True)
+
+
+async def resume(ctx: ListenerContext, said: SlashCommand) -> Card:
+    """Let one agent go on, or end the stop of all. Raises Refused."""
+    return await _turn(ctx, said, stop=False)
+
+
+async def _turn(ctx: ListenerContext, said: SlashCommand, *, stop: bool) -> Card:
+    await check_belongs(ctx, said.person)
+    if not await ctx.directory.is_admin(said.person):
+        raise Refused(Refusal.NOT_AN_ADMINISTRATOR)
+    name, _, reason = said.rest.partition(" ")
+    agent = None if name.lower() in ALL else name
+    if agent is not None and ctx.agents.find(agent) is None:
+        return _unknown(ctx, said, agent)
+    if stop:
+        told = (
+            _PAUSED
+            if await stop_switch.pause(ctx.db, agent, by=said.person, reason=reason or None)
+            else _WAS_PAUSED
+        )
+    else:
+        told = (
+            _RESUMED
+            if await stop_switch.resume(ctx.db, agent, by=said.person)
+            else await _not_paused(ctx, agent)
+        )
+    who = f"The agent {agent}" if agent else "Every agent"
+    return Card(await clean_text(told.format(who=who)), [])
+
+
+_PAUSED = (
+    "⏸ {who} is paused: nothing begins any more, approved or not, until somebody resumes it. "
+    "What is under way ends as it ends, and people can go on deciding."
+)
+_WAS_PAUSED = "⏸ {who} was paused already."
+_RESUMED = "▶ {who} may go on; what was approved meanwhile begins now."
+
+
+async def _not_paused(ctx: ListenerContext, agent: str | None) -> str:
+    others = [each.agent or "every agent" for each in await stop_switch.active_pauses(ctx.db)]
+    hint = f" Paused now: {', '.join(others)}." if others else ""
+    return "{who} was not paused." + hint.replace("{", "{{").replace("}", "}}")
+
+
+def _unknown(ctx: ListenerContext, said: SlashCommand, name: str) -> Card:
+    near = closest_name(name, [agent.name for agent in ctx.agents])
+    hint = f'; did you mean "{near}"?' if near else "; leave the name out for every agent."
+    guess = f"/agent {said.verb} {near}{said.rest.removeprefix(name)}" if near else None
+    problem = f'There is no agent "{name[:40]}"{hint}'
+    return misunderstood_command("/agent", problem, guess=guess, about=said.verb)

@@ -1,0 +1,56 @@
+"""Resume in a run's thread: a run that failed goes on where it stood."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
+
+from agent.domain.errors import NotFound, Refused
+from agent.usecases.runs import resumption
+from signoff.errors import Conflict
+from slackbot.cards import ACTION_RESUME_RUN, parse_id
+from slackbot.slack.listeners.catch_all import OLD_BUTTON
+from slackbot.slack.listeners.clicks import GONE
+from slackbot.slack.listeners.context import OUTCOME_UNKNOWN, ListenerContext
+from slackbot.slack.listeners.modals import tell
+from slackbot.slack.listeners.settlements import PATH, thread_of
+from slackbot.slack.listeners.votes import person_of
+
+NOT_FAILED = "This run has gone on already, or cannot any more; its first message says how it stands."
+
+
+def register(app: AsyncApp, ctx: ListenerContext) -> None:
+    """The button; that somebody pressed it is a line in the same thread."""
+
+    @app.action(ACTION_RESUME_RUN)
+    async def pressed(ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
+        run_id = parse_id(body["actions"][0].get("value"))
+        try:
+            async with asyncio.timeout(ctx.budget):
+                told = await _resume(ctx, body, run_id) if run_id else OLD_BUTTON
+        except Refused as refused:
+            told = refused.sentence
+        except Exception:
+            tell(ctx, body, respond, OUTCOME_UNKNOWN)
+            raise
+        await ack()
+        if told:
+            tell(ctx, body, respond, told)
+
+
+async def _resume(ctx: ListenerContext, body: Mapping[str, Any], run_id: UUID) -> str | None:
+    """Returns what the person should be told beyond the line. Raises Refused (recorded)."""
+    person = person_of(body)
+    by, administrator = await asyncio.gather(ctx.directory.identify(person), ctx.directory.is_admin(person))
+    thread = thread_of(body["container"])
+    try:
+        await resumption.resume(ctx.db, run_id, by, administrator=administrator, thread=thread, path=PATH)
+    except Conflict:
+        return NOT_FAILED
+    except NotFound:
+        return GONE
+    return None

@@ -1,0 +1,105 @@
+"""Starting an agent on somebody's behalf, the same way by command and by mention."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from agent.runtime.agents import Agent
+from agent.store import views
+from agent.usecases import runs
+from agent.usecases.runs import NewRun
+from signoff.values import Person
+from slackbot.cards import Card, misunderstood_command, run_started
+from slackbot.reviewing.start_refusals import MAX_TASK, start_refusal
+from slackbot.slack.listeners.context import ListenerContext
+from slackbot.slack_api.lookups import LookupFailed
+
+CHANNEL_UNKNOWN = (
+    "Slack did not tell us about this channel, so nothing was started. Please try again in a moment."
+)
+
+
+def closest_name(word: str, known: Iterable[str]) -> str | None:
+    """The one that was probably meant."""
+    close = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=0.5)
+    return close[0] if close else None
+
+
+def split(text: str) -> tuple[str, str]:
+    """The first word and the rest, both without spaces around them."""
+    first, _, rest = text.strip().partition(" ")
+    head, _, tail = first.partition("\n")
+    return head, f"{tail} {rest}".strip() if tail else rest.strip()
+
+
+def unescape(text: str) -> str:
+    """Slack's text as it was typed: it escapes `&`, `<` and `>` and nothing else; undone once, `&` last."""
+    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+
+
+async def start(
+    ctx: ListenerContext, person: Person, words: str, *, channel_id: str, start_key: str, by: str
+) -> Card:
+    """Start the agent named by the first word, with the rest as its task; returns what the person is told.
+
+    `start_key` makes a repeated delivery one run; `by` is the principal that is recorded.
+    """
+    name, task = split(words)
+    agent = ctx.agents.find(name)
+    if agent is None or not task:
+        return _misunderstood(ctx, name, task)
+    begun = await begin(ctx, person, agent, task, channel_id=channel_id, start_key=start_key, by=by)
+    return Card(begun, []) if isinstance(begun, str) else begun
+
+
+async def begin(
+    ctx: ListenerContext, person: Person, agent: Agent, task: str, *, channel_id: str, start_key: str, by: str
+) -> Card | str:
+    """Start this agent: the card that says so, or a sentence that says why not."""
+    if len(task) > MAX_TASK:
+        return f"This task has {len(task):,} characters; up to {MAX_TASK:,} are taken."
+    if problem := await _objection(ctx, person, channel_id):
+        return problem
+    new = NewRun(
+        agent=agent.name,
+        agent_version=agent.version,
+        task=task,
+        principal=by,
+        requester=person,
+        requester_asserted="slack",
+        team_id=ctx.directory.own_team_id,
+        channel_id=channel_id,
+        start_key=start_key,
+    )
+    started = await runs.start(ctx.db, new)
+    async with ctx.db.connection() as connection:
+        run = await views.run_view(connection, started.run_id)
+    return run_started(run) if run is not None else Card(f"{agent.name} has started.", [])
+
+
+async def _objection(ctx: ListenerContext, person: Person, channel_id: str) -> str | None:
+    """Why this person may not start anything here."""
+    standing = await ctx.directory.identify(person)
+    if standing.refusal is not None:
+        return start_refusal(standing.refusal)
+    try:
+        return await ctx.directory.channel_problem(channel_id)
+    except (LookupFailed, TimeoutError):
+        return CHANNEL_UNKNOWN
+
+
+def _misunderstood(ctx: ListenerContext, name: str, task: str) -> Card:
+    names = [agent.name for agent in ctx.agents]
+    known = f"There are: {', '.join(names)}." if names else "No agents are loaded."
+    near = closest_name(name, names) if name and name not in names else None
+    guess = f"/agent run {near} {task}".strip() if near else None
+    if not name:
+        problem = f"Which agent? {known}"
+    elif name in names:
+        problem = f"What should {name} do? Write the task behind its name."
+    else:
+        problem = (
+            f'There is no agent "{name[:60]}"; did you mean "{near}"?' if near else f"No such agent. {known}"
+        )
+    return misunderstood_command("/agent", problem, guess=guess, about="run")

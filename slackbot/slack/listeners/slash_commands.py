@@ -1,0 +1,78 @@
+"""Slash commands: what was typed becomes an answer that only its writer sees."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from slack_bolt.async_app import AsyncAck, AsyncApp
+
+from agent.domain.errors import Refused
+from slackbot.cards import Card, misunderstood_command, refusal_text
+from slackbot.reviewing.start_refusals import start_refusal
+from slackbot.slack.listeners import agent_command, approvals_command
+from slackbot.slack.listeners.command_input import SlashCommand
+from slackbot.slack.listeners.context import ListenerContext
+from slackbot.slack.listeners.run_starts import closest_name
+
+log = logging.getLogger(__name__)
+
+NOT_KNOWN_STARTED = (
+    "Something took too long or failed, and it is not known whether anything was started. "
+    "Please look at `/agent status` before trying again."
+)
+NOT_KNOWN_CANCELLED = (
+    "Something took too long or failed, and it is not known whether the run was cancelled. "
+    "Please look at `/agent status`; cancelling it again is safe."
+)
+FAILED = "Something took too long or failed. Nothing was changed; please try again."
+_WHEN_FAILED = {"run": NOT_KNOWN_STARTED, "cancel": NOT_KNOWN_CANCELLED}
+
+Verb = Callable[[ListenerContext, SlashCommand], Awaitable[Card | None]]
+"""What a command does, and its answer; `None` when a modal is the answer."""
+
+
+def register(app: AsyncApp, ctx: ListenerContext) -> None:
+    """`/agent` and `/approvals`."""
+
+    def command(name: str, verbs: Mapping[str, Verb], hidden: Mapping[str, Verb]) -> None:
+        @app.command(name)
+        async def command(ack: AsyncAck, body: dict[str, Any]) -> None:
+            said = SlashCommand.read(body)
+            act = verbs.get(said.verb) or hidden.get(said.verb)
+            card = await _safely(ctx, said, act) if act else _not_understood(name, said, verbs, ctx)
+            if card is None:
+                await ack()
+            else:
+                await ack(text=card.text, blocks=card.blocks or None, response_type="ephemeral")
+
+    command("/agent", agent_command.VERBS, agent_command.HIDDEN)
+    command("/approvals", approvals_command.VERBS, approvals_command.HIDDEN)
+
+
+async def _safely(ctx: ListenerContext, said: SlashCommand, act: Verb) -> Card | None:
+    """The answer, or a true word about its failure: an unanswered command shows only an error code."""
+    try:
+        async with asyncio.timeout(ctx.budget):
+            return await act(ctx, said)
+    except Refused as refused:
+        standing = await ctx.directory.identify(said.person)
+        told = start_refusal(refused.code) if standing.refusal is refused.code else refused.sentence
+        return Card(refusal_text(told), [])
+    except Exception as error:
+        log.exception("a command failed", extra={"action": "listener_failed", "kind": type(error).__name__})
+        return Card(_WHEN_FAILED.get(said.verb, FAILED), [])
+
+
+def _not_understood(name: str, said: SlashCommand, verbs: Mapping[str, Verb], ctx: ListenerContext) -> Card:
+    if name == "/agent" and ctx.agents.find(said.verb):
+        guess = f"{name} run {said.verb} {said.rest}" if said.rest else None
+        return misunderstood_command(
+            name, f'To start an agent, type "/agent run {said.verb} …".', guess=guess, about="run"
+        )
+    near = closest_name(said.verb, verbs)
+    hint = f'; did you mean "{name} {near}"?' if near else "."
+    guess = f"{name} {near} {said.rest}".strip() if near else None
+    return misunderstood_command(name, f'There is no "{name} {said.verb[:40]}"{hint}', guess=guess)

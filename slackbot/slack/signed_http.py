@@ -1,0 +1,179 @@
+"""The guard in front of Bolt's HTTP endpoint: nothing unsigned gets past it, no body gets into a log.
+
+Source of the rules: Slack, "Verifying requests from Slack" (`v0=` + HMAC-SHA256 over `v0:{timestamp}:{body}`,
+requests older than five minutes are replays). Bolt's own verification answers 500 to a timestamp that is no
+number and logs the bodies that it refuses; behind this guard it is off (see `slackbot.slack.listeners.new_app`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import logging
+import re
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+from urllib.parse import parse_qsl
+
+from slack_bolt.adapter.starlette.async_handler import to_starlette_response
+from slack_bolt.async_app import AsyncApp, AsyncBoltRequest
+from starlette.background import BackgroundTask
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from agent.fault_points import point
+from slackbot.slack.metrics import CLICK_TO_ACK
+from slackbot.slack_api.manifest import EVENTS_PATH
+
+log = logging.getLogger(__name__)
+
+MAX_BODY = 1_000_000
+"""Bytes. Slack's largest payloads (a view submission with 250 KB of view) stay well below."""
+
+MAX_AGE = 300
+"""Seconds that a request's timestamp may lie in the past or the future (Slack's rule for replays)."""
+
+_SECONDS = re.compile(rb"[0-9]{1,12}")
+_SIGNATURE = re.compile(rb"v0=[0-9a-f]{64}")
+
+
+class SignedEndpoint:
+    """One endpoint for events, interactions and commands. Refuses to be made without a signing secret."""
+
+    def __init__(self, app: AsyncApp, signing_secret: str, *, clock: Callable[[], float] = time.time) -> None:
+        if not signing_secret:
+            raise ValueError("the HTTP endpoint needs a signing secret")
+        self._app = app
+        self._key = signing_secret.encode()
+        self._clock = clock
+
+    def route(self) -> Route:
+        """`POST /slack/events`, for a Starlette or FastAPI application."""
+        return Route(EVENTS_PATH, self.handle, methods=["POST"])
+
+    async def handle(self, request: Request) -> Response:
+        """401: not signed by Slack, or not now. 413: too long. 400: unreadable. Otherwise: Bolt's answer."""
+        stamp = self._fresh_stamp(request)
+        claimed = _only(request, b"x-slack-signature")
+        if stamp is None or claimed is None or not _SIGNATURE.fullmatch(claimed):
+            return _refuse(401, "headers")
+        body = await _read(request)
+        if body is None:
+            return _refuse(413, "size")
+        if not hmac.compare_digest(self._signature(stamp, body), claimed):
+            return _refuse(401, "signature")
+        bolt_request = _bolt_request(request, body)
+        if bolt_request is None:
+            return _refuse(400, "body")
+        with CLICK_TO_ACK.labels("http").time():
+            response = to_starlette_response(await self._app.async_dispatch(bolt_request))
+        response.background = _ACKNOWLEDGED
+        return response
+
+    def _fresh_stamp(self, request: Request) -> bytes | None:
+        stamp = _only(request, b"x-slack-request-timestamp")
+        if stamp is None or not _SECONDS.fullmatch(stamp):
+            return None
+        return stamp if abs(self._clock() - int(stamp)) <= MAX_AGE else None
+
+    def _signature(self, stamp: bytes, body: bytes) -> bytes:
+        return b"v0=" + hmac.new(self._key, b"v0:" + stamp + b":" + body, hashlib.sha256).hexdigest().encode()
+
+
+async def _acknowledged() -> None:
+    point("after_ack")
+
+
+_ACKNOWLEDGED = BackgroundTask(_acknowledged)  # runs once the answer has been sent
+
+
+def _only(request: Request, name: bytes) -> bytes | None:
+    """The header's one value in raw bytes; `None` when it is missing or said twice."""
+    values = [value for key, value in request.headers.raw if key.lower() == name]
+    return values[0] if len(values) == 1 else None
+
+
+async def _read(request: Request) -> bytes | None:
+    """The whole body, or `None` as soon as it is longer than allowed or will never be whole."""
+    body = bytearray()
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MAX_BODY:
+                return None
+    except ClientDisconnect:
+        return None
+    return bytes(body)
+
+
+def _bolt_request(request: Request, body: bytes) -> AsyncBoltRequest | None:
+    """What Slack said, for Bolt; `None` when it cannot be understood.
+
+    It is handed over as JSON whatever it came as: Bolt loses a command whose text has the word "payload".
+    """
+    try:
+        said = _parsed(body.decode(), _only(request, b"content-type") or b"")
+        if not _is_whole(said):
+            return None
+        headers: dict[str, str | Sequence[str]] = {"content-type": "application/json"}
+        headers |= {
+            name: value for name, value in request.headers.items() if name.startswith("x-slack-retry-")
+        }
+        return AsyncBoltRequest(body=json.dumps(said), headers=headers)
+    except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
+        return None  # the last three: Bolt looks for its context in an object of an unexpected shape
+
+
+def _parsed(text: str, content_type: bytes) -> dict[str, Any]:
+    """The JSON object of an event, of a form's `payload`, or the fields of a command. Raises ValueError."""
+    if content_type.split(b";")[0].strip().lower() != b"application/json":
+        form: dict[str, Any] = dict(
+            parse_qsl(text, keep_blank_values=True, strict_parsing=True, errors="strict")
+        )
+        if "command" in form:
+            return form
+        text = form["payload"]
+    said = json.loads(text)
+    if not isinstance(said, dict):
+        raise ValueError("not an object")  # noqa: TRY004 - of the sender's making, like any other bad text
+    return said
+
+
+# What listeners rely on in each kind of payload: the path of a field, and its type.
+_WHOLE: dict[str, tuple[tuple[tuple[str, ...], type], ...]] = {
+    "block_actions": (
+        (("user", "id"), str),
+        (("container",), dict),
+        (("actions",), list),
+    ),
+    "view_submission": ((("user", "id"), str), (("view", "state"), dict)),
+    "event_callback": ((("event", "type"), str),),
+}
+_COMMAND = tuple(((name,), str) for name in ("command", "team_id", "user_id", "channel_id", "trigger_id"))
+
+
+def _is_whole(said: dict[str, Any]) -> bool:
+    """Whether a payload has what its kind always has; kinds that nobody here listens to may look as they like."""
+    needed = _COMMAND if "command" in said else _WHOLE.get(str(said.get("type")), ())
+    actions = said.get("actions") if said.get("type") == "block_actions" else [{}]
+    fitting = isinstance(actions, list) and bool(actions) and all(isinstance(each, dict) for each in actions)
+    return fitting and all(isinstance(_at(said, path), kind) for path, kind in needed)
+
+
+def _at(said: Any, path: Sequence[str]) -> Any:
+    for step in path:
+        said = said.get(step) if isinstance(said, dict) else None
+    return said
+
+
+def _refuse(status: int, because: str) -> Response:
+    log.info(
+        "refused a request to %s: %s",
+        EVENTS_PATH,
+        because,
+        extra={"action": "edge_refused", "status": status},
+    )
+    return PlainTextResponse("", status_code=status)

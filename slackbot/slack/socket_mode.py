@@ -1,0 +1,172 @@
+"""Socket Mode: Slack's payloads over a WebSocket that this process opens, kept open for ever.
+
+The SDK's client reconnects by itself, with one gap: an address that is refused is never asked for anew. The
+watchdog here closes it. No signature protects this path: the app-level token is its whole boundary.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
+from slack_bolt.async_app import AsyncApp
+from slack_sdk.errors import SlackApiError
+from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
+from slack_sdk.socket_mode.request import SocketModeRequest
+from slack_sdk.web.async_client import AsyncWebClient
+
+from agent.fault_points import point
+from signoff.errors import SignoffError
+from slackbot.slack.metrics import CLICK_TO_ACK
+
+log = logging.getLogger(__name__)
+
+TOKEN_ERRORS = frozenset(
+    {
+        "account_inactive",
+        "invalid_auth",
+        "missing_scope",
+        "not_allowed_token_type",
+        "not_authed",
+        "token_expired",
+        "token_revoked",
+    }
+)
+"""Answers of `apps.connections.open` that no waiting will change."""
+
+OPENED = 1  # connections of this process
+_TICKET = re.compile(r"(ticket|app_id)=[^&'\"\s]+")
+
+
+class TokenRejected(SignoffError):
+    """Slack does not accept the app-level token; `code` is its word for it."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(f"Slack rejects the app-level token: {code}")
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class SocketHealth:
+    """`connections` is how many Slack counts for the app; `crowded`: others take part of the traffic."""
+
+    connected: bool
+    connections: int | None
+
+    @property
+    def crowded(self) -> bool:
+        """Whether Slack counts more connections than this process has opened."""
+        return self.connections is not None and self.connections > OPENED
+
+
+class SocketMode:
+    """One connection for one Bolt app. `ping_interval` (seconds) is also the pause between attempts."""
+
+    def __init__(self, app: AsyncApp, app_token: str, api_url: str, *, ping_interval: float = 5.0) -> None:
+        sdk_log = logging.getLogger(f"{__name__}.sdk")
+        sdk_log.addFilter(_one_line)
+        self._web = AsyncWebClient(token=app_token, base_url=api_url, logger=sdk_log)
+        self._app = app
+        self._app_token = app_token
+        self._log = sdk_log
+        self._ping_interval = ping_interval
+        self._handler: AsyncSocketModeHandler | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._connections: int | None = None
+        self._connected = False
+        self._arrivals: dict[str, float] = {}  # by envelope, while it is being handled
+
+    @property
+    def health(self) -> SocketHealth:
+        """As the watchdog saw it last, at most one `ping_interval` ago."""
+        return SocketHealth(self._connected, self._connections if self._connected else None)
+
+    async def start(self) -> None:
+        """Connect, and stay connected; returns at once when Slack cannot be reached, and goes on trying.
+
+        Raises TokenRejected when Slack answers that the token is no good.
+        """
+        handler = AsyncSocketModeHandler(
+            self._app, self._app_token, self._log, self._web, ping_interval=self._ping_interval
+        )
+        handler.client.message_listeners.append(self._on_message)
+        handler.client.socket_mode_request_listeners.insert(
+            0, self._arrived
+        )  # one after the other, in this order
+        handler.client.socket_mode_request_listeners.append(self._acknowledged)
+        self._handler = handler
+        try:
+            handler.client.wss_uri = (await self._web.apps_connections_open(app_token=self._app_token))["url"]
+        except SlackApiError as error:
+            code = error.response.get("error") if isinstance(error.response.data, dict) else None
+            if code in TOKEN_ERRORS:
+                await self.stop()
+                raise TokenRejected(str(code)) from None
+            self._say_unreachable(error)
+        except Exception as error:
+            self._say_unreachable(error)
+        self._tasks = [
+            asyncio.create_task(handler.connect_async()),  # type: ignore[no-untyped-call]
+            asyncio.create_task(self._watch(handler)),
+        ]
+
+    async def stop(self) -> None:
+        """Close the connection; what is being handled goes on, unacknowledged."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._connected = False
+        if self._handler is not None:
+            await self._handler.close_async()  # type: ignore[no-untyped-call]
+            self._handler = None
+
+    async def _watch(self, handler: AsyncSocketModeHandler) -> None:
+        while True:
+            self._connected = await handler.client.is_connected()
+            if not self._connected:
+                handler.client.wss_uri = None  # so that the next attempt asks for a new address
+            await asyncio.sleep(self._ping_interval / 5)
+
+    async def _on_message(
+        self, client: AsyncBaseSocketModeClient, message: dict[str, Any], raw: str | None
+    ) -> None:
+        if message.get("type") != "hello":
+            return
+        self._connected = True
+        self._connections = message.get("num_connections")
+        if self.health.crowded:
+            log.warning(
+                "Slack counts %s connections of this app, %s of them ours: others receive part of the clicks",
+                self._connections,
+                OPENED,
+                extra={"action": "socket_mode_crowded"},
+            )
+
+    async def _arrived(self, client: AsyncBaseSocketModeClient, request: SocketModeRequest) -> None:
+        self._arrivals[request.envelope_id] = monotonic()
+
+    async def _acknowledged(self, client: AsyncBaseSocketModeClient, request: SocketModeRequest) -> None:
+        CLICK_TO_ACK.labels("socket").observe(
+            monotonic() - self._arrivals.pop(request.envelope_id, monotonic())
+        )
+        point("after_ack")
+
+    def _say_unreachable(self, error: Exception) -> None:
+        log.warning(
+            "Slack cannot be reached yet (%s); trying again",
+            type(error).__name__,
+            extra={"action": "socket_mode_unreachable"},
+        )
+
+
+def _one_line(record: logging.LogRecord) -> bool:
+    """The SDK logs each failed attempt with a traceback, and the address with its ticket: neither helps."""
+    record.msg = _TICKET.sub(r"\1=…", record.getMessage())
+    record.args = ()
+    record.exc_info = None
+    return True

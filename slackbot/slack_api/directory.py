@@ -1,0 +1,247 @@
+"""The one judge of people: who may act, and which of a request's reviewers they are.
+
+Slack shows a card, and so its buttons, to everybody in the channel, and says nothing of a clicker's rights.
+What counts is therefore looked up when it is needed, and every doubt is a refusal of its own kind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from slack_sdk.web.async_client import AsyncWebClient
+
+from agent.domain.errors import NotFound, Refusal
+from agent.domain.people import CHANNEL, Standing
+from signoff.values import Person
+from slackbot.cards import Names
+from slackbot.slack_api.lookups import PAGE_LIMIT, CachedAnswer, RateLimited, SlackLookups
+
+log = logging.getLogger(__name__)
+
+V = TypeVar("V")
+
+_ACCOUNT_FLAGS = (
+    ("deleted", Refusal.DEACTIVATED),
+    ("is_bot", Refusal.BOT),
+    ("is_app_user", Refusal.BOT),
+    ("is_workflow_bot", Refusal.BOT),
+    ("is_connector_bot", Refusal.BOT),
+    ("is_stranger", Refusal.STRANGER),
+    ("is_ultra_restricted", Refusal.GUEST),
+    ("is_restricted", Refusal.GUEST),
+)
+_ALWAYS_SAID = (
+    "deleted",
+    "is_bot",
+    "is_restricted",
+    "is_ultra_restricted",
+)  # of every member of ours
+_ADMIN_FLAGS = ("is_admin", "is_owner", "is_primary_owner")
+_SLACKBOT = "USLACKBOT"  # a bot of which users.info says is_bot = false
+
+
+class Directory:
+    """Slack's people, groups and channels, as fresh as a decision needs them.
+
+    `budget` is how many seconds one question may take as a whole, however many look-ups it needs; `max_age`
+    how old an answer may be. Nothing is retried inside the budget; a look-up that fails or is late refuses.
+    """
+
+    def __init__(
+        self,
+        client: AsyncWebClient,
+        own_team_id: str,
+        own_bot_user_id: str,
+        *,
+        budget: float = 0.8,
+        max_age: float = 60.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        questions = SlackLookups(client, clock)
+        self.own_team_id = own_team_id
+        self.own_bot_user_id = own_bot_user_id
+        self._client = client
+        self._budget = budget
+        self._accounts = CachedAnswer(questions.account, max_age, clock)
+        self._groups = CachedAnswer(questions.group, max_age, clock)
+        self._handles = CachedAnswer(questions.handles, max(max_age, 600.0), clock)
+        self._members = CachedAnswer(questions.members, max_age, clock)
+        self._channels = CachedAnswer(questions.channel, max_age, clock)
+
+    async def identify(self, person: Person) -> Standing:
+        """Whether this person may act here at all; no roles are looked at. Never raises."""
+        return Standing(person, refusal=await self._refusal(person, self._deadline()))
+
+    async def is_admin(self, person: Person) -> bool:
+        """Whether this person is an administrator or owner of our workspace. False in doubt; never raises."""
+        deadline = self._deadline()
+        if await self._refusal(person, deadline) is not None:
+            return False
+        account = await _answer(self._accounts.get(person.user_id), deadline)
+        if account is None or isinstance(account, Refusal):
+            return False
+        return any(account.get(flag) is True for flag in _ADMIN_FLAGS)
+
+    async def standing(self, person: Person, approvers: Sequence[str], channel_id: str) -> Standing:
+        """What this person may do about a request with these reviewers in this channel. Never raises."""
+        return (await self.standings([person], approvers, channel_id))[person]
+
+    async def standings(
+        self, people: Collection[Person], approvers: Sequence[str], channel_id: str
+    ) -> dict[Person, Standing]:
+        """`standing` of several people at once, in one budget."""
+        deadline = self._deadline()
+        each = list(dict.fromkeys(people))
+        asked = list(dict.fromkeys(approvers))
+        refusals, circles = await asyncio.gather(
+            asyncio.gather(*(self._refusal(person, deadline) for person in each)),
+            asyncio.gather(*(self._circle(entry, channel_id, deadline) for entry in asked)),
+        )
+        known = dict(zip(asked, circles, strict=True))
+        return {
+            person: Standing(person, refusal=refusal) if refusal else self._with_roles(person, known)
+            for person, refusal in zip(each, refusals, strict=True)
+        }
+
+    async def names(self, slack_ids: Iterable[str]) -> Names:
+        """What these people and groups are called, as far as Slack tells in time; only to be read. Never raises."""
+        deadline = self._deadline()
+        ids = set(slack_ids) - {CHANNEL}
+        people = sorted(each for each in ids if not each.startswith("S"))
+        groups = await _answer(self._handles.get(""), deadline) if len(people) < len(ids) else {}
+        accounts = await asyncio.gather(*(_answer(self._accounts.get(each), deadline) for each in people))
+        known = {
+            each: str(account["name"])
+            for each, account in zip(people, accounts, strict=True)
+            if isinstance(account, Mapping) and account.get("name")
+        }
+        return Names(people=known, groups=groups if isinstance(groups, Mapping) else {})
+
+    async def channel_names(self, channel_ids: Iterable[str]) -> dict[str, str]:
+        """What these channels are called (`#reviews`), as far as Slack tells in time; only to be read. Never raises."""
+        deadline = self._deadline()
+        ids = sorted(set(channel_ids))
+        found = await asyncio.gather(*(_answer(self._channels.get(each), deadline) for each in ids))
+        return {
+            each: f"#{channel['name']}"
+            for each, channel in zip(ids, found, strict=True)
+            if isinstance(channel, Mapping) and channel.get("name")
+        }
+
+    async def channel_problem(self, channel_id: str) -> str | None:
+        """Why no card may be posted into this channel, as a sentence for an operator; `None`: it may.
+
+        Raises LookupFailed, RateLimited or TimeoutError when Slack does not tell: try again later.
+        """
+        async with asyncio.timeout_at(self._deadline()):
+            channel = await self._channels.get(channel_id)
+        if channel is None:
+            return f"The channel {channel_id} does not exist, or it is private and the bot is not in it."
+        name = f"#{channel['name']}" if channel.get("name") else channel_id
+        if channel.get("is_ext_shared") or channel.get("is_pending_ext_shared"):
+            return f"{name} is shared with another organisation; requests are not shown to outsiders."
+        if channel.get("is_archived"):
+            return f"{name} is archived."
+        if not (channel.get("is_im") or channel.get("is_member")):
+            return f"The bot is not a member of {name}; invite it there."
+        return None
+
+    async def resolve_channel(self, name_or_id: str) -> str:
+        """The id of a channel given as `C0REVIEW`, `#reviews` or `reviews`; for the start: no budget.
+
+        Raises NotFound, and SlackApiError when Slack does not answer.
+        """
+        name = name_or_id.removeprefix("#")
+        if name == name_or_id and name.isupper():  # names of channels are lower case (Slack's rule)
+            return name_or_id
+        cursor = ""
+        for _ in range(PAGE_LIMIT):
+            page = await self._client.conversations_list(
+                types="public_channel,private_channel",
+                exclude_archived=True,
+                limit=1000,
+                cursor=cursor or None,
+            )
+            for channel in page.get("channels") or []:
+                if channel.get("name") == name:
+                    return str(channel["id"])
+            cursor = (page.get("response_metadata") or {}).get("next_cursor") or ""
+            if not cursor:
+                break
+        raise NotFound(f"There is no channel #{name} that the bot can see.")
+
+    def forget_person(self, user_id: str) -> None:
+        """Their account has changed (`user_change`)."""
+        self._accounts.forget(user_id)
+
+    def forget_group(self, group_id: str) -> None:
+        """Its members have changed (`subteam_members_changed`)."""
+        self._groups.forget(group_id)
+
+    def forget_channel(self, channel_id: str) -> None:
+        """Somebody joined or left, or it was shared, archived or renamed."""
+        self._members.forget(channel_id)
+        self._channels.forget(channel_id)
+
+    def _deadline(self) -> float:
+        return asyncio.get_running_loop().time() + self._budget
+
+    async def _refusal(self, person: Person, deadline: float) -> Refusal | None:
+        """What speaks against this person, whatever is asked; one reason, the first of those that apply."""
+        if person.user_id == self.own_bot_user_id:
+            return Refusal.OUR_BOT
+        if person.team_id != self.own_team_id:
+            return Refusal.EXTERNAL
+        if person.user_id == _SLACKBOT:
+            return Refusal.BOT
+        account = await _answer(self._accounts.get(person.user_id), deadline)
+        if isinstance(account, Refusal):
+            return account
+        return Refusal.UNKNOWN_PERSON if account is None else self._judge(account)
+
+    def _judge(self, account: Mapping[str, Any]) -> Refusal | None:
+        if account.get("team_id") != self.own_team_id:
+            return Refusal.EXTERNAL
+        for flag, refusal in _ACCOUNT_FLAGS:
+            if account.get(flag):
+                return refusal
+        if any(account.get(flag) is not False for flag in _ALWAYS_SAID):
+            return Refusal.LOOKUP_FAILED
+        return None
+
+    async def _circle(self, entry: str, channel_id: str, deadline: float) -> frozenset[str] | Refusal:
+        """The people that an entry of `approvers` stands for, or why that is not known."""
+        if entry == CHANNEL:
+            return await _answer(self._members.get(channel_id), deadline)
+        if entry.startswith("S"):
+            return await _answer(self._groups.get(entry), deadline)
+        return frozenset({entry})
+
+    def _with_roles(self, person: Person, circles: Mapping[str, frozenset[str] | Refusal]) -> Standing:
+        """Roles come from what is known. Where none fits, what is not known may be why: then it refuses."""
+        known = {entry: circle for entry, circle in circles.items() if not isinstance(circle, Refusal)}
+        roles = frozenset(entry for entry, circle in known.items() if person.user_id in circle)
+        if roles:
+            return Standing(person, roles)
+        unknown = [circle for circle in circles.values() if isinstance(circle, Refusal)]
+        if unknown:
+            limited = Refusal.RATE_LIMITED_LOOKUP in unknown
+            return Standing(person, refusal=Refusal.RATE_LIMITED_LOOKUP if limited else Refusal.LOOKUP_FAILED)
+        anybody = frozenset().union(*known.values()) - {self.own_bot_user_id}
+        return Standing(person, refusal=None if anybody else Refusal.NO_REVIEWERS)
+
+
+async def _answer(look_up: Awaitable[V], deadline: float) -> V | Refusal:
+    """The answer, or the refusal that its absence means. Whatever goes wrong here is never consent."""
+    try:
+        async with asyncio.timeout_at(deadline):
+            return await look_up
+    except RateLimited:
+        return Refusal.RATE_LIMITED_LOOKUP
+    except Exception as error:
+        log.warning("looking somebody up failed: %s", type(error).__name__, extra={"action": "lookup_failed"})
+        return Refusal.LOOKUP_FAILED

@@ -1,0 +1,178 @@
+"""What Slack is asked about people and places: one question at a time, each answer kept for a short while."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
+
+from signoff.errors import SignoffError
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+FLIGHT_LIMIT = 5.0
+"""Seconds until a look-up is given up; longer than a click waits: a slow answer serves the next click."""
+
+PAGE_LIMIT = 200
+"""Pages of one listing (of 1,000 entries each) after which Slack's answer is not believed any more."""
+
+_NO_SUCH_USER = {"user_not_found", "user_not_visible"}
+_CROWDED = 4096  # entries; beyond this, answers that are too old are thrown out
+
+
+class LookupFailed(SignoffError):
+    """Slack gave no answer, or none that could be understood. Nothing may be concluded from it."""
+
+
+class RateLimited(LookupFailed):
+    """Slack asked us to slow down (HTTP 429); nothing is asked again before its `Retry-After` is over."""
+
+
+class CachedAnswer(Generic[K, V]):
+    """Answers by key, at most `max_age` seconds old, with one look-up per key at a time (single flight).
+
+    The age counts from the moment of asking. Failures are never kept.
+    """
+
+    def __init__(
+        self,
+        look_up: Callable[[K], Awaitable[V]],
+        max_age: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._look_up = look_up
+        self._max_age = max_age
+        self._clock = clock
+        self._answers: dict[K, tuple[float, V]] = {}
+        self._flights: dict[K, asyncio.Task[V]] = {}
+
+    async def get(self, key: K) -> V:
+        """The answer. Raises what the look-up raises; giving up early leaves it to those who still wait."""
+        answer = self._answers.get(key)
+        if answer is not None and self._clock() - answer[0] < self._max_age:
+            return answer[1]
+        flight = self._flights.get(key)
+        if flight is None:
+            flight = self._flights[key] = asyncio.create_task(self._fly(key))
+            flight.add_done_callback(lambda done: self._landed(key, done))
+        return await asyncio.shield(flight)
+
+    def forget(self, key: K) -> None:
+        """Ask anew next time; an answer that is under way now will not be kept."""
+        self._answers.pop(key, None)
+        self._flights.pop(key, None)
+
+    async def _fly(self, key: K) -> V:
+        asked_at = self._clock()
+        async with asyncio.timeout(FLIGHT_LIMIT):
+            value = await self._look_up(key)
+        if self._flights.get(key) is asyncio.current_task():
+            self._make_room()
+            self._answers[key] = (asked_at, value)
+        return value
+
+    def _landed(self, key: K, flight: asyncio.Task[V]) -> None:
+        if self._flights.get(key) is flight:
+            del self._flights[key]
+        if not flight.cancelled():
+            flight.exception()  # everybody who waited may have gone: nobody else would retrieve it
+
+    def _make_room(self) -> None:
+        if len(self._answers) >= _CROWDED:
+            oldest = self._clock() - self._max_age
+            self._answers = {key: answer for key, answer in self._answers.items() if answer[0] > oldest}
+
+
+class SlackLookups:
+    """The look-ups themselves, over a client that never retries: a click has no time for a second try."""
+
+    def __init__(self, client: AsyncWebClient, clock: Callable[[], float] = time.monotonic) -> None:
+        self._client = copy.copy(client)
+        self._client.retry_handlers = []
+        self._clock = clock
+        self._silent_until: dict[str, float] = {}
+
+    async def account(self, user_id: str) -> Mapping[str, Any] | None:
+        """The user object of `users.info`; `None` when Slack does not know the id."""
+        answer = await self._ask(
+            "users.info", {"user": user_id}, unknown={"user_not_found", "user_not_visible"}
+        )
+        if answer is None:
+            return None
+        user = answer.get("user")
+        if not isinstance(user, dict) or user.get("id") != user_id:
+            raise LookupFailed("users.info answered about somebody else")
+        return user
+
+    async def group(self, group_id: str) -> frozenset[str]:
+        """Ids of the members of a user group; a group that does not exist (any more) has none."""
+        answer = await self._ask(
+            "usergroups.users.list", {"usergroup": group_id}, unknown={"no_such_subteam"}
+        )
+        return frozenset() if answer is None else _ids(answer.get("users"))
+
+    async def handles(self, _: str) -> Mapping[str, str]:
+        """What the workspace's user groups are called, by their ids."""
+        answer = await self._ask("usergroups.list", {}, unknown=set())
+        groups = answer.get("usergroups") if answer is not None else None
+        return {str(group["id"]): str(group.get("handle") or group["id"]) for group in groups or []}
+
+    async def members(self, channel_id: str) -> frozenset[str]:
+        """Ids of the members of a channel, all pages."""
+        found: set[str] = set()
+        cursor = ""
+        for _ in range(PAGE_LIMIT):
+            page = {"channel": channel_id, "limit": 1000} | ({"cursor": cursor} if cursor else {})
+            answer = await self._ask("conversations.members", page, unknown={"channel_not_found"})
+            if answer is None:
+                return frozenset()
+            found |= _ids(answer.get("members"))
+            cursor = (answer.get("response_metadata") or {}).get("next_cursor") or ""
+            if not cursor:
+                return frozenset(found)
+        raise LookupFailed("conversations.members never ends")
+
+    async def channel(self, channel_id: str) -> Mapping[str, Any] | None:
+        """The channel object of `conversations.info`; `None` when there is none that the bot may see."""
+        args = {"channel": channel_id}
+        answer = await self._ask("conversations.info", args, unknown={"channel_not_found"})
+        if answer is None:
+            return None
+        channel = answer.get("channel")
+        if not isinstance(channel, dict) or channel.get("id") != channel_id:
+            raise LookupFailed("conversations.info answered about another channel")
+        return channel
+
+    async def _ask(self, method: str, args: dict[str, Any], unknown: set[str]) -> AsyncSlackResponse | None:
+        """Slack's answer, or `None` for an error listed in `unknown`. Slack's limits count per method."""
+        if self._clock() < self._silent_until.get(method, 0.0):
+            raise RateLimited(method)
+        try:
+            return await self._client.api_call(method, data=args)  # aiohttp retries GET
+        except SlackApiError as error:
+            answer = error.response
+            if answer.status_code == 429:
+                self._silent_until[method] = self._clock() + _retry_after(answer)
+                raise RateLimited(method) from error
+            if isinstance(answer.data, dict) and answer.data.get("error") in unknown:
+                return None
+            raise LookupFailed(f"{method}: {error}") from error
+
+
+def _ids(listed: object) -> frozenset[str]:
+    if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
+        raise LookupFailed("a list of members that is none")
+    return frozenset(listed)
+
+
+def _retry_after(answer: AsyncSlackResponse) -> float:
+    """Seconds that Slack wants us to wait; 30 when it does not say so in digits."""
+    asked = str(answer.headers.get("Retry-After", ""))
+    return float(asked) if asked.isascii() and asked.isdigit() else 30.0

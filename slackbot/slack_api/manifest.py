@@ -1,0 +1,64 @@
+"""The Slack app's manifest: the file at the top of the project, for Socket Mode or for HTTP at an address."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+from signoff.errors import SignoffError
+
+EVENTS_PATH = "/slack/events"
+"""Where Slack posts everything in HTTP mode."""
+
+
+def path() -> Path:
+    """The manifest: beside this module in a wheel, at the top of a checkout. Raises FileNotFoundError."""
+    here = Path(__file__).resolve().parent
+    for found in (here / "manifest.yml", here.parents[1] / "manifest.yml"):
+        if found.is_file():
+            return found
+    raise FileNotFoundError("manifest.yml is missing: the installation is incomplete")
+
+
+def read() -> dict[str, Any]:
+    """The manifest as data."""
+    found: dict[str, Any] = yaml.safe_load(path().read_text(encoding="utf-8"))
+    return found
+
+
+def bot_scopes() -> list[str]:
+    """What the app asks to be allowed."""
+    scopes: list[str] = read()["oauth_config"]["scopes"]["bot"]
+    return scopes
+
+
+def render(url: str | None = None) -> str:
+    """The manifest to paste into Slack; with ``url`` (https, our public address) for HTTP instead of Socket Mode.
+
+    Raises SignoffError for an address that Slack would not take.
+    """
+    manifest = read()
+    if url is not None:
+        _serve_at(manifest, _endpoint(url))
+    text: str = yaml.safe_dump(manifest, sort_keys=False, allow_unicode=True, width=100)
+    return text
+
+
+def _endpoint(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment:
+        raise SignoffError(f"--url: Slack wants an address like https://signoff.example.com, not {url!r}")
+    base = url.rstrip("/")
+    return base if base.endswith(EVENTS_PATH) else f"{base}{EVENTS_PATH}"
+
+
+def _serve_at(manifest: dict[str, Any], endpoint: str) -> None:
+    settings = manifest["settings"]
+    settings["socket_mode_enabled"] = False
+    settings["interactivity"]["request_url"] = endpoint
+    settings["event_subscriptions"]["request_url"] = endpoint
+    for command in manifest["features"]["slash_commands"]:
+        command["url"] = endpoint

@@ -1,0 +1,336 @@
+"""Agents at work, as an inbox: start one, see who works and who waits, answer, stop."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+from uuid import UUID
+
+from fastapi import APIRouter, Header, Request, Response
+from pydantic import Field, StringConstraints
+
+from agent.domain.api_keys import Principal, Scope
+from agent.domain.errors import NotFound, Refusal, Refused
+from agent.domain.people import Standing
+from agent.domain.request import Verdict
+from agent.domain.run import PendingQuestion, RunLine, RunStatus
+from agent.store import views
+from agent.store.views import RunList
+from agent.usecases import runs
+from slackbot.reviewing import votes
+from slackbot.reviewing.start_refusals import MAX_TASK
+from slackbot.reviewing.visibility import reviewer_scope
+from slackbot.web.api.key_votes import PATH, key_owner, seen_revision
+from slackbot.web.api.requesters import UserId, requester_of
+from slackbot.web.api.run_starts import agent_named, start
+from slackbot.web.api.run_visibility import NO_SUCH_RUN, clean_run_lines, run_for, sees_all
+from slackbot.web.api.shapes import After, Limit, Moment, PersonOut, RequestModel, ResponseModel
+from slackbot.web.http.api_keys import Asker, Reader
+from slackbot.web.http.bodies import StrictRoute
+from slackbot.web.http.context import WebContext, web_context
+from slackbot.web.http.problems import ProblemRaised, documented
+
+router = APIRouter(route_class=StrictRoute, tags=["Agents"])
+
+Task = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TASK, pattern=r"\S")]
+Key = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Reason = Annotated[str, StringConstraints(max_length=2000)]
+IdempotencyKey = Annotated[
+    Key | None, Header(alias="Idempotency-Key", description="The same as `start_key`, as a header.")
+]
+
+
+class AgentStart(RequestModel):
+    """Which agent, and what it should do. The same `start_key` again starts nothing more."""
+
+    name: Annotated[str, Field(max_length=200, examples=["data_manager"])]
+    task: Annotated[Task, Field(examples=["delete 50 old records from the users table"])]
+    requester: Annotated[UserId | None, Field(examples=[None])] = None
+    start_key: Annotated[Key | None, Field(examples=["cleanup-2026-11-21"])] = None
+
+
+class QuestionOut(ResponseModel):
+    """One request for review that the agent waits for.
+
+    `agent` asks it: the agent itself, or one that it handed a task down to; `above` are those between them and at the
+    top, the first one first.
+    """
+
+    request_id: UUID
+    agent: str
+    above: list[str]
+    question: str
+    revision: int
+    approvals: int
+    approvals_required: int
+    expires_at: Moment
+
+    @classmethod
+    def of(cls, line: PendingQuestion) -> QuestionOut:
+        return cls(
+            request_id=line.request_id,
+            agent=line.agent,
+            above=list(line.above),
+            question=question(line.description),
+            revision=line.revision,
+            approvals=line.approvals,
+            approvals_required=line.approvals_required,
+            expires_at=line.expires_at,
+        )
+
+
+class AgentStatus(ResponseModel):
+    """An agent at work on a task.
+
+    `status` is `pending_approval` exactly while a person's word is waited for, and `question` is then what they are
+    asked; where several requests wait, `requests` has each. An agent that waits for one below it, which waits for
+    people, waits for them, too: `requests` has those questions as well. `above` are the agents that handed the task
+    down to this one, the first one first. `cause` says why a run ended denied, failed or cancelled.
+    """
+
+    agent_id: UUID
+    name: str
+    above: list[str]
+    task: str
+    status: RunStatus
+    created_at: Moment
+    question: str | None
+    updated_at: Moment
+    requester: PersonOut | None
+    progress: str | None
+    answer: str | None
+    cause: str | None
+    waiting: int
+    requests: list[QuestionOut]
+
+    @classmethod
+    def of(cls, line: RunLine) -> Self:
+        """Of a line that `clean_run_lines` has made fit to be shown."""
+        run, asked = line.run, [QuestionOut.of(each) for each in line.asked]
+        more = f" (and {run.asked - 1} more)" if run.asked > 1 else ""
+        return cls(
+            agent_id=run.id,
+            name=run.agent,
+            above=list(run.above),
+            task=run.task,
+            status=run.shown,
+            created_at=run.created_at,
+            question=f"{asked[0].question}{more}" if asked else None,
+            updated_at=run.updated_at,
+            requester=PersonOut.of(run.requester),
+            progress=run.progress,
+            answer=run.answer,
+            cause=run.cause,
+            waiting=run.asked,
+            requests=asked,
+        )
+
+
+class AgentStarted(AgentStatus):
+    """The run that stands for this start."""
+
+    ok: Literal[True] = True
+
+
+class HumanResponse(RequestModel):
+    """A person's word. `request_id` says on which request, where the agent waits for several.
+
+    `revision` is the one that was looked at; to approve a request that was edited it has to be named. A program that
+    names both is refused when it is another question by now that the agent waits for.
+    """
+
+    response: Annotated[Literal["approve", "deny"], Field(examples=["approve"])]
+    reason: Annotated[Reason | None, Field(examples=["checked with Ada"])] = None
+    request_id: Annotated[UUID | None, Field(examples=[None])] = None
+    revision: Annotated[int | None, Field(ge=1, le=2**31 - 1, examples=[None])] = None
+
+
+class Responded(ResponseModel):
+    """The word counts. `status` stays `waiting` while further approvals are needed."""
+
+    ok: Literal[True] = True
+    request_id: UUID
+    status: str
+    approvals: int
+    needed: int
+
+
+class Cancelled(ResponseModel):
+    """The run is over; `cancelled` is false when it was before."""
+
+    ok: Literal[True] = True
+    cancelled: bool
+
+
+def question(description: str) -> str:
+    """What people are asked, as a sentence."""
+    return description if description.endswith("?") else f"Should I proceed: {description}?"
+
+
+@router.post(
+    "/agents",
+    operation_id="start_agent",
+    status_code=201,
+    responses={
+        200: {"model": AgentStarted, "description": "It was started before"},
+        **documented(401, 403, 404, 409, 413, 422, 429, 503),
+    },
+)
+async def start_agent(
+    request: Request, response: Response, body: AgentStart, caller: Asker, key: IdempotencyKey = None
+) -> AgentStarted:
+    """Start an agent on a task; 200 instead of 201 when this `start_key` (or `Idempotency-Key`) had done it before.
+
+    A run of its own begins, in a thread in Slack in which people see it work and can talk to it.
+    """
+    ctx = web_context(request)
+    agent = agent_named(ctx, body.name)
+    requester = await requester_of(ctx, caller, body.requester)
+    started = await start(ctx, caller, agent, body.task, requester, start_key=body.start_key or key)
+    if not started.created:
+        response.status_code = 200
+    return AgentStarted.of(await _line(ctx, started.run_id))
+
+
+async def _listed(
+    request: Request, response: Response, caller: Principal, which: RunList, limit: int, after: UUID | None
+) -> list[AgentStatus]:
+    ctx = web_context(request)
+    if not sees_all(caller) and not caller.may(Scope.REQUEST):
+        words = f"The key {caller.key} needs the scope read to list agents."
+        raise ProblemRaised(403, "scope-missing", "Scope missing", words)
+    own = None if sees_all(caller) else caller.name
+    async with ctx.db.connection() as connection:
+        lines = await views.run_lines(
+            connection, ctx.slack.team_id, which, principal=own, limit=limit, after=after
+        )
+    if len(lines) == limit:
+        following = request.url.include_query_params(limit=limit, cursor=lines[-1].run.id.hex)
+        response.headers["Link"] = f'<{following.path}?{following.query}>; rel="next"'
+    return [AgentStatus.of(line) for line in await clean_run_lines(ctx, lines)]
+
+
+def _list_route(which: RunList, words: str) -> None:
+    async def listed(
+        request: Request, response: Response, caller: Reader, limit: Limit = 50, after: After = None
+    ) -> list[AgentStatus]:
+        return await _listed(request, response, caller, which, limit, after)
+
+    router.add_api_route(
+        f"/agents/{which}",
+        listed,
+        methods=["GET"],
+        responses=documented(401, 403, 422, 429, 503),
+        operation_id=f"list_{which}_agents",
+        summary=f"List {which} agents",
+        description=f'{words} Newest first; a `Link` header with `rel="next"` leads to more. '
+        "A key without the scope `read` sees the runs that it has started itself.",
+    )
+
+
+_list_route(RunList.ACTIVE, "Agents at work, and those that wait for people.")
+_list_route(RunList.WAITING, "Agents that wait for people.")
+_list_route(RunList.APPROVED, "Agents that have done their task.")
+_list_route(RunList.DENIED, "Agents that ended because a person said no, or nobody answered in time.")
+_list_route(RunList.FAILED, "Agents that ended with an error.")
+_list_route(RunList.CANCELLED, "Agents that somebody stopped.")
+
+
+@router.get(
+    "/agents/{agent_id}", operation_id="get_agent", responses=documented(401, 403, 404, 422, 429, 503)
+)
+async def get_agent(request: Request, agent_id: UUID, caller: Reader) -> AgentStatus:
+    """How one agent is doing."""
+    ctx = web_context(request)
+    (line,) = await clean_run_lines(ctx, [await run_for(ctx, caller, agent_id)])
+    return AgentStatus.of(line)
+
+
+@router.post(
+    "/agents/{agent_id}/respond",
+    operation_id="respond_to_agent",
+    responses=documented(401, 403, 404, 409, 413, 422, 429, 503),
+)
+async def respond_to_agent(
+    request: Request, agent_id: UUID, body: HumanResponse, caller: Reader
+) -> Responded:
+    """Approve or deny what an agent waits for, as the person who owns this key; the scope `decide` is needed.
+
+    409 when nothing waits, and when several requests wait and the body names none: the answer then lists them.
+    """
+    ctx = web_context(request)
+    (line,) = await clean_run_lines(ctx, [await run_for(ctx, caller, agent_id)])
+    asked = _chosen(line, body.request_id)
+    person = await key_owner(ctx, caller, [(asked.request_id, asked.revision)])
+    verdict = Verdict.APPROVE if body.response == "approve" else Verdict.REJECT
+    voted = await votes.cast_vote(
+        ctx.db,
+        ctx.slack.directory,
+        person,
+        asked.request_id,
+        seen_revision(body.revision, verdict, asked.revision),
+        verdict,
+        path=PATH,
+        reason=body.reason,
+        principal=caller.name,
+    )
+    return Responded(
+        request_id=asked.request_id,
+        status=voted.status.value,
+        approvals=voted.approvals,
+        needed=voted.needed,
+    )
+
+
+def _chosen(line: RunLine, request_id: UUID | None) -> PendingQuestion:
+    """The one question that this answers. Raises ProblemRaised."""
+    if request_id is not None:
+        found = next((each for each in line.asked if each.request_id == request_id), None)
+        if found is None:
+            words = "This agent does not wait for that request (any more)."
+            raise ProblemRaised(409, "nothing-waits", "Nothing waits", words)
+        return found
+    if not line.asked:
+        words = f"This agent waits for nobody's answer; its status is {line.run.shown}."
+        raise ProblemRaised(409, "nothing-waits", "Nothing waits", words)
+    if len(line.asked) > 1:
+        waiting = [QuestionOut.of(each).model_dump(mode="json") for each in line.asked]
+        words = "Several requests wait; name the one that you answer with `request_id`."
+        raise ProblemRaised(409, "several-wait", "Several requests wait", words, waiting=waiting)
+    return line.asked[0]
+
+
+@router.delete(
+    "/agents/{agent_id}",
+    operation_id="cancel_agent",
+    responses=documented(401, 403, 404, 422, 429, 503),
+)
+async def cancel_agent(request: Request, agent_id: UUID, caller: Reader) -> Cancelled:
+    """Stop an agent: what has run stays done, what it asked for is withdrawn.
+
+    The key that started it may, and as a person its owner: the requester, or a reviewer of what it waits for.
+    """
+    ctx = web_context(request)
+    line = await run_for(ctx, caller, agent_id)
+    if caller.name == line.run.principal and caller.may(Scope.REQUEST):
+        return Cancelled(cancelled=await runs.cancel_by_program(ctx.db, agent_id, caller.name))
+    if caller.owner is None or not (caller.may(Scope.REQUEST) or caller.may(Scope.DECIDE)):
+        raise Refused(Refusal.NOT_YOUR_RUN)
+    directory = ctx.slack.directory
+    async with ctx.db.connection() as connection:
+        known = await views.cancel_context(connection, agent_id)
+    if known is None:
+        raise NotFound(NO_SUCH_RUN)
+    audiences = () if caller.owner == known.requester or not caller.may(Scope.DECIDE) else known.audiences
+    standing = await directory.identify(caller.owner)
+    scope = await reviewer_scope(directory, caller.owner, audiences)
+    lost = scope.doubt if not (scope.roles or scope.channels) else None
+    by = Standing(caller.owner, frozenset(scope.roles), standing.refusal or lost)
+    return Cancelled(cancelled=await runs.cancel(ctx.db, agent_id, by, scope.channels, path=PATH))
+
+
+async def _line(ctx: WebContext, run_id: UUID) -> RunLine:
+    async with ctx.db.connection() as connection:
+        line = await views.run_line(connection, run_id)
+    if line is None:
+        raise NotFound(NO_SUCH_RUN)
+    return (await clean_run_lines(ctx, [line]))[0]

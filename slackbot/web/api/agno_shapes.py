@@ -1,0 +1,178 @@
+"""A run, its tools and its agents as clients of Agno's AgentOS read them, with members of ours beside theirs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal
+from uuid import UUID
+
+from agent.domain.errors import NotFound
+from agent.domain.request import RequestStatus, RequestView, Verdict
+from agent.domain.run import AnswerKind, CallState, CallView, RunStatus, RunView
+from agent.runtime.agents import Agent
+from agent.store import views
+from slackbot.cards import json_text
+from slackbot.masking import clean_run, clean_text, clean_value, clean_view, hidden_in, hidden_values
+from slackbot.web.api.run_visibility import NO_SUCH_RUN
+from slackbot.web.api.shapes import Moment, ResponseModel
+from slackbot.web.http.context import WebContext
+
+Status = Literal["running", "paused", "completed", "denied", "failed", "cancelled"]
+_STATUS: dict[RunStatus, Status] = {
+    RunStatus.WORKING: "running",
+    RunStatus.PENDING_APPROVAL: "paused",
+    RunStatus.COMPLETED: "completed",
+    RunStatus.DENIED: "denied",
+    RunStatus.FAILED: "failed",
+    RunStatus.CANCELLED: "cancelled",
+}
+_FAILED = (AnswerKind.ERROR, AnswerKind.STOPPED, AnswerKind.MALFORMED, AnswerKind.UNKNOWN_TOOL)
+
+
+class AgentOut(ResponseModel):
+    """An agent that can be started."""
+
+    id: str
+    name: str
+    description: str
+    version: str
+    tools: list[str]
+
+    @classmethod
+    def of(cls, agent: Agent) -> AgentOut:
+        tools = [tool.name for tool in agent.tools]
+        return cls(
+            id=agent.name, name=agent.name, description=agent.description, version=agent.version, tools=tools
+        )
+
+
+class AgnoTool(ResponseModel):
+    """A tool call. `requires_confirmation` and no `confirmed` yet: people are asked, as the request `request_id`."""
+
+    tool_call_id: UUID
+    tool_name: str
+    tool_args: dict[str, Any] | None
+    requires_confirmation: bool
+    confirmed: bool | None
+    confirmation_note: str | None
+    result: str | None
+    tool_call_error: bool | None
+    state: CallState
+    request_id: UUID | None
+    request_status: RequestStatus | None
+    revision: int | None
+    approvals: int | None
+    approvals_required: int | None
+
+
+class RunOutput(ResponseModel):
+    """A run. `paused`: its `tools` with `requires_confirmation` and without `confirmed` wait for people.
+
+    Where an agent below it has asked them, the tool is that agent's.
+    `denied`: a person's no, or nobody's answer in time, ended it; `content` is then why.
+    """
+
+    run_id: UUID
+    agent_id: str
+    agent_name: str
+    session_id: str | None
+    user_id: str | None
+    status: Status
+    content: str | None
+    tools: list[AgnoTool]
+    created_at: Moment
+    updated_at: Moment
+
+
+async def run_output(ctx: WebContext, run_id: UUID) -> RunOutput:
+    """The run as it stands. Raises NotFound."""
+    run, calls, asked_views = await _rows(ctx, run_id)
+    proposed = [_arguments(call) for call in calls]
+    hidden = tuple(
+        dict.fromkeys([*hidden_values(proposed), *(h for v in asked_views.values() for h in hidden_in(v))])
+    )
+    clean = await clean_run(run, hidden)
+    return RunOutput(
+        run_id=run.id,
+        agent_id=run.agent,
+        agent_name=run.agent,
+        session_id=run.session_id,
+        user_id=run.requester.user_id if run.requester else None,
+        status=_STATUS[run.shown],
+        content=clean.cause if run.status in (RunStatus.DENIED, RunStatus.FAILED) else clean.answer,
+        tools=[await _tool(call, asked_views.get(call.request_id), hidden) for call in calls],
+        created_at=run.created_at,
+        updated_at=run.updated_at,
+    )
+
+
+async def run_tools(ctx: WebContext, run_id: UUID) -> list[AgnoTool]:
+    """The run's tools alone."""
+    return (await run_output(ctx, run_id)).tools
+
+
+async def _rows(
+    ctx: WebContext, run_id: UUID
+) -> tuple[RunView, tuple[CallView, ...], dict[UUID | None, RequestView]]:
+    async with ctx.db.connection() as connection:
+        run = await views.run_view(connection, run_id)
+        calls = (
+            *await views.calls(connection, run_id),
+            *await views.waiting_descendant_calls(connection, run_id),
+        )
+        asked = [call.request_id for call in calls if call.request_id]
+        asked_views = await views.request_views(connection, asked) if asked else []
+    if run is None:
+        raise NotFound(NO_SUCH_RUN)
+    return run, calls, {view.id: view for view in asked_views}
+
+
+async def _tool(call: CallView, view: RequestView | None, hidden: tuple[tuple[str, str], ...]) -> AgnoTool:
+    text = await clean_text(call.answer.text, hidden) if call.answer else None
+    ran = call.answer is not None and call.answer.kind in (
+        AnswerKind.RESULT,
+        AnswerKind.DONE_BY_PERSON,
+        *_FAILED,
+    )
+    if view is None:
+        arguments = await clean_value(_arguments(call), hidden)
+        shown: dict[str, Any] = dict.fromkeys(
+            ("confirmed", "confirmation_note", "request_id", "request_status", "revision", "approvals")
+        ) | {"approvals_required": None}
+    else:
+        clean = await clean_view(view)
+        arguments = json_text.arguments_of(clean.action)
+        shown = {
+            "confirmed": _confirmed(view),
+            "confirmation_note": clean.decision.reason if clean.decision else None,
+            "request_id": view.id,
+            "request_status": view.status,
+            "revision": view.revision,
+            "approvals": sum(vote.verdict is Verdict.APPROVE for vote in view.votes),
+            "approvals_required": view.approvals_required,
+        }
+    return AgnoTool(
+        tool_call_id=call.id,
+        tool_name=call.tool,
+        tool_args=arguments,
+        requires_confirmation=view is not None,
+        result=text if ran else None,
+        tool_call_error=call.answer.kind in _FAILED if call.answer and ran else None,
+        state=call.state,
+        **shown,
+    )
+
+
+def _confirmed(view: RequestView) -> bool | None:
+    if view.status is RequestStatus.WAITING:
+        return None
+    return view.status is RequestStatus.APPROVED
+
+
+def _arguments(call: CallView) -> dict[str, Any] | None:
+    """What the model proposed; ``None`` when that is no JSON object."""
+    try:
+        proposed = json.loads(call.raw_arguments)
+    except (ValueError, RecursionError):
+        return None
+    return proposed if isinstance(proposed, dict) else None

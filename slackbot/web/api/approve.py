@@ -1,0 +1,113 @@
+"""`/approve`: a person's word, carried by a key of their own."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Request
+from pydantic import ConfigDict, Field, StringConstraints
+
+from agent.domain.errors import Refusal, Refused
+from agent.domain.request import RequestStatus, RequestView, Verdict
+from slackbot.reviewing import votes
+from slackbot.web.api import request_lookup
+from slackbot.web.api.key_votes import seen_revision
+from slackbot.web.api.request_lookup import RequestId
+from slackbot.web.api.shapes import PersonOut, RequestModel, ReviewOut, review, rfc3339
+from slackbot.web.http.api_keys import Decider
+from slackbot.web.http.bodies import StrictRoute
+from slackbot.web.http.context import WebContext, web_context
+from slackbot.web.http.idempotency import IDEMPOTENT
+from slackbot.web.http.problems import ProblemRaised, documented
+
+router = APIRouter(route_class=StrictRoute, tags=["Decisions"])
+
+PATH = "api"
+"""By which door the vote came, for the record."""
+
+
+class VerdictIn(StrEnum):
+    """What somebody decides."""
+
+    APPROVED = "approved"
+    REJECTED = "rejected"
+
+
+_VERDICTS = {VerdictIn.APPROVED: Verdict.APPROVE, VerdictIn.REJECTED: Verdict.REJECT}
+
+
+class DecideIn(RequestModel):
+    """The word of the key's owner.
+
+    `revision` is the one that was looked at: if a reviewer has changed the request since, that is 409. To approve a
+    request that was edited it has to be named; to reject it has not.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"decision": "approved"}, {"decision": "rejected", "reason": "Too many"}]
+        },
+    )
+
+    decision: VerdictIn
+    reason: Annotated[str, StringConstraints(max_length=2000, strip_whitespace=True)] | None = None
+    revision: int | None = Field(default=None, ge=1, le=2**31 - 1)
+
+
+@router.post(
+    "/approve/{request_id}",
+    dependencies=[IDEMPOTENT],
+    responses=documented(400, 401, 403, 404, 409, 413, 422, 429, 503),
+)
+async def decide(request: Request, request_id: RequestId, principal: Decider, body: DecideIn) -> ReviewOut:
+    """Approve or reject. While more approvals are needed, the request goes on `waiting`."""
+    ctx = web_context(request)
+    known = await request_lookup.find_vote_context(ctx, principal, request_id)
+    if principal.owner is None:
+        raise request_lookup.not_found()
+    verdict = _VERDICTS[body.decision]
+    try:
+        await votes.cast_vote(
+            ctx.db,
+            ctx.slack.directory,
+            principal.owner,
+            known.request_id,
+            seen_revision(body.revision, verdict, known.revision),
+            verdict,
+            path=PATH,
+            reason=body.reason or None,
+            known=known,
+            principal=principal.name,
+        )
+    except Refused as refused:
+        raise await _told(ctx, known.request_id, refused) from None
+    return await review(ctx, await _now(ctx, known.request_id))
+
+
+async def _told(ctx: WebContext, request_id: UUID, refused: Refused) -> Exception:
+    """Of a request that is decided: by whom and when, as members of the problem."""
+    if refused.code not in (Refusal.ALREADY_DECIDED, Refusal.EXPIRED, Refusal.WITHDRAWN):
+        return refused
+    now = await _now(ctx, request_id)
+    decision = now.decision
+    by = PersonOut.of(decision.person) if decision else None
+    return ProblemRaised(
+        409,
+        refused.code.value.replace("_", "-"),
+        "Settled already",
+        refused.sentence,
+        outcome=(now.status if now.status is not RequestStatus.WAITING else RequestStatus.EXPIRED).value,
+        decided_by=by.model_dump() if by else None,
+        decided_at=rfc3339(decision.at) if decision else None,
+    )
+
+
+async def _now(ctx: WebContext, request_id: UUID) -> RequestView:
+    view = await ctx.snapshots.get(request_id)
+    if view is None:
+        raise request_lookup.not_found()
+    return view

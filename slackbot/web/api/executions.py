@@ -1,0 +1,156 @@
+"""`/pending/{request_id}/claim` and `/result`: executors outside do what was approved, once, and say how it went."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Request
+from pydantic import ConfigDict, Field, StringConstraints, model_validator
+
+from agent.domain.request import ExecutionStatus
+from agent.usecases.executions import Outcome, external
+from agent.usecases.executions.external import LEASE_SECONDS, LONGEST_LEASE, ClaimRefused, ReportRefused
+from signoff.canonical import canonical_bytes
+from slackbot.cards import json_text
+from slackbot.web.api import request_lookup
+from slackbot.web.api.request_lookup import RequestId
+from slackbot.web.api.shapes import ActionOut, RequestModel, ResponseModel, ReviewOut, review
+from slackbot.web.http.api_keys import Asker
+from slackbot.web.http.bodies import StrictRoute
+from slackbot.web.http.context import web_context
+from slackbot.web.http.idempotency import IDEMPOTENT
+from slackbot.web.http.problems import ProblemRaised, documented
+
+router = APIRouter(route_class=StrictRoute, tags=["Executors"])
+
+_PROBLEMS = documented(400, 401, 403, 404, 409, 413, 422, 429, 503)
+
+
+class ClaimIn(RequestModel):
+    """What the executor knows. With `digest` the claim fails when something else was approved."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra={"examples": [{}]})
+
+    digest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
+    lease_seconds: float = Field(
+        default=LEASE_SECONDS,
+        ge=1,
+        le=LONGEST_LEASE,
+        description="How long it may take. After that without a result, people are asked what happened.",
+    )
+
+
+NOTHING_KNOWN = ClaimIn()
+
+
+class ClaimOut(ResponseModel):
+    """The right to do it once, with the arguments in full as they were decided.
+
+    `token` goes with the result. `idempotency_key` is the same for every attempt: hand it on to whatever can use one.
+    """
+
+    id: UUID
+    request_id: str
+    execution_id: UUID
+    attempt: int
+    action: ActionOut
+    digest: str
+    revision: int
+    edited: bool
+    token: str
+    idempotency_key: str
+    lease_seconds: float
+
+
+class ReportedOutcome(StrEnum):
+    """How an attempt ended."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
+class ResultIn(RequestModel):
+    """How it went. `seconds` is how long it took, if the executor has measured that."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {"token": "from the claim", "status": "succeeded", "result": {"deleted": 5}, "seconds": 1.2}
+            ]
+        },
+    )
+
+    token: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+    status: ReportedOutcome
+    result: Any = None
+    error: Annotated[str, StringConstraints(min_length=1, max_length=20_000)] | None = None
+    seconds: float | None = Field(default=None, ge=0, le=1e7)
+
+    @model_validator(mode="after")
+    def _fits(self) -> ResultIn:
+        if (self.status is ReportedOutcome.FAILED) != (self.error is not None):
+            raise ValueError("`error` says why an attempt failed, and belongs to nothing else")
+        if self.status is ReportedOutcome.FAILED and self.result is not None:
+            raise ValueError("an attempt that failed has an `error`, no `result`")
+        return self
+
+    @property
+    def outcome(self) -> Outcome:
+        """The same for the record. Raises MalformedArguments."""
+        if self.error is not None:
+            return Outcome(ExecutionStatus.FAILED, self.error, self.seconds or 0.0)
+        if self.result is None:
+            return Outcome(ExecutionStatus.SUCCEEDED, "", self.seconds or 0.0)
+        text = self.result if isinstance(self.result, str) else canonical_bytes(self.result).decode()
+        return Outcome(ExecutionStatus.SUCCEEDED, text, self.seconds or 0.0)
+
+
+@router.post("/pending/{request_id}/claim", dependencies=[IDEMPOTENT], responses=_PROBLEMS)
+async def claim_request(
+    request: Request, request_id: RequestId, principal: Asker, body: ClaimIn = NOTHING_KNOWN
+) -> ClaimOut:
+    """Take what was approved, to do it now. Only the key that asked can, once, and before the approval lapses."""
+    ctx = web_context(request)
+    view = await request_lookup.find_visible_request(ctx, principal, request_id)
+    digest = bytes.fromhex(body.digest) if body.digest else None
+    try:
+        claimed = await external.claim(
+            ctx.db, view.id, principal, digest=digest, lease_seconds=body.lease_seconds
+        )
+    except ClaimRefused as refused:
+        raise ProblemRaised(409, refused.kind, "Cannot be claimed", f"{refused}.") from None
+    action = claimed.action
+    return ClaimOut(
+        id=view.id,
+        request_id=view.client_id,
+        execution_id=claimed.execution_id,
+        attempt=claimed.attempt,
+        action=ActionOut(
+            tool=action.tool, tool_version=action.tool_version, arguments=json_text.arguments_of(action)
+        ),
+        digest=action.digest.hex(),
+        revision=claimed.revision,
+        edited=claimed.edited,
+        token=claimed.token,
+        idempotency_key=claimed.idempotency_key,
+        lease_seconds=claimed.lease_seconds,
+    )
+
+
+@router.post("/pending/{request_id}/result", dependencies=[IDEMPOTENT], responses=_PROBLEMS)
+async def report_result(
+    request: Request, request_id: RequestId, principal: Asker, body: ResultIn
+) -> ReviewOut:
+    """Say how a claimed attempt ended. The same report again changes nothing."""
+    ctx = web_context(request)
+    view = await request_lookup.find_visible_request(ctx, principal, request_id)
+    try:
+        await external.report(ctx.db, view.id, principal, body.token, body.outcome)
+    except ReportRefused as refused:
+        status = 403 if refused.kind == "wrong-token" else 409
+        raise ProblemRaised(status, refused.kind, "Not taken as the result", f"{refused}.") from None
+    return await review(ctx, await ctx.snapshots.get(view.id) or view)

@@ -1,0 +1,46 @@
+"""A key's word on what a run waits for. It is its owner's word, and a key that asks has none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from agent.domain.api_keys import Principal, Scope
+from agent.domain.errors import Refusal, Refused
+from agent.domain.request import Verdict
+from agent.usecases import requests
+from signoff.values import Person
+from slackbot.web.http.context import WebContext
+from slackbot.web.http.problems import ProblemRaised
+
+PATH = "api"
+"""The door, as the record names it."""
+
+
+async def key_owner(ctx: WebContext, principal: Principal, asked: Sequence[tuple[UUID, int]]) -> Person:
+    """The person whose word this key carries, about these requests in these revisions.
+
+    Raises Refused, recorded with each request, for a key that asks; ProblemRaised (403) for any other without the
+    scope.
+    """
+    if principal.may(Scope.DECIDE) and principal.owner is not None:
+        return principal.owner
+    if principal.may(Scope.REQUEST):
+        for request_id, revision in asked:
+            await requests.record_refusal(
+                ctx.db, request_id, revision, principal.name, Refusal.AGENT_PRINCIPAL, PATH
+            )
+        raise Refused(Refusal.AGENT_PRINCIPAL)
+    words = f"The key {principal.key} does not have the scope decide."
+    raise ProblemRaised(403, "scope-missing", "Scope missing", words)
+
+
+def seen_revision(named: int | None, verdict: Verdict, present: int) -> int:
+    """The revision that a word is on.
+
+    Who approves without naming one has looked at the first: after an edit that word is stale, and nobody approves
+    what they may not have seen. A no is a no to every revision.
+    """
+    if named is not None:
+        return named
+    return 1 if verdict is Verdict.APPROVE else present

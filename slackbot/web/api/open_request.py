@@ -1,0 +1,227 @@
+"""A program asks: what it sends, what policy says of it, and the question that people are put."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import ConfigDict, Field, StringConstraints, model_validator
+
+from agent.domain.api_keys import Principal
+from agent.domain.audit import AuditKind
+from agent.domain.policy import Judgement, Rule, ToolTraits
+from agent.domain.request import API, EXTERNAL
+from agent.store import views
+from agent.usecases import requests
+from agent.usecases.executions import external
+from agent.usecases.requests import NewRequest
+from signoff.canonical import canonical_bytes
+from signoff.errors import Conflict, SignoffError
+from signoff.values import Action
+from slackbot.masking import clean_value
+from slackbot.web.api.requesters import Requester, check_standing, claimed_requester
+from slackbot.web.api.shapes import ActionOut, Moment, RequestModel, ResponseModel
+from slackbot.web.http.context import WebContext
+from slackbot.web.http.problems import ProblemRaised, retry_later
+
+RequestName = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:@~-]*$", min_length=1, max_length=128)
+]
+"""A caller's own name for a request: what can stand in an address as it is."""
+
+AgentName = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$", min_length=1, max_length=80)]
+ToolName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.:-]*$", max_length=128)]
+UserId = Annotated[str, StringConstraints(pattern=r"^[UW][A-Z0-9]{2,20}$")]
+
+_EXAMPLE: dict[str, Any] = {
+    "request_id": "delete-42",
+    "action_description": "Delete 5 records from the table customers",
+    "agent_context": {"task": "Clean up what customers asked us to forget", "step": 3},
+    "timestamp": "2026-11-21T09:30:00Z",
+    "action": "delete_records",
+    "arguments": {"table_name": "customers", "count": 5},
+}
+
+
+class AskIn(RequestModel):
+    """A question to be put to people.
+
+    With `action` (a tool's name) and `arguments` the checkpoints judge whether anybody has to be asked; without,
+    somebody always is, and what they agree to is all of these fields. `requester` (a Slack user id) takes a key with
+    `on_behalf`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra={"examples": [_EXAMPLE]})
+
+    request_id: RequestName
+    action_description: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+    agent_context: Any = None
+    timestamp: Moment | None = None
+    action: ToolName | None = None
+    arguments: dict[str, Any] | None = None
+    agent: AgentName | None = None
+    requester: UserId | None = None
+    rationale: Annotated[str, StringConstraints(max_length=8000)] | None = None
+
+    @model_validator(mode="after")
+    def _whole(self) -> AskIn:
+        if self.action == EXTERNAL:
+            raise ValueError(f"`{EXTERNAL}` is the action of requests that name none")
+        if self.arguments is not None and self.action is None:
+            raise ValueError("`arguments` are those of an `action`, which is missing")
+        return self
+
+    @property
+    def traits(self) -> ToolTraits:
+        """What is known of its tool: nothing. Whoever names no action wants to be asked about."""
+        return ToolTraits(self.action or EXTERNAL, EXTERNAL, requires_approval=self.action is None)
+
+    def as_action(self) -> Action:
+        """What people agree to. Raises MalformedArguments."""
+        if self.action is not None:
+            return Action(self.action, EXTERNAL, self.arguments or {})
+        told = {"request_id", "action_description", "agent_context", "timestamp"}
+        return Action(EXTERNAL, EXTERNAL, self.model_dump(mode="json", include=told))
+
+    @property
+    def content(self) -> bytes:
+        """SHA-256 over everything: whoever asks again under the same id must repeat all of it."""
+        return hashlib.sha256(canonical_bytes(self.model_dump(mode="json"))).digest()
+
+
+class NotRequiredOut(ResponseModel):
+    """Nobody has to be asked: the checkpoints let this action run. It is on record that they did."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        json_schema_extra={
+            "examples": [
+                {
+                    "request_id": "read-7",
+                    "status": "not_required",
+                    "because": "no checkpoint names this tool; it is unmatched, and unmatched tools are allowed",
+                    "action": {"tool": "read_record", "tool_version": "external", "arguments": {"id": 7}},
+                    "digest": "f" * 64,
+                }
+            ]
+        },
+    )
+
+    request_id: str
+    status: Literal["not_required"] = "not_required"
+    because: str
+    action: ActionOut
+    digest: str
+
+
+class OpenedRequest(ResponseModel):
+    """The request that stands for the question."""
+
+    id: UUID
+    created: bool = Field(description="False: it had been asked before.")
+
+
+async def ask(ctx: WebContext, principal: Principal, body: AskIn) -> OpenedRequest | NotRequiredOut:
+    """Put the question, unless it was put before or policy says something else.
+
+    Raises ProblemRaised (403: policy denies it, or the key may not ask so; 503: Slack is away), Conflict and
+    MalformedArguments.
+    """
+    agent, requester = _agent(principal, body), claimed_requester(ctx, principal, body.requester)
+    action, content = body.as_action(), body.content
+    async with ctx.db.connection() as connection:
+        found = await views.client_request(connection, principal.name, body.request_id)
+    if found is not None:
+        if found.content_digest != content:
+            raise Conflict(f"request {body.request_id!r} exists with other content")
+        return OpenedRequest(id=found.request_id, created=False)
+    judged = ctx.services.policy.judge(
+        body.traits, action, None, agent, requester.person.user_id if requester.person else None
+    )
+    if judged.rule is None:
+        return await _without_review(ctx, principal, body, action, judged)
+    _ = ctx.slack  # without Slack nobody can be asked
+    await check_standing(ctx, requester)
+    try:
+        destination = ctx.services.destination(judged.rule.channel)
+    except SignoffError as away:
+        raise retry_later("slack-away", "Slack cannot be reached", str(away), 5) from None
+    new = NewRequest(
+        rule=judged.rule,
+        action=action,
+        facts=None,
+        description=_description(judged.rule, judged, body),
+        rationale=_rationale(judged.rule, body),
+        context=_context(body),
+        agent=agent,
+        agent_version=EXTERNAL,
+        requester=requester.person,
+        requester_asserted=_asserted(principal, requester),
+        destination=destination,
+        principal=principal.name,
+        client_id=body.request_id,
+        source=API,
+        content=content,
+    )
+    opened = await requests.open(ctx.db, new)
+    return OpenedRequest(id=opened.request_id, created=opened.created)
+
+
+async def _without_review(
+    ctx: WebContext, principal: Principal, body: AskIn, action: Action, judged: Judgement
+) -> NotRequiredOut:
+    """Policy lets it run, or denies it. Either is on record, in the chain of the key."""
+    denied = judged.verdict != "run"
+    kind = AuditKind.REVIEW_DENIED if denied else AuditKind.REVIEW_NOT_REQUIRED
+    digest = action.digest.hex()
+    await external.record_in_key_chain(
+        ctx.db, principal, kind, {"request": body.request_id, "tool": action.tool, "digest": digest}
+    )
+    because = await clean_value(judged.because)
+    if denied:
+        raise ProblemRaised(403, "denied", "Denied by policy", f"Policy denies this action: {because}.")
+    shown = ActionOut(
+        tool=action.tool, tool_version=EXTERNAL, arguments=await clean_value(dict(action.arguments))
+    )
+    return NotRequiredOut(request_id=body.request_id, because=because, action=shown, digest=digest)
+
+
+def _agent(principal: Principal, body: AskIn) -> str:
+    """Whose request it is. A key that belongs to one agent speaks for no other."""
+    if principal.agent is not None and body.agent not in (None, principal.agent):
+        words = (
+            f"The key {principal.key} is bound to the agent {principal.agent} and cannot ask for another one."
+        )
+        raise ProblemRaised(403, "other-agent", "Another agent", words)
+    return principal.agent or body.agent or principal.key
+
+
+def _asserted(principal: Principal, requester: Requester) -> str:
+    """Who says on whose behalf it is asked, for the card and the record."""
+    if requester.person is None:
+        return "none"
+    on_behalf = f" for {requester.person.user_id}" if requester.asserted == "on-behalf" else ""
+    return principal.name + on_behalf
+
+
+def _description(rule: Rule, judged: Judgement, body: AskIn) -> str:
+    """The operator's words where there are some; else the program's, in quotation marks that it cannot close."""
+    if rule.description_template is not None:
+        return judged.description
+    words = body.action_description.translate({ord("“"): '"', ord("”"): '"'})
+    return f"The agent says: “{words}”"
+
+
+def _rationale(rule: Rule, body: AskIn) -> str | None:
+    """The program's own words, which the card labels as such."""
+    told = [body.action_description] if rule.description_template is not None else []
+    return "\n\n".join([*told, *([body.rationale] if body.rationale else [])]) or None
+
+
+def _context(body: AskIn) -> dict[str, Any]:
+    """What the program had before it. Without an action its fields are the arguments already."""
+    if body.action is None:
+        return {}
+    told = {"action_description", "agent_context", "timestamp"}
+    return body.model_dump(mode="json", include=told)

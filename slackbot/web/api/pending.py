@@ -1,0 +1,152 @@
+"""`/pending`: programs ask for a review, wait for it, and take it back."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Query, Request, Response
+
+from agent.domain.api_keys import Principal, Scope
+from agent.domain.request import RequestStatus, RequestView
+from agent.store import views
+from agent.usecases.executions import external
+from signoff.errors import Conflict
+from slackbot.web.api import request_lookup
+from slackbot.web.api.open_request import AgentName, AskIn, NotRequiredOut, ask
+from slackbot.web.api.request_lookup import RequestId
+from slackbot.web.api.shapes import After, Limit, Moment, Page, ReviewOut, page, review, reviews
+from slackbot.web.http.api_keys import Asker, Reader
+from slackbot.web.http.bodies import StrictRoute
+from slackbot.web.http.context import WebContext, web_context
+from slackbot.web.http.idempotency import IDEMPOTENT
+from slackbot.web.http.problems import ProblemRaised, documented
+
+router = APIRouter(route_class=StrictRoute, tags=["Requests"])
+
+LONGEST_WAIT = 300
+"""Seconds that a call may wait. Many proxies cut a connection after a minute without a byte; not everybody has one."""
+
+
+@router.post(
+    "/pending",
+    status_code=201,
+    dependencies=[IDEMPOTENT],
+    response_model=ReviewOut | NotRequiredOut,
+    responses={
+        200: {
+            "model": ReviewOut | NotRequiredOut,
+            "description": "It was asked before, or nobody has to be asked",
+        },
+        **documented(400, 401, 403, 409, 413, 422, 429, 503),
+    },
+)
+async def open_request(
+    request: Request, response: Response, principal: Asker, body: AskIn
+) -> ReviewOut | NotRequiredOut:
+    """Ask people for a review.
+
+    The same question again (same `request_id`, same content) is answered with the same request.
+    """
+    ctx = web_context(request)
+    opened = await ask(ctx, principal, body)
+    if isinstance(opened, NotRequiredOut):
+        response.status_code = 200
+        return opened
+    view = await ctx.snapshots.get(opened.id)
+    if view is None:
+        raise request_lookup.not_found()
+    response.status_code = 201 if opened.created else 200
+    response.headers["Location"] = f"/pending/{view.id}"
+    return await review(ctx, view)
+
+
+@router.get("/pending", responses=documented(401, 403, 422, 429, 503))
+async def list_requests(
+    request: Request,
+    principal: Reader,
+    status: RequestStatus | None = None,
+    agent: AgentName | None = None,
+    since: Annotated[Moment | None, Query(description="Opened then or later.")] = None,
+    mine: Annotated[bool, Query(description="Only what this key has opened.")] = False,
+    limit: Limit = 50,
+    cursor: After = None,
+) -> Page[ReviewOut]:
+    """Requests, newest first: with the scope `read` those of the team, else those that this key has opened."""
+    ctx = web_context(request)
+    sees_all = principal.may(Scope.READ) or principal.may(Scope.ADMIN)
+    if not sees_all and not principal.may(Scope.REQUEST):
+        words = f"The key {principal.key} does not have the scope {Scope.READ}."
+        raise ProblemRaised(403, "scope-missing", "Scope missing", words)
+    async with ctx.db.connection() as connection:
+        ids = await views.requests_page(
+            connection,
+            ctx.slack.team_id,
+            principal=principal.name if mine or not sees_all else None,
+            status=status,
+            agent=agent,
+            since=since,
+            limit=limit,
+            after=cursor,
+        )
+        found = await views.request_views(connection, ids)
+    return page(await reviews(ctx, found), ids[-1] if ids else None, limit)
+
+
+@router.get("/pending/{request_id}", responses=documented(401, 403, 404, 409, 422, 429, 503))
+async def read_request(
+    request: Request,
+    request_id: RequestId,
+    principal: Reader,
+    wait: Annotated[
+        float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the end of its waiting.")
+    ] = 0,
+) -> ReviewOut:
+    """A request as it stands now, or as soon as it is no longer waiting."""
+    ctx = web_context(request)
+    view: RequestView | None = await request_lookup.find_visible_request(ctx, principal, request_id)
+    if view is not None and wait and view.status is RequestStatus.WAITING:
+        waited, view = (view.id, view.recorded), None  # thousands wait: nobody keeps what will be read again
+        view = await _decided(ctx, *waited, wait)
+    if view is None:
+        raise request_lookup.not_found()
+    return await review(ctx, view)
+
+
+@router.delete("/pending/{request_id}", responses=documented(401, 403, 404, 409, 422, 429, 503))
+async def withdraw_request(request: Request, request_id: RequestId, principal: Reader) -> ReviewOut:
+    """Take the question back. Only the key that opened it can, or one with the scope `admin`."""
+    ctx = web_context(request)
+    view = await request_lookup.find_visible_request(ctx, principal, request_id)
+    if view.principal != principal.name and not principal.may(Scope.ADMIN):
+        words = f"The key {principal.key} did not open this request, so it cannot take it back."
+        raise ProblemRaised(403, "not-yours", "Not yours", words)
+    await _withdraw(ctx, principal, view)
+    return await review(ctx, await _again(ctx, view))
+
+
+async def _withdraw(ctx: WebContext, principal: Principal, view: RequestView) -> None:
+    """Withdrawing twice is withdrawing once. Raises Conflict for what was decided."""
+    if await external.withdraw(ctx.db, view.id, principal):
+        return
+    now = await _again(ctx, view)
+    if now.status is not RequestStatus.CANCELLED:
+        raise Conflict(f"the request is {now.status} already; there is nothing to take back")
+
+
+async def _decided(ctx: WebContext, request_id: UUID, recorded: int, seconds: float) -> RequestView | None:
+    """The same request, once it waits no longer or the time is over. Holds nothing while it waits."""
+    deadline = time.monotonic() + seconds
+    while (left := deadline - time.monotonic()) > 0:
+        now = await ctx.watch.request(request_id, recorded, left)
+        view = await ctx.snapshots.get(request_id)
+        if now == str(recorded) or view is None or view.status is not RequestStatus.WAITING:
+            return view
+        recorded = view.recorded
+        del view
+    return await ctx.snapshots.get(request_id)
+
+
+async def _again(ctx: WebContext, view: RequestView) -> RequestView:
+    return await ctx.snapshots.get(view.id) or view

@@ -1,0 +1,64 @@
+"""Setting agents to work for programs: which agent, on whose behalf, in which channel's thread, and only once."""
+
+from __future__ import annotations
+
+import difflib
+
+from agent.domain.api_keys import Principal
+from agent.domain.run import NewRun
+from agent.runtime.agents import Agent
+from agent.store import views
+from agent.usecases import runs
+from agent.usecases.runs import StartOutcome
+from signoff.errors import Conflict
+from slackbot.web.api.requesters import Requester
+from slackbot.web.http.context import WebContext
+from slackbot.web.http.problems import ProblemRaised
+
+
+def agent_named(ctx: WebContext, name: str) -> Agent:
+    """The agent of this name. Raises ProblemRaised (404), which tells those of a similar one."""
+    agents = ctx.services.registry
+    if (found := agents.find(name)) is not None:
+        return found
+    known = [each.name for each in agents]
+    near = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
+    hint = f"; did you mean {' or '.join(near)}?" if near else "."
+    words = f'There is no agent "{name[:64]}"{hint}'
+    raise ProblemRaised(404, "no-such-agent", "No such agent", words, near=near, agents=known[:50])
+
+
+async def start(
+    ctx: WebContext,
+    principal: Principal,
+    agent: Agent,
+    task: str,
+    requester: Requester,
+    *,
+    start_key: str | None = None,
+    session_id: str | None = None,
+) -> StartOutcome:
+    """Start the agent; its thread opens in the service's own channel, so that people see it at work.
+
+    The same start key finds the same run. Raises Conflict when that one was started for something else.
+    """
+    destination = ctx.services.destination(None)
+    new = NewRun(
+        agent=agent.name,
+        agent_version=agent.version,
+        task=task,
+        principal=principal.name,
+        requester=requester.person,
+        requester_asserted=requester.asserted,
+        team_id=destination.team_id,
+        channel_id=destination.channel_id,
+        start_key=f"{principal.name}:{start_key}" if start_key else None,
+        session_id=session_id,
+    )
+    started = await runs.start(ctx.db, new)
+    if not started.created:
+        async with ctx.db.connection() as connection:
+            run = await views.run_view(connection, started.run_id)
+        if run is None or (run.agent, run.task, run.requester) != (new.agent, new.task, new.requester):
+            raise Conflict("a run was started with this key before, for another agent, task or requester")
+    return started

@@ -1,0 +1,68 @@
+"""Which runs a program may see, and what of them: without secrets, and never one of another workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from uuid import UUID
+
+from agent.domain.api_keys import Principal, Scope
+from agent.domain.errors import NotFound
+from agent.domain.run import RunLine, RunView
+from agent.store import views
+from signoff.values import Person
+from slackbot.masking import clean_runs, clean_value
+from slackbot.reviewing.visibility import channels_of, reviewer_scope
+from slackbot.web.http.context import WebContext
+
+NO_SUCH_RUN = "There is no such run, or it is none that this key may see."
+
+
+def sees_all(principal: Principal) -> bool:
+    """Whether every run of the workspace is open to this key."""
+    return principal.may(Scope.READ) or principal.may(Scope.ADMIN)
+
+
+async def run_for(ctx: WebContext, principal: Principal, run_id: UUID) -> RunLine:
+    """The run with what it waits for. Raises NotFound, also when this key may not see it."""
+    async with ctx.db.connection() as connection:
+        known = await views.cancel_context(connection, run_id)
+        line = await views.run_line(connection, run_id)
+    if known is None or line is None or known.team_id != ctx.slack.team_id:
+        raise NotFound(NO_SUCH_RUN)
+    if sees_all(principal) or line.run.principal == principal.name:
+        return line
+    if principal.may(Scope.DECIDE) and principal.owner and await _sees(ctx, principal.owner, line.run, known):
+        return line
+    raise NotFound(NO_SUCH_RUN)
+
+
+async def _sees(ctx: WebContext, person: Person, run: RunView, known: views.CancelContext) -> bool:
+    """As in Slack: one's own run, one in a channel where one is, one that one may decide about, or all of them."""
+    directory = ctx.slack.directory
+    if (await directory.identify(person)).refusal is not None:
+        return False
+    if person == run.requester:
+        return True
+    scope = await reviewer_scope(directory, person, known.audiences)
+    if scope.roles or scope.channels:
+        return True
+    here = await channels_of(directory, person, [run.channel_id] if run.channel_id else [])
+    return bool(here) or await directory.is_admin(person)
+
+
+async def clean_run_lines(ctx: WebContext, lines: Sequence[RunLine]) -> list[RunLine]:
+    """Copies in which no secret can be read, nor what the checkpoints of a run's calls hide."""
+    async with ctx.db.connection() as connection:
+        values = await views.values_of(connection, [line.run.id for line in lines])
+    runs = await clean_runs([line.run for line in lines], values=values)
+    asked = await clean_value([[each.description for each in line.asked] for line in lines])
+    return [
+        RunLine(
+            run,
+            tuple(
+                replace(each, description=words) for each, words in zip(line.asked, described, strict=True)
+            ),
+        )
+        for line, run, described in zip(lines, runs, asked, strict=True)
+    ]

@@ -1,0 +1,288 @@
+"""What travels as JSON: times, pages, people, and a request as every program sees it.
+
+Whatever is shown of a request has been through `slackbot.masking` before; only a claim hands out more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
+from uuid import UUID
+
+from fastapi import Query
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, PlainSerializer
+
+from agent.domain.request import (
+    API,
+    EXTERNAL,
+    ExecutionStatus,
+    ExecutionView,
+    RequestStatus,
+    RequestView,
+    Verdict,
+)
+from signoff.values import Person, Risk
+from slackbot.cards import json_text
+from slackbot.masking import clean_view
+
+if TYPE_CHECKING:
+    from slackbot.web.http.context import WebContext
+
+T = TypeVar("T")
+
+
+def _in_utc(at: datetime) -> datetime:
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("is a time outside of the calendar") from None
+
+
+def rfc3339(at: datetime) -> str:
+    """`2026-11-21T11:20:33.5Z`: the one way in which times are written (RFC 3339, in UTC)."""
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _written(value: object) -> object:
+    """Nothing but a time with its offset: pydantic would take a bare number for seconds since 1970."""
+    if not isinstance(value, datetime) and not (isinstance(value, str) and "T" in value.upper()):
+        raise ValueError("is no time as RFC 3339 has it, 2026-11-21T09:30:00Z say")
+    return value
+
+
+Moment = Annotated[
+    AwareDatetime,
+    BeforeValidator(_written),
+    AfterValidator(_in_utc),
+    PlainSerializer(rfc3339, return_type=str, when_used="json"),
+]
+"""A point in time on the wire: read with any offset, written in UTC."""
+
+Limit = Annotated[int, Query(ge=1, le=200, description="How many items a page has.")]
+After = Annotated[UUID | None, Query(alias="cursor", description="`next` of the page before.")]
+"""Where a page begins: `None` for the first."""
+
+
+class ResponseModel(BaseModel):
+    """What we answer with."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class RequestModel(BaseModel):
+    """What we are sent: a field that is not known is an error that names it, not a wish that is ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Page(ResponseModel, Generic[T]):
+    """A part of a list. `next`, if there is more, is the `cursor` of the part behind it."""
+
+    items: list[T]
+    next: str | None = None
+
+
+def page(items: Sequence[T], last: UUID | None, limit: int) -> Page[T]:
+    """The page that these items are; `last` is the id of the last one. A full page may have one behind it."""
+    return Page(items=list(items), next=last.hex if last is not None and len(items) >= limit else None)
+
+
+class PersonOut(ResponseModel):
+    """Somebody in Slack."""
+
+    team_id: str
+    user_id: str
+
+    @classmethod
+    def of(cls, person: Person | None) -> PersonOut | None:
+        return None if person is None else cls(team_id=person.team_id, user_id=person.user_id)
+
+
+class ActionOut(ResponseModel):
+    """What would be done, with secrets masked. The request's `digest` is that of the action itself."""
+
+    tool: str
+    tool_version: str
+    arguments: dict[str, Any]
+
+
+class VoteOut(ResponseModel):
+    """One reviewer's word on the present revision."""
+
+    person: PersonOut
+    verdict: Verdict
+    reason: str | None
+    at: Moment
+
+
+class ExecutionOut(ResponseModel):
+    """The latest attempt to do what was approved, and a person's word on it where its outcome was in doubt."""
+
+    id: UUID
+    attempt: int
+    status: ExecutionStatus
+    started_at: Moment
+    finished_at: Moment | None
+    seconds: float | None
+    result: str | None
+    error: str | None
+    settled_by: PersonOut | None
+    settled_as: str | None
+
+    @classmethod
+    def of(cls, view: ExecutionView) -> ExecutionOut:
+        took = (view.finished_at - view.started_at).total_seconds() if view.finished_at else None
+        return cls(
+            id=view.id,
+            attempt=view.attempt,
+            status=view.status,
+            started_at=view.started_at,
+            finished_at=view.finished_at,
+            seconds=took,
+            result=view.result,
+            error=view.error,
+            settled_by=PersonOut.of(view.settled_by),
+            settled_as=view.settled_as,
+        )
+
+
+class ReviewOut(ResponseModel):
+    """A request for review as it stands now.
+
+    `request_id` is the caller's own name for it, `id` is ours. `status` says what people decided; `lapsed`: approved,
+    but nobody has claimed it in time, so it will not be done. `digest` (SHA-256, hex) stands for exactly the action
+    of this `revision`, which is another one after each edit. `description` is what people are shown;
+    `action_description` is what the asker called it. `above` are the agents that handed the task down to `agent`, the
+    first one first. `erased_at`: arguments, facts and context are gone since.
+    """
+
+    request_id: str
+    id: UUID
+    status: RequestStatus
+    lapsed: bool
+    description: str
+    action_description: str
+    action: ActionOut
+    digest: str
+    revision: int
+    edited: bool
+    facts: dict[str, Any] | None
+    agent: str
+    above: list[str]
+    agent_context: Any
+    checkpoint_id: str
+    risk: Risk
+    approvals: int
+    approvals_required: int
+    votes: list[VoteOut]
+    requester: PersonOut | None
+    requester_asserted: str
+    timestamp: Moment
+    expires_at: Moment
+    decided_at: Moment | None
+    decided_by: PersonOut | None
+    reason: str | None
+    lapse_at: Moment | None
+    execution: ExecutionOut | None
+    url: str | None
+    slack_url: str | None
+    run_id: UUID | None
+    erased_at: Moment | None = None
+
+    @classmethod
+    def of(cls, view: RequestView, *, url: str | None = None, slack_url: str | None = None) -> ReviewOut:
+        """Of a view that `clean_view` has made fit to be shown."""
+        decision = view.decision
+        return cls(
+            request_id=view.client_id if view.source == API else str(view.id),
+            id=view.id,
+            status=view.status,
+            lapsed=view.lapsed_at is not None,
+            description=view.description,
+            action_description=own_words(view),
+            action=ActionOut(
+                tool=view.action.tool,
+                tool_version=view.action.tool_version,
+                arguments=json_text.arguments_of(view.action),
+            ),
+            digest=view.digest.hex(),
+            revision=view.revision,
+            edited=view.editor is not None,
+            facts=None if view.facts is None else dict(view.facts),
+            agent=view.agent,
+            above=list(view.above),
+            agent_context=agent_context(view),
+            checkpoint_id=view.checkpoint_id,
+            risk=view.risk,
+            approvals=sum(vote.verdict is Verdict.APPROVE for vote in view.votes),
+            approvals_required=view.approvals_required,
+            votes=[
+                VoteOut(
+                    person=PersonOut(team_id=vote.person.team_id, user_id=vote.person.user_id),
+                    verdict=vote.verdict,
+                    reason=vote.reason,
+                    at=vote.at,
+                )
+                for vote in view.votes
+            ],
+            requester=PersonOut.of(view.requester),
+            requester_asserted=view.requester_asserted,
+            timestamp=view.created_at,
+            expires_at=view.expires_at,
+            decided_at=decision.at if decision else None,
+            decided_by=PersonOut.of(decision.person) if decision else None,
+            reason=decision.reason if decision else None,
+            lapse_at=view.lapse_at,
+            execution=ExecutionOut.of(view.execution) if view.execution else None,
+            url=url,
+            slack_url=slack_url,
+            run_id=view.run_id,
+            erased_at=view.erased_at,
+        )
+
+
+def agent_context(view: RequestView) -> Any:
+    """What the agent had before it: of a program's request what it sent, of a run's its task and transcript."""
+    told = _told(view)
+    return dict(view.context) if told is None else told.get("agent_context")
+
+
+def own_words(view: RequestView) -> str:
+    """How the asker itself described it; of a run's request what people are shown."""
+    words = (_told(view) or {}).get("action_description")
+    return words if isinstance(words, str) else view.description
+
+
+def _told(view: RequestView) -> dict[str, Any] | None:
+    """What a program sent along; `None` for a run's request. Without an action it is the arguments themselves."""
+    if view.source != API:
+        return None
+    return json_text.arguments_of(view.action) if view.action.tool == EXTERNAL else dict(view.context)
+
+
+def page_url(public_url: str | None, request_id: UUID) -> str | None:
+    """Where people see the request outside Slack; `None` while nobody has said how this service is reached."""
+    return f"{public_url}/inbox/requests/{request_id}" if public_url else None
+
+
+async def reviews(ctx: WebContext, views: Sequence[RequestView]) -> list[ReviewOut]:
+    """Requests as programs may see them: without secrets, with their addresses."""
+    clean = await asyncio.gather(*(clean_view(view) for view in views))
+    connected = ctx.slack_or_none()
+    cards = {view.id: (view.channel_id, view.message_ts) for view in views if view.message_ts}
+    known = await connected.permalinks.of(list(cards.values())) if connected and cards else {}
+    return [
+        ReviewOut.of(
+            view,
+            url=page_url(ctx.public_url, view.id),
+            slack_url=known.get(cards[view.id]) if view.id in cards else None,
+        )
+        for view in clean
+    ]
+
+
+async def review(ctx: WebContext, view: RequestView) -> ReviewOut:
+    """One request, the same way."""
+    return (await reviews(ctx, [view]))[0]

@@ -1,0 +1,140 @@
+"""Webhooks for operators: add, list, remove, and what could not be delivered."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Path, Request, Response
+from pydantic import Field
+
+from agent.domain.outbound import DeadMessage, OutboundEvent, WebhookLine
+from agent.usecases import webhooks
+from slackbot.web.api.shapes import After, Limit, Moment, Page, RequestModel, ResponseModel, page
+from slackbot.web.http.api_keys import Admin
+from slackbot.web.http.bodies import StrictRoute
+from slackbot.web.http.context import web_context
+from slackbot.web.http.problems import ProblemRaised, documented
+
+router = APIRouter(prefix="/webhooks", route_class=StrictRoute, tags=["Webhooks"])
+
+Name = Annotated[str, Path(description="The webhook's name.", examples=["ops"])]
+
+
+class WebhookIn(RequestModel):
+    """A webhook to be added."""
+
+    name: str = Field(examples=["ops"])
+    url: str = Field(examples=["https://example.com/signoff"])
+    events: list[OutboundEvent] = Field(
+        default=list(OutboundEvent),
+        min_length=1,
+        max_length=10,
+        description="What it is told of; everything by default.",
+    )
+
+
+class WebhookAdded(ResponseModel):
+    """The secret that signs everything that is sent there. It is shown this once."""
+
+    name: str
+    secret: str
+
+
+class WebhookOut(ResponseModel):
+    """A webhook and how it is doing."""
+
+    name: str
+    url: str
+    events: list[OutboundEvent]
+    created_by: str
+    created_at: Moment
+    pending: int
+    dead: int
+    last_sent_at: Moment | None
+
+    @classmethod
+    def of(cls, line: WebhookLine) -> WebhookOut:
+        return cls(
+            name=line.name,
+            url=line.url,
+            events=list(line.events),
+            created_by=line.created_by,
+            created_at=line.created_at,
+            pending=line.pending,
+            dead=line.dead,
+            last_sent_at=line.last_sent_at,
+        )
+
+
+class DeadNoticeOut(ResponseModel):
+    """A notice that was given up after a day of attempts, or because its receiver is gone."""
+
+    id: UUID
+    target: str
+    event: OutboundEvent
+    request_id: UUID | None
+    run_id: UUID | None
+    attempts: int
+    error: str | None
+    created_at: Moment
+
+    @classmethod
+    def of(cls, notice: DeadMessage) -> DeadNoticeOut:
+        return cls(
+            id=notice.id,
+            target=notice.target,
+            event=notice.event,
+            request_id=notice.request_id,
+            run_id=notice.run_id,
+            attempts=notice.attempts,
+            error=notice.error,
+            created_at=notice.created_at,
+        )
+
+
+@router.post("", status_code=201, responses=documented(400, 401, 403, 409, 413, 422, 429, 503))
+async def add(request: Request, admin: Admin, new: WebhookIn) -> WebhookAdded:
+    """Tell an address of these events from now on."""
+    ctx = web_context(request)
+    try:
+        secret = await webhooks.add(
+            ctx.db, new.name, new.url, new.events, by=admin.name, allowed=ctx.webhook_networks
+        )
+    except webhooks.WebhookRejected as error:
+        raise ProblemRaised(422, "invalid", "Invalid", str(error)) from None
+    return WebhookAdded(name=new.name, secret=secret)
+
+
+@router.get("", responses=documented(401, 403, 422, 429, 503))
+async def list_webhooks(request: Request, admin: Admin) -> Page[WebhookOut]:
+    """All webhooks, without their secrets."""
+    return Page(items=[WebhookOut.of(line) for line in await webhooks.list_webhooks(web_context(request).db)])
+
+
+@router.delete(
+    "/{name}", status_code=204, response_class=Response, responses=documented(401, 403, 404, 422, 429, 503)
+)
+async def remove(request: Request, admin: Admin, name: Name) -> None:
+    """Tell it nothing more, also not what is still to be told."""
+    await webhooks.remove(web_context(request).db, name, by=admin.name)
+
+
+@router.get("/dead", responses=documented(401, 403, 422, 429, 503))
+async def list_dead(
+    request: Request, admin: Admin, limit: Limit = 50, after: After = None
+) -> Page[DeadNoticeOut]:
+    """What was given up, webhooks and e-mail, latest first."""
+    found = await webhooks.list_dead(web_context(request).db, limit, after)
+    return page([DeadNoticeOut.of(each) for each in found], found[-1].id if found else None, limit)
+
+
+@router.post(
+    "/dead/{notice_id}/replay",
+    status_code=202,
+    response_class=Response,
+    responses=documented(401, 403, 404, 422, 429, 503),
+)
+async def replay(request: Request, admin: Admin, notice_id: UUID) -> None:
+    """Tell it again, as from the beginning."""
+    await webhooks.replay(web_context(request).db, notice_id)

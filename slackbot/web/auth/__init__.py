@@ -1,0 +1,1 @@
+"""People who are signed in: sessions and forms of our own pages."""

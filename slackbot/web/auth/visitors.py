@@ -1,0 +1,135 @@
+"""Who visits a page: a session's cookie, the person behind it looked up anew, and forms that only our pages can send.
+
+A cookie says who somebody is, never what they may: rights are looked up for each request, as for a click in Slack.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from dataclasses import dataclass, field
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from fastapi import Depends, Request
+from starlette.datastructures import FormData
+from starlette.responses import Response
+
+from agent.domain.errors import Refusal, Refused
+from agent.usecases import sessions
+from signoff.errors import SignoffError
+from signoff.values import Person
+from slackbot.web.http.bodies import read_form
+from slackbot.web.http.context import WebContext, web_context
+
+NAME = "signoff_session"
+MOST_FIELDS = 300
+"""Fields of one form; the largest edit form has about eighty."""
+
+
+class NotSignedIn(SignoffError):
+    """Nobody is signed in here, or their session is over."""
+
+
+class ForeignForm(SignoffError):
+    """A form that none of our pages has sent, or one of an earlier session. Nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """A member of the workspace who is signed in. ``token`` proves that a form comes from a page of theirs."""
+
+    person: Person
+    secret: str = field(repr=False)
+
+    @property
+    def token(self) -> str:
+        """Derived from the session's secret, which the page itself never holds."""
+        return hmac.new(self.secret.encode(), b"form", hashlib.sha256).hexdigest()
+
+
+async def visitor(request: Request) -> Visitor:
+    """Who is signed in. Raises NotSignedIn, and Refused for who may not act here (any more), or in doubt."""
+    ctx = web_context(request)
+    secret = request.cookies.get(cookie_name(NAME, ctx), "")
+    session = await sessions.find(ctx.db, secret)
+    if session is None:
+        raise NotSignedIn
+    await check_member(ctx, session.person)
+    return Visitor(session.person, secret)
+
+
+async def check_member(ctx: WebContext, person: Person) -> None:
+    """Raises Refused for who is not an active member of our workspace, or when Slack does not tell."""
+    slack = ctx.slack
+    if person.team_id != slack.team_id:
+        raise Refused(Refusal.EXTERNAL)
+    standing = await slack.directory.identify(person)
+    if standing.refusal is not None:
+        raise Refused(standing.refusal)
+
+
+async def submitted_form(request: Request, who: Annotated[Visitor, Depends(visitor)]) -> FormData:
+    """The form of a signed-in visitor. Raises ForeignForm, and ProblemRaised (422)."""
+    check_origin(request)
+    form = await read_form(request, MOST_FIELDS)
+    token = form.get("token")
+    if not isinstance(token, str) or not hmac.compare_digest(token.encode(), who.token.encode()):
+        raise ForeignForm
+    return form
+
+
+def check_origin(request: Request) -> None:
+    """Raises ForeignForm unless the browser says that the page was ours.
+
+    `Sec-Fetch-Site` (Fetch Metadata) is sent to https and to this machine; elsewhere there is `Origin`. What sends
+    neither is no browser of today.
+    """
+    ctx = request.headers.get("sec-fetch-site")
+    if ctx is not None:
+        if ctx != "same-origin":
+            raise ForeignForm
+        return
+    ours = {f"{request.url.scheme}://{request.url.netloc}"}
+    if (public := web_context(request).public_url) is not None:
+        parts = urlsplit(public)
+        ours.add(f"{parts.scheme}://{parts.netloc}")
+    if request.headers.get("origin") not in ours:
+        raise ForeignForm
+
+
+def is_secure(ctx: WebContext) -> bool:
+    """Whether people reach us over https."""
+    return (ctx.public_url or "").startswith("https://")
+
+
+def cookie_name(name: str, ctx: WebContext) -> str:
+    """Over https a name that browsers take from nobody but this very host (RFC 6265bis, `__Host-`)."""
+    return f"__Host-{name}" if is_secure(ctx) else name
+
+
+def set_cookie(response: Response, ctx: WebContext, name: str, value: str, seconds: int) -> None:
+    """A cookie that no script can read.
+
+    Lax, not Strict: people come here by links in Slack and in mail, which Strict would show a sign-in page. Nothing
+    is changed by following a link.
+    """
+    response.set_cookie(
+        cookie_name(name, ctx),
+        value,
+        max_age=seconds,
+        path="/",
+        secure=is_secure(ctx),
+        httponly=True,
+        samesite="lax",
+    )
+
+
+def delete_cookie(response: Response, ctx: WebContext, name: str) -> None:
+    response.delete_cookie(
+        cookie_name(name, ctx), path="/", secure=is_secure(ctx), httponly=True, samesite="lax"
+    )
+
+
+Signed = Annotated[Visitor, Depends(visitor)]
+Form = Annotated[FormData, Depends(submitted_form)]

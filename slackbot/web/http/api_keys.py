@@ -1,0 +1,74 @@
+"""Who calls: the bearer key of a call, recognised, with the scope that a route needs (RFC 6750)."""
+
+# No `from __future__ import annotations`: FastAPI does not resolve those of an instance that is called (`Needs`).
+from typing import Annotated
+
+from fastapi import Depends, Request
+from fastapi.dependencies.models import Dependant
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from agent.domain.api_keys import Principal, Scope
+from agent.usecases import api_keys
+from slackbot.web.http.context import web_context
+from slackbot.web.http.problems import ProblemRaised
+
+bearer = HTTPBearer(auto_error=False, description="A key made with `signoff keys create`.")
+
+
+async def caller(
+    request: Request, presented: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
+) -> Principal:
+    """Whose call this is. Raises ProblemRaised (401) without a valid key, TooManyCalls."""
+    known: Principal | None = getattr(request.state, "principal", None)
+    if known is not None:
+        return known
+    if presented is None:
+        raise _unauthorised("This needs a key: send `Authorization: Bearer signoff_…`.", None)
+    principal = await api_keys.authenticate(web_context(request).db, presented.credentials)
+    if principal is None:
+        raise _unauthorised("This key is not valid: mistyped, revoked or expired.", "invalid_token")
+    request.state.principal = principal
+    return principal
+
+
+class Needs:
+    """A dependency: the caller, who has at least one of these scopes. Raises ProblemRaised (403)."""
+
+    def __init__(self, *scopes: Scope) -> None:
+        self.scopes = scopes
+
+    async def __call__(self, known: Annotated[Principal, Depends(caller)]) -> Principal:
+        if known.scopes.isdisjoint(self.scopes):
+            raise ProblemRaised(
+                403,
+                "scope-missing",
+                "Scope missing",
+                f"The key {known.key} does not have the scope {' or '.join(self.scopes)}.",
+                headers={
+                    "WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{" ".join(self.scopes)}"'
+                },
+            )
+        return known
+
+    async def admit(self, request: Request) -> Principal:
+        """The same before the route is asked, which then has the caller from here. Raises as `caller` does."""
+        return await self(await caller(request, await bearer(request)))
+
+
+def needed(dependant: Dependant) -> Needs:
+    """What a route needs of its caller. Raises TypeError for a route that anybody could call."""
+    for each in dependant.dependencies:
+        if isinstance(each.call, Needs):
+            return each.call
+    raise TypeError(f"{dependant.path} needs no key")
+
+
+def _unauthorised(words: str, error: str | None) -> ProblemRaised:
+    challenge = f'Bearer error="{error}"' if error else "Bearer"
+    return ProblemRaised(401, "unauthorised", "Unauthorised", words, headers={"WWW-Authenticate": challenge})
+
+
+Asker = Annotated[Principal, Depends(Needs(Scope.REQUEST))]
+Decider = Annotated[Principal, Depends(Needs(Scope.DECIDE))]
+Reader = Annotated[Principal, Depends(Needs(Scope.READ, Scope.ADMIN, Scope.REQUEST, Scope.DECIDE))]
+Admin = Annotated[Principal, Depends(Needs(Scope.ADMIN))]

@@ -1,0 +1,113 @@
+"""Bodies and addresses as they arrive: read only for callers who may call, and in one way only.
+
+`APIRouter(route_class=StrictRoute)` is how a router of the API asks for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
+
+from signoff.canonical import MAX_BYTES, parse_json
+from signoff.errors import MalformedArguments
+from signoff.storable_text import unstorable
+from slackbot.web.http.api_keys import needed
+from slackbot.web.http.idempotency import once
+from slackbot.web.http.problems import ProblemRaised, invalid
+
+MOST_VALUES = 20_000
+"""JSON values in one body: objects, arrays and what stands in them. Reading more would hold up everybody else."""
+
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_EMPTY = re.compile(rb"\[\s*+\]|\{\s*+\}")
+
+
+class StrictRequest(Request):
+    """Reads JSON as `read_json` does: no duplicate keys, no NaN, no integer that a double cannot hold."""
+
+    async def json(self) -> Any:
+        if not hasattr(self, "_json"):
+            try:
+                self._json = read_json(await self.body())
+            except MalformedArguments as fault:
+                raise invalid((fault.path, fault.problem)) from None
+        return self._json
+
+
+class StrictRoute(APIRoute):
+    """A route for programs. The key and its scope are checked before a byte of the body is asked for.
+
+    FastAPI itself reads and parses a body before it asks any dependency. A POST is made once for each
+    `Idempotency-Key`.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle, caller = super().get_route_handler(), needed(self.dependant)
+
+        async def strictly(request: Request) -> Response:
+            principal = await caller.admit(request)
+            return await once(StrictRequest(request.scope, request.receive), principal, handle)
+
+        return strictly
+
+
+def read_json(text: str | bytes) -> Any:
+    """`parse_json` for what somebody sends. Raises MalformedArguments, also for more than MOST_VALUES values."""
+    encoded = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    if len(encoded) <= MAX_BYTES and _has_too_many_values(encoded):
+        raise MalformedArguments("$", f"has more than {MOST_VALUES:,} values")
+    return parse_json(encoded)
+
+
+def _has_too_many_values(encoded: bytes) -> bool:
+    """Counted without parsing: one value, one more for each comma, one more for each array or object with content.
+
+    Commas and brackets in strings make the first count too high, never too low.
+    """
+    if _delimiters(encoded) < MOST_VALUES:
+        return False
+    bare = _STRING.sub(b"0", encoded)
+    return 1 + _delimiters(bare) - len(_EMPTY.findall(bare)) > MOST_VALUES
+
+
+def _delimiters(encoded: bytes) -> int:
+    return encoded.count(b",") + encoded.count(b"[") + encoded.count(b"{")
+
+
+async def read_form(request: Request, most_fields: int) -> FormData:
+    """The fields of a form, without files. Raises ProblemRaised for one that cannot be read or stored."""
+    try:
+        form = await request.form(max_files=0, max_fields=most_fields)
+    except ProblemRaised:
+        raise
+    except HTTPException as error:
+        raise invalid(("body", f"cannot be read: {error.detail}")) from None
+    except UnicodeError:  # the body names a `charset` that cannot decode it
+        raise invalid(("body", "cannot be read in its charset")) from None
+    _check_storable((name, each) for name, value in form.multi_items() for each in (name, value))
+    return form
+
+
+async def refuse_unstorable(request: Request) -> None:
+    """A dependency of every route: no parameter of the path or the query, and no header, is text that cannot be stored.
+
+    Raises ProblemRaised.
+    """
+    _check_storable((name, str(value)) for name, value in request.path_params.items())
+    _check_storable(
+        (name, each) for name, value in request.query_params.multi_items() for each in (name, value)
+    )
+    _check_storable(request.headers.items())
+
+
+def _check_storable(texts: Iterable[tuple[str, Any]]) -> None:
+    """Raises ProblemRaised (422) with the name of the first text that PostgreSQL cannot store."""
+    for name, text in texts:
+        if isinstance(text, str) and (problem := unstorable(text)) is not None:
+            raise invalid((name.encode(errors="replace").decode(), problem))

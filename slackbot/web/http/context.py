@@ -1,0 +1,67 @@
+"""What the HTTP side needs from the rest of the house, and what it knows of Slack once Slack has been reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from fastapi import Request
+from slack_sdk.web.async_client import AsyncWebClient
+
+from agent.database.pools import Database
+from agent.domain.webhook_urls import Network
+from agent.runtime.services import Services
+from slackbot.slack_api.directory import Directory
+from slackbot.slack_api.openid import OpenID
+from slackbot.slack_api.permalinks import Permalinks
+from slackbot.web.http.problems import retry_later
+from slackbot.web.http.request_snapshots import RequestSnapshots
+from slackbot.web.http.watch import ChangeWatch
+
+
+@dataclass(frozen=True, slots=True)
+class SlackConnection:
+    """What is known since Slack told us who we are: people can be looked up, and cards posted."""
+
+    team_id: str
+    directory: Directory
+    client: AsyncWebClient
+    permalinks: Permalinks
+
+
+@dataclass(frozen=True)
+class WebContext:
+    """Everything that a route may use.
+
+    ``public_url`` is our address as people reach it, without a slash behind. ``webhook_networks`` may be reached by
+    webhooks although they are barred otherwise.
+    """
+
+    db: Database
+    services: Services
+    slack_or_none: Callable[[], SlackConnection | None]
+    watch: ChangeWatch
+    public_url: str | None = None
+    openid: OpenID | None = None
+    webhook_networks: tuple[Network, ...] = ()
+
+    @cached_property
+    def snapshots(self) -> RequestSnapshots:
+        """Requests, read once for all who ask at the same moment."""
+        return RequestSnapshots(self.db)
+
+    @property
+    def slack(self) -> SlackConnection:
+        """Slack, without which nobody's rights can be known. Raises ProblemRaised (503) until it is reached."""
+        connected = self.slack_or_none()
+        if connected is None:
+            words = "Slack has not been reached yet, so nobody can be asked and nobody's rights can be known."
+            raise retry_later("slack-away", "Slack cannot be reached", words, 5)
+        return connected
+
+
+def web_context(request: Request) -> WebContext:
+    """The site that serves this call."""
+    ctx: WebContext = request.app.state.ctx
+    return ctx

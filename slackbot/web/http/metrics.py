@@ -1,0 +1,11 @@
+"""Prometheus metrics of the HTTP server. Every label has few values."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter
+
+HTTP_REQUESTS = Counter(
+    "signoff_http_requests",
+    "Answered HTTP requests, by method, route (its pattern, never the address) and status.",
+    ["method", "route", "status"],
+)

@@ -1,0 +1,154 @@
+"""The description of the API (OpenAPI 3.1) and a page that shows it and tries it out, with nothing from elsewhere."""
+
+from __future__ import annotations
+
+import html
+from functools import partial
+from importlib import resources
+from typing import Any
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+from starlette.responses import HTMLResponse, Response
+
+from slackbot.web.http import problems
+from slackbot.web.http.form_or_json import MODELS
+
+router = APIRouter(include_in_schema=False)
+
+ABOUT = """\
+Ask people in Slack before something is done, from any language. Every call but the health checks needs a key
+(`signoff keys create`), sent as `Authorization: Bearer signoff_…`. A key that asks can never decide. Problems are told
+as `application/problem+json` (RFC 9457), times in UTC (RFC 3339). No GET changes anything.
+"""
+TAGS = {
+    "Requests": "Ask for a review, wait for it, take it back.",
+    "Decisions": "A person's word, through a key of theirs.",
+    "Agents": "An inbox of agents at work: start, see who waits, answer.",
+    "Runs in Agno's shapes": "The same for clients of Agno's AgentOS: runs pause, tools are confirmed, runs go on.",
+    "Executors": "Do what was approved elsewhere, once, and say how it went.",
+    "Events": "What happens, as it happens.",
+    "Webhooks": "The same, sent to an address of yours.",
+}
+_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",  # Swagger UI's own icons
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+}
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<link rel="stylesheet" href="/docs/swagger-ui.css">
+<link rel="icon" type="image/png" href="/docs/favicon-32x32.png">
+</head>
+<body>
+<main id="swagger-ui"><noscript>This page needs JavaScript; the document itself is at /openapi.json.</noscript></main>
+<script src="/docs/swagger-ui-bundle.js"></script>
+<script src="/docs/start.js"></script>
+</body>
+</html>
+"""
+_START = """\
+SwaggerUIBundle({
+  url: "/openapi.json",
+  dom_id: "#swagger-ui",
+  deepLinking: true,
+  filter: true,
+  persistAuthorization: false,
+  displayRequestDuration: true,
+  validatorUrl: null,
+});
+"""
+_ASSETS = {
+    "swagger-ui-bundle.js": "text/javascript",
+    "swagger-ui.css": "text/css",
+    "favicon-32x32.png": "image/png",
+}
+_METHODS = ("get", "put", "post", "delete", "patch")
+
+
+@router.get("/docs")
+async def docs(request: Request) -> HTMLResponse:
+    """The page."""
+    title: str = request.app.title
+    return HTMLResponse(_PAGE.format(title=html.escape(f"{title}: the HTTP API")), headers=_HEADERS)
+
+
+@router.get("/docs/start.js")
+async def start() -> Response:
+    """What sets the page going; a file of its own, because nothing inline may run."""
+    return Response(_START, media_type="text/javascript", headers=_HEADERS)
+
+
+@router.get("/docs/{name}")
+async def asset(name: str) -> Response:
+    """A part of Swagger UI."""
+    if name not in _ASSETS:
+        return problems.problem(404, "not-found", "Not found", "Not found")
+    content = (resources.files("fastapi_swagger.resources") / name).read_bytes()
+    return Response(content, media_type=_ASSETS[name], headers={**_HEADERS, "Cache-Control": "max-age=86400"})
+
+
+def operation_id(route: APIRoute) -> str:
+    """The name of the function is that of the operation."""
+    return route.name
+
+
+def describe(app: FastAPI) -> None:
+    """Give the application its document."""
+    app.openapi = partial(_document, app)  # type: ignore[method-assign]
+
+
+def _document(app: FastAPI) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        document = get_openapi(
+            title=app.title,
+            version=app.version,
+            description=ABOUT,
+            routes=app.routes,
+            tags=[{"name": name, "description": words} for name, words in TAGS.items()],
+        )
+        _add_models(document)
+        for path in document["paths"].values():
+            for method in set(path) & set(_METHODS):
+                _tell_problems(path[method])
+        schemas = document["components"]["schemas"]
+        schemas["Problem"] = problems.ProblemDetails.model_json_schema()
+        for unused in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(unused, None)
+        app.openapi_schema = document
+    return app.openapi_schema
+
+
+def _add_models(document: dict[str, Any]) -> None:
+    """The bodies that come as form or JSON, which FastAPI does not see."""
+    schemas = document.setdefault("components", {}).setdefault("schemas", {})
+    for name, model in MODELS.items():
+        schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+        schemas |= schema.pop("$defs", {})
+        schemas[name] = schema
+
+
+def _tell_problems(operation: dict[str, Any]) -> None:
+    """Each error is problem details, also the ones that FastAPI thought of by itself."""
+    for status, answer in operation["responses"].items():
+        if status.isdigit() and int(status) >= 400:
+            reference = {"schema": {"$ref": "#/components/schemas/Problem"}}
+            answer["content"] = {problems.MEDIA_TYPE: reference}

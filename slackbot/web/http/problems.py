@@ -1,0 +1,199 @@
+"""What a caller is told when something cannot be done: problem details (RFC 9457), one sentence for people in each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from agent.database.errors import DatabaseUnavailable, OutcomeUnknown
+from agent.domain.errors import NotFound, Refusal, Refused
+from agent.usecases.api_keys import TooManyCalls
+from signoff.errors import Conflict, MalformedArguments
+from slackbot.masking import clean_now
+
+log = structlog.get_logger(__name__)
+
+MEDIA_TYPE = "application/problem+json"
+FORM = "application/x-www-form-urlencoded"
+"""What curl calls a body unless it is told otherwise."""
+
+
+class ProblemDetails(BaseModel):
+    """Problem details (RFC 9457). `type` names the kind of problem and is stable; `detail` is for people."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+class ProblemRaised(HTTPException):
+    """Ends a call with these problem details; `more` are members of its own, `headers` go with it.
+
+    An HTTPException, because FastAPI lets only those pass while it reads a body.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        kind: str,
+        title: str,
+        detail: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(status, detail, headers)
+        self.kind = kind
+        self.title = title
+        self.more = more
+
+    @property
+    def response(self) -> JSONResponse:
+        """The answer that tells it."""
+        return problem(
+            self.status_code, self.kind, self.title, self.detail, headers=self.headers, **self.more
+        )
+
+
+_MEANINGS = {
+    400: "The body cannot be read",
+    401: "No valid key",
+    403: "The key, or its owner, may not do this",
+    404: "There is no such thing, or none that the caller may know of",
+    409: "It is settled otherwise already",
+    413: "The body is too large",
+    415: "The body is none that can be read here",
+    422: "Something in the call is not as it has to be; `errors` says where",
+    429: "Too many calls; `Retry-After` says when the next one can come",
+    503: "Nobody can say now; nothing is known to have happened",
+}
+
+
+def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """These answers of a route, for its documentation: each is problem details."""
+    content = {MEDIA_TYPE: {"schema": ProblemDetails.model_json_schema()}}
+    return {status: {"description": _MEANINGS[status], "content": content} for status in statuses}
+
+
+def problem(
+    status: int, kind: str, title: str, detail: str, *, headers: Mapping[str, str] | None = None, **more: Any
+) -> JSONResponse:
+    """An answer of problem details."""
+    content = {"type": f"urn:signoff:{kind}", "title": title, "status": status, "detail": detail, **more}
+    return JSONResponse(content, status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
+
+
+def retry_later(kind: str, title: str, detail: str, seconds: float, status: int = 503) -> ProblemRaised:
+    """Nothing has happened; the same call may succeed after so many seconds."""
+    return ProblemRaised(
+        status, kind, title, detail, headers={"Retry-After": str(max(1, math.ceil(seconds)))}
+    )
+
+
+def invalid(*faults: tuple[str, str]) -> ProblemRaised:
+    """422 with each fault: where it is, and what, as a phrase. Values are not repeated, they may be secrets."""
+    errors = [{"path": path, "problem": phrase} for path, phrase in faults]
+    words = "; ".join(f"{path}: {phrase}" for path, phrase in faults[:5])
+    return ProblemRaised(422, "invalid", "Invalid", clean_now(words, assigned=False), errors=errors)
+
+
+GONE = frozenset({Refusal.ALREADY_DECIDED, Refusal.EXPIRED, Refusal.WITHDRAWN, Refusal.STALE_REVISION})
+DOUBTFUL = frozenset({Refusal.LOOKUP_FAILED, Refusal.RATE_LIMITED_LOOKUP})
+
+
+def handle(app: FastAPI) -> None:
+    """Every error of this application is told as problem details, and none shows what only we should know."""
+    app.add_exception_handler(ProblemRaised, _raised)
+    app.add_exception_handler(Refused, _refused)
+    app.add_exception_handler(NotFound, _not_found)
+    app.add_exception_handler(Conflict, _conflict)
+    app.add_exception_handler(MalformedArguments, _malformed)
+    app.add_exception_handler(TooManyCalls, _too_many)
+    app.add_exception_handler(OutcomeUnknown, _unknown)
+    app.add_exception_handler(DatabaseUnavailable, _unavailable)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _failed)
+
+
+async def _raised(_: Request, error: Exception) -> Response:
+    assert isinstance(error, ProblemRaised)  # noqa: S101 - for the type checker; so registered
+    return error.response
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    """404 for what the caller may not know of, 409 for what is settled, 503 for doubt, 403 for the rest."""
+    assert isinstance(error, Refused)  # noqa: S101 - for the type checker; so registered
+    kind = error.code.value.replace("_", "-")
+    if error.code is Refusal.UNKNOWN_REQUEST:
+        return problem(404, "not-found", "Not found", "There is no such request.")
+    if error.code in DOUBTFUL:
+        return problem(503, kind, "Nobody can say now", error.sentence, headers={"Retry-After": "5"})
+    status = 409 if error.code in GONE else 422 if error.code is Refusal.REASON_REQUIRED else 403
+    return problem(status, kind, "Settled already" if status == 409 else "Refused", error.sentence)
+
+
+async def _not_found(_: Request, error: Exception) -> Response:
+    return problem(404, "not-found", "Not found", clean_now(str(error)))
+
+
+async def _conflict(_: Request, error: Exception) -> Response:
+    return problem(409, "conflict", "Conflict", clean_now(str(error)))
+
+
+async def _malformed(_: Request, error: Exception) -> Response:
+    assert isinstance(error, MalformedArguments)  # noqa: S101 - for the type checker; so registered
+    return invalid((error.path, error.problem)).response
+
+
+async def _too_many(_: Request, error: Exception) -> Response:
+    assert isinstance(error, TooManyCalls)  # noqa: S101 - for the type checker; so registered
+    return retry_later("too-many-calls", "Too many calls", str(error), error.seconds, status=429).response
+
+
+async def _unknown(_: Request, __: Exception) -> Response:
+    words = "The connection to the database was lost, so nobody knows whether this counted. Calling again is safe."
+    return retry_later("outcome-unknown", "Outcome unknown", words, 1).response
+
+
+async def _unavailable(_: Request, __: Exception) -> Response:
+    words = "The database does not answer in time; nothing was done. Please try again."
+    return retry_later("unavailable", "Unavailable", words, 2).response
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    """422 with every field that is wrong, by its path; values are not repeated, they may be secrets."""
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - for the type checker; so registered
+    found = [{"path": _path(each["loc"]), "problem": str(each["msg"])} for each in error.errors()]
+    words = "; ".join(f"{each['path']}: {each['problem']}" for each in found[:5])
+    if request.headers.get("content-type", "").startswith(FORM) and any(e["path"] == "body" for e in found):
+        words += "; send JSON with `Content-Type: application/json`"
+    return problem(422, "invalid", "Invalid", words, errors=found)
+
+
+def _path(location: tuple[Any, ...]) -> str:
+    return ".".join(str(step) for step in location if step != "body") or "body"
+
+
+async def _http(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 - for the type checker; so registered
+    kind = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "http")
+    title = str(error.detail)
+    return problem(error.status_code, kind, title, title, headers=error.headers)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    # The route, not the address: that may hold the secret of a sign-in link.
+    route = getattr(request.scope.get("route"), "path", None)
+    log.error("a call failed", action="http.failed", route=route, exc_info=error)
+    return problem(500, "failed", "Failed", "Something went wrong here; it has been logged.")

@@ -1,0 +1,162 @@
+"""How the service is doing, in numbers: read from the database at most once in five seconds, however many ask."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from prometheus_client import generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from agent.database import jobs
+from agent.database.pools import Database
+from agent.domain.run import RunStatus
+from agent.store import views
+
+log = structlog.get_logger(__name__)
+
+PACE = 5.0
+"""Seconds for which what was read is good enough."""
+
+PATIENCE = 2.0
+"""Seconds that a database may take to answer; then these figures are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessPart:
+    """What a process knows of itself. ``None``: it does not have that role."""
+
+    draining: bool
+    slack: bool
+    worker: bool | None
+    scheduler_age: float | None
+
+
+class ServiceMetrics:
+    """`/metrics`, and the part of `/readyz` that counts."""
+
+    def __init__(self, db: Database, part: Callable[[], ProcessPart], pace: float = PACE) -> None:
+        self._db = db
+        self._part = part
+        self._pace = pace
+        self._known: views.ServiceCounts | None = None
+        self._read_at = float("-inf")
+        self._reading = asyncio.Lock()
+
+    async def known(self) -> views.ServiceCounts | None:
+        """The figures, at most five seconds old; ``None`` when the database did not tell them."""
+        async with self._reading:
+            if time.monotonic() - self._read_at >= self._pace:
+                self._known = await self._read()
+                self._read_at = time.monotonic()
+        return self._known
+
+    async def told(self) -> dict[str, Any]:
+        """Those that say whether people hear of what waits for them."""
+        known = await self.known()
+        if known is None:
+            return {}
+        return {
+            "undelivered_cards": known.undelivered_cards,
+            "oldest_undelivered_seconds": round(known.oldest_undelivered, 1),
+            "channels_in_trouble": known.channels_in_trouble,
+            "overdue_requests": known.overdue,
+            "dead_notices": known.dead_notices,
+        }
+
+    async def exposition(self) -> bytes:
+        """All of it in Prometheus' text format: this process's counters, then the figures."""
+        return generate_latest() + generate_latest(_Families(list(self._families(await self.known()))))
+
+    async def _read(self) -> views.ServiceCounts | None:
+        try:
+            async with asyncio.timeout(PATIENCE), self._db.connection() as connection:
+                return await views.service_counts(connection)
+        except Exception as error:  # whatever it is, a scrape is answered with what is known
+            log.warning(
+                "figures could not be read", action="figures.failed", error=str(error) or type(error).__name__
+            )
+            return None
+
+    def _families(self, known: views.ServiceCounts | None) -> Iterator[Metric]:
+        yield _gauge("signoff_database_up", "Whether the database told the figures below.", known is not None)
+        part = self._part()
+        yield _gauge("signoff_draining", "Whether this process was told to stop.", part.draining)
+        yield _gauge(
+            "signoff_slack_connected", "Whether Slack can be reached and takes messages.", part.slack
+        )
+        if part.worker is not None:
+            yield _gauge("signoff_worker_alive", "Whether this process works on every queue.", part.worker)
+        if part.scheduler_age is not None:
+            yield _gauge(
+                "signoff_scheduler_age_seconds",
+                "Since a sweep of this process came to its end.",
+                part.scheduler_age,
+            )
+        tasks = len(asyncio.all_tasks())
+        yield _gauge("signoff_tasks", "Tasks of this process: what waits for people is none of them.", tasks)
+        yield self._pools()
+        if known is not None:
+            yield from _of_database(known)
+
+    def _pools(self) -> Metric:
+        family = GaugeMetricFamily(
+            "signoff_database_connections", "Connections of this process.", labels=["pool", "state"]
+        )
+        for pool in self._db.pools():
+            family.add_metric([pool.name, "in_use"], pool.in_use)
+            family.add_metric([pool.name, "most"], pool.most)
+        return family
+
+
+@dataclass(frozen=True, slots=True)
+class _Families(Collector):
+    families: list[Metric]
+
+    def collect(self) -> Iterator[Metric]:
+        return iter(self.families)
+
+
+def _of_database(known: views.ServiceCounts) -> Iterator[Metric]:
+    """The same from every process, so take the maximum of them, not the sum."""
+    for name, words, value in (
+        ("requests_waiting", "Requests that wait for people.", known.waiting),
+        ("requests_overdue", "Requests past their deadline that no sweep has ended yet.", known.overdue),
+        ("oldest_waiting_seconds", "How long the oldest of them has waited.", known.oldest_waiting),
+        (
+            "undelivered_cards",
+            "Cards of which Slack does not have the latest state.",
+            known.undelivered_cards,
+        ),
+        ("undelivered_lines", "Thread lines that Slack has not been told of.", known.undelivered_lines),
+        ("oldest_undelivered_seconds", "How long the oldest of both has waited.", known.oldest_undelivered),
+        ("channels_in_trouble", "Channels that take no messages of ours.", known.channels_in_trouble),
+        ("notices_pending", "Webhook calls and e-mails to be sent.", known.pending_notices),
+        ("oldest_notice_seconds", "How long the oldest of them has waited.", known.oldest_notice),
+        ("notices_dead", "Webhook calls and e-mails that were given up.", known.dead_notices),
+    ):
+        yield _gauge(f"signoff_{name}", words, value)
+    at_work = [RunStatus.WORKING.value, RunStatus.PENDING_APPROVAL.value]
+    yield _labelled("signoff_runs", "Runs that have not ended, by status.", "status", at_work, known.runs)
+    yield _labelled(
+        "signoff_queue_depth", "Jobs that nobody has taken yet.", "queue", jobs.QUEUES, known.queues
+    )
+
+
+def _gauge(name: str, words: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, words, value=float(value))
+
+
+def _labelled(
+    name: str, words: str, label: str, values: list[str] | tuple[str, ...], counts: Mapping[str, int]
+) -> Metric:
+    """One sample for each value that there can be, so that none comes and goes."""
+    family = GaugeMetricFamily(name, words, labels=[label])
+    for value in values:
+        family.add_metric([value], counts.get(value, 0))
+    return family

@@ -1,0 +1,164 @@
+"""Waiting for something to change, for any number of callers at the cost of one look at the database.
+
+Nobody who waits holds a thread or a connection: one task looks, four times a second, and only while somebody waits.
+Only those are woken whom a change concerns. That a request ends in this very process is told at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from uuid import UUID
+
+import structlog
+
+from agent.database.pools import Database
+from agent.domain.audit import request_subject, run_subject
+from agent.store import views
+
+log = structlog.get_logger(__name__)
+
+PACE = 0.25
+"""Seconds between two looks at what was recorded lately."""
+
+SWEEP = 3.0
+"""Seconds between two looks at everything that somebody waits for. What was recorded lately is a hint."""
+
+ANYTHING = "anything"
+
+
+@dataclass(slots=True)
+class _Watched:
+    """What one or more wait for: its token as last looked at, and the waiters with the token that each has seen."""
+
+    token: str = ""
+    waiters: dict[asyncio.Future[str], str | None] = field(default_factory=dict)
+
+    def is_now(self, token: str) -> None:
+        """Tell those who have seen another token. The others go on waiting, and are not woken."""
+        self.token = token
+        for future, seen in self.waiters.items():
+            if seen != token and not future.done():
+                future.set_result(token)
+
+
+class ChangeWatch:
+    """Tells waiters when a request or a run, or anything at all, is no longer as they saw it.
+
+    How a thing stands is a token: an opaque text that is another one after every change.
+    """
+
+    def __init__(self, db: Database, pace: float = PACE) -> None:
+        self._db = db
+        self._pace = pace
+        self._watched: dict[str, _Watched] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._sweep_at = 0.0
+        self._listen_no_more = db.on_ending(self._ended)
+        self.closing = False
+        """The service stops: nobody is kept waiting, and whoever waits in a loop leaves it."""
+
+    @property
+    def waiting(self) -> int:
+        """How many wait here now."""
+        return sum(len(watched.waiters) for watched in self._watched.values())
+
+    def request(self, request_id: UUID, recorded: int, seconds: float) -> Awaitable[str]:
+        """How many things are on record about the request, as soon as it is another number than ``recorded``."""
+        return self._until(request_subject(request_id), str(recorded), seconds)
+
+    async def run(self, run_id: UUID, seen: str | None, seconds: float) -> str:
+        """The run's token, as soon as it is not ``seen``, or after so many seconds whatever it is."""
+        return await self._until(run_subject(run_id), seen, seconds)
+
+    async def anything(self, seen: str | None, seconds: float) -> str:
+        """The same for everything that is recorded."""
+        return await self._until(ANYTHING, seen, seconds)
+
+    async def let_go(self) -> None:
+        """Let everybody go who waits here, now and from now on."""
+        self.closing = True
+        for watched in self._watched.values():
+            for future, seen in watched.waiters.items():
+                if not future.done():
+                    future.set_result(watched.token or seen or "")
+
+    async def stop(self) -> None:
+        """Look no more; those who wait are let go at their time."""
+        self._listen_no_more()
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _until(self, subject: str, seen: str | None, seconds: float) -> str:
+        """What was there before the call is not missed: `touched` reaches back before it, and a sweep to everything."""
+        if self.closing:
+            return seen or ""
+        watched = self._watched.setdefault(subject, _Watched(seen or ""))
+        if watched.token and seen is None:
+            return watched.token
+        if watched.token != seen:  # one of the two is late: the next look tells which
+            watched.token = ""
+        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        watched.waiters[future] = seen
+        self._rouse()
+        clock = asyncio.get_running_loop().call_later(seconds, self._time_is_up, watched, future)
+        try:
+            return await future
+        finally:
+            clock.cancel()
+            del watched.waiters[future]
+            if not watched.waiters:
+                self._watched.pop(subject, None)
+
+    @staticmethod
+    def _time_is_up(watched: _Watched, future: asyncio.Future[str]) -> None:
+        if not future.done():
+            future.set_result(watched.token or watched.waiters[future] or "")
+
+    def _ended(self, request_id: UUID, recorded: int) -> None:
+        """Told at once, so that who has decided and who waits for it are read for together.
+
+        How many things are on record is a request's token; a run's is another.
+        """
+        if (watched := self._watched.get(request_subject(request_id))) is not None:
+            watched.is_now(str(recorded))
+
+    def _rouse(self) -> None:
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._look(), name="watch")
+
+    async def _look(self) -> None:
+        while self._watched:
+            try:
+                found = await self._found()
+            except Exception as error:  # whatever it is, the next look may succeed; nobody is told a change
+                log.warning("a look failed", action="watch.failed", error=str(error) or type(error).__name__)
+                self._sweep_at = 0.0
+                found = {}
+            for subject, token in found.items():
+                if (watched := self._watched.get(subject)) is not None:
+                    watched.is_now(token)
+            await asyncio.sleep(self._pace)
+
+    async def _found(self) -> dict[str, str]:
+        """Tokens of what may have changed. Of requests only those that are new here or were touched."""
+        sweeps = time.monotonic() >= self._sweep_at
+        known = {
+            subject: watched.token
+            for subject, watched in self._watched.items()
+            if sweeps or not watched.token or not subject.startswith("request:")
+        }
+        async with self._db.connection() as connection:
+            found = {} if sweeps else await views.recently_changed(connection)
+            if others := {name: token for name, token in known.items() if name != ANYTHING}:
+                found |= await views.changed_subjects(connection, others)
+            if ANYTHING in known:
+                found[ANYTHING] = await views.change_token(connection)
+        if sweeps:
+            self._sweep_at = time.monotonic() + SWEEP
+        return found

@@ -1,0 +1,125 @@
+"""The record of a request in people's words: one line for each event of its chain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from agent.domain.audit import AuditEvent, AuditKind
+from agent.domain.errors import Refusal, sentence
+
+_SLACK = "slack:"
+
+_DOORS = {
+    "slack_button": "on the card",
+    "slack_details": "in the details",
+    "slack_home": "in App Home",
+    "slack_modal": "in Slack's form",
+    "slack_edit": "in Slack's form",
+    "slack_thread": "in a thread",
+    "page": "on this page",
+    "api": "through the API",
+}
+_WORDS: Mapping[str, str] = {
+    AuditKind.REQUEST_OPENED: "asked for review",
+    AuditKind.REQUEST_REOPENED: "had it asked again",
+    AuditKind.REQUEST_REMINDED: "reminded the reviewers",
+    AuditKind.REQUEST_ESCALATED: "let more people decide: nobody had by the first deadline",
+    AuditKind.REQUEST_EDITED: "changed the arguments; earlier votes stopped counting",
+    AuditKind.REQUEST_EXPIRED: "ended it: nobody decided in time",
+    AuditKind.REQUEST_WITHDRAWN: "withdrew it",
+    AuditKind.EXECUTION_CLAIMED: "began to run it",
+    AuditKind.EXECUTION_SUCCEEDED: "finished it",
+    AuditKind.EXECUTION_FAILED: "failed to do it",
+    AuditKind.EXECUTION_IN_DOUBT: "cannot know whether it happened",
+    AuditKind.EXECUTION_LATE_RESULT: "told a result too late to count",
+    AuditKind.APPROVAL_LAPSED: "let the approval lapse: nobody claimed it in time",
+    AuditKind.VOTE_REFUSED: "was refused a vote",
+    AuditKind.EDIT_REFUSED: "was refused an edit",
+    AuditKind.CANCEL_REFUSED: "was refused to cancel",
+    AuditKind.ASK_AGAIN_REFUSED: "was refused to ask again",
+    AuditKind.SETTLEMENT_REFUSED: "was refused to settle",
+}
+_VERDICTS = {"approve": "approved", "reject": "rejected"}
+_SIGNS = {
+    AuditKind.REQUEST_OPENED: "waiting",
+    AuditKind.REQUEST_EXPIRED: "expired",
+    AuditKind.REQUEST_WITHDRAWN: "cancelled",
+    AuditKind.EXECUTION_CLAIMED: "working",
+    AuditKind.EXECUTION_SUCCEEDED: "approved",
+    AuditKind.EXECUTION_FAILED: "rejected",
+    AuditKind.EXECUTION_IN_DOUBT: "doubt",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryStep:
+    """One event: who (a Slack id, or a name of ours), what, by which door, and why not."""
+
+    at: datetime
+    user_id: str | None
+    name: str
+    words: str
+    door: str
+    why: str
+    sign: str
+
+
+def steps(events: Iterable[AuditEvent]) -> list[HistoryStep]:
+    """The chain, in order."""
+    return [_step(event) for event in events]
+
+
+def doer(actor: str) -> tuple[str | None, str]:
+    """Who did it, from the name that the record has: somebody's id in Slack if it is a person, and a name."""
+    return (actor.rpartition("/")[2] if actor.startswith(_SLACK) else None), _name(actor)
+
+
+def _step(event: AuditEvent) -> HistoryStep:
+    detail = event.detail
+    user_id, name = doer(event.actor)
+    refusal = str(detail.get("refusal") or "")
+    why = sentence(Refusal(refusal)) if refusal in set(Refusal) else ""
+    return HistoryStep(
+        event.at,
+        user_id,
+        name,
+        _words(event.event, detail),
+        _DOORS.get(str(detail.get("path") or ""), ""),
+        why,
+        _sign(event.event, detail),
+    )
+
+
+def _words(kind: str, detail: Mapping[str, Any]) -> str:
+    verdict = _VERDICTS.get(str(detail.get("verdict")), "voted")
+    if kind == AuditKind.VOTE_CAST:
+        return verdict
+    if kind == AuditKind.REQUEST_DECIDED:
+        return f"decided it: {detail.get('outcome') or 'settled'}"
+    if kind == AuditKind.EXECUTION_SETTLED:
+        settled = {"retry": "asked to run it again", "done": "marked it as done"}
+        return settled.get(str(detail.get("verdict") or detail.get("as")), "settled it")
+    return _WORDS.get(kind) or kind.replace(".", " ").replace("_", " ")
+
+
+def _sign(kind: str, detail: Mapping[str, Any]) -> str:
+    verdict = str(detail.get("verdict") or detail.get("outcome") or "")
+    if kind in (AuditKind.VOTE_CAST, AuditKind.REQUEST_DECIDED):
+        return "rejected" if verdict.startswith("reject") else "approved"
+    return {str(name): sign for name, sign in _SIGNS.items()}.get(kind, "")
+
+
+def _name(actor: str) -> str:
+    kind, _, name = actor.partition(":")
+    match kind:
+        case "agent":
+            return f"The agent {name}"
+        case "key":
+            return f"The key {name}"
+        case "worker" | "signoff":
+            return "Signoff"
+        case _:
+            return name or actor

@@ -1,0 +1,49 @@
+"""Telling an open page that something has changed, by server-sent events (WHATWG HTML, section 9.2).
+
+Nothing is told but that: the page fetches what its reader may see. No thread and no connection to the database is
+held while nothing changes, and whoever is signed out is not told any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from fastapi import APIRouter, Request
+from starlette.responses import StreamingResponse
+
+from signoff.errors import SignoffError
+from slackbot.web.auth.visitors import Signed, visitor
+from slackbot.web.http.context import web_context
+from slackbot.web.http.problems import ProblemRaised
+from slackbot.web.inbox.rendering import HEADERS, PageRoute
+
+PATIENCE = 20.0
+"""Seconds of silence after which a comment keeps the connection open, and the session is looked at again."""
+
+PAUSE = 0.3
+"""Seconds between two events at least."""
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@router.get("/inbox/events")
+async def events(request: Request, _: Signed) -> StreamingResponse:
+    """`changed`, whenever something has."""
+    headers = {**HEADERS, "X-Accel-Buffering": "no"}
+    return StreamingResponse(_changes(request), media_type="text/event-stream", headers=headers)
+
+
+async def _changes(request: Request) -> AsyncIterator[str]:
+    """The first event tells how things are now, so that nothing between page and stream is missed."""
+    watch, seen = web_context(request).watch, None
+    yield "retry: 2000\n\n"
+    while not (watch.closing or await request.is_disconnected()):
+        token = await watch.anything(seen, PATIENCE)
+        try:
+            await visitor(request)
+        except (SignoffError, ProblemRaised):
+            return
+        yield ": nothing new\n\n" if token == seen else "event: changed\ndata: \n\n"
+        seen = token
+        await asyncio.sleep(PAUSE)

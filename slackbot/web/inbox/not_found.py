@@ -1,0 +1,17 @@
+"""Addresses below the inbox that lead nowhere: told on a page."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from agent.domain.errors import NotFound
+from slackbot.web.auth.visitors import Signed
+from slackbot.web.inbox.rendering import PageRoute
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@router.get("/inbox/{rest:path}")
+async def nowhere(rest: str, _: Signed) -> None:
+    """Last of all routes here. Always raises NotFound."""
+    raise NotFound(rest)

@@ -1,0 +1,160 @@
+"""Pages as answers: rendered with everything escaped, under a policy that lets nothing in but our own files.
+
+What goes wrong on the way to a page is told on a page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from fastapi import Request
+from fastapi.routing import APIRoute
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from agent.database.errors import DatabaseUnavailable, OutcomeUnknown
+from agent.domain.errors import NotFound, Refusal, Refused
+from signoff.errors import MalformedArguments
+from slackbot.web.auth.visitors import ForeignForm, NotSignedIn
+from slackbot.web.http.problems import DOUBTFUL, GONE, ProblemRaised
+from slackbot.web.inbox import assets, words
+
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    # To other sites nothing; with "no-referrer" browsers would hide from us, too, that a form is our own.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+
+SIGN_IN = "/sign-in"
+
+
+def _environment() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(words.FILTERS)
+    made.globals["asset"] = assets.address
+    return made
+
+
+_templates = _environment()
+
+
+def page(template: str, status: int = 200, **facts: Any) -> HTMLResponse:
+    """A template, filled in."""
+    return HTMLResponse(_templates.get_template(template).render(facts), status, HEADERS)
+
+
+def redirect_after_form(to: str) -> RedirectResponse:
+    """Go there, with GET, after a form."""
+    return RedirectResponse(to, 303, HEADERS)
+
+
+def local_address(address: str | None, otherwise: str = "/inbox") -> str:
+    """An address of our own pages, as somebody claims it; anything else leads to ``otherwise``."""
+    if (
+        not address
+        or len(address) > 500
+        or not (address.isascii() and address.isprintable())
+        or "\\" in address
+    ):
+        return otherwise
+    parts = urlsplit(address)
+    ours = parts.path == "/inbox" or parts.path.startswith("/inbox/")
+    return address if ours and not parts.scheme and not parts.netloc and ".." not in parts.path else otherwise
+
+
+class PageRoute(APIRoute):
+    """A route whose errors are pages, too."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The handler, with what it raises turned into a page."""
+        handle = super().get_route_handler()
+
+        async def told(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except NotSignedIn:
+                return _to_sign_in(request)
+            except ForeignForm:
+                return _sorry(403, "Not counted", FOREIGN_FORM)
+            except Refused as refused:
+                return _sorry(_status(refused.code), *_about(refused))
+            except (NotFound, MalformedArguments):
+                return _sorry(404, "Not found", NOT_FOUND)
+            except ProblemRaised as raised:
+                return _sorry(raised.status_code, raised.title, raised.detail)
+            except OutcomeUnknown:
+                return _sorry(503, "Not known", OUTCOME_UNKNOWN)
+            except DatabaseUnavailable:
+                return _sorry(503, "Please try again", UNAVAILABLE)
+            except HTTPException as error:
+                return _sorry(error.status_code, "Not understood", str(error.detail))
+
+        return told
+
+
+FOREIGN_FORM = (
+    "This form was not sent from a page of yours that is still good, so nothing was recorded. "
+    "Please go back, load the page again and send it once more."
+)
+NOT_FOUND = "There is nothing here, or it is not something that you may see."
+OUTCOME_UNKNOWN = (
+    "The connection to the database was lost, so nobody knows whether this counted. Sending it again is safe."
+)
+UNAVAILABLE = "The database does not answer in time; nothing was done. Please try again in a moment."
+
+
+def _to_sign_in(request: Request) -> Response:
+    """To the sign-in page; a part of a page cannot be replaced by it, so htmx takes the whole page there."""
+    if request.headers.get("hx-request"):
+        back = urlsplit(request.headers.get("hx-current-url", "")).path
+        return Response(
+            status_code=401,
+            headers={**HEADERS, "HX-Redirect": f"{SIGN_IN}?next={quote(local_address(back))}"},
+        )
+    query = f"?{request.url.query}" if request.url.query else ""
+    wanted = local_address(f"{request.url.path}{query}") if request.method == "GET" else "/inbox"
+    return redirect_after_form(SIGN_IN if wanted == "/inbox" else f"{SIGN_IN}?next={quote(wanted, safe='')}")
+
+
+def _status(code: Refusal) -> int:
+    if code is Refusal.UNKNOWN_REQUEST:
+        return 404
+    if code in DOUBTFUL:
+        return 503
+    return 409 if code in GONE else 403
+
+
+def _about(refused: Refused) -> tuple[str, str]:
+    titles = {404: "Not found", 503: "Nobody can say now", 409: "Settled already", 403: "Not counted"}
+    return titles[_status(refused.code)], refused.sentence
+
+
+def _sorry(status: int, title: str, sentence: str) -> Response:
+    return page("sorry.html", status, title=title, sentence=sentence)

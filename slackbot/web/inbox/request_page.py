@@ -1,0 +1,207 @@
+"""All that a page shows of one request, as its reader may see it, and what this reader may do about it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from agent.domain.errors import NotFound, Refusal, Refused, sentence
+from agent.domain.request import RequestStatus, RequestView, Verdict
+from agent.store import views
+from signoff.values import Person, Risk
+from slackbot.cards import Names, edit_fields, json_text, status, unreadable
+from slackbot.masking import clean_view
+from slackbot.reviewing import edits
+from slackbot.reviewing.visibility import view_refusal
+from slackbot.web.auth.visitors import Visitor
+from slackbot.web.http.context import WebContext
+from slackbot.web.inbox import context, history, values
+from slackbot.web.inbox.context import RequestContext
+from slackbot.web.inbox.history import HistoryStep
+from slackbot.web.inbox.values import Node
+
+_ASSERTED = {
+    "slack": "",
+    "none": "",
+    "key-owner": " (owner of the API key that asked)",
+    "on-behalf": " (named by an API client; Slack has not confirmed it)",
+}
+_LINK = re.compile(r"https?://[^\s\"<>\\]+\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class EnteredForm:
+    """What somebody typed into a form that was not taken, and why it was not."""
+
+    form: str = ""
+    problem: str = ""
+    errors: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPage:
+    """A request for a page: everything clean of secrets, nothing escaped yet."""
+
+    view: RequestView
+    steps: Sequence[HistoryStep]
+    names: Names
+    channels: Mapping[str, str]
+    card_link: str | None
+    run_link: str | None
+    own_link: str | None
+    objection: str  # why this reader does not decide; empty: they may
+    may_withdraw: bool
+    withheld: str  # why nobody may approve from what can be read here
+    fields: Sequence[Any] = ()
+
+    @property
+    def waits(self) -> bool:
+        return self.view.status is RequestStatus.WAITING
+
+    @property
+    def key(self) -> str:
+        """What the forms were drawn for: when it is another one, they no longer fit."""
+        view = self.view
+        return f"{view.status.value}.{view.revision}.{len(view.votes)}.{int(not self.objection)}"
+
+    @property
+    def given(self) -> int:
+        return sum(vote.verdict is Verdict.APPROVE for vote in self.view.votes)
+
+    @property
+    def voters(self) -> list[Person]:
+        return [vote.person for vote in self.view.votes]
+
+    @property
+    def took(self) -> str:
+        execution = self.view.execution
+        if execution is None or execution.finished_at is None:
+            return ""
+        return status.seconds((execution.finished_at - execution.started_at).total_seconds())
+
+    @property
+    def paused_by(self) -> tuple[str | None, str] | None:
+        """Who stopped its agent, while that keeps it from beginning: an id in Slack, and a name."""
+        by = self.view.paused_by
+        return history.doer(by) if by and self.view.held_up else None
+
+    @property
+    def asserted(self) -> str:
+        """How it is known on whose behalf it is."""
+        return _ASSERTED.get(
+            self.view.requester_asserted, f" (asserted by {self.view.requester_asserted[:60]})"
+        )
+
+    @property
+    def own_host(self) -> str:
+        """Where the checkpoint's own link leads."""
+        return urlsplit(self.own_link or "").netloc
+
+    @property
+    def context(self) -> RequestContext | None:
+        return context.read(self.view.context)
+
+    @property
+    def sure(self) -> bool:
+        """High risk and above: approving takes a second, deliberate act."""
+        return self.view.risk >= Risk.HIGH
+
+    @property
+    def facts(self) -> tuple[tuple[Node, ...], int]:
+        return values.tree(self.view.facts or {})
+
+    @property
+    def arguments(self) -> tuple[tuple[Node, ...], int]:
+        return values.tree(json_text.arguments_of(self.view.action))
+
+    @property
+    def exact_arguments(self) -> str:
+        """As the canonical bytes have them; it parses back to the same values."""
+        return json_text.readable(json_text.arguments_of(self.view.action))
+
+    @property
+    def exact_facts(self) -> str:
+        return json_text.readable(dict(self.view.facts or {}))
+
+    @property
+    def changes(self) -> list[Node]:
+        return values.changed_values(self.view.changes)
+
+    @property
+    def facts_since(self) -> list[Node]:
+        """What differs from the facts of an approval that is void."""
+        before = self.view.previous_facts
+        return [] if before is None else values.differences(before, self.view.facts or {})
+
+
+async def true_view(ctx: WebContext, who: Visitor, request_id: str) -> RequestView:
+    """The request with its true values, for a reader who may see it. Raises NotFound and Refused."""
+    try:
+        wanted = UUID(request_id)
+    except ValueError:
+        raise NotFound(request_id) from None
+    async with ctx.db.connection() as connection:
+        view = await views.request_view(connection, wanted)
+    if view is None:
+        raise Refused(Refusal.UNKNOWN_REQUEST)
+    objection = await view_refusal(ctx.slack.directory, who.person, view)
+    if objection is not None:
+        raise Refused(objection)
+    return view
+
+
+async def open_page(ctx: WebContext, who: Visitor, request_id: str) -> RequestPage:
+    """The folder of a request that the reader may see. Raises NotFound and Refused."""
+    true = await true_view(ctx, who, request_id)
+    view = await clean_view(true)
+    async with ctx.db.connection() as connection:
+        steps = history.steps(await views.request_events(connection, view.id))
+    directory = ctx.slack.directory
+    standing = await directory.standing(who.person, view.approvers, view.channel_id)
+    objection = _objection(view, who, standing.refusal, bool(standing.roles))
+    card = (view.channel_id, view.message_ts) if view.message_ts else None
+    run = (view.run_channel_id, view.run_thread_ts) if view.run_channel_id and view.run_thread_ts else None
+    links = await ctx.slack.permalinks.of([place for place in (card, run) if place])
+    return RequestPage(
+        view=view,
+        steps=steps,
+        names=await directory.names(_ids(view, steps, who)),
+        channels=await directory.channel_names([view.channel_id] if view.channel_id else []),
+        card_link=links.get(card) if card else None,
+        run_link=links.get(run) if run else None,
+        own_link=view.link if view.link and _LINK.match(view.link) else None,
+        objection=objection,
+        may_withdraw=view.status is RequestStatus.WAITING and who.person == view.requester,
+        withheld=unreadable(view) or "",
+        fields=_fields(ctx, view) if view.allow_edit and not objection else (),
+    )
+
+
+def _objection(view: RequestView, who: Visitor, refusal: Refusal | None, reviews: bool) -> str:
+    """What the use case would say; it has the last word when a vote comes."""
+    if refusal is not None:
+        return sentence(refusal)
+    if view.prevent_self_review and who.person == view.requester:
+        return sentence(Refusal.SELF_REVIEW)
+    return "" if reviews else sentence(Refusal.NOT_A_REVIEWER)
+
+
+def _fields(ctx: WebContext, view: RequestView) -> Sequence[Any]:
+    try:
+        return edit_fields(view, edits.schema_for(ctx.services.registry, view))
+    except NotFound:
+        return ()
+
+
+def _ids(view: RequestView, steps: Sequence[HistoryStep], who: Visitor) -> set[str]:
+    paused_by = history.doer(view.paused_by)[0] if view.paused_by else None
+    people = [who.person, view.requester, view.editor, *(vote.person for vote in view.votes)]
+    people += [view.decision.person if view.decision else None]
+    people += [view.execution.settled_by if view.execution else None]
+    ids = {person.user_id for person in people if person} | {step.user_id for step in steps if step.user_id}
+    return ids | set(view.approvers) | ({paused_by} if paused_by else set())

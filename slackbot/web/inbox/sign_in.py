@@ -1,0 +1,144 @@
+"""Signing in and out: by a personal link that Slack has shown to one person, or through Sign in with Slack.
+
+Looking at a link changes nothing, so that no preview can use it up; the button on its page does. No GET changes what
+is stored, but for the return from Slack, which brings the `state` that its visitor's browser was given.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from agent.usecases import sessions
+from agent.usecases.sessions import NewSession
+from slackbot.cards import Names
+from slackbot.slack_api.openid import NotVouched
+from slackbot.web.auth.visitors import (
+    NAME,
+    Form,
+    NotSignedIn,
+    Signed,
+    check_member,
+    check_origin,
+    cookie_name,
+    delete_cookie,
+    set_cookie,
+    visitor,
+)
+from slackbot.web.http.context import WebContext, web_context
+from slackbot.web.http.problems import ProblemRaised
+from slackbot.web.inbox.rendering import PageRoute, local_address, page, redirect_after_form
+
+LINK = "/sign-in/link/{secret}"
+WITH_SLACK = "/sign-in/slack"
+RETURN = "/sign-in/slack/return"
+
+_TRIP = "signoff_trip"
+_TRIP_SECONDS = 600
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+def link_for(public_url: str, secret: str) -> str:
+    """The address that signs somebody in once."""
+    return public_url + LINK.format(secret=secret)
+
+
+@router.get("/sign-in")
+async def sign_in(request: Request, next: str = "") -> Response:  # noqa: A002 - as it stands in the address
+    """How to sign in; who is signed in goes on at once."""
+    ctx, wanted = web_context(request), local_address(next)
+    try:
+        await visitor(request)
+    except NotSignedIn:
+        slack = f"{WITH_SLACK}?{urlencode({'next': wanted})}" if ctx.openid and ctx.public_url else None
+        return page("sign_in.html", slack=slack)
+    return redirect_after_form(wanted)
+
+
+@router.get(LINK)
+async def look_at_link(request: Request, secret: str) -> Response:
+    """Whom the link would sign in, and the button that does."""
+    ctx = web_context(request)
+    person = await sessions.link_owner(ctx.db, secret)
+    names = await ctx.slack.directory.names([person.user_id]) if person else Names()
+    return page("sign_in_link.html", 200 if person else 410, person=person, names=names)
+
+
+@router.post(LINK)
+async def use_link(request: Request, secret: str) -> Response:
+    """Use the link up and go to the inbox."""
+    check_origin(request)
+    ctx = web_context(request)
+    person = await sessions.link_owner(ctx.db, secret)
+    if person is not None:
+        await check_member(ctx, person)
+    signed_in = await sessions.use_link(ctx.db, secret)
+    if signed_in is None:
+        return page("sign_in_link.html", 410, person=None, names=Names())
+    return await _welcome(request, ctx, signed_in, "/inbox")
+
+
+@router.get(WITH_SLACK)
+async def to_slack(request: Request, next: str = "") -> Response:  # noqa: A002 - as it stands in the address
+    """Off to Slack, with a `state` and a `nonce` that this browser keeps (OpenID Connect Core, 3.1.2.1)."""
+    ctx = web_context(request)
+    if ctx.openid is None or ctx.public_url is None:
+        raise _not_set_up()
+    state, nonce = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
+    there = ctx.openid.address(ctx.slack.team_id, state, nonce, ctx.public_url + RETURN)
+    answer = redirect_after_form(there)
+    set_cookie(answer, ctx, _TRIP, f"{state}|{nonce}|{local_address(next)}", _TRIP_SECONDS)
+    return answer
+
+
+@router.get(RETURN)
+async def from_slack(request: Request, state: str = "", code: str = "") -> Response:
+    """Back from Slack: what it says of who came is verified, and the person looked up, before anybody is signed in."""
+    ctx = web_context(request)
+    if ctx.openid is None or ctx.public_url is None:
+        raise _not_set_up()
+    kept, nonce, wanted = [*request.cookies.get(cookie_name(_TRIP, ctx), "").split("|", 2), "", "", ""][:3]
+    if not kept or not code or not hmac.compare_digest(kept.encode(), state.encode()):
+        raise _not_signed_in("Slack was left without signing in, or it took longer than ten minutes.")
+    try:
+        person = await ctx.openid.person(ctx.slack.client, code, nonce, ctx.public_url + RETURN)
+    except NotVouched as why:
+        raise _not_signed_in(str(why)) from None
+    await check_member(ctx, person)
+    answer = await _welcome(
+        request, ctx, await sessions.sign_in(ctx.db, person, "openid"), local_address(wanted)
+    )
+    delete_cookie(answer, ctx, _TRIP)
+    return answer
+
+
+@router.post("/sign-out")
+async def sign_out(request: Request, who: Signed, _: Form) -> Response:
+    """End this session."""
+    ctx = web_context(request)
+    await sessions.sign_out(ctx.db, who.secret)
+    answer = redirect_after_form("/sign-in")
+    delete_cookie(answer, ctx, NAME)
+    return answer
+
+
+async def _welcome(request: Request, ctx: WebContext, signed_in: NewSession, to: str) -> Response:
+    """The cookie, and on; a session that this browser had before ends."""
+    await sessions.sign_out(ctx.db, request.cookies.get(cookie_name(NAME, ctx), ""))
+    answer = redirect_after_form(to)
+    set_cookie(answer, ctx, NAME, signed_in.secret, int(sessions.SESSION_LIFE.total_seconds()))
+    return answer
+
+
+def _not_set_up() -> ProblemRaised:
+    words = "Sign in with Slack needs SLACK_CLIENT_ID, SLACK_CLIENT_SECRET and SIGNOFF_PUBLIC_URL."
+    return ProblemRaised(404, "not-found", "Not set up", words)
+
+
+def _not_signed_in(why: str) -> ProblemRaised:
+    return ProblemRaised(403, "not-signed-in", "Not signed in", f"{why} Please try again.")
