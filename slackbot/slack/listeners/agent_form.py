@@ -19,11 +19,11 @@ from slackbot.cards import (
     read_agent_modal,
 )
 from slackbot.cards.values import AGENT_BLOCK
+from slackbot.slack.listeners.button_click import person_of
 from slackbot.slack.listeners.command_input import SlashCommand
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.modals import draw, show
 from slackbot.slack.listeners.run_starts import begin
-from slackbot.slack.listeners.votes import person_of
 
 log = logging.getLogger(__name__)
 

@@ -15,10 +15,10 @@ from agent.usecases import runs
 from signoff.values import Person
 from slackbot.cards import ACTION_CANCEL_RUN, parse_id
 from slackbot.reviewing.visibility import reviewer_scope
+from slackbot.slack.listeners.button_click import person_of
 from slackbot.slack.listeners.catch_all import OLD_BUTTON
 from slackbot.slack.listeners.context import OUTCOME_UNKNOWN, ListenerContext
 from slackbot.slack.listeners.modals import tell
-from slackbot.slack.listeners.votes import person_of
 
 PATH = "slack_list"
 COMMAND = "slack_command"

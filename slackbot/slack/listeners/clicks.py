@@ -26,10 +26,11 @@ from slackbot.cards import (
 )
 from slackbot.masking import clean_view
 from slackbot.slack.listeners import details, edits
+from slackbot.slack.listeners.button_click import ButtonClick, card_of
 from slackbot.slack.listeners.catch_all import OLD_BUTTON
 from slackbot.slack.listeners.context import OUTCOME_UNKNOWN, ListenerContext
 from slackbot.slack.listeners.modals import Shown, show, tell
-from slackbot.slack.listeners.votes import ButtonClick, card_of, cast_vote, vote_context
+from slackbot.slack.listeners.votes import cast_vote, vote_context
 
 FORM_NOT_OPENED = (
     "Slack did not open the form in time, so nothing was recorded. Please press the button again."

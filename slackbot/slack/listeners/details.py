@@ -27,10 +27,10 @@ from slackbot.cards import (
 )
 from slackbot.masking import clean_view
 from slackbot.reviewing.visibility import view_refusal
+from slackbot.slack.listeners.button_click import ButtonClick, card_of, person_of
 from slackbot.slack.listeners.catch_all import OLD_BUTTON
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.modals import draw, show_empty, tell
-from slackbot.slack.listeners.votes import ButtonClick, card_of, person_of
 
 log = logging.getLogger(__name__)
 

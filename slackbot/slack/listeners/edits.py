@@ -11,9 +11,9 @@ from agent.usecases.requests import EditOutcome
 from slackbot.cards import edit_modal, read_edit
 from slackbot.masking import clean_view
 from slackbot.reviewing import edits
+from slackbot.slack.listeners.button_click import ButtonClick
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.modals import Shown
-from slackbot.slack.listeners.votes import ButtonClick
 
 PATH = "slack_edit"
 NOT_SERVED = "The tool of this request is not served by this process, so it cannot be edited here."

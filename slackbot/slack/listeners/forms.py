@@ -25,10 +25,11 @@ from slackbot.cards import (
 )
 from slackbot.cards.values import REASON_BLOCK
 from slackbot.slack.listeners import details, edits
+from slackbot.slack.listeners.button_click import ButtonClick, card_of
 from slackbot.slack.listeners.catch_all import OLD_FORM
 from slackbot.slack.listeners.context import OUTCOME_UNKNOWN, ListenerContext
 from slackbot.slack.listeners.modals import NOT_COUNTED
-from slackbot.slack.listeners.votes import ButtonClick, card_of, cast_vote
+from slackbot.slack.listeners.votes import cast_vote
 
 log = logging.getLogger(__name__)
 

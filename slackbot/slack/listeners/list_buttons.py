@@ -23,10 +23,10 @@ from slackbot.cards import (
 )
 from slackbot.cards.cursor import Cursor
 from slackbot.slack.listeners import details, listing
+from slackbot.slack.listeners.button_click import person_of
 from slackbot.slack.listeners.catch_all import OLD_BUTTON
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.modals import draw, show_empty, tell
-from slackbot.slack.listeners.votes import person_of
 
 log = logging.getLogger(__name__)
 

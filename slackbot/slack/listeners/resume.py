@@ -13,12 +13,12 @@ from agent.domain.errors import NotFound, Refused
 from agent.usecases.runs import resumption
 from signoff.errors import Conflict
 from slackbot.cards import ACTION_RESUME_RUN, parse_id
+from slackbot.slack.listeners.button_click import person_of
 from slackbot.slack.listeners.catch_all import OLD_BUTTON
 from slackbot.slack.listeners.clicks import GONE
 from slackbot.slack.listeners.context import OUTCOME_UNKNOWN, ListenerContext
 from slackbot.slack.listeners.modals import tell
 from slackbot.slack.listeners.settlements import PATH, thread_of
-from slackbot.slack.listeners.votes import person_of
 
 NOT_FAILED = "This run has gone on already, or cannot any more; its first message says how it stands."
 

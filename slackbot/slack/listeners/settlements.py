@@ -13,11 +13,11 @@ from agent.domain.errors import NotFound, Refused
 from agent.usecases import requests
 from signoff.errors import Conflict
 from slackbot.cards import ACTION_DONE_CALL, ACTION_RETRY_CALL, parse_id
+from slackbot.slack.listeners.button_click import person_of
 from slackbot.slack.listeners.catch_all import OLD_BUTTON
 from slackbot.slack.listeners.clicks import GONE, NOT_IN_DOUBT
 from slackbot.slack.listeners.context import OUTCOME_UNKNOWN, ListenerContext
 from slackbot.slack.listeners.modals import tell
-from slackbot.slack.listeners.votes import person_of
 
 PATH = "slack_thread"
 

@@ -1,74 +1,13 @@
-"""From a press to a vote: what a payload claims, who stands behind it, and the use case that judges both."""
+"""From a button click to a vote."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
-
-from agent.domain.errors import Refusal, Refused
-from agent.domain.request import Place, RequestView, Verdict
-from agent.store import views
-from agent.store.views import StoredPlace, VoteContext
+from agent.domain.request import Verdict
+from agent.store.views import VoteContext
 from agent.usecases import requests
-from signoff.values import Person
-from slackbot.cards import ButtonValue, parse_button_value
 from slackbot.reviewing import votes
+from slackbot.slack.listeners.button_click import ButtonClick
 from slackbot.slack.listeners.context import ListenerContext
-
-_BY_BUTTON = {"channel": "slack_button", "home": "slack_home", "modal": "slack_details"}
-
-
-@dataclass(frozen=True, slots=True)
-class ButtonClick:
-    """Who pressed which button where. All of it is a claim until it is compared with what is stored."""
-
-    person: Person
-    value: ButtonValue
-    place: Place
-
-    @classmethod
-    def read(cls, body: Mapping[str, Any]) -> ButtonClick | None:
-        """From a `block_actions` payload; `None` for a button that we never made."""
-        value = parse_button_value(body["actions"][0].get("value"))
-        return None if value is None else cls(person_of(body), value, _place(value.nonce, body))
-
-    @classmethod
-    def resume(cls, body: Mapping[str, Any], carried: str) -> ButtonClick | None:
-        """From the submission of a modal that `carry` was put into; it counts at the place that was pressed."""
-        text, *place = carried.split(" ")
-        value = parse_button_value(text)
-        match place:
-            case [("home" | "modal") as surface] if value:
-                return cls(person_of(body), value, Place(value.nonce, surface))
-            case [channel_id, message_ts] if value:
-                return cls(person_of(body), value, Place(value.nonce, "channel", channel_id, message_ts))
-            case _:
-                return None
-
-    def carry(self) -> str:
-        """What a modal's `private_metadata` says, so that its submission counts where the button was pressed."""
-        if self.place.surface == "channel":
-            return f"{self.value} {self.place.channel_id} {self.place.message_ts}"
-        return f"{self.value} {self.place.surface}"
-
-    @property
-    def path(self) -> str:
-        """By which door the press came, for the record."""
-        return _BY_BUTTON[self.place.surface]
-
-
-def person_of(body: Mapping[str, Any]) -> Person:
-    """Who acted, by the team that Slack says the person belongs to (not the workspace it happened in)."""
-    user = body["user"]
-    return Person(str(user.get("team_id") or ""), str(user["id"]))
-
-
-def _place(nonce: str, body: Mapping[str, Any]) -> Place:
-    container = body["container"]
-    if container.get("type") == "message":
-        return Place(nonce, "channel", container.get("channel_id"), container.get("message_ts"))
-    return Place(nonce, "home" if (body.get("view") or {}).get("type") == "home" else "modal")
 
 
 async def vote_context(ctx: ListenerContext, click: ButtonClick) -> VoteContext:
@@ -98,28 +37,3 @@ async def cast_vote(
         place=click.place,
         known=known,
     )
-
-
-async def card_of(ctx: ListenerContext, click: ButtonClick) -> RequestView:
-    """The request that a button is about, for the place where it was pressed.
-
-    Raises Refused for a button that does not belong there. A card whose post is not known to have arrived has no
-    `ts` yet: its secret nonce and its channel have to do.
-    """
-    async with ctx.db.connection() as connection:
-        view = await views.request_view(connection, click.value.request_id)
-        stored = await views.place_for(connection, click.value.request_id, click.place.nonce)
-    if view is None or stored is None or view.team_id != ctx.directory.own_team_id:
-        raise Refused(Refusal.UNKNOWN_REQUEST)
-    if not _fits(stored, click):
-        raise Refused(Refusal.WRONG_PLACE)
-    return replace(view, place_nonce=click.place.nonce)
-
-
-def _fits(stored: StoredPlace, click: ButtonClick) -> bool:
-    if stored.surface != click.place.surface:
-        return False
-    if stored.surface != "channel":
-        return stored.person == click.person
-    here = (click.place.channel_id, click.place.message_ts)
-    return here == (stored.channel_id, stored.message_ts or click.place.message_ts)
