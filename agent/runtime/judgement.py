@@ -162,7 +162,7 @@ def _tool(registry: Registry, view: RequestView) -> Tool:
 
 
 def _revise_outside(services: Services, view: RequestView, arguments: Mapping[str, Any]) -> JudgedEdit:
-    """The same for an action that is done outside: policy judges what it is told. Raises as ``revise`` does.
+    """The same for an action that is done outside: policy judges what it is told. Raises as ``judge_edit`` does.
 
     No argument may be added, at the top: frameworks drop what a tool does not take, and then something else would run
     than what people approved. As each edit is held against the one before it, none is ever added to what was asked.

@@ -1,1 +1,1 @@
-"""The room with SQL: tables, writes, reads, sessions and the embedded server."""
+"""SQL, one module per noun; `views` holds the read models. Nothing here decides."""

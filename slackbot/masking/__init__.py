@@ -1,7 +1,7 @@
 """Secrets do not leave by what people and operators read: cards, modals, answers, files, logs, errors.
 
-`clean_…` make copies that can be shown; `edges` looks once more at what goes to Slack; `records` at what is logged.
-`edges` stands on Slack's libraries, so it is imported by its own name, by who talks to Slack.
+`clean_…` return copies that can be shown; `slack_payloads` checks what goes to Slack, `log_events` what is logged.
+`slack_payloads` needs Slack's libraries, so callers import it directly.
 What a tool is given, and what the model reads, is never changed.
 """
 

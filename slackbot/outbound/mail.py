@@ -62,7 +62,7 @@ class Mailer:
         self.sender = sender
 
     async def send(self, mail: EmailMessage) -> None:
-        """Raises NotNow, or Never when the server will not take mail to this address."""
+        """Raises RetryLater, or Undeliverable when the server will not take mail to this address."""
         server = self._server
         try:
             await aiosmtplib.send(

@@ -99,7 +99,7 @@ class OutboundSender:
         await outbound.mark_dead(self._db, notice, error)
 
     async def _send(self, notice: OutboundMessage) -> None:
-        """Raises NotNow and Never."""
+        """Raises RetryLater and Undeliverable."""
         if notice.webhook is not None:
             await self._poster.post(notice, notice.webhook, await content(self._web_context, notice))
         elif notice.recipient is not None:

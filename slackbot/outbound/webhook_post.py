@@ -49,7 +49,7 @@ class WebhookPoster:
         await self._client.aclose()
 
     async def post(self, notice: OutboundMessage, webhook: Webhook, content: Mapping[str, Any]) -> None:
-        """Deliver this. Raises NotNow, or Never when the receiver is gone (410)."""
+        """Deliver this. Raises RetryLater, or Undeliverable when the receiver is gone (410)."""
         try:
             async with asyncio.timeout(TIMEOUT):
                 status, asked = await self._post(notice, webhook, content)

@@ -78,7 +78,7 @@ class Messenger:
         self._silent_until: dict[tuple[str, str], float] = {}
 
     async def post(self, channel: str, card: Card, thread_ts: str | None) -> str:
-        """Returns the message's `ts`. Raises Later and Never."""
+        """Returns the message's `ts`. Raises SlackUnavailable and SlackRefusal."""
         place = {"thread_ts": thread_ts} if thread_ts else {}
         quiet = {"unfurl_links": False, "unfurl_media": False}
         answer = await self._call("chat.postMessage", channel, **place, **_content(card), **quiet)
@@ -88,11 +88,11 @@ class Messenger:
         return ts
 
     async def update(self, channel: str, ts: str, card: Card) -> None:
-        """Raises Later and Never."""
+        """Raises SlackUnavailable and SlackRefusal."""
         await self._call("chat.update", channel, ts=ts, **_content(card))
 
     async def find(self, channel: str, delivery: str, thread_ts: str | None) -> str | None:
-        """The `ts` of our message of this delivery, if Slack took it after all. Raises Later and Never."""
+        """The `ts` of our message of this delivery, if Slack took it after all. Raises SlackUnavailable and SlackRefusal."""
         method = "conversations.replies" if thread_ts else "conversations.history"
         asked: dict[str, Any] = {"include_all_metadata": True, "limit": 200}
         if thread_ts:

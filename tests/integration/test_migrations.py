@@ -201,7 +201,7 @@ def in_parallel(*calls: str) -> list[subprocess.Popen[str]]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
     return [
         subprocess.Popen(
-            [sys.executable, "-c", f"from agent.store import migrations; migrations.{call}"],
+            [sys.executable, "-c", f"from agent.database import migrations; migrations.{call}"],
             stderr=subprocess.PIPE,
             text=True,
             env=environment,
@@ -328,8 +328,8 @@ def test_as_installed_from_a_wheel(empty_url: str, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     libraries = [entry for entry in sys.path if "site-packages" in entry]
     code = f"""
-from agent.store import location, migrations
-assert location.migrations_path().name == "_alembic"
+from agent.database import locations, migrations
+assert locations.migrations_path().name == "_alembic"
 migrations.upgrade({empty_url!r})
 assert not migrations.pending({empty_url!r})
 """

@@ -68,6 +68,10 @@ async def test_people_see_the_run_in_slack(service: Living) -> None:
     ]
 
 
+ASKED = ("Delete 5 records from users", "send_notification(message: done, recipient: bob@example.com)")
+"""Two calls of one turn are judged side by side, so either may be asked about first."""
+
+
 async def test_two_questions_are_told_apart(service: Living) -> None:
     """With two waiting requests an answer must say which it is for; each is then answered by itself."""
     asker, grace = await service.asker(), await service.reviewer()
@@ -76,7 +80,7 @@ async def test_two_questions_are_told_apart(service: Living) -> None:
     )
     agent_id = (await asker.post("/agents", json={"name": "data_manager", "task": task})).json()["agent_id"]
     status = await service.becomes(grace, agent_id, "pending_approval", waiting=2)
-    assert status["question"] == "Should I proceed: Delete 5 records from users? (and 1 more)"
+    assert status["question"] in {f"Should I proceed: {asked}? (and 1 more)" for asked in ASKED}
     unclear = await grace.post(f"/agents/{agent_id}/respond", json={"response": "approve"})
     assert (unclear.status_code, unclear.json()["type"]) == (409, "urn:signoff:several-wait")
     listed = [each["request_id"] for each in unclear.json()["waiting"]]

@@ -1,1 +1,0 @@
-"""Statements that change facts, inside a caller's transaction; one module per noun."""
