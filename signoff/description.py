@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from signoff.canonical import canonical_bytes
-from signoff.redaction import redact_by_name
+from signoff.masks import redact_by_name
 from signoff.values import Action
 
 MAX_VALUE = 200

@@ -9,7 +9,7 @@ from slack_sandbox.delivery_report import DeliveryReport
 from slack_sandbox.elements import NotOnScreen
 from slack_sandbox.faults import Faults
 from slack_sandbox.people_and_places import Channel, Member, UserGroup
-from slack_sandbox.person import Experience, ScreenUser
+from slack_sandbox.person import InteractionResult, ScreenUser
 from slack_sandbox.rate_limits import RateLimits
 from slack_sandbox.server import SlackSandbox
 from slack_sandbox.signed_http import SignedRequest
@@ -20,8 +20,8 @@ __all__ = [
     "ApiCall",
     "Channel",
     "DeliveryReport",
-    "Experience",
     "Faults",
+    "InteractionResult",
     "Member",
     "NotOnScreen",
     "RateLimits",

@@ -14,9 +14,9 @@ from typing import Any
 from aiohttp import web
 
 from slack_sandbox.elements import NotOnScreen
-from slack_sandbox.person import Experience, ScreenUser
+from slack_sandbox.parts import SandboxParts
+from slack_sandbox.person import InteractionResult, ScreenUser
 from slack_sandbox.slack_error import Json, SlackError
-from slack_sandbox.stage import Stage
 
 PAGE = Path(__file__).parent / "page"
 _KEEP_ALIVE_SECONDS = 15.0
@@ -25,7 +25,7 @@ _KEEP_ALIVE_SECONDS = 15.0
 class Control:
     """Routes under `/sandbox/`, and the page itself; loopback only."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: SandboxParts) -> None:
         self._stage = stage
         self._workspace = stage.workspace
 
@@ -132,7 +132,7 @@ class Control:
         return response
 
     def _action(
-        self, act: Callable[[ScreenUser, Json], Awaitable[Experience]]
+        self, act: Callable[[ScreenUser, Json], Awaitable[InteractionResult]]
     ) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def action(request: web.Request) -> web.Response:
             try:
@@ -155,16 +155,16 @@ class Control:
 
         return action
 
-    def _acts(self) -> dict[str, Callable[[ScreenUser, Json], Awaitable[Experience]]]:
-        async def say(person: ScreenUser, wanted: Json) -> Experience:
+    def _acts(self) -> dict[str, Callable[[ScreenUser, Json], Awaitable[InteractionResult]]]:
+        async def say(person: ScreenUser, wanted: Json) -> InteractionResult:
             message = person.say(wanted["channel"], wanted["text"], wanted.get("thread_ts"))
-            return Experience(True, None, 0.0, None, message)
+            return InteractionResult(True, None, 0.0, None, message)
 
-        async def command(person: ScreenUser, wanted: Json) -> Experience:
+        async def command(person: ScreenUser, wanted: Json) -> InteractionResult:
             where = wanted["channel"], wanted.get("thread_ts")
             return await person.command(wanted["command"], wanted.get("text", ""), *where)
 
-        async def click(person: ScreenUser, wanted: Json) -> Experience:
+        async def click(person: ScreenUser, wanted: Json) -> InteractionResult:
             return await person.click(
                 _place(wanted),
                 wanted["action_id"],
@@ -173,15 +173,15 @@ class Control:
                 state=wanted.get("state"),
             )
 
-        async def submit(person: ScreenUser, wanted: Json) -> Experience:
+        async def submit(person: ScreenUser, wanted: Json) -> InteractionResult:
             return await person.submit(wanted["view_id"], wanted.get("values") or {})
 
-        async def close(person: ScreenUser, wanted: Json) -> Experience:
+        async def close(person: ScreenUser, wanted: Json) -> InteractionResult:
             return await person.close(wanted["view_id"], bool(wanted.get("clear")))
 
-        async def home(person: ScreenUser, wanted: Json) -> Experience:
+        async def home(person: ScreenUser, wanted: Json) -> InteractionResult:
             person.open_home(wanted.get("tab", "home"))
-            return Experience(True, None, 0.0, None)
+            return InteractionResult(True, None, 0.0, None)
 
         return {
             "say": say,

@@ -13,18 +13,18 @@ from typing import Any
 from slack_sandbox import elements
 from slack_sandbox.delivery_report import DeliveryReport
 from slack_sandbox.elements import NotFilledIn, NotOnScreen
+from slack_sandbox.parts import SandboxParts
 from slack_sandbox.people_and_places import Member
 from slack_sandbox.screens import Gesture, Screens
 from slack_sandbox.signed_http import SignedRequest
 from slack_sandbox.slack_error import Json, SlackError
-from slack_sandbox.stage import Stage
 from slack_sandbox.submissions import Submissions
 
 _TROUBLE = "We had some trouble connecting. Try again?"
 
 
 @dataclass
-class Experience:
+class InteractionResult:
     """What the person experienced.
 
     `error` is what Slack shows (None when all is well), `response` what the app answered with its
@@ -37,7 +37,7 @@ class Experience:
     error: str | None
     response: Any = None
     posts: list[Json] = field(default_factory=list)
-    _stage: Stage | None = field(default=None, repr=False)
+    _stage: SandboxParts | None = field(default=None, repr=False)
     _user: str = field(default="", repr=False)
     _since: str = field(default="", repr=False)
 
@@ -59,7 +59,7 @@ class Experience:
 class ScreenUser:
     """Acts as one member."""
 
-    def __init__(self, stage: Stage, user_id: str) -> None:
+    def __init__(self, stage: SandboxParts, user_id: str) -> None:
         self._stage = stage
         self._workspace = stage.workspace
         self._screens = Screens(stage.workspace, stage.response_urls)
@@ -102,7 +102,7 @@ class ScreenUser:
 
     async def command(
         self, command: str, text: str, channel: str, thread_ts: str | None = None
-    ) -> Experience:
+    ) -> InteractionResult:
         """Type a slash command; refused inside a thread, as Slack does."""
         if thread_ts is not None:
             return self._refused(f"{command} is not supported in threads. Sorry!")
@@ -125,7 +125,7 @@ class ScreenUser:
 
     async def click(
         self, place: Any, action_id: str | None = None, *, confirm: bool = True, **gesture: Any
-    ) -> Experience:
+    ) -> InteractionResult:
         """Press a button or choose in a menu.
 
         `place` is a message (as `slack.messages()` returns it, or `(channel, ts)`), a view, or "home";
@@ -148,7 +148,7 @@ class ScreenUser:
         """The raw signed request of a click, unsent: for replays and tampering with `slack.send`."""
         return self._stage.http.interactive(self.click_payload(place, action_id, **gesture))
 
-    async def shortcut(self, callback_id: str, message: Any = None) -> Experience:
+    async def shortcut(self, callback_id: str, message: Any = None) -> InteractionResult:
         """Choose a message shortcut, or a global one without a message."""
         since = self._workspace.timestamps.next()
         if message is None:
@@ -162,7 +162,7 @@ class ScreenUser:
             posts = link.posts
         return self._answer(await self._stage.deliveries.interactive(payload), since, posts)
 
-    async def submit(self, view: Any, values: Mapping[str, Any] | None = None) -> Experience:
+    async def submit(self, view: Any, values: Mapping[str, Any] | None = None) -> InteractionResult:
         """Fill in an open modal and press its submit button.
 
         `values` maps "block_id/action_id" (or "action_id") to a value, or a block_id to Slack state objects.
@@ -177,7 +177,7 @@ class ScreenUser:
             elements.check_filled_in(standing["blocks"], standing["state"]["values"])
         except NotFilledIn as missing:
             response = {"response_action": "errors", "errors": missing.errors}
-            return Experience(False, None, 0.0, "the form is not filled in", response)
+            return InteractionResult(False, None, 0.0, "the form is not filled in", response)
         since = self._workspace.timestamps.next()
         report, posts = await submissions.send(self.member, standing)
         answer = self._answer(report, since, posts)
@@ -187,7 +187,7 @@ class ScreenUser:
             answer.error = submissions.apply(self.id, standing, report.payload)
         return answer
 
-    async def close(self, view: Any, clear: bool = False) -> Experience:
+    async def close(self, view: Any, clear: bool = False) -> InteractionResult:
         """Close a modal by its Cancel button, or the whole stack (`clear`, the cross in its corner)."""
         standing = self._screens.view(self.id, view)
         stack = self._workspace.modals.stack(self.id)
@@ -196,7 +196,7 @@ class ScreenUser:
         self._workspace.modals.close(self.id, gone[0]["id"])
         self._workspace.changes.publish({"type": "view", "user": self.id, "view_id": standing["id"]})
         since = self._workspace.timestamps.next()
-        answer = Experience(True, None, 0.0, None)
+        answer = InteractionResult(True, None, 0.0, None)
         for each in reversed(gone):
             if each["notify_on_close"]:
                 payload = self._stage.interactions.closing(self.member, each, cleared)
@@ -214,8 +214,8 @@ class ScreenUser:
             escaped = escaped.replace(f"<!subteam^{group.id}>", f"<!subteam^{group.id}|@{group.handle}>")
         return escaped
 
-    def _answer(self, report: DeliveryReport, since: str, posts: list[Json]) -> Experience:
-        return Experience(
+    def _answer(self, report: DeliveryReport, since: str, posts: list[Json]) -> InteractionResult:
+        return InteractionResult(
             report.acked,
             report.status,
             report.elapsed,
@@ -228,8 +228,8 @@ class ScreenUser:
         )
 
     @staticmethod
-    def _refused(error: str) -> Experience:
-        return Experience(False, None, 0.0, error)
+    def _refused(error: str) -> InteractionResult:
+        return InteractionResult(False, None, 0.0, error)
 
 
-__all__ = ["Experience", "NotOnScreen", "ScreenUser"]
+__all__ = ["InteractionResult", "NotOnScreen", "ScreenUser"]

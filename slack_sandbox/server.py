@@ -14,13 +14,13 @@ from slack_sandbox.delivery_report import ACK_SECONDS, DeliveryReport
 from slack_sandbox.faults import Faults
 from slack_sandbox.interactions import Interactions
 from slack_sandbox.openid import OpenIdProvider
+from slack_sandbox.parts import SandboxParts
 from slack_sandbox.person import ScreenUser
 from slack_sandbox.rate_limits import RateLimits
 from slack_sandbox.response_urls import ResponseUrls
 from slack_sandbox.signed_http import SignedHttp, SignedRequest
 from slack_sandbox.slack_error import Json
 from slack_sandbox.socket_mode import SocketModeServer
-from slack_sandbox.stage import Stage
 from slack_sandbox.uploads import Uploads
 from slack_sandbox.web_api import ApiCall, WebApi
 from slack_sandbox.workspace import SandboxWorkspace, demo_workspace
@@ -85,7 +85,7 @@ class SlackSandbox:
             finish=self._with_addresses,
         )
         self.openid = OpenIdProvider(self.workspace, "sandbox-client", "sandbox-client-secret")
-        self.stage = Stage(
+        self.stage = SandboxParts(
             self.workspace,
             self.sockets,
             self.http,

@@ -7,9 +7,9 @@ from typing import Any
 from slack_sandbox import elements
 from slack_sandbox.delivery_report import DeliveryReport
 from slack_sandbox.methods.views import readable_view
+from slack_sandbox.parts import SandboxParts
 from slack_sandbox.people_and_places import Member
 from slack_sandbox.slack_error import Json, SlackError
-from slack_sandbox.stage import Stage
 
 _TROUBLE = "We had some trouble connecting. Try again?"
 
@@ -17,7 +17,7 @@ _TROUBLE = "We had some trouble connecting. Try again?"
 class Submissions:
     """Sends `view_submission` and applies its `response_action`."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: SandboxParts) -> None:
         self._stage = stage
         self._modals = stage.workspace.modals
 

@@ -114,7 +114,7 @@ def genesis(subject: str) -> bytes:
     return hashlib.sha256(canonical_bytes({"genesis": subject})).digest()
 
 
-def link(
+def event_hash(
     previous: bytes,
     subject: str,
     seq: int,
@@ -140,7 +140,7 @@ def link(
     return hashlib.sha256(canonical_bytes(content)).digest()
 
 
-def verify(events: Iterable[AuditEvent], head: Head | None = None) -> list[ChainProblem]:
+def verify_chain(events: Iterable[AuditEvent], head: Head | None = None) -> list[ChainProblem]:
     """What is wrong with one subject's chain, given in stored order; an empty list: nothing.
 
     Edits, deletions, insertions and swaps show in the chain itself; a cut at its end, or a chain that was
@@ -167,7 +167,7 @@ def _fault(event: AuditEvent, subject: str, seq: int, previous: bytes) -> str | 
     if event.seq != seq:
         return f"stands where #{seq} should stand"
     try:
-        expected = link(previous, subject, seq, event.at, event.actor, event.event, event.detail)
+        expected = event_hash(previous, subject, seq, event.at, event.actor, event.event, event.detail)
     except (MalformedArguments, ValueError) as error:
         return f"cannot be read: {error}"
     if event.previous != previous:

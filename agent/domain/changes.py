@@ -7,7 +7,7 @@ from agent.domain.request import Change
 from signoff.canonical import canonical_bytes
 from signoff.description import plain
 from signoff.json_paths import Step, format_path
-from signoff.redaction import TextSpan, has_mask, redact_value
+from signoff.masks import TextSpan, has_mask, redact_value
 from signoff.values import Action
 
 Difference = tuple[tuple[Step, ...], Any, Any]

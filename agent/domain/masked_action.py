@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from signoff.canonical import canonical_bytes
 from signoff.errors import MalformedArguments
-from signoff.redaction import NOT_SCANNED, RedactedValue, Secret, is_unseen, sign
+from signoff.masks import NOT_SCANNED, RedactedValue, Secret, is_unseen, sign
 from signoff.values import Action
 
 

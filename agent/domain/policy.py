@@ -23,7 +23,7 @@ from agent.domain.link_template import render_link
 from signoff.canonical import canonical_bytes, plain_json
 from signoff.description import describe, tool_and_arguments
 from signoff.errors import MalformedArguments
-from signoff.redaction import redact_by_name
+from signoff.masks import redact_by_name
 from signoff.values import Action, Risk
 
 OnReject = Literal["stop", "tell_model"]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from urllib.parse import quote
 
-from signoff.redaction import BY_POLICY, TextSpan
+from signoff.masks import BY_POLICY, TextSpan
 
 LONG = 8
 """From so many characters on, a value is recognised within a word; shorter ones only as a word of their own."""

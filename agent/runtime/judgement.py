@@ -30,7 +30,7 @@ from signoff.values import Action, Person
 FACTS_TIMEOUT = 10.0
 """Seconds that a look-up may take, or less when the tool itself has less."""
 
-REVISE_TIMEOUT = 1.2
+EDIT_TIMEOUT = 1.2
 """Seconds for the same while a click waits; Slack wants to hear within 3 s (interactivity, acknowledgement)."""
 
 NOT_ASKED_WITH = (
@@ -109,7 +109,7 @@ class JudgedEdit:
 
 
 async def judge_edit(
-    services: Services, view: RequestView, arguments: Mapping[str, Any], *, within: float = REVISE_TIMEOUT
+    services: Services, view: RequestView, arguments: Mapping[str, Any], *, within: float = EDIT_TIMEOUT
 ) -> JudgedEdit:
     """Read a reviewer's arguments as the tool would, look up their facts (``within`` seconds) and ask policy.
 
@@ -117,7 +117,7 @@ async def judge_edit(
     process does not serve the tool, and ``Refused`` when facts cannot be looked up or policy denies the action.
     """
     if view.source == API:
-        return _revise_outside(services, view, arguments)
+        return _judge_outside_edit(services, view, arguments)
     tool = _tool(services.registry, view)
     action = Action(tool.name, tool.version, tool.signature.complete(plain_json(arguments)))
     try:
@@ -161,7 +161,7 @@ def _tool(registry: Registry, view: RequestView) -> Tool:
     return tool
 
 
-def _revise_outside(services: Services, view: RequestView, arguments: Mapping[str, Any]) -> JudgedEdit:
+def _judge_outside_edit(services: Services, view: RequestView, arguments: Mapping[str, Any]) -> JudgedEdit:
     """The same for an action that is done outside: policy judges what it is told. Raises as ``judge_edit`` does.
 
     No argument may be added, at the top: frameworks drop what a tool does not take, and then something else would run

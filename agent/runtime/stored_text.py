@@ -8,7 +8,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from agent.domain.repetitions import repetitions
-from signoff.redaction import mask, redact_by_name
+from signoff.masks import mask, redact_by_name
 
 MAX_BYTES = 64 * 1024
 """How much of a tool's result the model gets to read, in UTF-8."""

@@ -14,7 +14,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.database.batch import Batch
-from agent.domain.audit import AuditEvent, AuditKind, Head, genesis, link
+from agent.domain.audit import AuditEvent, AuditKind, Head, event_hash, genesis
 from signoff.values import Person
 
 SYSTEM = "signoff"
@@ -90,7 +90,7 @@ def append_all(batch: Batch, pairs: Sequence[tuple[ChainHead, AuditEntry]]) -> d
         head = heads.get(first.subject, first)
         seq, detail = head.seq + 1, dict(entry.detail)
         kind = entry.kind.value
-        digest = link(head.hash, head.subject, seq, head.at, entry.actor, kind, detail)
+        digest = event_hash(head.hash, head.subject, seq, head.at, entry.actor, kind, detail)
         event = {"subject": head.subject, "seq": seq, "at": head.at, "actor": entry.actor, "event": kind}
         rows.append(event | {"detail": detail, "previous": head.hash, "hash": digest})
         heads[head.subject] = ChainHead(head.subject, seq, digest, head.at)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.database.batch import Batch
 from agent.database.pools import Database
-from agent.domain.audit import AuditEvent, AuditKind, ChainProblem, Head, verify
+from agent.domain.audit import AuditEvent, AuditKind, ChainProblem, Head, verify_chain
 from agent.store import audit
 from agent.store.audit import AuditEntry
 
@@ -36,7 +36,7 @@ async def find_problems(db: Database) -> tuple[int, list[ChainProblem]]:
         while subject := await audit.next_subject(connection, subject) or "":
             chained = await audit.events(connection, subject)
             events += len(chained)
-            found += verify(chained, heads.pop(subject, None))
+            found += verify_chain(chained, heads.pop(subject, None))
     found += [
         ChainProblem(head.subject, head.seq, "its events are gone") for head in heads.values() if head.seq
     ]

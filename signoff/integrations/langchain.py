@@ -21,14 +21,14 @@ except ImportError as error:
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from signoff.client import ApprovalClient, AsyncApprovalClient
-from signoff.integrations.interrupt_loop import resume_until_done
-from signoff.integrations.interrupts import (
+from signoff.integrations.langgraph_interrupts import (
     GraphThread,
     InterruptQuestion,
     InterruptRefusal,
     Options,
     UnsupportedInterrupt,
 )
+from signoff.integrations.langgraph_loop import resume_until_done
 
 __all__ = [
     "HumanInTheLoopMiddleware",

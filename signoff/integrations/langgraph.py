@@ -25,14 +25,14 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from signoff.canonical import canonical_bytes
 from signoff.client import ApprovalClient, AsyncApprovalClient
 from signoff.integrations.background import Background, BackgroundCall, BackgroundResult
-from signoff.integrations.interrupt_loop import resume_until_done
-from signoff.integrations.interrupts import (
+from signoff.integrations.langgraph_interrupts import (
     GraphThread,
     InterruptQuestion,
     InterruptRefusal,
     Options,
     UnsupportedInterrupt,
 )
+from signoff.integrations.langgraph_loop import resume_until_done
 
 __all__ = [
     "Background",

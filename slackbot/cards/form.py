@@ -33,7 +33,7 @@ _MASK = re.compile(r"⟦redacted [^⟧]*⟧")
 _LEAVE_OUT = object()
 
 
-class Mistyped(Exception):
+class InvalidFieldInput(Exception):
     """What somebody entered cannot be used; its text says why, for below the input."""
 
 
@@ -83,7 +83,7 @@ def read(
             continue
         try:
             entered = _entered(field, state, original)
-        except Mistyped as problem:
+        except InvalidFieldInput as problem:
             errors[field.block_id] = str(problem)
             continue
         if entered is _LEAVE_OUT:
@@ -264,7 +264,7 @@ def _typed(given: SchemaProperty, typed: str) -> Any:
             return _number(typed, whole=given.kind is InputKind.INTEGER)
         case InputKind.DATE:
             if not _is_date(typed):
-                raise Mistyped("This is not a date like 2027-01-31.")
+                raise InvalidFieldInput("This is not a date like 2027-01-31.")
             return typed
         case InputKind.JSON:
             return _json(typed)
@@ -279,7 +279,7 @@ def _emptied(given: SchemaProperty) -> Any:
         return _LEAVE_OUT
     if given.kind in (InputKind.TEXT, InputKind.LONG_TEXT):
         return ""
-    raise Mistyped("This must not be empty.")
+    raise InvalidFieldInput("This must not be empty.")
 
 
 def _chosen(given: SchemaProperty, option: Any, original: Mapping[str, Any]) -> Any:
@@ -295,15 +295,15 @@ def _number(typed: str, *, whole: bool) -> int | float:
     try:
         exact = Decimal(typed.strip())
     except InvalidOperation:
-        raise Mistyped("This is not a number.") from None
+        raise InvalidFieldInput("This is not a number.") from None
     if not exact.is_finite() or abs(exact) > MAX_INTEGER:
-        raise Mistyped(f"This must be between -{MAX_INTEGER} and {MAX_INTEGER}.")
+        raise InvalidFieldInput(f"This must be between -{MAX_INTEGER} and {MAX_INTEGER}.")
     if exact == exact.to_integral_value():
         return int(exact)
     if whole:
-        raise Mistyped("This must be a whole number.")
+        raise InvalidFieldInput("This must be a whole number.")
     if Decimal(repr(float(exact))) != exact:
-        raise Mistyped("This has more digits than a number here can keep (about 15).")
+        raise InvalidFieldInput("This has more digits than a number here can keep (about 15).")
     return float(exact)
 
 
@@ -311,7 +311,7 @@ def _json(typed: str) -> Any:
     try:
         return parse_json(typed)
     except MalformedArguments as problem:
-        raise Mistyped(inert.line(f"This is not usable JSON: {problem}", 200)) from None
+        raise InvalidFieldInput(inert.line(f"This is not usable JSON: {problem}", 200)) from None
 
 
 def _is_same(one: Any, other: Any) -> bool:

@@ -96,7 +96,7 @@ def opened(name: str) -> Any:
     return get_group(around).commands[name]
 
 
-class Rooms(TyperGroup):
+class CommandGroup(TyperGroup):
     """Shows each command by its name and first sentence, and opens the one that is used."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -114,7 +114,7 @@ def _version(wanted: bool) -> None:
 
 
 cli = typer.Typer(
-    cls=Rooms,
+    cls=CommandGroup,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

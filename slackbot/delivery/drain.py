@@ -168,7 +168,7 @@ class Drain:
             return later.words
 
     async def _send(self, lease: DestinationLease, due: DueMessage) -> str | None:
-        """Post or update. Returns the message's ``ts``. Raises Later, Never and LeaseLost."""
+        """Post or update. Returns the message's ``ts``. Raises SlackUnavailable, SlackRefusal, LeaseLost."""
         card = await self._draw(lease, due)
         if card is None:
             return due.ts

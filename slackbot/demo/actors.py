@@ -10,7 +10,7 @@ from agent.database.pools import Database
 from agent.domain.request import RequestView
 from agent.examples import shop
 from agent.store import views
-from slack_sandbox import Experience, ScreenUser
+from slack_sandbox import InteractionResult, ScreenUser
 from slackbot.demo.environment import DemoEnvironment
 from slackbot.demo.tour import AGENTS, REVIEWS
 
@@ -95,6 +95,6 @@ class Actors:
             return await views.count_waiting(connection, team_id=self._slack.workspace.team.id)
 
 
-def ephemeral_text(answer: Experience) -> str:
+def ephemeral_text(answer: InteractionResult) -> str:
     """What only the person who acted was told."""
     return "\n".join(str(each.get("text", "")) for each in (*answer.ephemeral, *answer.posts))

@@ -16,8 +16,8 @@ from types import TracebackType
 from typing import Any
 from uuid import UUID
 
-from signoff.redaction import TextSpan, mask, redact_value
-from slackbot.masking.texts import SecretFinder
+from signoff.masks import TextSpan, mask, redact_value
+from slackbot.masking.secret_finder import SecretFinder
 
 BUDGET = 0.1
 """Seconds for one log event or message."""

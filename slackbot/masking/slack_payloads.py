@@ -15,7 +15,7 @@ from slack_sdk.models.basic_objects import JsonObject
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
-from signoff.redaction import Find, mask
+from signoff.masks import Find, mask
 from slackbot.masking.views import off_the_loop
 
 T = TypeVar("T")

@@ -28,7 +28,7 @@ from detect_secrets.plugins.stripe import StripeDetector
 from detect_secrets.plugins.telegram_token import TelegramBotTokenDetector
 from detect_secrets.plugins.twilio import TwilioKeyDetector
 
-from signoff.redaction import TextSpan
+from signoff.masks import TextSpan
 
 
 @dataclass(frozen=True, slots=True)

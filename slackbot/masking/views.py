@@ -21,8 +21,8 @@ from agent.domain.masked_action import masked_action
 from agent.domain.request import Change, ExecutionView, HistoryLine, RequestLine, RequestView
 from agent.domain.run import RunValues, RunView
 from signoff.json_paths import Step
-from signoff.redaction import Find, RedactedValue, is_unseen, mask, redact_by_name, redact_value
-from slackbot.masking.texts import BUDGET, SecretFinder, everything
+from signoff.masks import Find, RedactedValue, is_unseen, mask, redact_by_name, redact_value
+from slackbot.masking.secret_finder import BUDGET, SecretFinder, everything
 
 T = TypeVar("T")
 Line = TypeVar("Line", bound=RequestLine)

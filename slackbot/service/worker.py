@@ -17,7 +17,7 @@ from procrastinate.worker import Worker as QueueWorker
 
 from agent.database import jobs
 from agent.runtime.calls import advance_call
-from agent.runtime.loop import advance_run
+from agent.runtime.model_turn import advance_run
 from agent.runtime.services import Services
 
 log = structlog.get_logger(__name__)

@@ -92,7 +92,10 @@ class Messenger:
         await self._call("chat.update", channel, ts=ts, **_content(card))
 
     async def find(self, channel: str, delivery: str, thread_ts: str | None) -> str | None:
-        """The `ts` of our message of this delivery, if Slack took it after all. Raises SlackUnavailable and SlackRefusal."""
+        """The `ts` of this delivery's message, if Slack took it after all.
+
+        Raises SlackUnavailable and SlackRefusal.
+        """
         method = "conversations.replies" if thread_ts else "conversations.history"
         asked: dict[str, Any] = {"include_all_metadata": True, "limit": 200}
         if thread_ts:

@@ -29,11 +29,9 @@ from agent.domain.people import Standing
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import AnswerKind, CallAnswer, ProposedCall, RunLease, Turn
 from agent.usecases import executions, requests, runs
-from agent.usecases.executions import internal
-from agent.usecases.runs import turns
-from agent.usecases.executions import Claim, Outcome
+from agent.usecases.executions import Claim, Outcome, internal
 from agent.usecases.requests import VoteOutcome
-from agent.usecases.runs import NewRun
+from agent.usecases.runs import NewRun, turns
 from signoff.errors import Conflict
 from signoff.values import Action, Person
 from tests.integration import asking, invariants

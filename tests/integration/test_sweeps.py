@@ -15,8 +15,8 @@ from structlog.testing import capture_logs
 from agent.database.errors import DatabaseUnavailable
 from agent.database.pools import Database
 from agent.usecases import executions, requests
-from agent.usecases.executions import internal
 from agent.usecases.batches import AGAIN, FailedItems
+from agent.usecases.executions import internal
 from agent.usecases.requests import endings, reminders
 from tests.integration.asking import GRACE, ask, ballot, column, reviewer, rule, write
 

@@ -9,9 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.database.batch import Batch
 from agent.domain.audit import AuditKind, run_subject
-from agent.store import (
-    audit,
-)
+from agent.store import audit
 from agent.store.audit import AuditEntry
 
 

@@ -7,17 +7,8 @@ from uuid import UUID
 from agent.database.batch import Batch
 from agent.database.pools import Database
 from agent.domain.errors import NotFound
-from agent.domain.run import (
-    AnswerKind,
-    CallAnswer,
-    RunStatus,
-)
-from agent.store import (
-    calls,
-    locks,
-    run_endings,
-    runs,
-)
+from agent.domain.run import AnswerKind, CallAnswer, RunStatus
+from agent.store import calls, locks, run_endings, runs
 from agent.usecases.runs.cancellation import end_orphans
 from signoff.errors import CollaborationError
 from signoff.values import Action

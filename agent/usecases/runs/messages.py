@@ -8,13 +8,8 @@ from agent.database.batch import Batch
 from agent.database.pools import Database
 from agent.domain.audit import AuditKind
 from agent.domain.errors import NotFound, Refusal, Refused
-from agent.domain.run import (
-    RunStatus,
-)
-from agent.store import (
-    audit,
-    runs,
-)
+from agent.domain.run import RunStatus
+from agent.store import audit, runs
 from agent.usecases.runs.audit import record
 from signoff.values import Person
 

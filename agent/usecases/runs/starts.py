@@ -7,13 +7,8 @@ from uuid import UUID
 
 from agent.database.batch import Batch
 from agent.database.pools import Database
-from agent.domain.run import (
-    NewRun,
-)
-from agent.store import (
-    run_starts,
-    runs,
-)
+from agent.domain.run import NewRun
+from agent.store import run_starts, runs
 from agent.store.ids import new_id
 
 

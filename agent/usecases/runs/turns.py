@@ -19,27 +19,8 @@ from agent.database.batch import Batch
 from agent.database.pools import Database
 from agent.domain.audit import AuditKind
 from agent.domain.errors import LeaseLost
-from agent.domain.run import (
-    AnswerKind,
-    CallAnswer,
-    CallView,
-    Message,
-    RunLease,
-    RunStatus,
-    RunView,
-    Turn,
-)
-from agent.store import (
-    ancestors,
-    calls,
-    locks,
-    outbound,
-    outbox,
-    run_endings,
-    runs,
-    sweeps,
-    views,
-)
+from agent.domain.run import AnswerKind, CallAnswer, CallView, Message, RunLease, RunStatus, RunView, Turn
+from agent.store import ancestors, calls, locks, outbound, outbox, run_endings, runs, sweeps, views
 from agent.usecases.executions import LEASE_SECONDS
 from agent.usecases.runs.audit import record
 from agent.usecases.runs.cancellation import end_orphans

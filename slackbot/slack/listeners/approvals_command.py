@@ -13,7 +13,7 @@ from slackbot.reviewing.visibility import view_refusal
 from slackbot.slack.listeners import listing
 from slackbot.slack.listeners.command_input import SlashCommand, check_belongs
 from slackbot.slack.listeners.context import ListenerContext
-from slackbot.slack.listeners.history_query import Unclear, read_query
+from slackbot.slack.listeners.history_query import UnclearQuery, read_query
 
 NO_SUCH_REQUEST = "No request that you may see has an id that begins like this."
 AMBIGUOUS = "Several ids begin like this; please give more of it."
@@ -49,7 +49,7 @@ async def _all(ctx: ListenerContext, said: SlashCommand) -> Card:
 async def _history(ctx: ListenerContext, said: SlashCommand) -> Card:
     try:
         query = read_query(said.rest, [agent.name for agent in ctx.agents], datetime.now(UTC))
-    except Unclear as unclear:
+    except UnclearQuery as unclear:
         guess = f"/approvals history {unclear.meant}" if unclear.meant else None
         return misunderstood_command("/approvals", str(unclear), guess=guess, about="history")
     return await _list(ctx, said, listing.HISTORY, query)

@@ -42,7 +42,7 @@ _AGO = re.compile(r"([0-9]{1,5})([hdwmy])\Z", re.ASCII)
 _KEYED = re.compile(r"([A-Za-z]+)[:=](.+)\Z", re.DOTALL)
 
 
-class Unclear(SignoffError):
+class UnclearQuery(SignoffError):
     """What was typed cannot be meant; its text says what could be.
 
     `meant` is the word that was probably meant, and once `read_query` raises it, the whole query with that word.
@@ -63,7 +63,7 @@ def read_query(text: str, agents: Sequence[str], now: datetime) -> dict[str, str
     for at, word in enumerate(words):
         try:
             key, value = _read(word, agents, now)
-        except Unclear as unclear:
+        except UnclearQuery as unclear:
             if unclear.meant:
                 unclear.meant = " ".join([*words[:at], unclear.meant, *words[at + 1 :]])
             raise
@@ -79,7 +79,7 @@ def _read(word: str, agents: Sequence[str], now: datetime) -> tuple[str, str]:
     key = _key(keyed[1], keyed[2])
     try:
         return key, _value(key, keyed[2], agents, now)
-    except Unclear as unclear:
+    except UnclearQuery as unclear:
         unclear.meant = f"{keyed[1]}:{unclear.meant}" if unclear.meant else None
         raise
 
@@ -89,7 +89,7 @@ def _key(word: str, value: str) -> str:
     if known is None:
         guess = closest_name(word, _KEYS)
         hint = f'; did you mean "{guess}:"?' if guess else "; known are agent, by, status and since."
-        raise Unclear(f'There is no filter "{word[:40]}:"{hint}', f"{guess}:{value}" if guess else None)
+        raise UnclearQuery(f'There is no filter "{word[:40]}:"{hint}', f"{guess}:{value}" if guess else None)
     return known
 
 
@@ -105,7 +105,7 @@ def _guess(word: str, agents: Sequence[str]) -> str:
         return "since"
     guess = closest_name(word, [*_STATUSES, *agents])
     hint = f'did you mean "{guess}"?' if guess else "filters look like agent:refunds by:@ada since:7d."
-    raise Unclear(f'"{word[:40]}" is not understood; {hint}', guess)
+    raise UnclearQuery(f'"{word[:40]}" is not understood; {hint}', guess)
 
 
 def _value(key: str, value: str, agents: Sequence[str], now: datetime) -> str:
@@ -113,7 +113,9 @@ def _value(key: str, value: str, agents: Sequence[str], now: datetime) -> str:
         case "user":
             found = _PERSON.match(value)
             if found is None:
-                raise Unclear(f'"{value[:40]}" is nobody; please choose the person from the list behind @.')
+                raise UnclearQuery(
+                    f'"{value[:40]}" is nobody; please choose the person from the list behind @.'
+                )
             return found[1]
         case "status":
             return _status(value.lower())
@@ -127,10 +129,10 @@ def _status(value: str) -> str:
     known = _STATUSES.get(_ALSO.get(value, value))
     if known is None:
         if value == RequestStatus.WAITING.value:
-            raise Unclear("What still waits is not history; it is in /approvals all.")
+            raise UnclearQuery("What still waits is not history; it is in /approvals all.")
         guess = closest_name(value, _STATUSES)
         hint = f'did you mean "{guess}"?' if guess else f"known are {', '.join(_STATUSES)}."
-        raise Unclear(f'There is no status "{value[:40]}"; {hint}', guess)
+        raise UnclearQuery(f'There is no status "{value[:40]}"; {hint}', guess)
     return known.value
 
 
@@ -138,7 +140,7 @@ def _agent(value: str, agents: Sequence[str]) -> str:
     """Agents of earlier days have a history too, so an unknown name is only questioned when it looks misspelt."""
     guess = closest_name(value, agents)
     if value not in agents and guess is not None:
-        raise Unclear(f'There is no agent "{value[:60]}"; did you mean "{guess}"?', guess)
+        raise UnclearQuery(f'There is no agent "{value[:60]}"; did you mean "{guess}"?', guess)
     return value[:200]
 
 
@@ -153,5 +155,5 @@ def _since(value: str, now: datetime) -> datetime:
     try:
         day = datetime.fromisoformat(value)
     except ValueError:
-        raise Unclear(f'"{value[:40]}" is no time; use 7d, 24h, 2w, yesterday or 2026-11-01.') from None
+        raise UnclearQuery(f'"{value[:40]}" is no time; use 7d, 24h, 2w, yesterday or 2026-11-01.') from None
     return day if day.tzinfo else day.replace(tzinfo=UTC)

@@ -21,7 +21,7 @@ from agent.usecases import api_keys
 from agent.usecases.api_keys import TooManyCalls
 from slackbot.web.api.event_feed import TYPES, EventPosition, Feed, Listener, event_id
 from slackbot.web.api.shapes import rfc3339
-from slackbot.web.http.api_keys import Needs, bearer
+from slackbot.web.http.api_keys import RequireScope, bearer
 from slackbot.web.http.bodies import StrictRoute
 from slackbot.web.http.context import web_context
 from slackbot.web.http.problems import documented
@@ -70,7 +70,7 @@ class Events(StreamingResponse):
 async def watch_events(
     request: Request,
     presented: Presented,
-    _: Annotated[Principal, Depends(Needs(Scope.READ, Scope.ADMIN))],
+    _: Annotated[Principal, Depends(RequireScope(Scope.READ, Scope.ADMIN))],
     last_event_id: LastEventID = None,
 ) -> StreamingResponse:
     """Follow what happens: `request.opened`, `request.changed`, `request.decided` and `run.changed`.

@@ -31,7 +31,7 @@ async def caller(
     return principal
 
 
-class Needs:
+class RequireScope:
     """A dependency: the caller, who has at least one of these scopes. Raises ProblemRaised (403)."""
 
     def __init__(self, *scopes: Scope) -> None:
@@ -55,10 +55,10 @@ class Needs:
         return await self(await caller(request, await bearer(request)))
 
 
-def needed(dependant: Dependant) -> Needs:
+def needed(dependant: Dependant) -> RequireScope:
     """What a route needs of its caller. Raises TypeError for a route that anybody could call."""
     for each in dependant.dependencies:
-        if isinstance(each.call, Needs):
+        if isinstance(each.call, RequireScope):
             return each.call
     raise TypeError(f"{dependant.path} needs no key")
 
@@ -68,7 +68,7 @@ def _unauthorised(words: str, error: str | None) -> ProblemRaised:
     return ProblemRaised(401, "unauthorised", "Unauthorised", words, headers={"WWW-Authenticate": challenge})
 
 
-Asker = Annotated[Principal, Depends(Needs(Scope.REQUEST))]
-Decider = Annotated[Principal, Depends(Needs(Scope.DECIDE))]
-Reader = Annotated[Principal, Depends(Needs(Scope.READ, Scope.ADMIN, Scope.REQUEST, Scope.DECIDE))]
-Admin = Annotated[Principal, Depends(Needs(Scope.ADMIN))]
+Asker = Annotated[Principal, Depends(RequireScope(Scope.REQUEST))]
+Decider = Annotated[Principal, Depends(RequireScope(Scope.DECIDE))]
+Reader = Annotated[Principal, Depends(RequireScope(Scope.READ, Scope.ADMIN, Scope.REQUEST, Scope.DECIDE))]
+Admin = Annotated[Principal, Depends(RequireScope(Scope.ADMIN))]

@@ -19,7 +19,7 @@ from sqlalchemy import text
 from agent.database.pools import Database
 from slack_sandbox import NotOnScreen, SlackSandbox
 from slack_sandbox.model import ScriptedModel
-from slack_sandbox.person import Experience
+from slack_sandbox.person import InteractionResult
 from tests.integration.asking import column
 from tests.integration.crash.process import Serve
 
@@ -86,7 +86,7 @@ class Street:
 
     # --- what people do -------------------------------------------------------------------------------
 
-    async def ask(self, lane: int) -> Experience:
+    async def ask(self, lane: int) -> InteractionResult:
         """Ada has the agent write this lane's line."""
         task = f"run writer write_line lane={lane}"
         return await self.slack.person("U0ADA").command("/agent", task, f"C0LANE{lane}")
@@ -105,7 +105,7 @@ class Street:
         assert found is not None
         return found
 
-    async def approve(self, lane: int) -> Experience:
+    async def approve(self, lane: int) -> InteractionResult:
         """Grace approves; an acknowledgement is a promise."""
         answer = await self.slack.person("U0GRACE").click(await self.card(lane), "signoff:approve")
         if answer.error is None:

@@ -20,7 +20,6 @@ from langgraph.types import Command, interrupt
 
 from signoff.client import ApprovalClient, AsyncApprovalClient
 from signoff.errors import AlreadyClaimed, ApiError, CollaborationError
-from signoff.integrations.interrupts import GraphThread
 from signoff.integrations.langgraph import (
     Background,
     BackgroundCall,
@@ -28,6 +27,7 @@ from signoff.integrations.langgraph import (
     aresume_when_decided,
     resume_when_decided,
 )
+from signoff.integrations.langgraph_interrupts import GraphThread
 from tests.integration.integrations.conftest import POLICY, ROOT, Desk, until
 
 EXAMPLES = ROOT / "examples"
@@ -459,7 +459,7 @@ def test_without_the_framework_the_error_names_the_extra(monkeypatch: pytest.Mon
     for name in (
         "signoff.integrations.langgraph",
         "signoff.integrations.background",
-        "signoff.integrations.interrupt_loop",
+        "signoff.integrations.langgraph_loop",
     ):
         monkeypatch.delitem(sys.modules, name, raising=False)
     for name in ("langgraph.prebuilt", "langgraph.store.base", "langgraph.types"):

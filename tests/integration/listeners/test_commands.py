@@ -12,7 +12,7 @@ from agent.domain.short_ids import short_id
 from agent.store import views
 from agent.usecases import pause
 from signoff.values import Risk
-from slack_sandbox import Experience
+from slack_sandbox import InteractionResult
 from slackbot.cards import (
     ACTION_AGENT,
     ACTION_APPROVE,
@@ -30,7 +30,7 @@ from tests.integration.asking import ADA, TEAM, Asked, ask
 from tests.integration.listeners.conftest import House
 
 
-def shown(answer: Experience) -> str:
+def shown(answer: InteractionResult) -> str:
     """Everything that the person reads."""
     assert answer.acked
     assert answer.response["response_type"] == "ephemeral"
@@ -426,7 +426,7 @@ async def test_ids_are_short_in_lists_and_every_command_takes_them(http_house: H
     assert [each.status for each in await runs(http_house) if each.id == run.id] == [RunStatus.CANCELLED]
 
 
-def codes(answer: Experience) -> list[str]:
+def codes(answer: InteractionResult) -> list[str]:
     """Everything in the answer that is drawn as code."""
     found: list[str] = []
 

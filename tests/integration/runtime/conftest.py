@@ -23,8 +23,8 @@ from agent.domain.run import CallView, Message, RunView
 from agent.runtime.agents import Agent, Registry
 from agent.runtime.calls import advance_call
 from agent.runtime.heartbeat import Heartbeat
-from agent.runtime.loop import advance_run
 from agent.runtime.model import Model
+from agent.runtime.model_turn import advance_run
 from agent.runtime.services import Services, worker_name
 from agent.store import views
 from agent.store.outbox import Destination

@@ -17,7 +17,7 @@ from agent.domain.run import CallState, RunStatus
 from agent.runtime import attempts as runtime_attempts
 from agent.runtime.agents import Agent
 from agent.runtime.calls import advance_call
-from agent.runtime.loop import advance_run
+from agent.runtime.model_turn import advance_run
 from agent.runtime.tool import NotDone, ToolContext, tool
 from agent.usecases import executions
 from slack_sandbox.model import ScriptedCall, ScriptedTurn

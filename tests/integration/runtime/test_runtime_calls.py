@@ -13,7 +13,7 @@ from agent.domain.request import Verdict
 from agent.domain.run import AnswerKind, CallState, RunStatus
 from agent.runtime.agents import Agent
 from agent.runtime.calls import advance_call
-from agent.runtime.loop import advance_run
+from agent.runtime.model_turn import advance_run
 from agent.runtime.tool import NotDone, Tool, ToolContext, tool
 from agent.usecases import requests, runs
 from signoff.values import Person

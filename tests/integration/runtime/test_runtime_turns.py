@@ -9,7 +9,7 @@ import pytest
 
 from agent.domain.run import RunStatus
 from agent.runtime.agents import Agent
-from agent.runtime.loop import MAX_TRIES, advance_run
+from agent.runtime.model_turn import MAX_TRIES, advance_run
 from agent.runtime.tool import tool
 from slack_sandbox.model import ModelFault, ScriptedCall, ScriptedTurn
 

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from agent.runtime.agents import Agent
 from agent.runtime.tool import tool
 from slack_sandbox.model import ModelFault
-from slack_sandbox.person import Experience
+from slack_sandbox.person import InteractionResult
 from tests.integration.service.conftest import POLICY, House
 
 TASK = "please delete_records table_name=users count=50"
@@ -103,7 +103,7 @@ async def test_ten_people_at_once_are_one_decision(http_house: House) -> None:
     card = await house.card()
     await asyncio.gather(*(house.slack.person(user).click(card, "signoff:reject") for user in people[5:]))
 
-    def word(user: str) -> Awaitable[Experience]:
+    def word(user: str) -> Awaitable[InteractionResult]:
         person = house.slack.person(user)
         views = house.slack.views(user)
         return person.submit(views[0], {}) if views else person.click(card, "signoff:approve", stale=True)

@@ -16,7 +16,7 @@ from agent.store.outbox import Destination
 from agent.usecases import api_keys
 from signoff.values import Action
 from slackbot.masking import views
-from slackbot.masking.texts import everything
+from slackbot.masking.secret_finder import everything
 from slackbot.web.inbox import assets
 from tests.integration import asking
 from tests.integration.service.conftest import House, http_house, until  # noqa: F401

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.domain.audit import AuditEvent, AuditKind, Head, genesis, link, verify
+from agent.domain.audit import AuditEvent, AuditKind, Head, event_hash, genesis, verify_chain
 
 SUBJECT = "request:1"
 
@@ -17,7 +17,7 @@ def chain(length: int, subject: str = SUBJECT) -> list[AuditEvent]:
     for seq in range(1, length + 1):
         at = datetime(2026, 11, 21, 12, 0, 0, seq, tzinfo=UTC)
         kind, detail = AuditKind.VOTE_CAST, {"n": seq}
-        digest = link(previous, subject, seq, at, "T1/U1", kind, detail)
+        digest = event_hash(previous, subject, seq, at, "T1/U1", kind, detail)
         events.append(AuditEvent(subject, seq, at, "T1/U1", kind, detail, previous, digest))
         previous = digest
     return events
@@ -30,10 +30,10 @@ def head_of(events: list[AuditEvent]) -> Head:
 def test_an_untouched_chain_holds():
     """A chain as it was written has no problem, with and without its head; nor has one with no event yet."""
     events = chain(5)
-    assert verify(events) == []
-    assert verify(events, head_of(events)) == []
-    assert verify([], Head(SUBJECT, 0, genesis(SUBJECT))) == []
-    assert verify([]) == []
+    assert verify_chain(events) == []
+    assert verify_chain(events, head_of(events)) == []
+    assert verify_chain([], Head(SUBJECT, 0, genesis(SUBJECT))) == []
+    assert verify_chain([]) == []
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_an_edit_of_any_column_is_found(change, index):
     events = chain(5)
     head = head_of(events)
     events[index] = replace(events[index], **change)
-    problems = verify(events, head)
+    problems = verify_chain(events, head)
     assert problems
     assert str(problems[0]).startswith(SUBJECT)
 
@@ -68,9 +68,11 @@ def test_an_edit_with_a_new_hash_is_found():
         events = chain(5)
         head = head_of(events)
         edited = replace(events[index], actor="T1/U9")
-        digest = link(edited.previous, SUBJECT, edited.seq, edited.at, "T1/U9", edited.event, edited.detail)
+        digest = event_hash(
+            edited.previous, SUBJECT, edited.seq, edited.at, "T1/U9", edited.event, edited.detail
+        )
         events[index] = replace(edited, hash=digest)
-        assert verify(events, head), index
+        assert verify_chain(events, head), index
 
 
 @given(st.integers(1, 8), st.data())
@@ -82,13 +84,13 @@ def test_delete_insert_swap_and_cut_are_found(length, data):
     other = data.draw(st.integers(0, length - 1))
     deleted = events[:index] + events[index + 1 :]
     doubled = [*events[: index + 1], *events[index:]]
-    assert verify(deleted, head)
-    assert verify(doubled, head)
-    assert verify(events[:index], head)
+    assert verify_chain(deleted, head)
+    assert verify_chain(doubled, head)
+    assert verify_chain(events[:index], head)
     if index != other:
         swapped = list(events)
         swapped[index], swapped[other] = swapped[other], swapped[index]
-        assert verify(swapped, head)
+        assert verify_chain(swapped, head)
 
 
 def test_a_chain_rewritten_from_some_point_is_found_by_its_head():
@@ -96,17 +98,17 @@ def test_a_chain_rewritten_from_some_point_is_found_by_its_head():
     events = chain(3)
     rewritten, previous = events[:1], events[0].hash
     for event in events[1:]:
-        digest = link(previous, SUBJECT, event.seq, event.at, "T1/U9", event.event, event.detail)
+        digest = event_hash(previous, SUBJECT, event.seq, event.at, "T1/U9", event.event, event.detail)
         rewritten.append(replace(event, actor="T1/U9", previous=previous, hash=digest))
         previous = digest
-    assert verify(rewritten) == []
-    assert verify(rewritten, head_of(events))
-    assert verify([*events, *chain(4)[3:]], head_of(events))
+    assert verify_chain(rewritten) == []
+    assert verify_chain(rewritten, head_of(events))
+    assert verify_chain([*events, *chain(4)[3:]], head_of(events))
 
 
 def test_another_subjects_chain_does_not_pass_for_this_one():
     """Chains of two subjects cannot be exchanged."""
-    assert verify(chain(3, "request:2"), Head(SUBJECT, 3, chain(3, "request:2")[-1].hash))
+    assert verify_chain(chain(3, "request:2"), Head(SUBJECT, 3, chain(3, "request:2")[-1].hash))
 
 
 def test_the_time_zone_in_which_a_time_is_told_does_not_matter():
@@ -115,7 +117,7 @@ def test_the_time_zone_in_which_a_time_is_told_does_not_matter():
     elsewhere = at.astimezone(timezone(timedelta(hours=5, minutes=30)))
 
     def of(moment):
-        return link(genesis("s"), "s", 1, moment, "a", "e", {})
+        return event_hash(genesis("s"), "s", 1, moment, "a", "e", {})
 
     assert of(at) == of(elsewhere)
     assert of(at) != of(at + timedelta(microseconds=1))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agent.domain.masked_action import MaskedAction, masked_action
 from agent.domain.repetitions import repetitions
-from signoff.redaction import BY_POLICY, NAMED, NOT_SCANNED, TextSpan, is_secret_name, mask, redact_value
+from signoff.masks import BY_POLICY, NAMED, NOT_SCANNED, TextSpan, is_secret_name, mask, redact_value
 from signoff.values import Action
 
 

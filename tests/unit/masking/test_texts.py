@@ -24,8 +24,8 @@ from detect_secrets.plugins.twilio import TwilioKeyDetector
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signoff.redaction import NOT_SCANNED, mask
-from slackbot.masking.texts import LONGEST, SecretFinder
+from signoff.masks import NOT_SCANNED, mask
+from slackbot.masking.secret_finder import LONGEST, SecretFinder
 from tests.planted import PRIVATE_KEY, SECRETS, URL_PASSWORD
 
 WRAPPINGS = (

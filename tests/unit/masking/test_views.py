@@ -25,7 +25,7 @@ from agent.domain.request import (
     VoteView,
 )
 from agent.domain.run import RunStatus, RunValues, RunView
-from signoff.redaction import Find
+from signoff.masks import Find
 from signoff.values import Action, Person, Risk
 from slackbot import cards
 from slackbot.masking import clean_lines, clean_runs, clean_view, views

@@ -11,9 +11,9 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.runtime.loop import MAX_TRIES, retry_in
 from agent.runtime.model import Model
 from agent.runtime.model_errors import ModelError
+from agent.runtime.model_turn import MAX_TRIES, retry_in
 from slack_sandbox.model import ModelFault, ScriptedCall, ScriptedModel, ScriptedTurn
 
 HELLO = [{"role": "user", "content": "hello"}]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 
 from agent.domain.repetitions import repetitions
-from signoff.redaction import NAMED, NOT_SCANNED, TextSpan, is_secret_name, redact_by_name
+from signoff.masks import NAMED, NOT_SCANNED, TextSpan, is_secret_name, redact_by_name
 from slackbot.masking.tokens import TOKENS, aws_secrets
 
 BUDGET = 0.5

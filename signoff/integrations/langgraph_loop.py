@@ -26,7 +26,7 @@ from signoff.canonical import canonical_bytes
 from signoff.client import ClaimedAction, Review, concluded, operations
 from signoff.client.effects import Operation
 from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, SignoffError
-from signoff.integrations.interrupts import (
+from signoff.integrations.langgraph_interrupts import (
     Claims,
     GraphThread,
     InterruptFormat,

@@ -15,7 +15,7 @@ from slack_sandbox.workspace import SandboxWorkspace
 
 
 @dataclass(frozen=True)
-class Stage:
+class SandboxParts:
     """The parts of one running stand-in; `commands` are what the app has registered with Slack."""
 
     workspace: SandboxWorkspace
