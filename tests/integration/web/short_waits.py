@@ -1,0 +1,23 @@
+"""A hook of schemathesis: calls that would wait long, as they may, wait for a second, or a test would take hours.
+
+It is loaded by the command itself (`SCHEMATHESIS_HOOKS`), in its own process.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import schemathesis
+
+SECOND = 1.0
+
+
+@schemathesis.hook
+def before_call(_context: Any, case: schemathesis.Case, **_: Any) -> None:
+    """Values that the API refuses stay as they are: they must be refused."""
+    most = 300 if case.path.startswith("/pending") else 60
+    query = case.query or {}
+    with suppress(KeyError, TypeError, ValueError):
+        if SECOND < float(query["wait"]) <= most:
+            query["wait"] = SECOND
