@@ -13,7 +13,15 @@ from slackbot.settings import SettingsError
 from slackbot.web.inbox.rendering import local_address
 from tests.integration.asking import rows
 from tests.integration.service.conftest import House, http_house, until  # noqa: F401
-from tests.integration.web.visiting import ADA, GRACE, PUBLIC, Porch, Visitor, open_porch
+from tests.integration.web.visiting import (  # noqa: F401
+    ADA,
+    GRACE,
+    PUBLIC,
+    Porch,
+    Visitor,
+    open_porch,
+    porch,
+)
 
 
 async def test_a_personal_link_signs_in_once(porch: Porch) -> None:
