@@ -75,7 +75,7 @@ def is_on() -> bool:
 
 
 def note_end(kind: Kind, which: UUID) -> None:
-    """Note that this ends, if the present transaction commits; ``attempt``: the latest one at this request."""
+    """Note that this has ended; call it after the commit. ``attempt``: the latest one at this request."""
     if _following.noted is not None:
         _following.noted.append(EndedSpan(kind, which))
 

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import psycopg
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.database.address import Address
 from agent.database.driver import driver_of
 from agent.database.pools import Database
+from agent.database.transaction import Transaction
 from agent.usecases import requests as usecases
 from benchmarks.waiting import Row, Waiting
 
@@ -29,7 +29,7 @@ class Recorder(Database):
     statements: list[Statement]
 
     @asynccontextmanager
-    async def decision_transaction(self) -> AsyncIterator[AsyncConnection]:
+    async def decision_transaction(self) -> AsyncIterator[Transaction]:
         sent: list[Statement] = []
 
         class Noting(psycopg.AsyncCursor[Any]):
@@ -37,11 +37,12 @@ class Recorder(Database):
                 sent.append((query, params))
                 return await super().execute(query, params, **options)
 
-        async with super().decision_transaction() as connection:
-            raw = driver_of(connection)
+        async with super().decision_transaction() as tx:
+            raw = driver_of(tx.connection)
             plain, raw.cursor_factory = raw.cursor_factory, Noting
             try:
-                yield connection
+                yield tx
+                await tx.flush()
             finally:
                 raw.cursor_factory = plain
             self.statements = sent

@@ -140,19 +140,19 @@ class Database:
         await self.close()
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[AsyncConnection]:
-        """Commits when the block ends, rolls back when it raises.
+    async def transaction(self) -> AsyncIterator[Transaction]:
+        """Sends what the block has collected and commits at its end, rolls back when it raises.
 
         Raises:
             DatabaseUnavailable: nothing was written.
             OutcomeUnknown: the connection broke during COMMIT.
         """
-        attempt = Transaction(await self._checkout(self._writing, POOL_WAIT), self.address, self._tell)
-        async with attempt.transact() as connection:
-            yield connection
+        connection = await self._checkout(self._writing, POOL_WAIT)
+        async with Transaction(connection, self.address, self._tell).run() as tx:
+            yield tx
 
     @asynccontextmanager
-    async def decision_transaction(self) -> AsyncIterator[AsyncConnection]:
+    async def decision_transaction(self) -> AsyncIterator[Transaction]:
         """`transaction` for a click: 0.4 s at most for getting a connection, then 1.2 s at most to its end.
 
         When the time is over we hang up: a cancelled query would have to wait for the server's answer, and a
@@ -163,17 +163,16 @@ class Database:
             DatabaseUnavailable: nothing was written.
             OutcomeUnknown: COMMIT was sent and not acknowledged in time.
         """
-        attempt = Transaction(
-            await self._checkout(self._deciding, DECISION_POOL_WAIT), self.address, self._tell
-        )
-        fuse = asyncio.get_running_loop().call_later(DECISION_BUDGET, attempt.blow)
+        connection = await self._checkout(self._deciding, DECISION_POOL_WAIT)
+        tx = Transaction(connection, self.address, self._tell)
+        fuse = asyncio.get_running_loop().call_later(DECISION_BUDGET, tx.blow)
         clock = asyncio.timeout(DECISION_BUDGET + _GRACE)
         try:
-            async with clock, attempt.transact() as connection:
-                yield connection
+            async with clock, tx.run():
+                yield tx
         except TimeoutError as error:
             if clock.expired():
-                raise attempt.out_of_time() from error
+                raise tx.out_of_time() from error
             raise  # the block's own
         finally:
             fuse.cancel()

@@ -1,21 +1,33 @@
-"""One transaction from its first statement to its end, which is told truly: written, not written, or not known."""
+"""One transaction: its reads run at once, its writes go out together at the end, and its end is told truly.
+
+A use case locks and reads first, decides, then writes. Nothing that it writes depends on what an earlier write
+returns, so all writes travel in one round trip (the driver's pipeline mode), in order, hints last.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from datetime import datetime
+from functools import cache
+from typing import Any, LiteralString, Self
 from uuid import UUID
 
 import psycopg
+from psycopg import AsyncCursor
 from psycopg.pq import TransactionStatus
-from sqlalchemy import exc
+from psycopg.rows import namedtuple_row
+from sqlalchemy import CursorResult, Executable, TextClause, exc
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.database import after_commit
+from agent.database import jobs
 from agent.database.address import Address
 from agent.database.driver import driver_of
 from agent.database.errors import BudgetExceeded, DatabaseError, DatabaseUnavailable, OutcomeUnknown
+from agent.database.jobs import Hint
 from agent.database.liveness import hang_up
 from signoff.errors import SignoffError
 
@@ -30,16 +42,85 @@ _OUT_OF_TIME = {"57014", "25P03", "25P04"}
 
 
 class Transaction:
-    """One transaction: knows how far it got, so that its end is told truly."""
+    """What a use case works with: ``execute`` reads and locks, the other methods collect what is written at the end.
+
+    Statements have named parameters (``%(name)s``). Whatever is collected is sent by itself before COMMIT.
+    """
 
     def __init__(self, connection: AsyncConnection, address: Address, tell: Listener) -> None:
-        self._connection = connection
+        self.connection = connection
         self._raw = driver_of(connection)
         self._address = address
         self._tell = tell
         self._committing = False
         self._blown = False
+        self._statements: list[tuple[LiteralString, Mapping[str, Any]]] = []
+        self._hints: list[Hint] = []
+        self._callbacks: list[Callable[[], object]] = []
+        self._ended: dict[UUID, int] = {}
 
+    # --- while it is open ---------------------------------------------------------------------------------
+    async def execute(
+        self, statement: Executable, parameters: Mapping[str, Any] | None = None
+    ) -> CursorResult[Any]:
+        """Run this statement now. It does not see what has been collected and not been flushed."""
+        return await self.connection.execute(statement, parameters)
+
+    def add(self, sql: LiteralString, **parameters: Any) -> None:
+        """Collect a statement whose result nobody needs."""
+        self._statements.append((sql, parameters))
+
+    def add_rows(self, sql: LiteralString, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Collect a statement that reads these rows from ``%(rows)s``, with ``json_to_recordset``.
+
+        One text for all of them costs a fraction of what an array for each column costs to put together. Values
+        are those of JSON, and UUIDs, times and bytes; raises TypeError for any other.
+
+        A statement that joins these rows to a table takes ``LIMIT (SELECT %(many)s::int)`` of them, which is all:
+        PostgreSQL expects a hundred in any text, and would read a table of thousands from end to end to find one.
+        Behind a SELECT the planner does not know the number, and so the plan is kept.
+        """
+        self.add(sql, rows=json.dumps(rows, default=_as_text), many=len(rows))
+
+    def hint(self, *hints: Hint) -> None:
+        """Defer these jobs with the transaction."""
+        self._hints.extend(hints)
+
+    def after_commit(self, callback: Callable[[], object]) -> None:
+        """Call this once the transaction has committed, and never if it rolls back. It must be quick and not raise.
+
+        Logs, metrics and traces that state a fact belong here. A callback that was added inside a savepoint runs
+        even if the savepoint is rolled back.
+        """
+        self._callbacks.append(callback)
+
+    def ended(self, requests: Mapping[UUID, int]) -> None:
+        """These requests end here, with so many things on record about each; listeners hear of it after COMMIT."""
+        self._ended.update(requests)
+
+    async def flush(self) -> None:
+        """Send what has been collected: for statements that must see it, and before a savepoint ends.
+
+        Raises the driver's errors.
+        """
+        statements, self._statements = self._statements, []
+        hints, self._hints = self._hints, []
+        if not statements and not hints:
+            return
+        async with self._raw.pipeline(), self._raw.cursor() as cursor:
+            for sql, parameters in statements:
+                await cursor.execute(sql, parameters)
+            await jobs.defer(self._raw, hints)
+
+    @asynccontextmanager
+    async def savepoint(self) -> AsyncIterator[None]:
+        """Roll back to here, and nothing before, when the block raises. What it collected is sent at its end."""
+        await self.flush()
+        async with self.connection.begin_nested():
+            yield
+            await self.flush()
+
+    # --- its end ------------------------------------------------------------------------------------------
     def blow(self) -> None:
         """The time is over."""
         self._blown = True
@@ -54,23 +135,23 @@ class Transaction:
         )
 
     @asynccontextmanager
-    async def transact(self) -> AsyncIterator[AsyncConnection]:
-        """Commit when the block ends, roll back when it raises, and give the connection back.
+    async def run(self) -> AsyncIterator[Self]:
+        """Send what was collected and commit when the block ends, roll back when it raises.
 
         Raises DatabaseUnavailable and BudgetExceeded (nothing was written), OutcomeUnknown.
         """
         async with AsyncExitStack() as stack:
-            stack.push_async_callback(give_back, self._connection)
+            stack.push_async_callback(give_back, self.connection)
             # Begun here and not by the first statement, so that what procrastinate writes through the raw
             # connection is part of it. Does no I/O: the driver sends BEGIN before the first statement.
-            self._connection.sync_connection.begin()  # type: ignore[union-attr]
-            after_commit.clear(self._connection)
+            self.connection.sync_connection.begin()  # type: ignore[union-attr]
             try:
-                yield self._connection
+                yield self
+                await self.flush()
                 await self._commit()
             except Exception as error:
-                if told := self._translated(error):
-                    raise told from error
+                if translated := self._translated(error):
+                    raise translated from error
                 raise
 
     async def _commit(self) -> None:
@@ -83,9 +164,12 @@ class Transaction:
         if status == TransactionStatus.UNKNOWN:
             raise DatabaseUnavailable(f"lost the database {self._address}: nothing was written")
         self._committing = True
-        await self._connection.commit()
+        await self.connection.commit()
         self._committing = False
-        after_commit.run_callbacks(self._connection, self._tell)
+        for callback in self._callbacks:
+            callback()
+        for request_id, recorded in self._ended.items():
+            self._tell(request_id, recorded)
 
     def _translated(self, error: Exception) -> DatabaseError | None:
         """What the end of the transaction means to the caller; None: the error speaks for itself."""
@@ -108,13 +192,61 @@ class Transaction:
         )
 
 
+Connection = AsyncConnection | Transaction
+"""What reads and locks take: a connection that only reads, or a transaction."""
+
+
+async def query(connection: Connection, *questions: TextClause, **parameters: Any) -> list[list[Any]]:
+    """Send these one behind the other; returns the rows of each, with their columns as attributes.
+
+    Each starts when the one before it has ended, a wait for a lock included, and sees what is committed then.
+    All take their values from the same ``parameters``. Also for what is asked all day long alone: SQLAlchemy takes
+    as long to pass a question on as the driver to ask it.
+    """
+    raw = driver_of(connection.connection if isinstance(connection, Transaction) else connection)
+    if len(questions) == 1:
+        cursor = raw.cursor(row_factory=namedtuple_row)
+        await cursor.execute(_for_driver(questions[0]), parameters)
+        return [await _rows(cursor)]
+    async with raw.pipeline():
+        cursors = []
+        for question in questions:
+            cursor = raw.cursor(row_factory=namedtuple_row)
+            cursors.append(await cursor.execute(_for_driver(question), parameters))
+    return [await _rows(cursor) for cursor in cursors]
+
+
 async def give_back(connection: AsyncConnection) -> None:
-    """Returns the connection to its pool, rolled back if not committed; cancelling does not stop that."""
+    """Return the connection to its pool, rolled back if not committed; cancelling does not stop that."""
     if not connection.in_transaction():
         await connection.close()
         return
     with suppress(exc.DBAPIError, psycopg.Error):
         await asyncio.shield(asyncio.ensure_future(connection.close()))
+
+
+async def _rows(cursor: AsyncCursor[Any]) -> list[Any]:
+    return await cursor.fetchall() if cursor.description else []
+
+
+def _as_text(value: Any) -> str:
+    """As PostgreSQL reads it from a text."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return f"\\x{value.hex()}"
+    if isinstance(value, UUID):
+        return str(value)
+    raise TypeError(f"no text for a value of type {type(value).__name__}")
+
+
+@cache
+def _for_driver(question: TextClause) -> LiteralString:
+    """The statement as the driver wants its parameters named."""
+    return question.compile(dialect=_DIALECT).string
+
+
+_DIALECT = PGDialect_psycopg()  # type: ignore[no-untyped-call]
 
 
 def _sqlstate(error: BaseException) -> str | None:

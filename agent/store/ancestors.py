@@ -5,9 +5,8 @@ from __future__ import annotations
 from uuid import UUID
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.database.batch import Batch
+from agent.database.transaction import Connection, Transaction
 from agent.domain.run import AnswerKind, CallAnswer, NewRun, RunStatus
 from agent.store import locks, outbox, runs
 from agent.store.outbox import Destination, OutboxMessage
@@ -16,7 +15,7 @@ from signoff.values import Person
 
 
 async def answer_parent(
-    connection: AsyncConnection, batch: Batch, below: LockedRun, given: CallAnswer, *, it_ends: bool = False
+    tx: Transaction, below: LockedRun, given: CallAnswer, *, it_ends: bool = False
 ) -> None:
     """The call that the run below stands for has its answer, once; ``it_ends``: in this transaction its run ends, too.
 
@@ -24,12 +23,12 @@ async def answer_parent(
     """
     if below.parent_run_id is None or below.parent_call_id is None:
         return
-    above = await runs.lock(connection, below.parent_run_id)
-    call = await locks.call(connection, below.parent_call_id)
+    above = await runs.lock(tx, below.parent_run_id)
+    call = await locks.call(tx, below.parent_call_id)
     if above is None or call is None or call.state != "delegated":
         return
     if it_ends:
-        runs.close_call(batch, above.id, call.id, given, blocking=call.blocking)
+        runs.close_call(tx, above.id, call.id, given, blocking=call.blocking)
         return
     ended = runs.EndedCall(
         id=call.id,
@@ -40,10 +39,10 @@ async def answer_parent(
         on_reject=None,
         repeats=call.repeats,
     )
-    runs.answer_call(batch, above, ended, given)
+    runs.answer_call(tx, above, ended, given)
 
 
-async def parent_waits(connection: AsyncConnection, below: LockedRun) -> bool:
+async def parent_waits(connection: Connection, below: LockedRun) -> bool:
     """Whether the call that the run stands for still waits for its answer."""
     call = await locks.call(connection, below.parent_call_id) if below.parent_call_id else None
     return call is not None and call.state == "delegated"
@@ -61,7 +60,7 @@ def ending_answer(below: LockedRun, status: RunStatus, cause: str, reason: str |
 
 
 async def child_run(
-    connection: AsyncConnection, run_id: UUID, call_id: UUID, agent: str, version: str, task: str
+    connection: Connection, run_id: UUID, call_id: UUID, agent: str, version: str, task: str
 ) -> NewRun:
     """The run to begin for this call of a run: whoever asked for that one asks for this one, in the same channel."""
     row = (await connection.execute(_ORIGIN, {"run": run_id})).one()
@@ -80,7 +79,7 @@ async def child_run(
 
 
 async def ancestor_roots(
-    connection: AsyncConnection,
+    connection: Connection,
     destination: Destination,
     parent: UUID | None,
     *,
@@ -97,13 +96,13 @@ async def ancestor_roots(
     return [outbox.run_root(destination, run_id) for run_id in above]
 
 
-async def has_open_calls(connection: AsyncConnection, run_id: UUID) -> bool:
+async def has_open_calls(connection: Connection, run_id: UUID) -> bool:
     """Whether something goes on in the background, whose outcome its agent will hear and answer to."""
     found: bool = (await connection.execute(_HAS_OPEN, {"run": run_id})).scalar_one()
     return found
 
 
-async def orphans(connection: AsyncConnection, limit: int = 100) -> list[UUID]:
+async def orphans(connection: Connection, limit: int = 100) -> list[UUID]:
     """Runs that are at work for a call whose own run has ended."""
     return list((await connection.execute(_ORPHANS, {"limit": limit})).scalars())
 

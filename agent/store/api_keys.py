@@ -10,9 +10,8 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 from sqlalchemy import Row, text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.database.batch import Batch, query
+from agent.database.transaction import Connection, Transaction, query
 from agent.domain.api_keys import KeyLine, Principal, Scope
 from signoff.values import Person
 
@@ -43,7 +42,7 @@ class KeyUse:
     seconds_left: float
 
 
-async def count_use(connection: AsyncConnection, digest: bytes) -> KeyUse | None:
+async def count_use(connection: Connection, digest: bytes) -> KeyUse | None:
     """Count one use of the key with this hash; ``None``: there is none, it was revoked, or has expired."""
     (found,) = await query(connection, _USE, hash=digest)
     if not found:
@@ -53,8 +52,8 @@ async def count_use(connection: AsyncConnection, digest: bytes) -> KeyUse | None
     return KeyUse(principal, row.calls, row.per_minute, float(row.seconds_left))
 
 
-def insert(batch: Batch, new: NewKey) -> None:
-    batch.add(
+def insert(tx: Transaction, new: NewKey) -> None:
+    tx.add(
         _INSERT,
         id=new.id,
         name=new.name,
@@ -70,26 +69,26 @@ def insert(batch: Batch, new: NewKey) -> None:
     )
 
 
-async def lock(connection: AsyncConnection, name: str) -> KeyLine | None:
+async def lock(connection: Connection, name: str) -> KeyLine | None:
     row = (await connection.execute(_LOCK, {"name": name})).one_or_none()
     return None if row is None else _line(row)
 
 
-def revoke(batch: Batch, key_id: UUID) -> None:
-    batch.add(_REVOKE, id=key_id)
+def revoke(tx: Transaction, key_id: UUID) -> None:
+    tx.add(_REVOKE, id=key_id)
 
 
-def rotate(batch: Batch, key_id: UUID, prefix: str, digest: bytes, keep_old: timedelta) -> None:
+def rotate(tx: Transaction, key_id: UUID, prefix: str, digest: bytes, keep_old: timedelta) -> None:
     """Put another secret in the place of the key's; the old one is valid for a while longer, or not at all."""
-    batch.add(_ROTATE, id=key_id, prefix=prefix, hash=digest, seconds=keep_old.total_seconds())
+    tx.add(_ROTATE, id=key_id, prefix=prefix, hash=digest, seconds=keep_old.total_seconds())
 
 
-async def list_keys(connection: AsyncConnection) -> list[KeyLine]:
+async def list_keys(connection: Connection) -> list[KeyLine]:
     """All keys, also those that are no longer valid, oldest first."""
     return [_line(row) for row in (await connection.execute(_LIST)).all()]
 
 
-async def forget_uses(connection: AsyncConnection) -> None:
+async def forget_uses(connection: Connection) -> None:
     """Counts of minutes that are over."""
     await connection.execute(_FORGET)
 

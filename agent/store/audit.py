@@ -11,9 +11,8 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.database.batch import Batch
+from agent.database.transaction import Connection, Transaction
 from agent.domain.audit import AuditEvent, AuditKind, Head, event_hash, genesis
 from signoff.values import Person
 
@@ -55,7 +54,7 @@ _LOCK_HEADS = text(
 )
 
 
-async def lock_heads(connection: AsyncConnection, subjects: Sequence[str]) -> dict[str, ChainHead]:
+async def lock_heads(connection: Connection, subjects: Sequence[str]) -> dict[str, ChainHead]:
     """Lock and read these heads; a subject without any event starts at its genesis."""
     result = await connection.execute(_LOCK_HEADS, {"subjects": list(subjects)})
     rows = result.all()
@@ -67,22 +66,22 @@ async def lock_heads(connection: AsyncConnection, subjects: Sequence[str]) -> di
     return heads
 
 
-async def create_head(connection: AsyncConnection, subject: str) -> None:
+async def create_head(connection: Connection, subject: str) -> None:
     """Give a chain that nothing else guards a head to lock, before its first event; whoever is second waits."""
     await connection.execute(_FOUND, {"subject": subject, "hash": genesis(subject)})
 
 
-async def _now(connection: AsyncConnection) -> datetime:
+async def _now(connection: Connection) -> datetime:
     moment: datetime = (await connection.execute(text("SELECT clock_timestamp()"))).scalar_one()
     return moment
 
 
-def append(batch: Batch, head: ChainHead, *entries: AuditEntry) -> ChainHead:
+def append(tx: Transaction, head: ChainHead, *entries: AuditEntry) -> ChainHead:
     """Link the entries behind the head. Returns the new head, for more entries in the same transaction."""
-    return append_all(batch, [(head, entry) for entry in entries])[head.subject] if entries else head
+    return append_all(tx, [(head, entry) for entry in entries])[head.subject] if entries else head
 
 
-def append_all(batch: Batch, pairs: Sequence[tuple[ChainHead, AuditEntry]]) -> dict[str, ChainHead]:
+def append_all(tx: Transaction, pairs: Sequence[tuple[ChainHead, AuditEntry]]) -> dict[str, ChainHead]:
     """Link each entry behind its subject's head, in the order given, in one statement for all."""
     heads: dict[str, ChainHead] = {}
     rows: list[dict[str, Any]] = []
@@ -94,11 +93,11 @@ def append_all(batch: Batch, pairs: Sequence[tuple[ChainHead, AuditEntry]]) -> d
         event = {"subject": head.subject, "seq": seq, "at": head.at, "actor": entry.actor, "event": kind}
         rows.append(event | {"detail": detail, "previous": head.hash, "hash": digest})
         heads[head.subject] = ChainHead(head.subject, seq, digest, head.at)
-    batch.add_rows(_APPEND, rows)
+    tx.add_rows(_APPEND, rows)
     return heads
 
 
-async def last_detail(connection: AsyncConnection, subject: str, key: str) -> str | None:
+async def last_detail(connection: Connection, subject: str, key: str) -> str | None:
     """One value of a subject's last event."""
     found: str | None = (
         await connection.execute(_LAST_DETAIL, {"subject": subject, "key": key})
@@ -106,19 +105,19 @@ async def last_detail(connection: AsyncConnection, subject: str, key: str) -> st
     return found
 
 
-async def heads(connection: AsyncConnection) -> dict[str, Head]:
+async def heads(connection: Connection) -> dict[str, Head]:
     """Where every chain ends, by its subject."""
     rows = (await connection.execute(_HEADS)).all()
     return {row.subject: Head(row.subject, row.seq, bytes(row.hash)) for row in rows}
 
 
-async def next_subject(connection: AsyncConnection, after: str) -> str | None:
+async def next_subject(connection: Connection, after: str) -> str | None:
     """The subject that follows in alphabetical order."""
     found: str | None = (await connection.execute(_NEXT_SUBJECT, {"after": after})).scalar_one_or_none()
     return found
 
 
-async def events(connection: AsyncConnection, subject: str) -> list[AuditEvent]:
+async def events(connection: Connection, subject: str) -> list[AuditEvent]:
     """A subject's whole chain."""
     rows = (await connection.execute(_EVENTS, {"subject": subject})).all()
     return [

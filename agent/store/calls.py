@@ -5,21 +5,20 @@ from __future__ import annotations
 from uuid import UUID
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.database import jobs
-from agent.database.batch import Batch
+from agent.database.transaction import Connection, Transaction
 from agent.domain.run import CallAnswer, ProposedCall
 from agent.store.ids import new_id
 from agent.store.requests import NewRequest
 from signoff.values import Action
 
 
-def propose(batch: Batch, run_id: UUID, turn: int, proposed: tuple[ProposedCall, ...]) -> None:
+def propose(tx: Transaction, run_id: UUID, turn: int, proposed: tuple[ProposedCall, ...]) -> None:
     """The calls of a model's turn, not judged yet; each is looked at by a job of its own."""
     for index, call in enumerate(proposed):
         call_id = new_id()
-        batch.add(
+        tx.add(
             _PROPOSE,
             id=call_id,
             run=run_id,
@@ -29,12 +28,12 @@ def propose(batch: Batch, run_id: UUID, turn: int, proposed: tuple[ProposedCall,
             tool=call.tool,
             arguments=call.raw_arguments,
         )
-        batch.hint(jobs.execute_call(call_id))
+        tx.hint(jobs.execute_call(call_id))
 
 
-def mark_asked(batch: Batch, new: NewRequest, *, blocking: bool) -> None:
+def mark_asked(tx: Transaction, new: NewRequest, *, blocking: bool) -> None:
     """People are asked about the call; without a hook of its own it counts as announced."""
-    batch.add(
+    tx.add(
         _ASK,
         call=new.call_id,
         version=new.action.tool_version,
@@ -45,68 +44,66 @@ def mark_asked(batch: Batch, new: NewRequest, *, blocking: bool) -> None:
     )
 
 
-def mark_ready(batch: Batch, call_id: UUID, action: Action) -> None:
+def mark_ready(tx: Transaction, call_id: UUID, action: Action) -> None:
     """Policy lets the call run."""
-    batch.add(
-        _LET_RUN, call=call_id, version=action.tool_version, action=action.canonical, digest=action.digest
-    )
+    tx.add(_LET_RUN, call=call_id, version=action.tool_version, action=action.canonical, digest=action.digest)
 
 
-def refuse(batch: Batch, call_id: UUID, answer: CallAnswer) -> None:
+def refuse(tx: Transaction, call_id: UUID, answer: CallAnswer) -> None:
     """Nobody needs to be asked: the call will not run."""
-    batch.add(_REFUSE, call=call_id, kind=answer.kind.value, answer=answer.text)
-    batch.hint(jobs.execute_call(call_id))
+    tx.add(_REFUSE, call=call_id, kind=answer.kind.value, answer=answer.text)
+    tx.hint(jobs.execute_call(call_id))
 
 
-def mark_prepared(batch: Batch, call_id: UUID, action: bytes) -> None:
+def mark_prepared(tx: Transaction, call_id: UUID, action: bytes) -> None:
     """The tool's ``on_pending`` hook is about to run for this action."""
-    batch.add(_HOLD, call=call_id, action=action)
+    tx.add(_HOLD, call=call_id, action=action)
 
 
-def stop(batch: Batch, call_id: UUID, reason: str = "the run has ended; nothing ran") -> None:
+def stop(tx: Transaction, call_id: UUID, reason: str = "the run has ended; nothing ran") -> None:
     """It might have run and will not: its run has ended before it began, or an operator called it off."""
-    batch.add(_STOP, call=call_id, reason=reason)
-    batch.hint(jobs.execute_call(call_id))
+    tx.add(_STOP, call=call_id, reason=reason)
+    tx.hint(jobs.execute_call(call_id))
 
 
-def mark_announced(batch: Batch, call_id: UUID) -> None:
+def mark_announced(tx: Transaction, call_id: UUID) -> None:
     """The tool's ``on_pending`` hook has run for what people are asked about now."""
-    batch.add(_ANNOUNCE, call=call_id)
+    tx.add(_ANNOUNCE, call=call_id)
 
 
-def clear_prepared(batch: Batch, call_id: UUID, action: bytes) -> None:
+def clear_prepared(tx: Transaction, call_id: UUID, action: bytes) -> None:
     """The tool has heard that this action is not asked about any more."""
-    batch.add(_LET_GO, call=call_id, action=action)
+    tx.add(_LET_GO, call=call_id, action=action)
 
 
-def supersede_action(batch: Batch, call_id: UUID) -> None:
+def supersede_action(tx: Transaction, call_id: UUID) -> None:
     """People are asked about another action now: a tool that prepared for the one before has to hear of it."""
-    batch.add(_MOVE_ON, call=call_id)
-    batch.hint(jobs.execute_call(call_id))
+    tx.add(_MOVE_ON, call=call_id)
+    tx.hint(jobs.execute_call(call_id))
 
 
-def claim(batch: Batch, call_id: UUID) -> None:
+def claim(tx: Transaction, call_id: UUID) -> None:
     """An attempt begins."""
-    batch.add(_CLAIM, call=call_id)
+    tx.add(_CLAIM, call=call_id)
 
 
-def delegate(batch: Batch, call_id: UUID) -> None:
+def delegate(tx: Transaction, call_id: UUID) -> None:
     """Another agent works on it."""
-    batch.add(_DELEGATE, call=call_id)
+    tx.add(_DELEGATE, call=call_id)
 
 
-def mark_in_doubt(batch: Batch, call_id: UUID) -> None:
+def mark_in_doubt(tx: Transaction, call_id: UUID) -> None:
     """Nobody can know whether the attempt had its effect."""
-    batch.add(_DOUBT, call=call_id)
+    tx.add(_DOUBT, call=call_id)
 
 
-def make_ready_again(batch: Batch, call_id: UUID) -> None:
+def make_ready_again(tx: Transaction, call_id: UUID) -> None:
     """Another attempt may be made: a person said so, or the tool is idempotent."""
-    batch.add(_READY_AGAIN, call=call_id)
-    batch.hint(jobs.execute_call(call_id))
+    tx.add(_READY_AGAIN, call=call_id)
+    tx.hint(jobs.execute_call(call_id))
 
 
-async def repeat(connection: AsyncConnection, call_id: UUID) -> tuple[UUID, bool]:
+async def repeat(connection: Connection, call_id: UUID) -> tuple[UUID, bool]:
     """A new call with the same content, in the background of the same run; repeating twice is one call.
 
     Returns its id, and whether it is new.

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from agent.database.transaction import Connection
 from agent.store.ids import new_nonce
 from signoff.values import Person
 
 
 async def insert_personal(
-    connection: AsyncConnection, request_ids: Sequence[UUID], surface: str, person: Person
+    connection: Connection, request_ids: Sequence[UUID], surface: str, person: Person
 ) -> dict[UUID, str]:
     """This person's places for these requests, made where they are missing; ids that are unknown stay out."""
     key = {"ids": list(request_ids), "surface": surface, "team": person.team_id, "user": person.user_id}

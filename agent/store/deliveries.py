@@ -7,9 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Row, text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.database.batch import Batch
+from agent.database.transaction import Connection, Transaction
 from agent.store.floods import RECENT
 
 LINES_AT_ONCE = 10
@@ -17,25 +16,25 @@ LINES_AT_ONCE = 10
 
 
 async def lease_destination(
-    connection: AsyncConnection, team_id: str, channel_id: str, worker: str, seconds: float
+    connection: Connection, team_id: str, channel_id: str, worker: str, seconds: float
 ) -> Row[Any] | None:
     """Lease the destination if it is free; the epoch counts up."""
     parameters = {"team": team_id, "channel": channel_id, "worker": worker, "seconds": seconds}
     return (await connection.execute(_TAKE, parameters)).one_or_none()
 
 
-async def release_destination(connection: AsyncConnection, team_id: str, channel_id: str, epoch: int) -> None:
+async def release_destination(connection: Connection, team_id: str, channel_id: str, epoch: int) -> None:
     """Give the lease back, unless another drain has taken over."""
     await connection.execute(_RELEASE, {"team": team_id, "channel": channel_id, "epoch": epoch})
 
 
-async def channels_due(connection: AsyncConnection, team_id: str) -> list[str]:
+async def channels_due(connection: Connection, team_id: str) -> list[str]:
     """Channels without a lease where a delivery may go out now, or something is left that a digest stands for."""
     return list((await connection.execute(_CHANNELS_DUE, {"team": team_id})).scalars())
 
 
 async def renew(
-    connection: AsyncConnection,
+    connection: Connection,
     team_id: str,
     channel_id: str,
     epoch: int,
@@ -49,7 +48,7 @@ async def renew(
     return bool((await connection.execute(_HOLD, {**key, "posts": posts, "updates": updates})).rowcount)
 
 
-async def next_pending(connection: AsyncConnection, team_id: str, channel_id: str) -> Row[Any] | None:
+async def next_pending(connection: Connection, team_id: str, channel_id: str) -> Row[Any] | None:
     """The delivery to be sent next, with the ``ts`` of its card or thread, and in how many seconds it may go."""
     key = {"team": team_id, "channel": channel_id}
     first = (await connection.execute(_NEXT, key)).one_or_none()
@@ -60,7 +59,7 @@ async def next_pending(connection: AsyncConnection, team_id: str, channel_id: st
     return (await connection.execute(_FAIREST, {**key, "first": first.id})).one_or_none() or first
 
 
-async def same_thread(connection: AsyncConnection, first: Row[Any]) -> Sequence[Row[Any]]:
+async def same_thread(connection: Connection, first: Row[Any]) -> Sequence[Row[Any]]:
     """The lines that may go out together with the first: same thread, as certain or uncertain as it."""
     parameters = {
         "first": first.id,
@@ -74,7 +73,7 @@ async def same_thread(connection: AsyncConnection, first: Row[Any]) -> Sequence[
 
 
 async def note_trouble(
-    connection: AsyncConnection, team_id: str, channel_id: str, cause: str, ids: Sequence[UUID]
+    connection: Connection, team_id: str, channel_id: str, cause: str, ids: Sequence[UUID]
 ) -> bool:
     """Write down why these cannot be told there. Returns whether that is news: nothing else waits for this cause."""
     key = {"team": team_id, "channel": channel_id, "cause": cause, "ids": list(ids)}
@@ -82,58 +81,58 @@ async def note_trouble(
 
 
 async def run_to_inform(
-    connection: AsyncConnection, team_id: str, channel_id: str, request_id: UUID
+    connection: Connection, team_id: str, channel_id: str, request_id: UUID
 ) -> Row[Any] | None:
     """The run of a request that waits, if its thread lies elsewhere and has not been told of this trouble."""
     key = {"team": team_id, "channel": channel_id, "request": request_id}
     return (await connection.execute(_UNINFORMED, key)).one_or_none()
 
 
-async def expired_predecessor(connection: AsyncConnection, request_id: UUID) -> Row[Any] | None:
+async def expired_predecessor(connection: Connection, request_id: UUID) -> Row[Any] | None:
     """The expired request that this one asks again, if it does."""
     return (await connection.execute(_ASKED_BEFORE, {"id": request_id})).one_or_none()
 
 
-def clear_trouble(batch: Batch, team_id: str, channel_id: str) -> None:
+def clear_trouble(tx: Transaction, team_id: str, channel_id: str) -> None:
     """Something could be told there: whatever troubled it is over."""
-    batch.add(_WELL, team=team_id, channel=channel_id)
+    tx.add(_WELL, team=team_id, channel=channel_id)
 
 
-def place_card(batch: Batch, request_id: UUID, ts: str) -> None:
+def place_card(tx: Transaction, request_id: UUID, ts: str) -> None:
     """The request's card is this message."""
-    batch.add(_PLACE_CARD, id=request_id, ts=ts)
+    tx.add(_PLACE_CARD, id=request_id, ts=ts)
 
 
-def place_run(batch: Batch, run_id: UUID, ts: str) -> None:
+def place_run(tx: Transaction, run_id: UUID, ts: str) -> None:
     """The run's thread hangs below this message."""
-    batch.add(_PLACE_RUN, id=run_id, ts=ts)
+    tx.add(_PLACE_RUN, id=run_id, ts=ts)
 
 
-def mark_sending(batch: Batch, ids: Sequence[UUID]) -> None:
+def mark_sending(tx: Transaction, ids: Sequence[UUID]) -> None:
     """Slack may have these from now on."""
-    batch.add(_BEGIN, ids=list(ids))
+    tx.add(_BEGIN, ids=list(ids))
 
 
-def mark_sent(batch: Batch, ids: Sequence[UUID], wanted: int, ts: str | None) -> None:
+def mark_sent(tx: Transaction, ids: Sequence[UUID], wanted: int, ts: str | None) -> None:
     """Sent, as far as it was wanted when it was drawn."""
-    batch.add(_SENT, ids=list(ids), wanted=wanted, ts=ts)
+    tx.add(_SENT, ids=list(ids), wanted=wanted, ts=ts)
 
 
-def postpone(batch: Batch, ids: Sequence[UUID], seconds: float, error: str, *, ambiguous: bool) -> None:
+def postpone(tx: Transaction, ids: Sequence[UUID], seconds: float, error: str, *, ambiguous: bool) -> None:
     """Not before then."""
-    batch.add(_POSTPONE, ids=list(ids), seconds=seconds, error=error, ambiguous=ambiguous)
+    tx.add(_POSTPONE, ids=list(ids), seconds=seconds, error=error, ambiguous=ambiguous)
 
 
 def postpone_thread(
-    batch: Batch, kind: str, request_id: UUID | None, run_id: UUID | None, seconds: float
+    tx: Transaction, kind: str, request_id: UUID | None, run_id: UUID | None, seconds: float
 ) -> None:
     """What is said after it in its thread cannot go before it, and need not be looked at until then."""
-    batch.add(_POSTPONE_THREAD, kind=kind, request=request_id, run=run_id, seconds=seconds)
+    tx.add(_POSTPONE_THREAD, kind=kind, request=request_id, run=run_id, seconds=seconds)
 
 
-def mark_dead(batch: Batch, ids: Sequence[UUID], error: str) -> None:
+def mark_dead(tx: Transaction, ids: Sequence[UUID], error: str) -> None:
     """Given up, with the reason."""
-    batch.add(_DEAD, ids=list(ids), error=error)
+    tx.add(_DEAD, ids=list(ids), error=error)
 
 
 # A line waits for its root, and for every earlier line of its own thread. In this order: the last look costs most.

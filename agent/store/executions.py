@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from typing import Literal
 from uuid import UUID
 
 import structlog
 
-from agent.database.batch import Batch
+from agent.database.transaction import Transaction
 from agent.domain.request import ExecutionStatus
 from agent.metrics import EXECUTIONS
 from signoff.values import Person
@@ -17,7 +18,7 @@ log = structlog.get_logger(__name__)
 
 
 def insert(
-    batch: Batch,
+    tx: Transaction,
     execution_id: UUID,
     *,
     call_id: UUID,
@@ -29,15 +30,18 @@ def insert(
     lease_seconds: float,
 ) -> None:
     """Claim the attempt; the database refuses a second open one."""
-    log.info(
-        "execution begins",
-        action="execution.started",
-        execution_id=str(execution_id),
-        call_id=str(call_id),
-        request_id=str(request_id) if request_id else None,
-        attempt=attempt,
+    tx.after_commit(
+        partial(
+            log.info,
+            "execution begins",
+            action="execution.started",
+            execution_id=str(execution_id),
+            call_id=str(call_id),
+            request_id=str(request_id) if request_id else None,
+            attempt=attempt,
+        )
     )
-    batch.add(
+    tx.add(
         _BEGIN,
         id=execution_id,
         call=call_id,
@@ -50,12 +54,19 @@ def insert(
     )
 
 
-def finish(batch: Batch, execution_id: UUID, status: ExecutionStatus, outcome: str) -> None:
+def finish(tx: Transaction, execution_id: UUID, status: ExecutionStatus, outcome: str) -> None:
     """Write the outcome of an open attempt: the result, or what went wrong."""
     succeeded = status is ExecutionStatus.SUCCEEDED
-    batch.afterwards(EXECUTIONS.labels(status.value).inc)
-    log.info("execution has an outcome", action=f"execution.{status.value}", execution_id=str(execution_id))
-    batch.add(
+    tx.after_commit(EXECUTIONS.labels(status.value).inc)
+    tx.after_commit(
+        partial(
+            log.info,
+            "execution has an outcome",
+            action=f"execution.{status.value}",
+            execution_id=str(execution_id),
+        )
+    )
+    tx.add(
         _FINISH,
         id=execution_id,
         status=status.value,
@@ -64,21 +75,21 @@ def finish(batch: Batch, execution_id: UUID, status: ExecutionStatus, outcome: s
     )
 
 
-def record_late(batch: Batch, execution_id: UUID, outcome: str) -> None:
+def record_late(tx: Transaction, execution_id: UUID, outcome: str) -> None:
     """A result that arrived after the outcome was written; the first one is kept."""
-    batch.add(_LATE, id=execution_id, outcome=outcome)
+    tx.add(_LATE, id=execution_id, outcome=outcome)
 
 
 def settle(
-    batch: Batch, execution_id: UUID, verdict: Literal["retry", "done"], by: Person, note: str | None
+    tx: Transaction, execution_id: UUID, verdict: Literal["retry", "done"], by: Person, note: str | None
 ) -> None:
     """A person's word on an execution in doubt; the second word fails on the key."""
-    batch.add(_SETTLE, execution=execution_id, verdict=verdict, team=by.team_id, user=by.user_id, note=note)
+    tx.add(_SETTLE, execution=execution_id, verdict=verdict, team=by.team_id, user=by.user_id, note=note)
 
 
-def renew_leases(batch: Batch, execution_ids: Collection[UUID], worker: str, lease_seconds: float) -> None:
+def renew_leases(tx: Transaction, execution_ids: Collection[UUID], worker: str, lease_seconds: float) -> None:
     """These attempts are alive."""
-    batch.add(_BEAT, ids=list(execution_ids), worker=worker, seconds=lease_seconds)
+    tx.add(_BEAT, ids=list(execution_ids), worker=worker, seconds=lease_seconds)
 
 
 _BEGIN = """

@@ -6,20 +6,20 @@ Lock order as everywhere: the request, its execution, its chain's head.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 import structlog
 from sqlalchemy import Row, text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.database.batch import Batch, query
+from agent.database.transaction import Connection, Transaction, query
 from agent.store import pause
 
 log = structlog.get_logger(__name__)
 
 
-async def lock_approval(connection: AsyncConnection, request_id: UUID) -> Row[Any] | None:
+async def lock_approval(connection: Connection, request_id: UUID) -> Row[Any] | None:
     """A request of a program, locked, with what a claim of it depends on; the stop switch is held.
 
     The clock, the decision and the attempts are read behind the lock.
@@ -28,40 +28,38 @@ async def lock_approval(connection: AsyncConnection, request_id: UUID) -> Row[An
     return found[0] if found else None
 
 
-async def lock_attempt(connection: AsyncConnection, execution_id: UUID) -> Row[Any] | None:
+async def lock_attempt(connection: Connection, execution_id: UUID) -> Row[Any] | None:
     """An attempt of an executor outside, locked behind its request; ``None``: there is no such one outside."""
     *_, found = await query(connection, _TAKE_REQUEST_OF_ATTEMPT, _ATTEMPT, id=execution_id)
     return found[0] if found else None
 
 
-async def find_by_token(connection: AsyncConnection, request_id: UUID, claim_hash: bytes) -> UUID | None:
+async def find_by_token(connection: Connection, request_id: UUID, claim_hash: bytes) -> UUID | None:
     """The attempt at this request that was claimed with a token of this hash."""
     parameters = {"request": request_id, "hash": claim_hash}
     found: UUID | None = (await connection.execute(_CLAIMED_WITH, parameters)).scalar_one_or_none()
     return found
 
 
-async def silent_claims(
-    connection: AsyncConnection, limit: int, but: Collection[UUID] = ()
-) -> Sequence[UUID]:
+async def silent_claims(connection: Connection, limit: int, but: Collection[UUID] = ()) -> Sequence[UUID]:
     """Attempts outside whose lease is over, without those named."""
     return list((await connection.execute(_SILENT, {"limit": limit, "but": list(but)})).scalars())
 
 
 async def overdue_approvals(
-    connection: AsyncConnection, limit: int, but: Collection[UUID] = ()
+    connection: Connection, limit: int, but: Collection[UUID] = ()
 ) -> Sequence[Row[Any]]:
     """Approvals that nobody claimed in time, and that nobody else holds; without those named."""
     return (await connection.execute(_OVERDUE, {"limit": limit, "but": list(but)})).all()
 
 
-async def overdue_approval(connection: AsyncConnection, request_id: UUID) -> Sequence[Row[Any]]:
+async def overdue_approval(connection: Connection, request_id: UUID) -> Sequence[Row[Any]]:
     """The same of one."""
     return (await connection.execute(_OVERDUE_ONE, {"id": request_id})).all()
 
 
 def insert(
-    batch: Batch,
+    tx: Transaction,
     execution_id: UUID,
     *,
     request_id: UUID,
@@ -72,14 +70,17 @@ def insert(
     lease_seconds: float,
 ) -> None:
     """Claim the attempt; the database refuses a second open one. The approval cannot lapse any more."""
-    log.info(
-        "execution begins",
-        action="execution.started",
-        execution_id=str(execution_id),
-        request_id=str(request_id),
-        attempt=attempt,
+    tx.after_commit(
+        partial(
+            log.info,
+            "execution begins",
+            action="execution.started",
+            execution_id=str(execution_id),
+            request_id=str(request_id),
+            attempt=attempt,
+        )
     )
-    batch.add(
+    tx.add(
         _BEGIN,
         id=execution_id,
         request=request_id,
@@ -89,17 +90,17 @@ def insert(
         hash=claim_hash,
         seconds=lease_seconds,
     )
-    batch.add(_TAKEN, request=request_id)
+    tx.add(_TAKEN, request=request_id)
 
 
-def reopen(batch: Batch, request_id: UUID) -> None:
+def reopen(tx: Transaction, request_id: UUID) -> None:
     """A person wants another attempt: the approval waits for its executor as long as it did at first."""
-    batch.add(_CLAIMABLE_AGAIN, request=request_id)
+    tx.add(_CLAIMABLE_AGAIN, request=request_id)
 
 
-def lapse(batch: Batch, request_ids: Sequence[UUID]) -> None:
+def lapse(tx: Transaction, request_ids: Sequence[UUID]) -> None:
     """Nobody has come for these approvals."""
-    batch.add(_LAPSE, ids=list(request_ids))
+    tx.add(_LAPSE, ids=list(request_ids))
 
 
 _TAKE_REQUEST = text("SELECT 1 FROM approval_request WHERE id = :id FOR NO KEY UPDATE")

@@ -6,9 +6,8 @@ A folded request has no card and no thread; whatever would be told there is skip
 from __future__ import annotations
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.database.batch import Batch
+from agent.database.transaction import Connection, Transaction
 from agent.store.outbox import Destination
 
 RECENT = """
@@ -19,18 +18,18 @@ WHERE p.team_id = :team AND p.channel_id = :channel AND p.surface = 'channel'
 """How many cards each agent has had in the channel within a minute; Slack's ``ts`` is the time of posting."""
 
 
-async def is_flood(connection: AsyncConnection, destination: Destination, limit: int) -> bool:
+async def is_flood(connection: Connection, destination: Destination, limit: int) -> bool:
     """Whether cards have to be folded."""
     return bool((await connection.execute(_FOUND, _key(destination, limit))).first())
 
 
-async def has_stranded_lines(connection: AsyncConnection, destination: Destination) -> bool:
+async def has_stranded_lines(connection: Connection, destination: Destination) -> bool:
     """Whether lines wait for a thread that there will not be."""
     key = {"team": destination.team_id, "channel": destination.channel_id}
     return bool((await connection.execute(_STRANDED, key)).first())
 
 
-async def fold(connection: AsyncConnection, destination: Destination, limit: int) -> list[str]:
+async def fold(connection: Connection, destination: Destination, limit: int) -> list[str]:
     """Skip what exceeds the limit and what belongs to folded requests. Returns the agents concerned.
 
     What somebody else holds at this moment is left to the next look.
@@ -38,11 +37,11 @@ async def fold(connection: AsyncConnection, destination: Destination, limit: int
     return list((await connection.execute(_FOLD, _key(destination, limit))).scalars())
 
 
-def place_digest(batch: Batch, destination: Destination, agent: str, ts: str) -> None:
+def place_digest(tx: Transaction, destination: Destination, agent: str, ts: str) -> None:
     """The agent's digest is this message, as long as something in it waits: the next flood gets a new one."""
     key = {"team": destination.team_id, "channel": destination.channel_id, "agent": agent}
-    batch.add(_PLACE, ts=ts, **key)
-    batch.add(_END, **key)
+    tx.add(_PLACE, ts=ts, **key)
+    tx.add(_END, **key)
 
 
 def _key(destination: Destination, limit: int) -> dict[str, str | int]:

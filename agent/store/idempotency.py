@@ -6,37 +6,36 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 from sqlalchemy import Row, text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.database.batch import Batch
+from agent.database.transaction import Connection, Transaction
 
 
 async def reserve(
-    connection: AsyncConnection, principal: str, key: str, fingerprint: bytes, patience: float
+    connection: Connection, principal: str, key: str, fingerprint: bytes, patience: float
 ) -> bool:
     """Note that this call is under way. False: one with this key was answered, or began within ``patience`` seconds."""
     parameters = {"principal": principal, "key": key, "fingerprint": fingerprint, "seconds": patience}
     return (await connection.execute(_RESERVE, parameters)).one_or_none() is not None
 
 
-async def find_response(connection: AsyncConnection, principal: str, key: str) -> Row[Any] | None:
+async def find_response(connection: Connection, principal: str, key: str) -> Row[Any] | None:
     """What is kept of the call with this key."""
     return (await connection.execute(_FIND, {"principal": principal, "key": key})).one_or_none()
 
 
 def store_response(
-    batch: Batch, principal: str, key: str, fingerprint: bytes, status: int, body: Any
+    tx: Transaction, principal: str, key: str, fingerprint: bytes, status: int, body: Any
 ) -> None:
     """This is what the call was answered."""
-    batch.add(_KEEP, principal=principal, key=key, fingerprint=fingerprint, status=status, body=Jsonb(body))
+    tx.add(_KEEP, principal=principal, key=key, fingerprint=fingerprint, status=status, body=Jsonb(body))
 
 
-def release(batch: Batch, principal: str, key: str, fingerprint: bytes) -> None:
+def release(tx: Transaction, principal: str, key: str, fingerprint: bytes) -> None:
     """The call came to nothing; its key is as good as new."""
-    batch.add(_FORGET, principal=principal, key=key, fingerprint=fingerprint)
+    tx.add(_FORGET, principal=principal, key=key, fingerprint=fingerprint)
 
 
-async def delete_old(connection: AsyncConnection, limit: int) -> int:
+async def delete_old(connection: Connection, limit: int) -> int:
     """Forget answers that are more than a day old. Returns how many."""
     return len((await connection.execute(_FORGET_OLD, {"limit": limit})).all())
 

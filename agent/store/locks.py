@@ -18,27 +18,26 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Row, text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.database.batch import query
+from agent.database.transaction import Connection, query
 from agent.store import pause
 from agent.store.instructors import INSTRUCTORS
 from signoff.values import Person
 
 
-async def clock(connection: AsyncConnection) -> datetime:
+async def clock(connection: Connection) -> datetime:
     """The database's clock: the only one that judges deadlines."""
     now: datetime = (await connection.execute(text("SELECT clock_timestamp()"))).scalar_one()
     return now
 
 
-async def new_call(connection: AsyncConnection, call_id: UUID) -> Row[Any] | None:
+async def new_call(connection: Connection, call_id: UUID) -> Row[Any] | None:
     """A call to be judged, locked behind its run."""
     await connection.execute(_TAKE_RUN_OF_CALL, {"call": call_id})
     return (await connection.execute(_NEW_CALL, {"call": call_id})).one_or_none()
 
 
-async def request(connection: AsyncConnection, request_id: UUID) -> Row[Any] | None:
+async def request(connection: Connection, request_id: UUID) -> Row[Any] | None:
     """A request, locked, with what votes on it depend on of the policy it was opened under.
 
     Its revision is read behind the lock (``ballot``, ``revision``): a join with the present revision would lose
@@ -47,13 +46,13 @@ async def request(connection: AsyncConnection, request_id: UUID) -> Row[Any] | N
     return (await connection.execute(_REQUEST, {"id": request_id})).one_or_none()
 
 
-async def request_behind(connection: AsyncConnection, call_id: UUID) -> None:
+async def request_behind(connection: Connection, call_id: UUID) -> None:
     """Lock the request that stands for a call whose run is locked; comes before the call's own lock."""
     await connection.execute(_TAKE_REQUEST_OF_CALL, {"call": call_id})
 
 
 async def request_for_vote(
-    connection: AsyncConnection, request_id: UUID, subject: str, nonce: str | None
+    connection: Connection, request_id: UUID, subject: str, nonce: str | None
 ) -> tuple[Row[Any], Row[Any]] | None:
     """`request`, and what a vote on it depends on, as it stands after the lock.
 
@@ -66,29 +65,27 @@ async def request_for_vote(
     return (found[0], state[0]) if found else None
 
 
-async def due(connection: AsyncConnection, limit: int, but: Collection[UUID] = ()) -> Sequence[Row[Any]]:
+async def due(connection: Connection, limit: int, but: Collection[UUID] = ()) -> Sequence[Row[Any]]:
     """Overdue waiting requests that nobody else holds, without those named."""
     return (await connection.execute(_DUE, {"limit": limit, "but": list(but)})).all()
 
 
-async def due_one(connection: AsyncConnection, request_id: UUID) -> Sequence[Row[Any]]:
+async def due_one(connection: Connection, request_id: UUID) -> Sequence[Row[Any]]:
     """This one, if it is."""
     return (await connection.execute(_DUE_ONE, {"id": request_id})).all()
 
 
-async def reminders_due(
-    connection: AsyncConnection, limit: int, but: Collection[UUID] = ()
-) -> Sequence[Row[Any]]:
+async def reminders_due(connection: Connection, limit: int, but: Collection[UUID] = ()) -> Sequence[Row[Any]]:
     """Waiting requests of which people should be reminded now, and that nobody else holds, without those named."""
     return (await connection.execute(_REMINDERS_DUE, {"limit": limit, "but": list(but)})).all()
 
 
-async def reminder_due(connection: AsyncConnection, request_id: UUID) -> Sequence[Row[Any]]:
+async def reminder_due(connection: Connection, request_id: UUID) -> Sequence[Row[Any]]:
     """This one, if it is."""
     return (await connection.execute(_REMINDER_DUE, {"id": request_id})).all()
 
 
-async def voters(connection: AsyncConnection, request_ids: Sequence[UUID]) -> dict[UUID, set[Person]]:
+async def voters(connection: Connection, request_ids: Sequence[UUID]) -> dict[UUID, set[Person]]:
     """Who has voted on the present revisions."""
     found: dict[UUID, set[Person]] = {}
     for row in await connection.execute(_VOTERS, {"ids": list(request_ids)}):
@@ -96,51 +93,51 @@ async def voters(connection: AsyncConnection, request_ids: Sequence[UUID]) -> di
     return found
 
 
-async def revision(connection: AsyncConnection, request_id: UUID, n: int) -> Row[Any]:
+async def revision(connection: Connection, request_id: UUID, n: int) -> Row[Any]:
     """One revision's action and digest, and the policy of its request."""
     return (await connection.execute(_REVISION, {"id": request_id, "n": n})).one()
 
 
-async def open_requests(connection: AsyncConnection, runs: Sequence[UUID]) -> Sequence[Row[Any]]:
+async def open_requests(connection: Connection, runs: Sequence[UUID]) -> Sequence[Row[Any]]:
     """The waiting requests of these runs, locked."""
     await connection.execute(_TAKE_OPEN_OF_RUNS, {"runs": list(runs)})
     return (await connection.execute(_OPEN_OF_RUNS, {"runs": list(runs)})).all()
 
 
-async def approved_requests(connection: AsyncConnection, runs: Sequence[UUID]) -> Sequence[Row[Any]]:
+async def approved_requests(connection: Connection, runs: Sequence[UUID]) -> Sequence[Row[Any]]:
     """The requests of these runs whose calls may run and have not begun. Nothing is locked: their runs are."""
     return (await connection.execute(_APPROVED_OF_RUNS, {"runs": list(runs)})).all()
 
 
-async def run_with_descendants(connection: AsyncConnection, run_id: UUID) -> Sequence[UUID]:
+async def run_with_descendants(connection: Connection, run_id: UUID) -> Sequence[UUID]:
     """The run and all that it started, those below first: the order in which they are locked."""
     return list((await connection.execute(_FAMILY, {"id": run_id})).scalars())
 
 
-async def asked_action(connection: AsyncConnection, call_id: UUID) -> bytes | None:
+async def asked_action(connection: Connection, call_id: UUID) -> bytes | None:
     """The action that people are asked about for a call whose request is locked; the call is locked, too."""
     _, found = await query(connection, _TAKE_CALL, _ASKED_ACTION, call=call_id)
     return bytes(found[0].action) if found else None
 
 
-async def request_of_call(connection: AsyncConnection, call_id: UUID) -> Row[Any] | None:
+async def request_of_call(connection: Connection, call_id: UUID) -> Row[Any] | None:
     """The request that stands for the call now, with its first digest."""
     return (await connection.execute(_REQUEST_OF_CALL, {"call": call_id})).one_or_none()
 
 
-async def request_of_client(connection: AsyncConnection, principal: str, client_id: str) -> Row[Any] | None:
+async def request_of_client(connection: Connection, principal: str, client_id: str) -> Row[Any] | None:
     """The request of that name, once nobody else is opening it; a second opener waits here for the first."""
     key = {"principal": principal, "client": client_id}
     await connection.execute(_TAKE_CLIENT_ID, key)
     return (await connection.execute(_REQUEST_OF_CLIENT, key)).one_or_none()
 
 
-async def expired_call(connection: AsyncConnection, request_id: UUID) -> Row[Any] | None:
+async def expired_call(connection: Connection, request_id: UUID) -> Row[Any] | None:
     """A run's request with its call, to be asked again."""
     return (await connection.execute(_CALL_OF_REQUEST, {"id": request_id})).one_or_none()
 
 
-async def run_of_execution(connection: AsyncConnection, execution_id: UUID) -> UUID | None:
+async def run_of_execution(connection: Connection, execution_id: UUID) -> UUID | None:
     """Which run an execution belongs to."""
     found: UUID | None = (
         await connection.execute(_RUN_OF_EXECUTION, {"id": execution_id})
@@ -148,24 +145,24 @@ async def run_of_execution(connection: AsyncConnection, execution_id: UUID) -> U
     return found
 
 
-async def run_of_call(connection: AsyncConnection, call_id: UUID) -> UUID | None:
+async def run_of_call(connection: Connection, call_id: UUID) -> UUID | None:
     """Which run a call belongs to."""
     found: UUID | None = (await connection.execute(_RUN_OF_CALL, {"id": call_id})).scalar_one_or_none()
     return found
 
 
-async def execution(connection: AsyncConnection, execution_id: UUID) -> Row[Any] | None:
+async def execution(connection: Connection, execution_id: UUID) -> Row[Any] | None:
     """An execution and its call, locked, with the request that allowed it."""
     return (await connection.execute(_EXECUTION, {"id": execution_id})).one_or_none()
 
 
-async def call(connection: AsyncConnection, call_id: UUID) -> Row[Any] | None:
+async def call(connection: Connection, call_id: UUID) -> Row[Any] | None:
     """A call, locked, with the request that stands for it and its decision."""
     _, found = await query(connection, _TAKE_CALL, _CALL, call=call_id)
     return found[0] if found else None
 
 
-async def ready_call(connection: AsyncConnection, call_id: UUID) -> tuple[Row[Any], Row[Any] | None] | None:
+async def ready_call(connection: Connection, call_id: UUID) -> tuple[Row[Any], Row[Any] | None] | None:
     """`call` behind its run, with the head of its chain if the call is ready, in one round trip.
 
     A parked run works again when its last waiting call was decided.
@@ -176,9 +173,7 @@ async def ready_call(connection: AsyncConnection, call_id: UUID) -> tuple[Row[An
     return (found[0], heads[0] if heads else None) if found else None
 
 
-async def lost_executions(
-    connection: AsyncConnection, limit: int, but: Collection[UUID] = ()
-) -> Sequence[UUID]:
+async def lost_executions(connection: Connection, limit: int, but: Collection[UUID] = ()) -> Sequence[UUID]:
     """Attempts whose worker has not been heard of for longer than its lease, without those named."""
     return list((await connection.execute(_LOST, {"limit": limit, "but": list(but)})).scalars())
 

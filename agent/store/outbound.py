@@ -12,45 +12,44 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 from sqlalchemy import Row, text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.database import jobs
-from agent.database.batch import Batch
+from agent.database.transaction import Connection, Transaction
 from agent.domain.outbound import MAIL, DeadMessage, OutboundEvent, OutboundMessage, Webhook, WebhookLine
 from agent.store.ids import new_id
 
 # --- queueing ---------------------------------------------------------------------------------------------
 
 
-def enqueue_opened(batch: Batch, request_id: UUID, addresses: Iterable[str]) -> None:
+def enqueue_opened(tx: Transaction, request_id: UUID, addresses: Iterable[str]) -> None:
     """A request waits: for webhooks, and for the people whom its checkpoint lets know by e-mail."""
-    _to_webhooks(batch, OutboundEvent.REQUEST_OPENED, requests=[request_id])
+    _to_webhooks(tx, OutboundEvent.REQUEST_OPENED, requests=[request_id])
     recipients = list(addresses)
     if recipients:
-        batch.add(
+        tx.add(
             _TO_MAILBOXES,
             ids=[new_id() for _ in recipients],
             recipients=recipients,
             event=OutboundEvent.REQUEST_OPENED.value,
             request=request_id,
         )
-        batch.hint(jobs.send_notices(MAIL))
+        tx.hint(jobs.send_notices(MAIL))
 
 
-def enqueue_decided(batch: Batch, request_ids: Sequence[UUID]) -> None:
+def enqueue_decided(tx: Transaction, request_ids: Sequence[UUID]) -> None:
     """These requests have their outcome, whichever it is."""
-    _to_webhooks(batch, OutboundEvent.DECISION_MADE, requests=request_ids)
+    _to_webhooks(tx, OutboundEvent.DECISION_MADE, requests=request_ids)
 
 
-def enqueue_finished(batch: Batch, run_id: UUID) -> None:
+def enqueue_finished(tx: Transaction, run_id: UUID) -> None:
     """The run has come to an end, whichever it is."""
-    _to_webhooks(batch, OutboundEvent.RUN_FINISHED, runs=[run_id])
+    _to_webhooks(tx, OutboundEvent.RUN_FINISHED, runs=[run_id])
 
 
 def _to_webhooks(
-    batch: Batch, event: OutboundEvent, *, requests: Sequence[UUID] = (), runs: Sequence[UUID] = ()
+    tx: Transaction, event: OutboundEvent, *, requests: Sequence[UUID] = (), runs: Sequence[UUID] = ()
 ) -> None:
-    batch.add(
+    tx.add(
         _TO_WEBHOOKS,
         event=event.value,
         subscribed=Jsonb([event.value]),
@@ -64,14 +63,12 @@ def _to_webhooks(
 # --- sending ----------------------------------------------------------------------------------------------
 
 
-async def due_targets(connection: AsyncConnection) -> list[str]:
+async def due_targets(connection: Connection) -> list[str]:
     """The targets that something should be told to now."""
     return list((await connection.execute(_DUE, {"mail": MAIL})).scalars())
 
 
-async def lease_due(
-    connection: AsyncConnection, target: str, limit: int, lease: float
-) -> list[OutboundMessage]:
+async def lease_due(connection: Connection, target: str, limit: int, lease: float) -> list[OutboundMessage]:
     """Up to so many notices that are due, for so many seconds; each attempt counts, and fences the one before."""
     mail = target == MAIL
     parameters = {"mail": mail, "webhook": None if mail else UUID(target), "limit": limit, "lease": lease}
@@ -79,7 +76,7 @@ async def lease_due(
 
 
 async def settle(
-    connection: AsyncConnection,
+    connection: Connection,
     notice: OutboundMessage,
     state: str,
     *,
@@ -97,7 +94,7 @@ async def settle(
     return (await connection.execute(_SETTLE, parameters)).rowcount == 1
 
 
-async def forget(connection: AsyncConnection, days: int) -> int:
+async def forget(connection: Connection, days: int) -> int:
     """Drop what was told so long ago. Returns how many."""
     return (await connection.execute(_FORGET, {"days": days})).rowcount
 
@@ -105,14 +102,14 @@ async def forget(connection: AsyncConnection, days: int) -> int:
 # --- webhooks ---------------------------------------------------------------------------------------------
 
 
-async def lock(connection: AsyncConnection, name: str) -> UUID | None:
+async def lock(connection: Connection, name: str) -> UUID | None:
     """The webhook of that name, locked."""
     found: UUID | None = (await connection.execute(_LOCK, {"name": name})).scalar_one_or_none()
     return found
 
 
-def insert(batch: Batch, webhook: Webhook, events: Iterable[OutboundEvent], created_by: str) -> None:
-    batch.add(
+def insert(tx: Transaction, webhook: Webhook, events: Iterable[OutboundEvent], created_by: str) -> None:
+    tx.add(
         _INSERT,
         id=webhook.id,
         name=webhook.name,
@@ -123,17 +120,17 @@ def insert(batch: Batch, webhook: Webhook, events: Iterable[OutboundEvent], crea
     )
 
 
-def remove(batch: Batch, webhook_id: UUID) -> None:
+def remove(tx: Transaction, webhook_id: UUID) -> None:
     """Nothing more goes there; what is still to be told is left out."""
-    batch.add(_REMOVE, id=webhook_id)
-    batch.add(_LEAVE_OUT, id=webhook_id)
+    tx.add(_REMOVE, id=webhook_id)
+    tx.add(_LEAVE_OUT, id=webhook_id)
 
 
-async def list_webhooks(connection: AsyncConnection) -> list[WebhookLine]:
+async def list_webhooks(connection: Connection) -> list[WebhookLine]:
     return [_line(row) for row in (await connection.execute(_LIST)).all()]
 
 
-async def list_dead(connection: AsyncConnection, limit: int, after: UUID | None) -> list[DeadMessage]:
+async def list_dead(connection: Connection, limit: int, after: UUID | None) -> list[DeadMessage]:
     """What was given up, latest first; ``after`` is the last one that was seen."""
     rows = await connection.execute(_DEAD, {"limit": limit, "after": after})
     return [
@@ -151,7 +148,7 @@ async def list_dead(connection: AsyncConnection, limit: int, after: UUID | None)
     ]
 
 
-async def revive(connection: AsyncConnection, notice_id: UUID | None) -> list[str]:
+async def revive(connection: Connection, notice_id: UUID | None) -> list[str]:
     """Make one dead notice, or all, due again. Returns their targets."""
     return list((await connection.execute(_REVIVE, {"id": notice_id, "mail": MAIL})).scalars())
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from agent.database.batch import Batch
+from agent.database.transaction import Transaction
 from agent.domain.request import Change
 from agent.store.ids import new_id
 from signoff.canonical import canonical_bytes
@@ -112,10 +112,10 @@ def digest(destination: Destination, agent: str) -> OutboxMessage:
     return OutboxMessage("digest", destination, {}, priority=CARD, coalesce_key=key, agent=agent)
 
 
-def enqueue(batch: Batch, outgoing: Sequence[OutboxMessage]) -> None:
+def enqueue(tx: Transaction, outgoing: Sequence[OutboxMessage]) -> None:
     """Write these down; who goes round the channels finds them."""
     if outgoing:
-        batch.add_rows(_INSERT, [_row(message) for message in _each_once(outgoing)])
+        tx.add_rows(_INSERT, [_row(message) for message in _each_once(outgoing)])
 
 
 def _row(message: OutboxMessage) -> dict[str, Any]:

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.database.batch import Batch
+from agent.database.transaction import Connection, Transaction
 from agent.domain.pause import EVERYTHING, Pause
 
 HOLD = text("SELECT pg_advisory_xact_lock_shared(hashtextextended('signoff pause ' || current_schema(), 0))")
@@ -37,12 +36,12 @@ def run_is_paused(run: str) -> str:
     return f"EXISTS (SELECT 1 FROM pause WHERE {pause_applies(f'{run}.agent', f'{run}.parent_run_id')})"  # noqa: S608
 
 
-async def lock_switch(connection: AsyncConnection) -> None:
+async def lock_switch(connection: Connection) -> None:
     """Hold the switch alone, once every claim under way has committed."""
     await connection.execute(_TURN)
 
 
-async def active_pauses(connection: AsyncConnection) -> list[Pause]:
+async def active_pauses(connection: Connection) -> list[Pause]:
     """Every pause there is, the one of everything first."""
     rows = (await connection.execute(_LIST, {"everything": EVERYTHING})).all()
     return [
@@ -51,17 +50,17 @@ async def active_pauses(connection: AsyncConnection) -> list[Pause]:
     ]
 
 
-async def known_agents(connection: AsyncConnection) -> list[str]:
+async def known_agents(connection: Connection) -> list[str]:
     """Every agent of which there ever was a run or a request."""
     return list((await connection.execute(_AGENTS)).scalars())
 
 
-def insert(batch: Batch, scope: str, by: str, reason: str | None) -> None:
-    batch.add(_BEGIN, scope=scope, by=by, reason=reason)
+def insert(tx: Transaction, scope: str, by: str, reason: str | None) -> None:
+    tx.add(_BEGIN, scope=scope, by=by, reason=reason)
 
 
-def delete(batch: Batch, scope: str) -> None:
-    batch.add(_END, scope=scope)
+def delete(tx: Transaction, scope: str) -> None:
+    tx.add(_END, scope=scope)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ class HeldCall:
     channel_id: str
 
 
-async def held_calls(connection: AsyncConnection, scope: str, limit: int = 500) -> list[HeldCall]:
+async def held_calls(connection: Connection, scope: str, limit: int = 500) -> list[HeldCall]:
     """What the switch concerns now; cards beyond the limit say it when they are next drawn."""
     parameters = {"scope": scope, "limit": limit}
     rows = (await connection.execute(_HELD_UP, parameters)).all()

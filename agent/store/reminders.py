@@ -9,7 +9,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from agent.database.batch import Batch
+from agent.database.transaction import Transaction
 from agent.domain.audit import AuditKind
 from agent.store import audit, outbox
 from agent.store.audit import AuditEntry, ChainHead
@@ -29,11 +29,11 @@ class Escalation:
     head: ChainHead
 
 
-def escalate(batch: Batch, escalations: Sequence[Escalation]) -> None:
+def escalate(tx: Transaction, escalations: Sequence[Escalation]) -> None:
     """Let more people decide, record it, and tell them."""
     if not escalations:
         return
-    batch.add(
+    tx.add(
         _ESCALATE,
         ids=[e.request_id for e in escalations],
         approvers=[Jsonb(list(e.approvers)) for e in escalations],
@@ -44,12 +44,12 @@ def escalate(batch: Batch, escalations: Sequence[Escalation]) -> None:
     entries = [
         AuditEntry(AuditKind.REQUEST_ESCALATED, audit.SYSTEM, {"added": list(e.added)}) for e in escalations
     ]
-    audit.append_all(batch, [(e.head, entry) for e, entry in zip(escalations, entries, strict=True)])
+    audit.append_all(tx, [(e.head, entry) for e, entry in zip(escalations, entries, strict=True)])
     outgoing = [
         (outbox.card(e.destination, e.request_id), _line(e, "escalated", e.added, e.expires_at))
         for e in escalations
     ]
-    outbox.enqueue(batch, [message for pair in outgoing for message in pair])
+    outbox.enqueue(tx, [message for pair in outgoing for message in pair])
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +65,11 @@ class Reminder:
     head: ChainHead
 
 
-def remind(batch: Batch, reminders: Sequence[Reminder]) -> None:
+def remind(tx: Transaction, reminders: Sequence[Reminder]) -> None:
     """Write down how far reminding has come, record it, and tell people; after the deadline nobody is told."""
     if not reminders:
         return
-    batch.add(
+    tx.add(
         _REMIND,
         ids=[r.request_id for r in reminders],
         counts=[r.reminded for r in reminders],
@@ -79,13 +79,13 @@ def remind(batch: Batch, reminders: Sequence[Reminder]) -> None:
     if not timely:
         return
     audit.append_all(
-        batch,
+        tx,
         [
             (r.head, AuditEntry(AuditKind.REQUEST_REMINDED, audit.SYSTEM, {"reminder": r.reminded}))
             for r in timely
         ],
     )
-    outbox.enqueue(batch, [_line(r, "reminder", r.people, r.expires_at) for r in timely])
+    outbox.enqueue(tx, [_line(r, "reminder", r.people, r.expires_at) for r in timely])
 
 
 def _line(about: Escalation | Reminder, line: str, people: Sequence[str], at: datetime) -> OutboxMessage:

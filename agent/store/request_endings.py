@@ -13,7 +13,7 @@ import structlog
 
 from agent import tracing
 from agent.database import jobs
-from agent.database.batch import Batch
+from agent.database.transaction import Transaction
 from agent.domain.audit import AuditKind
 from agent.domain.request import RequestStatus
 from agent.metrics import DECISIONS
@@ -75,7 +75,7 @@ _CALL_GOES_ON = {
 
 
 def end_requests(
-    batch: Batch, endings: Sequence[RequestEnding], earlier: Sequence[tuple[ChainHead, AuditEntry]] = ()
+    tx: Transaction, endings: Sequence[RequestEnding], earlier: Sequence[tuple[ChainHead, AuditEntry]] = ()
 ) -> None:
     """Write decisions, move the requests and their calls, record it, tell it, and hint what goes on.
 
@@ -83,15 +83,15 @@ def end_requests(
     """
     if not endings:
         return
-    batch.add_rows(_DECIDE, [_decision(e) for e in endings])
+    tx.add_rows(_DECIDE, [_decision(e) for e in endings])
     for each in endings:
-        batch.afterwards(partial(_note, each))
-        tracing.note_end("request", each.request_id)
-    _move_calls(batch, endings)
-    heads = audit.append_all(batch, [*earlier, *((e.head, _ending_entry(e)) for e in endings)])
-    batch.ended({e.request_id: heads[e.head.subject].seq for e in endings})
+        tx.after_commit(partial(_note, each))
+        tx.after_commit(partial(tracing.note_end, "request", each.request_id))
+    _move_calls(tx, endings)
+    heads = audit.append_all(tx, [*earlier, *((e.head, _ending_entry(e)) for e in endings)])
+    tx.ended({e.request_id: heads[e.head.subject].seq for e in endings})
     outbox.enqueue(
-        batch,
+        tx,
         [
             message
             for e in endings
@@ -108,7 +108,7 @@ def end_requests(
             )
         ],
     )
-    outbound.enqueue_decided(batch, [e.request_id for e in endings])
+    outbound.enqueue_decided(tx, [e.request_id for e in endings])
 
 
 def _note(ending: RequestEnding) -> None:
@@ -121,14 +121,14 @@ def _note(ending: RequestEnding) -> None:
     )
 
 
-def _move_calls(batch: Batch, endings: Sequence[RequestEnding]) -> None:
+def _move_calls(tx: Transaction, endings: Sequence[RequestEnding]) -> None:
     moved = [e for e in endings if e.call_id is not None]
     if not moved:
         return
-    batch.add_rows(_MOVE_CALLS, [_moved_call(e) for e in moved])
-    batch.add_rows(_TELL_RUNS, [_told_in_run(e) for e in moved])
+    tx.add_rows(_MOVE_CALLS, [_moved_call(e) for e in moved])
+    tx.add_rows(_TELL_RUNS, [_told_in_run(e) for e in moved])
     if len(moved) <= MOST_HINTS:
-        batch.hint(*(jobs.execute_call(e.call_id, decided=e.by is not None) for e in moved if e.call_id))
+        tx.hint(*(jobs.execute_call(e.call_id, decided=e.by is not None) for e in moved if e.call_id))
 
 
 def _decision(ending: RequestEnding) -> dict[str, Any]:

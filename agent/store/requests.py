@@ -9,7 +9,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from agent.database.batch import Batch
+from agent.database.transaction import Transaction
 from agent.domain.policy import Rule, snapshot_digest
 from agent.domain.request import Change, Verdict
 from agent.store import audit
@@ -52,10 +52,10 @@ class NewRequest:
     """SHA-256 over all that a program sent; ``None``: over what people are shown."""
 
 
-def insert(batch: Batch, request_id: UUID, new: NewRequest, content_digest: bytes, ask_no: int) -> None:
+def insert(tx: Transaction, request_id: UUID, new: NewRequest, content_digest: bytes, ask_no: int) -> None:
     """The request, its first revision and the place of its card."""
     snapshot = new.rule.snapshot()
-    batch.add(
+    tx.add(
         _INSERT_REQUEST,
         id=request_id,
         principal=new.principal,
@@ -81,7 +81,7 @@ def insert(batch: Batch, request_id: UUID, new: NewRequest, content_digest: byte
         seconds=new.rule.timeout.total_seconds(),
         remind_at=new.rule.remind_at[0] if new.rule.remind_at else None,
     )
-    batch.add(
+    tx.add(
         _INSERT_REVISION,
         id=request_id,
         tool=new.action.tool,
@@ -98,7 +98,7 @@ def insert(batch: Batch, request_id: UUID, new: NewRequest, content_digest: byte
         editor_user=new.editor.user_id if new.editor else None,
         changes=_changes(new.changes) if new.editor else None,
     )
-    batch.add(
+    tx.add(
         _INSERT_PLACE,
         nonce=new_nonce(),
         id=request_id,
@@ -124,9 +124,9 @@ class Revision:
     changes: tuple[Change, ...]
 
 
-def revise(batch: Batch, revision: Revision) -> None:
+def revise(tx: Transaction, revision: Revision) -> None:
     """Put the revision in the place of the one before it, whose rationale and context it keeps."""
-    batch.add(
+    tx.add(
         _INSERT_EDIT,
         id=revision.request_id,
         n=revision.n,
@@ -142,7 +142,7 @@ def revise(batch: Batch, revision: Revision) -> None:
         editor_user=revision.editor.user_id,
         changes=_changes(revision.changes),
     )
-    batch.add(_MOVE_ON, id=revision.request_id, n=revision.n)
+    tx.add(_MOVE_ON, id=revision.request_id, n=revision.n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +158,12 @@ class Vote:
     supersedes: UUID | None
 
 
-def cast_vote(batch: Batch, vote: Vote) -> None:
+def cast_vote(tx: Transaction, vote: Vote) -> None:
     """Append the vote; an earlier one of the same person no longer counts."""
     vote_id = new_id()
     if vote.supersedes:
-        batch.add(_SUPERSEDE, old=vote.supersedes, new=vote_id)
-    batch.add(
+        tx.add(_SUPERSEDE, old=vote.supersedes, new=vote_id)
+    tx.add(
         _INSERT_VOTE,
         id=vote_id,
         request=vote.request_id,
@@ -176,14 +176,14 @@ def cast_vote(batch: Batch, vote: Vote) -> None:
     )
 
 
-def bind_place(batch: Batch, nonce: str, ts: str) -> None:
+def bind_place(tx: Transaction, nonce: str, ts: str) -> None:
     """Which message a card turned out to be, while its ``ts`` was not saved."""
-    batch.add(_BIND_PLACE, nonce=nonce, ts=ts)
+    tx.add(_BIND_PLACE, nonce=nonce, ts=ts)
 
 
-def void(batch: Batch, request_id: UUID) -> None:
+def void(tx: Transaction, request_id: UUID) -> None:
     """Approved, but what was shown has changed before it ran."""
-    batch.add(_VOID, id=request_id)
+    tx.add(_VOID, id=request_id)
 
 
 _INSERT_REQUEST = """

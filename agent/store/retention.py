@@ -11,43 +11,43 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from sqlalchemy import TextClause, text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from agent.database.transaction import Connection
 from agent.store.ids import id_at
 
 FIRST = UUID(int=0)
 """Before every id."""
 
 
-async def is_owner(connection: AsyncConnection) -> bool:
+async def is_owner(connection: Connection) -> bool:
     """Whether this session has the rights of whoever owns the tables."""
     return bool((await connection.execute(_IS_OWNER)).scalar_one())
 
 
-async def cutoff(connection: AsyncConnection, ago: timedelta) -> datetime:
+async def cutoff(connection: Connection, ago: timedelta) -> datetime:
     """The time so long ago, by the database's clock."""
     found: datetime = (await connection.execute(_MOMENT, {"seconds": ago.total_seconds()})).scalar_one()
     return found
 
 
-async def count(connection: AsyncConnection, before: datetime) -> tuple[int, int, int, int]:
+async def count(connection: Connection, before: datetime) -> tuple[int, int, int, int]:
     """How many runs, requests, deliveries and notices are due to be erased."""
     parameters = {"before": before, "last": _last_id(before)}
     row = (await connection.execute(_COUNT, parameters)).one()
     return row.runs, row.requests, row.deliveries, row.notices
 
 
-async def runs(connection: AsyncConnection, before: datetime, after: UUID, limit: int) -> list[UUID]:
+async def runs(connection: Connection, before: datetime, after: UUID, limit: int) -> list[UUID]:
     """The next runs that are due, locked; what somebody else has locked is not over."""
     return await _ids(connection, _RUNS, before, after, limit)
 
 
-async def requests(connection: AsyncConnection, before: datetime, after: UUID, limit: int) -> list[UUID]:
+async def requests(connection: Connection, before: datetime, after: UUID, limit: int) -> list[UUID]:
     """The next requests without a run that are due, locked."""
     return await _ids(connection, _REQUESTS, before, after, limit)
 
 
-async def erase_runs(connection: AsyncConnection, ids: Sequence[UUID]) -> int:
+async def erase_runs(connection: Connection, ids: Sequence[UUID]) -> int:
     """Erase these runs and their requests. Returns how many requests."""
     rows = await connection.execute(_REQUESTS_OF_RUNS, {"ids": list(ids)})
     asked = list(rows.scalars())
@@ -56,12 +56,12 @@ async def erase_runs(connection: AsyncConnection, ids: Sequence[UUID]) -> int:
     return len(asked)
 
 
-async def erase_requests(connection: AsyncConnection, ids: Sequence[UUID]) -> None:
+async def erase_requests(connection: Connection, ids: Sequence[UUID]) -> None:
     """Erase these requests: all their revisions and what came of them."""
     await _apply(connection, _OF_REQUESTS, ids)
 
 
-async def _apply(connection: AsyncConnection, statements: Sequence[TextClause], ids: Sequence[UUID]) -> None:
+async def _apply(connection: Connection, statements: Sequence[TextClause], ids: Sequence[UUID]) -> None:
     note = (await connection.execute(_NOTE)).scalar_one()
     for statement in statements:
         takes = statement.compile().params
@@ -69,24 +69,24 @@ async def _apply(connection: AsyncConnection, statements: Sequence[TextClause], 
         await connection.execute(statement, {name: given[name] for name in takes})
 
 
-async def forget_deliveries(connection: AsyncConnection, before: datetime, limit: int) -> int:
+async def forget_deliveries(connection: Connection, before: datetime, limit: int) -> int:
     """Delete so many deliveries that were settled one way or the other."""
     return await _forget(connection, _DELIVERIES, before, limit)
 
 
-async def forget_notices(connection: AsyncConnection, before: datetime, limit: int) -> int:
+async def forget_notices(connection: Connection, before: datetime, limit: int) -> int:
     """The same for notices to webhooks and by e-mail."""
     return await _forget(connection, _NOTICES, before, limit)
 
 
 async def _ids(
-    connection: AsyncConnection, query: TextClause, before: datetime, after: UUID, limit: int
+    connection: Connection, query: TextClause, before: datetime, after: UUID, limit: int
 ) -> list[UUID]:
     parameters = {"before": before, "last": _last_id(before), "after": after, "limit": limit}
     return list((await connection.execute(query, parameters)).scalars())
 
 
-async def _forget(connection: AsyncConnection, query: TextClause, before: datetime, limit: int) -> int:
+async def _forget(connection: Connection, query: TextClause, before: datetime, limit: int) -> int:
     parameters = {"before": before, "last": _last_id(before), "limit": limit}
     return (await connection.execute(query, parameters)).rowcount
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 import structlog
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent import tracing
-from agent.database.batch import Batch
+from agent.database.transaction import Transaction
 from agent.domain.audit import AuditKind, request_subject, run_subject
 from agent.domain.request import RequestStatus
 from agent.domain.run import RunStatus
@@ -23,8 +23,7 @@ log = structlog.get_logger(__name__)
 
 
 async def end_run(
-    connection: AsyncConnection,
-    batch: Batch,
+    tx: Transaction,
     run: LockedRun,
     status: RunStatus,
     cause: str,
@@ -46,7 +45,7 @@ async def end_run(
     ended = [run]
     parent = run.parent_run_id
     while upwards and parent is not None:
-        above = await runs.lock(connection, parent)
+        above = await runs.lock(tx, parent)
         if above is None or above.over:
             break
         ended.append(above)
@@ -54,35 +53,35 @@ async def end_run(
     for each in ended:
         answer = ancestors.ending_answer(each, status, cause, facts.get("reason"))
         it_ends = with_above or each is not ended[-1]
-        await ancestors.answer_parent(connection, batch, each, answer, it_ends=it_ends)
-    await withdraw_open(connection, batch, [each.id for each in ended], by, "the run has ended")
+        await ancestors.answer_parent(tx, each, answer, it_ends=it_ends)
+    await withdraw_open(tx, [each.id for each in ended], by, "the run has ended")
     why = "the run was cancelled" if status is RunStatus.CANCELLED else "the run has ended"
-    await _stop_calls(connection, batch, [each.id for each in ended], why)
+    await _stop_calls(tx, [each.id for each in ended], why)
     for each in ended:
-        batch.add(_END_RUN, run=each.id, status=status.value, cause=cause)
-        head = (await audit.lock_heads(connection, [run_subject(each.id)]))[run_subject(each.id)]
+        tx.add(_END_RUN, run=each.id, status=status.value, cause=cause)
+        head = (await audit.lock_heads(tx, [run_subject(each.id)]))[run_subject(each.id)]
         detail = {"status": status.value, "cause": cause[:200]}
-        audit.append(batch, head, AuditEntry(AuditKind.RUN_ENDED, actor or audit.actor(by), detail))
-        outbound.enqueue_finished(batch, each.id)
-        tracing.note_end("run", each.id)
-        log.info("run ended", action="run.ended", run_id=str(each.id), status=status.value)
+        audit.append(tx, head, AuditEntry(AuditKind.RUN_ENDED, actor or audit.actor(by), detail))
+        outbound.enqueue_finished(tx, each.id)
+        tx.after_commit(partial(tracing.note_end, "run", each.id))
+        tx.after_commit(
+            partial(log.info, "run ended", action="run.ended", run_id=str(each.id), status=status.value)
+        )
         if each.destination:
             about = {"run": str(each.id)} if status is RunStatus.FAILED else {}
             outgoing = [
                 outbox.run_line(each.destination, each.id, status.value, cause=cause, **about, **facts)
             ]
-            outbox.enqueue(batch, [*outgoing, outbox.run_root(each.destination, each.id)])
+            outbox.enqueue(tx, [*outgoing, outbox.run_root(each.destination, each.id)])
     return [each.id for each in ended]
 
 
-async def withdraw_open(
-    connection: AsyncConnection, batch: Batch, run_ids: list[UUID], by: Person | None, reason: str
-) -> None:
+async def withdraw_open(tx: Transaction, run_ids: list[UUID], by: Person | None, reason: str) -> None:
     """Withdraw every waiting request of these runs: nobody is asked in vain."""
-    rows = await locks.open_requests(connection, run_ids)
+    rows = await locks.open_requests(tx, run_ids)
     if not rows:
         return
-    heads = await audit.lock_heads(connection, [request_subject(row.id) for row in rows])
+    heads = await audit.lock_heads(tx, [request_subject(row.id) for row in rows])
     withdrawn = [
         request_endings.RequestEnding(
             request_id=row.id,
@@ -97,17 +96,17 @@ async def withdraw_open(
         )
         for row in rows
     ]
-    request_endings.end_requests(batch, withdrawn)
+    request_endings.end_requests(tx, withdrawn)
 
 
-async def _stop_calls(connection: AsyncConnection, batch: Batch, run_ids: list[UUID], reason: str) -> None:
+async def _stop_calls(tx: Transaction, run_ids: list[UUID], reason: str) -> None:
     """Calls that are not judged yet, or may run already, will not; the cards of approved ones say so."""
-    for row in await locks.approved_requests(connection, run_ids):
+    for row in await locks.approved_requests(tx, run_ids):
         destination = Destination(row.team_id, row.channel_id)
         outbox.enqueue(
-            batch, [outbox.card(destination, row.id), outbox.request_line(destination, row.id, "stopped")]
+            tx, [outbox.card(destination, row.id), outbox.request_line(destination, row.id, "stopped")]
         )
-    batch.add(_STOP_CALLS, runs=run_ids, reason=reason)
+    tx.add(_STOP_CALLS, runs=run_ids, reason=reason)
 
 
 _END_RUN = """

@@ -9,10 +9,9 @@ from typing import Any, Literal
 from uuid import UUID
 
 from sqlalchemy import Row, text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.database import jobs
-from agent.database.batch import Batch, query
+from agent.database.transaction import Connection, Transaction, query
 from agent.domain.run import AnswerKind, CallAnswer, NewRun, RunLease, RunStatus, Turn
 from agent.store import pause
 from agent.store.outbox import Destination
@@ -73,7 +72,7 @@ FROM agent_run WHERE id = :id FOR NO KEY UPDATE
 """)
 
 
-async def lock(connection: AsyncConnection, run_id: UUID) -> LockedRun | None:
+async def lock(connection: Connection, run_id: UUID) -> LockedRun | None:
     """Lock the run; first in the lock order."""
     _, found = await query(connection, _TAKE_RUN, _LOCK_RUN, id=run_id)
     if not found:
@@ -103,7 +102,7 @@ async def lock(connection: AsyncConnection, run_id: UUID) -> LockedRun | None:
 _TAKE_RUN = text("SELECT 1 FROM agent_run WHERE id = :id FOR NO KEY UPDATE")
 
 
-async def insert(connection: AsyncConnection, run_id: UUID, new: NewRun) -> bool:
+async def insert(connection: Connection, run_id: UUID, new: NewRun) -> bool:
     """A new run with one input to hear. False when its start key is taken."""
     result = await connection.execute(
         _INSERT_RUN,
@@ -128,15 +127,15 @@ async def insert(connection: AsyncConnection, run_id: UUID, new: NewRun) -> bool
     return result.rowcount == 1
 
 
-async def run_by_start_key(connection: AsyncConnection, start_key: str | None) -> UUID:
+async def run_by_start_key(connection: Connection, start_key: str | None) -> UUID:
     """The run of that start key."""
     found: UUID = (await connection.execute(_RUN_OF_KEY, {"key": start_key})).scalar_one()
     return found
 
 
-def add_first_message(batch: Batch, run_id: UUID, task: str, author: Person | None) -> None:
+def add_first_message(tx: Transaction, run_id: UUID, task: str, author: Person | None) -> None:
     """The task is the transcript's first row."""
-    batch.add(
+    tx.add(
         _INSERT_MESSAGE,
         run=run_id,
         seq=1,
@@ -149,17 +148,15 @@ def add_first_message(batch: Batch, run_id: UUID, task: str, author: Person | No
     )
 
 
-async def take_lease(
-    connection: AsyncConnection, run_id: UUID, worker: str, seconds: float
-) -> Row[Any] | None:
+async def take_lease(connection: Connection, run_id: UUID, worker: str, seconds: float) -> Row[Any] | None:
     """Lease the run if it is runnable and free; the epoch counts up, which fences whoever held it before."""
     parameters = {"id": run_id, "worker": worker, "seconds": seconds}
     return (await connection.execute(_TAKE_LEASE, parameters)).one_or_none()
 
 
-def renew_leases(batch: Batch, leases: Collection[RunLease], seconds: float) -> None:
+def renew_leases(tx: Transaction, leases: Collection[RunLease], seconds: float) -> None:
     """These turns are still being made."""
-    batch.add(
+    tx.add(
         _BEAT,
         ids=[lease.run_id for lease in leases],
         epochs=[lease.epoch for lease in leases],
@@ -167,9 +164,11 @@ def renew_leases(batch: Batch, leases: Collection[RunLease], seconds: float) -> 
     )
 
 
-def record_turn(batch: Batch, run_id: UUID, number: int, turn: Turn, proposed: int, *, final: bool) -> None:
+def record_turn(
+    tx: Transaction, run_id: UUID, number: int, turn: Turn, proposed: int, *, final: bool
+) -> None:
     """Count the turn, give the lease back; ``final``: the agent has answered and waits for nothing."""
-    batch.add(
+    tx.add(
         _RECORD_TURN,
         run=run_id,
         turn=number,
@@ -181,40 +180,40 @@ def record_turn(batch: Batch, run_id: UUID, number: int, turn: Turn, proposed: i
     )
 
 
-def release_lease(batch: Batch, run_id: UUID, heard: int) -> None:
+def release_lease(tx: Transaction, run_id: UUID, heard: int) -> None:
     """Give the lease back without a turn."""
-    batch.add(_REST, run=run_id, heard=heard)
+    tx.add(_REST, run=run_id, heard=heard)
 
 
-def set_status(batch: Batch, run_id: UUID, progress: str) -> None:
+def set_status(tx: Transaction, run_id: UUID, progress: str) -> None:
     """The agent's own word on how far it is."""
-    batch.add(_PUBLISH, run=run_id, progress=progress)
+    tx.add(_PUBLISH, run=run_id, progress=progress)
 
 
-async def postpone(connection: AsyncConnection, run_id: UUID, until: datetime) -> bool:
+async def postpone(connection: Connection, run_id: UUID, until: datetime) -> bool:
     """Give the lease back and look again later. True for the first failure in a row."""
     failures: int = (await connection.execute(_POSTPONE, {"run": run_id, "until": until})).scalar_one()
     return failures == 1
 
 
-async def has_message(connection: AsyncConnection, source_key: str) -> bool:
+async def has_message(connection: Connection, source_key: str) -> bool:
     """Whether this very message is in a transcript already."""
     return (await connection.execute(_HAS_HEARD, {"key": source_key})).one_or_none() is not None
 
 
-def reopen(batch: Batch, run_id: UUID) -> None:
+def reopen(tx: Transaction, run_id: UUID) -> None:
     """A person's message takes an ended run up again."""
-    batch.add(_REOPEN, run=run_id)
-    add_input(batch, run_id)
+    tx.add(_REOPEN, run=run_id)
+    add_input(tx, run_id)
 
 
-def reset_limits(batch: Batch, run_id: UUID) -> None:
+def reset_limits(tx: Transaction, run_id: UUID) -> None:
     """Its limits count from here, and its model's failures are forgotten."""
-    batch.add(_START_AFRESH, run=run_id)
+    tx.add(_START_AFRESH, run=run_id)
 
 
 def add_message(
-    batch: Batch,
+    tx: Transaction,
     run: LockedRun,
     role: str,
     words: str | None,
@@ -225,7 +224,7 @@ def add_message(
     turn: int | None = None,
 ) -> None:
     """Append a transcript row; ``offset`` counts messages added in the same transaction."""
-    batch.add(
+    tx.add(
         _INSERT_MESSAGE,
         run=run.id,
         seq=run.last_seq + offset,
@@ -238,39 +237,39 @@ def add_message(
     )
 
 
-def add_input(batch: Batch, run_id: UUID) -> None:
+def add_input(tx: Transaction, run_id: UUID) -> None:
     """There is something new that the model should hear; wakes the run unless it is over."""
-    batch.add(_ADD_INPUT, run=run_id)
-    batch.hint(jobs.advance_run(run_id))
+    tx.add(_ADD_INPUT, run=run_id)
+    tx.hint(jobs.advance_run(run_id))
 
 
-def park(batch: Batch, run_id: UUID) -> None:
+def park(tx: Transaction, run_id: UUID) -> None:
     """A blocking call waits for people, so its run does."""
-    batch.add(_PARK, run=run_id)
+    tx.add(_PARK, run=run_id)
 
 
-def release_call(batch: Batch, run_id: UUID, *, last: bool) -> None:
+def release_call(tx: Transaction, run_id: UUID, *, last: bool) -> None:
     """A call goes on in the background; ``last``: the run waited for no other."""
-    batch.add(_RELEASE, run=run_id)
+    tx.add(_RELEASE, run=run_id)
     if last:
-        add_input(batch, run_id)
+        add_input(tx, run_id)
 
 
-def answer_call(batch: Batch, run: LockedRun, call: EndedCall, given: CallAnswer) -> None:
+def answer_call(tx: Transaction, run: LockedRun, call: EndedCall, given: CallAnswer) -> None:
     """The call has its answer: the model hears of it when its turn's last blocking call is answered.
 
     A call that goes on in the background (or repeats an expired one) is told as a note of its own.
     """
-    batch.add(_ANSWER_CALL, call=call.id, kind=given.kind.value, answer=given.text)
+    tx.add(_ANSWER_CALL, call=call.id, kind=given.kind.value, answer=given.text)
     if call.blocking:
-        batch.add(_ONE_CALL_LESS, run=run.id)
+        tx.add(_ONE_CALL_LESS, run=run.id)
         if run.awaiting_calls <= 1 and not run.over:
-            add_input(batch, run.id)
+            add_input(tx, run.id)
         return
-    add_message(batch, run, "note", _note(call, given))
+    add_message(tx, run, "note", _note(call, given))
     if _wakes(run, call, given):
-        batch.add(_REOPEN, run=run.id)
-        add_input(batch, run.id)
+        tx.add(_REOPEN, run=run.id)
+        add_input(tx, run.id)
 
 
 def _wakes(run: LockedRun, call: EndedCall, given: CallAnswer) -> bool:
@@ -292,11 +291,11 @@ def _note(call: EndedCall, given: CallAnswer) -> str:
     return f"{outcome}\n{call.edited}" if call.edited else outcome
 
 
-def close_call(batch: Batch, run_id: UUID, call_id: UUID, given: CallAnswer, *, blocking: bool) -> None:
+def close_call(tx: Transaction, run_id: UUID, call_id: UUID, given: CallAnswer, *, blocking: bool) -> None:
     """Answer a call whose run ends with it: the model hears nothing more."""
-    batch.add(_ANSWER_CALL, call=call_id, kind=given.kind.value, answer=given.text)
+    tx.add(_ANSWER_CALL, call=call_id, kind=given.kind.value, answer=given.text)
     if blocking:
-        batch.add(_ONE_CALL_LESS, run=run_id)
+        tx.add(_ONE_CALL_LESS, run=run_id)
 
 
 def stop_cause(kind: AnswerKind, on_reject: str | None) -> Literal["rejected", "expired"] | None:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.database.batch import Batch
+from agent.database.transaction import Connection, Transaction
 from signoff.values import Person
 
 
@@ -21,26 +20,24 @@ class Session:
     expires_at: datetime
 
 
-def insert_link(batch: Batch, digest: bytes, person: Person, life: timedelta) -> None:
-    batch.add(
-        _INSERT_LINK, hash=digest, team=person.team_id, user=person.user_id, seconds=life.total_seconds()
-    )
+def insert_link(tx: Transaction, digest: bytes, person: Person, life: timedelta) -> None:
+    tx.add(_INSERT_LINK, hash=digest, team=person.team_id, user=person.user_id, seconds=life.total_seconds())
 
 
-async def link_for(connection: AsyncConnection, digest: bytes) -> Person | None:
+async def link_for(connection: Connection, digest: bytes) -> Person | None:
     """Whom an unused link that has not run out would sign in."""
     row = (await connection.execute(_LINK, {"hash": digest})).one_or_none()
     return None if row is None else Person(row.team_id, row.user_id)
 
 
-async def use_link(connection: AsyncConnection, digest: bytes) -> Person | None:
+async def use_link(connection: Connection, digest: bytes) -> Person | None:
     """Use a link up; of several at once one finds it."""
     row = (await connection.execute(_USE_LINK, {"hash": digest})).one_or_none()
     return None if row is None else Person(row.team_id, row.user_id)
 
 
-def insert(batch: Batch, digest: bytes, person: Person, via: str, life: timedelta) -> None:
-    batch.add(
+def insert(tx: Transaction, digest: bytes, person: Person, via: str, life: timedelta) -> None:
+    tx.add(
         _INSERT,
         hash=digest,
         team=person.team_id,
@@ -50,22 +47,22 @@ def insert(batch: Batch, digest: bytes, person: Person, via: str, life: timedelt
     )
 
 
-async def find(connection: AsyncConnection, digest: bytes) -> Session | None:
+async def find(connection: Connection, digest: bytes) -> Session | None:
     """The session of this secret, while it lasts."""
     row = (await connection.execute(_FIND, {"hash": digest})).one_or_none()
     return None if row is None else Session(Person(row.team_id, row.user_id), row.via, row.expires_at)
 
 
-async def end(connection: AsyncConnection, digest: bytes) -> Person | None:
+async def end(connection: Connection, digest: bytes) -> Person | None:
     """End a session that lasts; whose it was."""
     row = (await connection.execute(_END, {"hash": digest})).one_or_none()
     return None if row is None else Person(row.team_id, row.user_id)
 
 
-def delete_old(batch: Batch) -> None:
+def delete_old(tx: Transaction) -> None:
     """What ran out a day ago helps nobody any more; the record has who was signed in when."""
-    batch.add(_FORGET_LINKS)
-    batch.add(_FORGET)
+    tx.add(_FORGET_LINKS)
+    tx.add(_FORGET)
 
 
 _INSERT_LINK = """

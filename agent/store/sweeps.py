@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.database import jobs
 from agent.database.jobs import Hint
+from agent.database.transaction import Connection
 from agent.store import pause
 
 LIMIT = 1000
@@ -17,7 +17,7 @@ the way of the rest for ever.
 """
 
 
-async def runnable(connection: AsyncConnection, limit: int = LIMIT) -> list[Hint]:
+async def runnable(connection: Connection, limit: int = LIMIT) -> list[Hint]:
     """Hints for runs to advance and calls to look at, until ``limit`` wait in each queue."""
     runs = (await connection.execute(_RUNS, await _room(connection, jobs.RUNS, limit))).scalars()
     calls = (await connection.execute(_CALLS, await _room(connection, jobs.CALLS, limit))).scalars()
@@ -27,7 +27,7 @@ async def runnable(connection: AsyncConnection, limit: int = LIMIT) -> list[Hint
     ]
 
 
-async def _room(connection: AsyncConnection, queue: str, limit: int) -> dict[str, int]:
+async def _room(connection: Connection, queue: str, limit: int) -> dict[str, int]:
     waiting = (await connection.execute(_WAITING, {"queue": queue, "limit": limit})).scalar_one()
     return {"limit": limit - waiting}
 

@@ -11,10 +11,8 @@ import secrets
 from collections.abc import Collection
 from datetime import datetime, timedelta
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
-from agent.database.batch import Batch
 from agent.database.pools import Database
+from agent.database.transaction import Connection
 from agent.domain.api_keys import KeyLine, Principal, Scope
 from agent.domain.audit import AuditKind
 from agent.domain.errors import NotFound
@@ -65,46 +63,40 @@ async def create(
     new = NewKey(
         new_id(), name, secret[:SHOWN], _digest(secret), granted, owner, agent, per_minute, by, expires_at
     )
-    async with db.transaction() as connection:
+    async with db.transaction() as tx:
         subject = _subject(name)
-        await audit.create_head(connection, subject)
-        head = (await audit.lock_heads(connection, [subject]))[subject]
-        if await api_keys.lock(connection, name) is not None:
+        await audit.create_head(tx, subject)
+        head = (await audit.lock_heads(tx, [subject]))[subject]
+        if await api_keys.lock(tx, name) is not None:
             raise Conflict(f"there is a key named {name} already (names of revoked keys are not used again)")
-        batch = Batch()
-        api_keys.insert(batch, new)
+        api_keys.insert(tx, new)
         detail = {
             "scopes": sorted(granted),
             "owner": str(owner) if owner else None,
             "agent": agent,
             "expires": expires_at.isoformat() if expires_at else None,
         }
-        audit.append(batch, head, AuditEntry(AuditKind.KEY_CREATED, by, detail))
-        await batch.send(connection)
+        audit.append(tx, head, AuditEntry(AuditKind.KEY_CREATED, by, detail))
     return secret
 
 
 async def rotate(db: Database, name: str, *, by: str, keep_old: timedelta = timedelta()) -> str:
     """Another secret for the same key; the old one goes on for ``keep_old``. Raises NotFound for a key of no use."""
     secret = _new_secret()
-    async with db.transaction() as connection:
-        key, head = await _held(connection, name)
-        batch = Batch()
-        api_keys.rotate(batch, key.id, secret[:SHOWN], _digest(secret), keep_old)
+    async with db.transaction() as tx:
+        key, head = await _held(tx, name)
+        api_keys.rotate(tx, key.id, secret[:SHOWN], _digest(secret), keep_old)
         detail = {"old_valid_seconds": keep_old.total_seconds()}
-        audit.append(batch, head, AuditEntry(AuditKind.KEY_ROTATED, by, detail))
-        await batch.send(connection)
+        audit.append(tx, head, AuditEntry(AuditKind.KEY_ROTATED, by, detail))
     return secret
 
 
 async def revoke(db: Database, name: str, *, by: str) -> None:
     """The key is worth nothing from now on. Raises NotFound."""
-    async with db.transaction() as connection:
-        key, head = await _held(connection, name)
-        batch = Batch()
-        api_keys.revoke(batch, key.id)
-        audit.append(batch, head, AuditEntry(AuditKind.KEY_REVOKED, by, {}))
-        await batch.send(connection)
+    async with db.transaction() as tx:
+        key, head = await _held(tx, name)
+        api_keys.revoke(tx, key.id)
+        audit.append(tx, head, AuditEntry(AuditKind.KEY_REVOKED, by, {}))
 
 
 async def list_keys(db: Database) -> list[KeyLine]:
@@ -128,8 +120,8 @@ async def authenticate(db: Database, presented: str) -> Principal | None:
 
 async def forget_uses(db: Database) -> int:
     """Counts of minutes that are over. Always 0: nothing that anybody would want to hear of."""
-    async with db.transaction() as connection:
-        await api_keys.forget_uses(connection)
+    async with db.transaction() as tx:
+        await api_keys.forget_uses(tx)
     return 0
 
 
@@ -160,7 +152,7 @@ def _subject(name: str) -> str:
     return f"key:{name}"
 
 
-async def _held(connection: AsyncConnection, name: str) -> tuple[KeyLine, ChainHead]:
+async def _held(connection: Connection, name: str) -> tuple[KeyLine, ChainHead]:
     key = await api_keys.lock(connection, name)
     if key is None or key.revoked_at is not None:
         raise NotFound(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from agent.database.batch import Batch
 from agent.database.pools import Database
 from agent.domain.audit import AuditEvent, AuditKind, ChainProblem, Head, verify_chain
 from agent.store import audit
@@ -13,14 +12,12 @@ POLICY = "policy"
 
 async def record_policy(db: Database, digest: bytes, actor: str) -> None:
     """Which policy a process enforces from now on; recorded when it differs from the last one recorded."""
-    async with db.transaction() as connection:
-        await audit.create_head(connection, POLICY)
-        head = (await audit.lock_heads(connection, [POLICY]))[POLICY]
-        if await audit.last_detail(connection, POLICY, "digest") == digest.hex():
+    async with db.transaction() as tx:
+        await audit.create_head(tx, POLICY)
+        head = (await audit.lock_heads(tx, [POLICY]))[POLICY]
+        if await audit.last_detail(tx, POLICY, "digest") == digest.hex():
             return
-        batch = Batch()
-        audit.append(batch, head, AuditEntry(AuditKind.POLICY_LOADED, actor, {"digest": digest.hex()}))
-        await batch.send(connection)
+        audit.append(tx, head, AuditEntry(AuditKind.POLICY_LOADED, actor, {"digest": digest.hex()}))
 
 
 async def find_problems(db: Database) -> tuple[int, list[ChainProblem]]:

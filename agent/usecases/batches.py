@@ -13,10 +13,10 @@ from uuid import UUID
 
 import structlog
 from sqlalchemy import Row
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.database.errors import DatabaseUnavailable, DatabaseUnusable, OutcomeUnknown, in_one_line
 from agent.database.pools import Database
+from agent.database.transaction import Connection, Transaction
 
 AGAIN = 60.0
 """Seconds after which a broken item is tried again: so often it is logged, and that long it costs nothing."""
@@ -26,13 +26,13 @@ TRANSIENT_DB_ERRORS = (DatabaseUnavailable, DatabaseUnusable, OutcomeUnknown)
 
 log = structlog.get_logger(__name__)
 
-Find = Callable[[AsyncConnection, int, Collection[UUID]], Awaitable[Sequence[Row[Any]]]]
+Find = Callable[[Connection, int, Collection[UUID]], Awaitable[Sequence[Row[Any]]]]
 """Locks and returns up to so many items, without those named; each row has an ``id``."""
 
-FindOne = Callable[[AsyncConnection, UUID], Awaitable[Sequence[Row[Any]]]]
+FindOne = Callable[[Connection, UUID], Awaitable[Sequence[Row[Any]]]]
 """The same of one item, if it is still due and nobody else is at it."""
 
-Do = Callable[[AsyncConnection, Sequence[Row[Any]]], Awaitable[None]]
+Do = Callable[[Transaction, Sequence[Row[Any]]], Awaitable[None]]
 
 
 class FailedItems:
@@ -68,10 +68,10 @@ async def isolate_failures(
     while True:
         found: Sequence[Row[Any]] = ()
         try:
-            async with db.transaction() as connection:
-                found = await find(connection, size, broken.ids)
+            async with db.transaction() as tx:
+                found = await find(tx, size, broken.ids)
                 if found:
-                    await do(connection, found)
+                    await do(tx, found)
             dealt += len(found)
         except TRANSIENT_DB_ERRORS:
             raise
@@ -89,9 +89,9 @@ async def _one_by_one(
     dealt = 0
     for item in items:
         try:
-            async with db.transaction() as connection:
-                if found := await find_one(connection, item):
-                    await do(connection, found)
+            async with db.transaction() as tx:
+                if found := await find_one(tx, item):
+                    await do(tx, found)
             dealt += len(found)
         except TRANSIENT_DB_ERRORS:
             raise

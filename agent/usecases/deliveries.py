@@ -15,10 +15,9 @@ from uuid import UUID
 
 import structlog
 from sqlalchemy import Row
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.database.batch import Batch
 from agent.database.pools import Database
+from agent.database.transaction import Connection
 from agent.store import deliveries, floods, outbox
 from agent.store.outbox import Destination
 
@@ -72,15 +71,15 @@ async def lease_destination(
     db: Database, team_id: str, channel_id: str, worker: str
 ) -> DestinationLease | None:
     """Take the destination, unless somebody else is speaking there."""
-    async with db.transaction() as connection:
-        row = await deliveries.lease_destination(connection, team_id, channel_id, worker, LEASE_SECONDS)
+    async with db.transaction() as tx:
+        row = await deliveries.lease_destination(tx, team_id, channel_id, worker, LEASE_SECONDS)
     return DestinationLease(team_id, channel_id, row.lease_epoch, worker) if row else None
 
 
 async def release_destination(db: Database, lease: DestinationLease) -> None:
     """Give the destination back."""
-    async with db.transaction() as connection:
-        await deliveries.release_destination(connection, lease.team_id, lease.channel_id, lease.epoch)
+    async with db.transaction() as tx:
+        await deliveries.release_destination(tx, lease.team_id, lease.channel_id, lease.epoch)
 
 
 async def channels_due(db: Database, team_id: str) -> list[str]:
@@ -130,11 +129,9 @@ async def next_due(db: Database, lease: DestinationLease) -> DueMessage | None:
 
 async def _fold(db: Database, destination: Destination) -> None:
     """Cards beyond ``FLOOD`` are not posted; the digest of their agent is, and stays up to date."""
-    async with db.transaction() as connection:
-        agents = await floods.fold(connection, destination, FLOOD)
-        batch = Batch()
-        outbox.enqueue(batch, [outbox.digest(destination, agent) for agent in agents])
-        await batch.send(connection)
+    async with db.transaction() as tx:
+        agents = await floods.fold(tx, destination, FLOOD)
+        outbox.enqueue(tx, [outbox.digest(destination, agent) for agent in agents])
 
 
 def _fitting(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
@@ -146,18 +143,16 @@ def _fitting(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
 
 async def renew(db: Database, lease: DestinationLease) -> bool:
     """Before a message is changed: the lease lasts longer than the call. False: lease lost."""
-    async with db.transaction() as connection:
-        return await _hold(connection, lease)
+    async with db.transaction() as tx:
+        return await _hold(tx, lease)
 
 
 async def mark_sending(db: Database, lease: DestinationLease, due: DueMessage) -> bool:
     """Before a post goes out: from now on Slack may have it, until it is known otherwise. False: lease lost."""
-    async with db.transaction() as connection:
-        if not await _hold(connection, lease):
+    async with db.transaction() as tx:
+        if not await _hold(tx, lease):
             return False
-        batch = Batch()
-        deliveries.mark_sending(batch, due.ids)
-        await batch.send(connection)
+        deliveries.mark_sending(tx, due.ids)
     return True
 
 
@@ -165,23 +160,21 @@ async def mark_sent(
     db: Database, lease: DestinationLease, due: DueMessage, ts: str | None, *, pause: float
 ) -> bool:
     """It stands in the channel as ``ts``; the next of its like follows after ``pause`` seconds. False: lease lost."""
-    async with db.transaction() as connection:
-        if not await _hold(connection, lease, **_rest(due, pause)):
+    async with db.transaction() as tx:
+        if not await _hold(tx, lease, **_rest(due, pause)):
             return False
-        batch = Batch()
         if ts is not None and due.kind == "card" and due.request_id:
-            deliveries.place_card(batch, due.request_id, ts)
-            if due.ts is None and (old := await deliveries.expired_predecessor(connection, due.request_id)):
+            deliveries.place_card(tx, due.request_id, ts)
+            if due.ts is None and (old := await deliveries.expired_predecessor(tx, due.request_id)):
                 outbox.enqueue(
-                    batch, [outbox.card(Destination(old.team_id, old.channel_id), old.id)]
+                    tx, [outbox.card(Destination(old.team_id, old.channel_id), old.id)]
                 )  # can link to it now
         if ts is not None and due.kind == "run_root" and due.run_id:
-            deliveries.place_run(batch, due.run_id, ts)
+            deliveries.place_run(tx, due.run_id, ts)
         if ts is not None and due.agent is not None:
-            floods.place_digest(batch, Destination(lease.team_id, lease.channel_id), due.agent, ts)
-        deliveries.mark_sent(batch, due.ids, due.wanted, ts)
-        deliveries.clear_trouble(batch, lease.team_id, lease.channel_id)
-        await batch.send(connection)
+            floods.place_digest(tx, Destination(lease.team_id, lease.channel_id), due.agent, ts)
+        deliveries.mark_sent(tx, due.ids, due.wanted, ts)
+        deliveries.clear_trouble(tx, lease.team_id, lease.channel_id)
     log.info(
         "told",
         action="delivery.sent",
@@ -208,15 +201,13 @@ async def postpone(
     ``pause``: the next of its like follows after so many seconds.
     ``ambiguous``: Slack may have taken it, so it is looked for before it is sent again; otherwise it has not.
     """
-    async with db.transaction() as connection:
+    async with db.transaction() as tx:
         pause, own = (seconds, 0.0) if whole_destination else (pause, seconds)
-        if not await _hold(connection, lease, **_rest(due, pause)):
+        if not await _hold(tx, lease, **_rest(due, pause)):
             return False
-        batch = Batch()
-        deliveries.postpone(batch, due.ids, own, error, ambiguous=ambiguous)
+        deliveries.postpone(tx, due.ids, own, error, ambiguous=ambiguous)
         if own and due.kind.endswith("_line"):
-            deliveries.postpone_thread(batch, due.kind, due.request_id, due.run_id, own)
-        await batch.send(connection)
+            deliveries.postpone_thread(tx, due.kind, due.request_id, due.run_id, own)
     return True
 
 
@@ -230,31 +221,27 @@ async def report_trouble(
     """
     here = Destination(lease.team_id, lease.channel_id)
     facts = {"channel": lease.channel_id, "text": cause}
-    async with db.transaction() as connection:
-        news = await deliveries.note_trouble(connection, lease.team_id, lease.channel_id, cause, due.ids)
+    async with db.transaction() as tx:
+        news = await deliveries.note_trouble(tx, lease.team_id, lease.channel_id, cause, due.ids)
         outgoing = []
         if news and admin is not None and admin != here:
             outgoing.append(outbox.direct(admin, due.request_id, due.run_id, "trouble", **facts))
         if due.kind == "card" and due.request_id:
-            run = await deliveries.run_to_inform(connection, lease.team_id, lease.channel_id, due.request_id)
+            run = await deliveries.run_to_inform(tx, lease.team_id, lease.channel_id, due.request_id)
             if run is not None:
                 there = Destination(run.team_id, run.channel_id)
                 outgoing.append(outbox.unreachable_line(there, run.id, due.request_id, **facts))
-        batch = Batch()
-        outbox.enqueue(batch, outgoing)
-        await batch.send(connection)
+        outbox.enqueue(tx, outgoing)
 
 
 async def mark_dead(
     db: Database, lease: DestinationLease, due: DueMessage, error: str, *, pause: float
 ) -> bool:
     """It cannot be told there; kept with the reason, for people to mend. The pause is as after a message."""
-    async with db.transaction() as connection:
-        if not await _hold(connection, lease, **_rest(due, pause)):
+    async with db.transaction() as tx:
+        if not await _hold(tx, lease, **_rest(due, pause)):
             return False
-        batch = Batch()
-        deliveries.mark_dead(batch, due.ids, error)
-        await batch.send(connection)
+        deliveries.mark_dead(tx, due.ids, error)
     return True
 
 
@@ -264,7 +251,7 @@ def _rest(due: DueMessage, pause: float) -> dict[str, float]:
 
 
 async def _hold(
-    connection: AsyncConnection, lease: DestinationLease, *, posts: float = 0.0, updates: float = 0.0
+    connection: Connection, lease: DestinationLease, *, posts: float = 0.0, updates: float = 0.0
 ) -> bool:
     return await deliveries.renew(
         connection,

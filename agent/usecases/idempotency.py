@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from agent.database.batch import Batch
 from agent.database.pools import Database
 from agent.store import idempotency
 
@@ -49,10 +48,10 @@ async def reserve(db: Database, principal: str, key: str, fingerprint: bytes) ->
 
     ``fingerprint`` (SHA-256) stands for everything about the call.
     """
-    async with db.transaction() as connection:
-        if await idempotency.reserve(connection, principal, key, fingerprint, PATIENCE):
+    async with db.transaction() as tx:
+        if await idempotency.reserve(tx, principal, key, fingerprint, PATIENCE):
             return Reservation(principal, key, fingerprint)
-        found = await idempotency.find_response(connection, principal, key)
+        found = await idempotency.find_response(tx, principal, key)
     if found is not None and bytes(found.fingerprint) != fingerprint:
         raise KeyReused
     if found is None or found.status is None:
@@ -62,21 +61,17 @@ async def reserve(db: Database, principal: str, key: str, fingerprint: bytes) ->
 
 async def store_response(db: Database, begun: Reservation, status: int, body: Any) -> None:
     """This is what the call was answered."""
-    async with db.transaction() as connection:
-        batch = Batch()
-        idempotency.store_response(batch, begun.principal, begun.key, begun.fingerprint, status, body)
-        await batch.send(connection)
+    async with db.transaction() as tx:
+        idempotency.store_response(tx, begun.principal, begun.key, begun.fingerprint, status, body)
 
 
 async def release(db: Database, begun: Reservation) -> None:
     """The call came to nothing and may be made again with the same key."""
-    async with db.transaction() as connection:
-        batch = Batch()
-        idempotency.release(batch, begun.principal, begun.key, begun.fingerprint)
-        await batch.send(connection)
+    async with db.transaction() as tx:
+        idempotency.release(tx, begun.principal, begun.key, begun.fingerprint)
 
 
 async def delete_old(db: Database) -> int:
     """Forget answers that are more than a day old. Returns how many."""
-    async with db.transaction() as connection:
-        return await idempotency.delete_old(connection, _AT_ONCE)
+    async with db.transaction() as tx:
+        return await idempotency.delete_old(tx, _AT_ONCE)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from datetime import timedelta
 
 from agent.database import jobs
-from agent.database.batch import Batch
 from agent.database.pools import Database
 from agent.domain.outbound import OutboundMessage
 from agent.store import outbound
@@ -28,28 +27,28 @@ KEPT_DAYS = 7
 
 async def lease_due(db: Database, target: str, limit: int) -> list[OutboundMessage]:
     """What this target should be told now, for ``LEASE`` seconds; nobody else takes it meanwhile."""
-    async with db.transaction() as connection:
-        return await outbound.lease_due(connection, target, limit, LEASE)
+    async with db.transaction() as tx:
+        return await outbound.lease_due(tx, target, limit, LEASE)
 
 
 async def mark_sent(db: Database, notice: OutboundMessage) -> bool:
     """It has arrived. False: somebody else had taken it over."""
-    async with db.transaction() as connection:
-        return await outbound.settle(connection, notice, "sent")
+    async with db.transaction() as tx:
+        return await outbound.settle(tx, notice, "sent")
 
 
 async def postpone(db: Database, notice: OutboundMessage, seconds: float, error: str) -> bool:
     """It is tried again after so many seconds, or given up when it was tried often enough. True: given up."""
     over = notice.attempts >= ATTEMPTS
-    async with db.transaction() as connection:
+    async with db.transaction() as tx:
         state = "dead" if over else "pending"
-        return await outbound.settle(connection, notice, state, seconds=seconds, error=error) and over
+        return await outbound.settle(tx, notice, state, seconds=seconds, error=error) and over
 
 
 async def mark_dead(db: Database, notice: OutboundMessage, error: str) -> None:
     """It will not be tried again, unless somebody has it replayed."""
-    async with db.transaction() as connection:
-        await outbound.settle(connection, notice, "dead", error=error)
+    async with db.transaction() as tx:
+        await outbound.settle(tx, notice, "dead", error=error)
 
 
 def retry_delay(attempts: int, asked: float | None, chance: float) -> float:
@@ -64,15 +63,13 @@ def retry_delay(attempts: int, asked: float | None, chance: float) -> float:
 
 async def sweep(db: Database) -> int:
     """Hint the sender of everything that is due. Returns how many targets that were."""
-    async with db.transaction() as connection:
-        targets = await outbound.due_targets(connection)
-        batch = Batch()
-        batch.hint(*(jobs.send_notices(target) for target in targets))
-        await batch.send(connection)
+    async with db.transaction() as tx:
+        targets = await outbound.due_targets(tx)
+        tx.hint(*(jobs.send_notices(target) for target in targets))
     return len(targets)
 
 
 async def forget(db: Database) -> int:
     """Drop what was told long ago. Returns how many."""
-    async with db.transaction() as connection:
-        return await outbound.forget(connection, KEPT_DAYS)
+    async with db.transaction() as tx:
+        return await outbound.forget(tx, KEPT_DAYS)

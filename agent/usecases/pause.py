@@ -8,7 +8,6 @@ when the agent is resumed.
 from __future__ import annotations
 
 from agent.database import jobs
-from agent.database.batch import Batch
 from agent.database.pools import Database
 from agent.domain.audit import AuditKind
 from agent.domain.pause import EVERYTHING, Pause
@@ -49,25 +48,23 @@ async def known_agents(db: Database) -> list[str]:
 async def _turn(db: Database, agent: str | None, by: Person | str, reason: str | None, *, stop: bool) -> bool:
     scope = agent or EVERYTHING
     actor = audit.actor(by) if isinstance(by, Person) else by
-    async with db.transaction() as connection:
-        await pauses.lock_switch(connection)
-        stopped = any((each.agent or EVERYTHING) == scope for each in await pauses.active_pauses(connection))
+    async with db.transaction() as tx:
+        await pauses.lock_switch(tx)
+        stopped = any((each.agent or EVERYTHING) == scope for each in await pauses.active_pauses(tx))
         if stopped is stop:
             return False
-        await audit.create_head(connection, SUBJECT)
-        head = (await audit.lock_heads(connection, [SUBJECT]))[SUBJECT]
-        batch = Batch()
+        await audit.create_head(tx, SUBJECT)
+        head = (await audit.lock_heads(tx, [SUBJECT]))[SUBJECT]
         if stop:
-            pauses.insert(batch, scope, actor, reason)
+            pauses.insert(tx, scope, actor, reason)
         else:
-            pauses.delete(batch, scope)
+            pauses.delete(tx, scope)
         kind = AuditKind.PAUSED if stop else AuditKind.RESUMED
-        audit.append(batch, head, AuditEntry(kind, actor, {"scope": scope, "reason": reason}))
-        held = await pauses.held_calls(connection, scope)
+        audit.append(tx, head, AuditEntry(kind, actor, {"scope": scope, "reason": reason}))
+        held = await pauses.held_calls(tx, scope)
         outbox.enqueue(
-            batch, [outbox.card(Destination(each.team_id, each.channel_id), each.request_id) for each in held]
+            tx, [outbox.card(Destination(each.team_id, each.channel_id), each.request_id) for each in held]
         )
         if not stop:
-            batch.hint(*(jobs.execute_call(each.call_id) for each in held))
-        await batch.send(connection)
+            tx.hint(*(jobs.execute_call(each.call_id) for each in held))
     return True

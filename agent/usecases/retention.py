@@ -14,11 +14,10 @@ from uuid import UUID
 
 import structlog
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.database.batch import Batch
 from agent.database.errors import DatabaseUnusable, in_one_line
 from agent.database.pools import Database
+from agent.database.transaction import Transaction
 from agent.domain.audit import AuditKind
 from agent.store import audit, retention
 from agent.store.audit import AuditEntry
@@ -88,52 +87,52 @@ async def erase(
     for step in (_runs, _requests, _deliveries, _notices):
         after: UUID | None = retention.FIRST
         while after is not None:
-            async with db.transaction() as connection:
-                found, after = await step(connection, before, after, batch_size)
+            async with db.transaction() as tx:
+                found, after = await step(tx, before, after, batch_size)
                 if found != ErasureCounts():
-                    await _record(connection, found, before, by)
+                    await _record(tx, found, before, by)
             if found != ErasureCounts():
                 anything = True
                 yield found
     if not anything:
-        async with db.transaction() as connection:
-            await _record(connection, ErasureCounts(), before, by)
+        async with db.transaction() as tx:
+            await _record(tx, ErasureCounts(), before, by)
 
 
 _Step = tuple[ErasureCounts, UUID | None]
 """What a batch erased, and after which id the next one goes on; ``None``: there is no more."""
 
 
-async def _runs(connection: AsyncConnection, before: datetime, after: UUID, limit: int) -> _Step:
-    ids = await retention.runs(connection, before, after, limit)
-    return await _together(connection, _erase_runs, ids), ids[-1] if ids else None
+async def _runs(tx: Transaction, before: datetime, after: UUID, limit: int) -> _Step:
+    ids = await retention.runs(tx, before, after, limit)
+    return await _together(tx, _erase_runs, ids), ids[-1] if ids else None
 
 
-async def _erase_runs(connection: AsyncConnection, ids: Sequence[UUID]) -> ErasureCounts:
-    return ErasureCounts(runs=len(ids), requests=await retention.erase_runs(connection, ids))
+async def _erase_runs(tx: Transaction, ids: Sequence[UUID]) -> ErasureCounts:
+    return ErasureCounts(runs=len(ids), requests=await retention.erase_runs(tx, ids))
 
 
-async def _requests(connection: AsyncConnection, before: datetime, after: UUID, limit: int) -> _Step:
-    ids = await retention.requests(connection, before, after, limit)
-    return await _together(connection, _erase_requests, ids), ids[-1] if ids else None
+async def _requests(tx: Transaction, before: datetime, after: UUID, limit: int) -> _Step:
+    ids = await retention.requests(tx, before, after, limit)
+    return await _together(tx, _erase_requests, ids), ids[-1] if ids else None
 
 
-async def _erase_requests(connection: AsyncConnection, ids: Sequence[UUID]) -> ErasureCounts:
-    await retention.erase_requests(connection, ids)
+async def _erase_requests(tx: Transaction, ids: Sequence[UUID]) -> ErasureCounts:
+    await retention.erase_requests(tx, ids)
     return ErasureCounts(requests=len(ids))
 
 
 async def _together(
-    connection: AsyncConnection,
-    erase_these: Callable[[AsyncConnection, Sequence[UUID]], Awaitable[ErasureCounts]],
+    tx: Transaction,
+    erase_these: Callable[[Transaction, Sequence[UUID]], Awaitable[ErasureCounts]],
     ids: Sequence[UUID],
 ) -> ErasureCounts:
     """All at once; when that fails, each for itself, so that a broken one is left out alone."""
     if not ids:
         return ErasureCounts()
     try:
-        async with connection.begin_nested():
-            return await erase_these(connection, ids)
+        async with tx.savepoint():
+            return await erase_these(tx, ids)
     except DBAPIError as error:
         if error.connection_invalidated:
             raise
@@ -143,24 +142,22 @@ async def _together(
             return ErasureCounts(broken=1)
     found = ErasureCounts()
     for each in ids:
-        found += await _together(connection, erase_these, [each])
+        found += await _together(tx, erase_these, [each])
     return found
 
 
-async def _deliveries(connection: AsyncConnection, before: datetime, after: UUID, limit: int) -> _Step:
-    gone = await retention.forget_deliveries(connection, before, limit * ROWS_AT_ONCE)
+async def _deliveries(tx: Transaction, before: datetime, after: UUID, limit: int) -> _Step:
+    gone = await retention.forget_deliveries(tx, before, limit * ROWS_AT_ONCE)
     return ErasureCounts(deliveries=gone), after if gone else None
 
 
-async def _notices(connection: AsyncConnection, before: datetime, after: UUID, limit: int) -> _Step:
-    gone = await retention.forget_notices(connection, before, limit * ROWS_AT_ONCE)
+async def _notices(tx: Transaction, before: datetime, after: UUID, limit: int) -> _Step:
+    gone = await retention.forget_notices(tx, before, limit * ROWS_AT_ONCE)
     return ErasureCounts(notices=gone), after if gone else None
 
 
-async def _record(connection: AsyncConnection, found: ErasureCounts, before: datetime, by: str) -> None:
-    await audit.create_head(connection, SUBJECT)
-    head = (await audit.lock_heads(connection, [SUBJECT]))[SUBJECT]
-    batch = Batch()
+async def _record(tx: Transaction, found: ErasureCounts, before: datetime, by: str) -> None:
+    await audit.create_head(tx, SUBJECT)
+    head = (await audit.lock_heads(tx, [SUBJECT]))[SUBJECT]
     detail = {"before": before.isoformat(), **asdict(found)}
-    audit.append(batch, head, AuditEntry(AuditKind.RETENTION_ERASED, by, detail))
-    await batch.send(connection)
+    audit.append(tx, head, AuditEntry(AuditKind.RETENTION_ERASED, by, detail))

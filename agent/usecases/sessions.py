@@ -13,10 +13,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
-from agent.database.batch import Batch
 from agent.database.pools import Database
+from agent.database.transaction import Transaction
 from agent.domain.audit import AuditKind
 from agent.store import audit, sessions
 from agent.store.audit import AuditEntry
@@ -53,11 +51,9 @@ class NewSession:
 async def create_link(db: Database, person: Person) -> str:
     """The secret of a link that signs this person in once, within ``LINK_LIFE``."""
     secret = secrets.token_urlsafe(32)
-    async with db.transaction() as connection:
-        batch = Batch()
-        sessions.delete_old(batch)
-        sessions.insert_link(batch, _digest(secret), person, LINK_LIFE)
-        await batch.send(connection)
+    async with db.transaction() as tx:
+        sessions.delete_old(tx)
+        sessions.insert_link(tx, _digest(secret), person, LINK_LIFE)
     return secret
 
 
@@ -73,15 +69,15 @@ async def use_link(db: Database, secret: str) -> NewSession | None:
     """Use a link up and begin a session (recorded); ``None`` as `invited` says."""
     if not _SHAPE.match(secret):
         return None
-    async with db.transaction() as connection:
-        person = await sessions.use_link(connection, _digest(secret))
-        return None if person is None else await _begin(connection, person, "link")
+    async with db.transaction() as tx:
+        person = await sessions.use_link(tx, _digest(secret))
+        return None if person is None else await _begin(tx, person, "link")
 
 
 async def sign_in(db: Database, person: Person, via: Literal["openid"]) -> NewSession:
     """Begin a session (recorded) for somebody whom ``via`` vouches for."""
-    async with db.transaction() as connection:
-        return await _begin(connection, person, via)
+    async with db.transaction() as tx:
+        return await _begin(tx, person, via)
 
 
 async def find(db: Database, secret: str) -> Session | None:
@@ -96,29 +92,25 @@ async def sign_out(db: Database, secret: str) -> None:
     """End a session (recorded). One that is over already stays as it is."""
     if not _SHAPE.match(secret):
         return
-    async with db.transaction() as connection:
-        person = await sessions.end(connection, _digest(secret))
+    async with db.transaction() as tx:
+        person = await sessions.end(tx, _digest(secret))
         if person is not None:
-            await _record(connection, Batch(), person, AuditKind.SIGNED_OUT, {})
+            await _record(tx, person, AuditKind.SIGNED_OUT, {})
 
 
-async def _begin(connection: AsyncConnection, person: Person, via: str) -> NewSession:
+async def _begin(tx: Transaction, person: Person, via: str) -> NewSession:
     secret = secrets.token_urlsafe(32)
-    batch = Batch()
-    sessions.insert(batch, _digest(secret), person, via, SESSION_LIFE)
-    await _record(connection, batch, person, AuditKind.SIGNED_IN, {"via": via})
+    sessions.insert(tx, _digest(secret), person, via, SESSION_LIFE)
+    await _record(tx, person, AuditKind.SIGNED_IN, {"via": via})
     return NewSession(secret, person)
 
 
-async def _record(
-    connection: AsyncConnection, batch: Batch, person: Person, kind: AuditKind, detail: dict[str, str]
-) -> None:
-    """Into this person's own chain, with what else is in the batch."""
+async def _record(tx: Transaction, person: Person, kind: AuditKind, detail: dict[str, str]) -> None:
+    """Append to this person's own chain."""
     subject = f"person:{person}"
-    await audit.create_head(connection, subject)
-    head = (await audit.lock_heads(connection, [subject]))[subject]
-    audit.append(batch, head, AuditEntry(kind, audit.actor(person), detail))
-    await batch.send(connection)
+    await audit.create_head(tx, subject)
+    head = (await audit.lock_heads(tx, [subject]))[subject]
+    audit.append(tx, head, AuditEntry(kind, audit.actor(person), detail))
 
 
 def _digest(secret: str) -> bytes:

@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from agent.database import jobs
-from agent.database.batch import Batch
 from agent.database.pools import Database
 from agent.domain.audit import AuditKind
 from agent.domain.errors import NotFound
@@ -49,32 +48,28 @@ async def add(
     """
     _check(name, url, events, allowed)
     webhook = Webhook(new_id(), name, url, START + secrets.token_urlsafe(32))
-    async with db.transaction() as connection:
+    async with db.transaction() as tx:
         subject = _subject(name)
-        await audit.create_head(connection, subject)
-        head = (await audit.lock_heads(connection, [subject]))[subject]
-        if await outbound.lock(connection, name) is not None:
+        await audit.create_head(tx, subject)
+        head = (await audit.lock_heads(tx, [subject]))[subject]
+        if await outbound.lock(tx, name) is not None:
             raise Conflict(f"there is a webhook named {name} already")
-        batch = Batch()
-        outbound.insert(batch, webhook, events, by)
+        outbound.insert(tx, webhook, events, by)
         detail = {"webhook": str(webhook.id), "host": urlsplit(url).hostname, "events": sorted(events)}
-        audit.append(batch, head, AuditEntry(AuditKind.WEBHOOK_ADDED, by, detail))
-        await batch.send(connection)
+        audit.append(tx, head, AuditEntry(AuditKind.WEBHOOK_ADDED, by, detail))
     return webhook.secret
 
 
 async def remove(db: Database, name: str, *, by: str) -> None:
     """Tell it nothing more, also not what is still to be told. Raises NotFound."""
-    async with db.transaction() as connection:
-        webhook_id = await outbound.lock(connection, name)
+    async with db.transaction() as tx:
+        webhook_id = await outbound.lock(tx, name)
         if webhook_id is None:
             raise NotFound(f"there is no webhook named {name}")
         subject = _subject(name)
-        head = (await audit.lock_heads(connection, [subject]))[subject]
-        batch = Batch()
-        outbound.remove(batch, webhook_id)
-        audit.append(batch, head, AuditEntry(AuditKind.WEBHOOK_REMOVED, by, {"webhook": str(webhook_id)}))
-        await batch.send(connection)
+        head = (await audit.lock_heads(tx, [subject]))[subject]
+        outbound.remove(tx, webhook_id)
+        audit.append(tx, head, AuditEntry(AuditKind.WEBHOOK_REMOVED, by, {"webhook": str(webhook_id)}))
 
 
 async def list_webhooks(db: Database) -> list[WebhookLine]:
@@ -91,13 +86,11 @@ async def list_dead(db: Database, limit: int = 50, after: UUID | None = None) ->
 
 async def replay(db: Database, notice_id: UUID | None = None) -> int:
     """Tell one dead notice again, or all of them. Returns how many. Raises NotFound for one that is not dead."""
-    async with db.transaction() as connection:
-        targets = await outbound.revive(connection, notice_id)
+    async with db.transaction() as tx:
+        targets = await outbound.revive(tx, notice_id)
         if notice_id is not None and not targets:
             raise NotFound(f"there is no dead notice {notice_id}")
-        batch = Batch()
-        batch.hint(*(jobs.send_notices(target) for target in targets))
-        await batch.send(connection)
+        tx.hint(*(jobs.send_notices(target) for target in targets))
     return len(targets)
 
 

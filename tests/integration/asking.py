@@ -138,6 +138,6 @@ async def rows(db: Database, sql: str, **parameters: Any) -> list[tuple[Any, ...
 
 async def write(db: Database, sql: str, **parameters: Any) -> list[Any]:
     """Change something behind the use cases' back; returns the first column of what it returns."""
-    async with db.transaction() as connection:
-        result = await connection.execute(text(sql), parameters)
+    async with db.transaction() as tx:
+        result = await tx.execute(text(sql), parameters)
         return list(result.scalars()) if result.returns_rows else []

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from agent.database.batch import Batch
 from agent.database.pools import Database
 from agent.domain.errors import Refusal, Refused
 from agent.domain.people import Standing
@@ -168,8 +167,8 @@ async def test_a_rejection_that_stops_ends_the_run_and_its_parents(database: Dat
     """With `on_reject = "stop"` the run and its parent end denied, with the cause and the reason."""
     asked = await ask(database, rule(on_reject="stop"))
     parent_id, _ = await start(database)
-    async with database.transaction() as connection:
-        await connection.execute(
+    async with database.transaction() as tx:
+        await tx.execute(
             text("UPDATE agent_run SET parent_run_id = :parent WHERE id = :child"),
             {"parent": parent_id, "child": asked.run_id},
         )
@@ -206,8 +205,8 @@ async def test_a_lost_worker_leaves_its_attempt_in_doubt_until_a_person_settles_
     claim = await executions.claim(database, asked.call_id, worker="gone", idempotent=False)
     assert claim is not None
     assert await executions.rescue(database) == 0
-    async with database.transaction() as connection:
-        await connection.execute(text("UPDATE execution SET lease_until = clock_timestamp()"))
+    async with database.transaction() as tx:
+        await tx.execute(text("UPDATE execution SET lease_until = clock_timestamp()"))
     assert await executions.rescue(database) == 1
     assert await executions.claim(database, asked.call_id, worker="w2", idempotent=False) is None
     assert not await executions.report(database, claim, Outcome(ExecutionStatus.SUCCEEDED, "late"))
@@ -261,11 +260,9 @@ async def test_a_flood_of_deadlines_does_not_flood_the_queue(
     brought = []
     for _ in range(3):
         for _ in range(2):  # what is queued counts
-            async with database.transaction() as connection:
-                hints = await sweeps.runnable(connection, limit=2)
-                batch = Batch()
-                batch.hint(*hints)
-                await batch.send(connection)
+            async with database.transaction() as tx:
+                hints = await sweeps.runnable(tx, limit=2)
+                tx.hint(*hints)
         brought += await column(database, CALLS_QUEUED)
         await write(
             database,

@@ -165,8 +165,8 @@ async def test_the_runs_that_it_started_stop_with_it(database: Database) -> None
     helper = await ask(database)
     parent, _ = await start(database)
     beside = await ask(database)
-    async with database.transaction() as connection:
-        await connection.execute(
+    async with database.transaction() as tx:
+        await tx.execute(
             text("UPDATE agent_run SET parent_run_id = :parent WHERE id = :child"),
             {"parent": parent, "child": helper.run_id},
         )

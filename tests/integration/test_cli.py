@@ -20,7 +20,6 @@ from sqlalchemy import text
 
 from agent.database import migrations
 from agent.database.address import Address
-from agent.database.batch import Batch
 from agent.database.pools import Database
 from agent.domain.audit import AuditKind
 from agent.store import audit
@@ -277,17 +276,15 @@ async def _record_policies(url: str, *digests: bytes) -> None:
 
 async def _record_while_somebody_reads(url: str, locked: Event) -> None:
     """Two events, in a chain that is there and in a new one, committed while somebody waits to read events."""
-    async with Database(url, role=None) as database, database.transaction() as connection:
-        await connection.execute(text("LOCK TABLE audit_event IN ACCESS EXCLUSIVE MODE"))
+    async with Database(url, role=None) as database, database.transaction() as tx:
+        await tx.execute(text("LOCK TABLE audit_event IN ACCESS EXCLUSIVE MODE"))
         locked.set()
-        heads = await audit.lock_heads(connection, ["policy", "session:new"])
-        batch = Batch()
+        heads = await audit.lock_heads(tx, ["policy", "session:new"])
         for head in heads.values():
-            audit.append(batch, head, audit.AuditEntry(AuditKind.POLICY_LOADED, "worker:test", {}))
-        await batch.send(connection)
+            audit.append(tx, head, audit.AuditEntry(AuditKind.POLICY_LOADED, "worker:test", {}))
 
         async def somebody_waits() -> bool:
-            return bool(await connection.scalar(_WAITS_TO_READ))
+            return bool(await tx.connection.scalar(_WAITS_TO_READ))
 
         await until(somebody_waits)
 

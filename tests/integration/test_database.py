@@ -20,7 +20,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.database import address, embedded_server, migrations
 from agent.database import pools as module
-from agent.database.batch import query as ask
 from agent.database.driver import driver_of
 from agent.database.pools import (
     DECISION_POOL_WAIT,
@@ -31,7 +30,7 @@ from agent.database.pools import (
     DatabaseUnusable,
     OutcomeUnknown,
 )
-from agent.database.transaction import DECISION_BUDGET
+from agent.database.transaction import DECISION_BUDGET, Connection, Transaction, query
 
 SLACK = 0.2  # seconds that a busy machine may add to a budget
 INSERT = text("INSERT INTO outlet (team_id, channel_id) VALUES ('T1', :channel)")
@@ -66,11 +65,11 @@ async def ready(database: Database) -> Database:
 
 async def test_commit_and_rollback(database: Database) -> None:
     """What a transaction wrote is there after it, and gone when its block raised."""
-    async with database.transaction() as connection:
-        await connection.execute(INSERT, {"channel": "kept"})
+    async with database.transaction() as tx:
+        await tx.execute(INSERT, {"channel": "kept"})
     with pytest.raises(ZeroDivisionError):
-        async with database.transaction() as connection:
-            await connection.execute(INSERT, {"channel": "lost"})
+        async with database.transaction() as tx:
+            await tx.execute(INSERT, {"channel": "lost"})
             raise ZeroDivisionError
     assert await channels(database) == ["kept"]
 
@@ -100,8 +99,8 @@ async def test_a_snapshot_does_not_change(database: Database) -> None:
 
     async def seen_beside_a_write(connection: AsyncConnection, channel: str) -> list[int | None]:
         before = await connection.scalar(count)
-        async with database.transaction() as other:
-            await other.execute(INSERT, {"channel": channel})
+        async with database.transaction() as tx:
+            await tx.execute(INSERT, {"channel": channel})
         return [before, await connection.scalar(count)]
 
     for _ in range(2):
@@ -111,20 +110,20 @@ async def test_a_snapshot_does_not_change(database: Database) -> None:
                 await connection.execute(INSERT, {"channel": "C2"})
         async with database.connection() as connection:
             assert await seen_beside_a_write(connection, "C3") == [1, 2]
-        async with database.transaction() as connection:
-            await connection.execute(text("DELETE FROM outlet"))
+        async with database.transaction() as tx:
+            await tx.execute(text("DELETE FROM outlet"))
 
 
 async def test_raw_connection_shares_the_transaction(database: Database) -> None:
     """What is written through the driver's own connection, even first of all, commits and rolls back with the rest."""
     raw_insert = "INSERT INTO outlet (team_id, channel_id) VALUES ('T1', 'raw')"
     with pytest.raises(ZeroDivisionError):
-        async with database.transaction() as connection:
-            await driver_of(connection).execute(raw_insert)
+        async with database.transaction() as tx:
+            await driver_of(tx.connection).execute(raw_insert)
             raise ZeroDivisionError
     assert await channels(database) == []
-    async with database.transaction() as connection:
-        await driver_of(connection).execute(raw_insert)
+    async with database.transaction() as tx:
+        await driver_of(tx.connection).execute(raw_insert)
     assert await channels(database) == ["raw"]
 
 
@@ -148,10 +147,10 @@ async def test_no_round_trip_too_many(ready: Database, monkeypatch: pytest.Monke
 async def test_statements_get_prepared(database: Database) -> None:
     """A statement that is used again and again is prepared on the server."""
     for number in range(8):
-        async with database.transaction() as connection:
-            await connection.execute(INSERT, {"channel": str(number)})
-    async with database.transaction() as connection:
-        prepared = await connection.scalars(text("SELECT statement FROM pg_prepared_statements"))
+        async with database.transaction() as tx:
+            await tx.execute(INSERT, {"channel": str(number)})
+    async with database.transaction() as tx:
+        prepared = await tx.connection.scalars(text("SELECT statement FROM pg_prepared_statements"))
         assert any("INSERT INTO outlet" in statement for statement in prepared)
 
 
@@ -180,9 +179,9 @@ async def test_budget(ready: Database, owner: Owner, stuck: Callable[..., Awaita
     with psycopg.connect(ready.conninfo()) as rival:
         rival.execute("SELECT 1 FROM outlet FOR UPDATE")
         with within(DECISION_BUDGET), pytest.raises(BudgetExceeded, match="nothing was written"):
-            async with ready.decision_transaction() as connection:
-                await connection.execute(INSERT, {"channel": "C1"})
-                await stuck(connection, owner)
+            async with ready.decision_transaction() as tx:
+                await tx.execute(INSERT, {"channel": "C1"})
+                await stuck(tx, owner)
     await gone(owner)
     assert await channels(ready) == ["locked"]
     assert ready._deciding.pool.checkedout() == 0  # type: ignore[attr-defined]
@@ -201,20 +200,20 @@ async def gone(owner: Owner) -> None:
 
 
 async def write(database: Database) -> None:
-    async with database.decision_transaction() as connection:
-        await connection.execute(INSERT, {"channel": f"after {time.monotonic()}"})
+    async with database.decision_transaction() as tx:
+        await tx.execute(INSERT, {"channel": f"after {time.monotonic()}"})
 
 
 async def test_budget_with_a_stopped_backend(ready: Database, owner: Owner) -> None:
     """A server process that has stopped dead holds nobody up: neither the statement nor the rollback waits for it."""
     async with AsyncExitStack() as stack:
         with within(DECISION_BUDGET), pytest.raises(BudgetExceeded):
-            async with ready.decision_transaction() as connection:
-                await connection.execute(INSERT, {"channel": "C1"})
-                pid = await connection.scalar(text("SELECT pg_backend_pid()"))
+            async with ready.decision_transaction() as tx:
+                await tx.execute(INSERT, {"channel": "C1"})
+                pid = await tx.connection.scalar(text("SELECT pg_backend_pid()"))
                 stack.callback(os.kill, pid, signal.SIGCONT)
                 os.kill(pid, signal.SIGSTOP)
-                await connection.execute(text("SELECT 1"))
+                await tx.execute(text("SELECT 1"))
         await write(ready)
     await gone(owner)
     assert "C1" not in await channels(ready)
@@ -224,8 +223,8 @@ async def test_own_error_with_a_stopped_backend(ready: Database) -> None:
     """A refusal raised in the block reaches the caller in time even when the rollback gets no answer."""
     async with AsyncExitStack() as stack:
         with within(DECISION_BUDGET), pytest.raises(ZeroDivisionError):
-            async with ready.decision_transaction() as connection:
-                pid = await connection.scalar(text("SELECT pg_backend_pid()"))
+            async with ready.decision_transaction() as tx:
+                pid = await tx.connection.scalar(text("SELECT pg_backend_pid()"))
                 stack.callback(os.kill, pid, signal.SIGCONT)
                 os.kill(pid, signal.SIGSTOP)
                 raise ZeroDivisionError
@@ -260,8 +259,8 @@ async def test_cut_during_commit_is_unknown(ready: Database, owner: Owner) -> No
     """The same holds for any transaction whose connection breaks while COMMIT is on its way."""
     at_commit(owner, "PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep(30)")
     with pytest.raises(OutcomeUnknown):
-        async with ready.transaction() as connection:
-            await connection.execute(INSERT, {"channel": "C1"})
+        async with ready.transaction() as tx:
+            await tx.execute(INSERT, {"channel": "C1"})
 
 
 async def test_server_lets_go_by_itself(ready: Database, owner: Owner) -> None:
@@ -272,7 +271,7 @@ async def test_server_lets_go_by_itself(ready: Database, owner: Owner) -> None:
     for way, expected in ((ready.decision_transaction, "1200ms"), (ready.transaction, "0")):
         async with way() as connection:
             for name in names:
-                assert await connection.scalar(text(f"SHOW {name}")) == expected
+                assert (await connection.execute(text(f"SHOW {name}"))).scalar_one() == expected
 
 
 async def test_pool_exhausted(ready: Database) -> None:
@@ -297,10 +296,10 @@ async def test_workers_do_not_hold_up_clicks(ready: Database) -> None:
 async def test_error_passed_over(database: Database) -> None:
     """A block that swallows a statement's error is not reported as written: PostgreSQL has rolled it back."""
     with pytest.raises(DatabaseError, match="passed over"):
-        async with database.transaction() as connection:
-            await connection.execute(INSERT, {"channel": "C1"})
+        async with database.transaction() as tx:
+            await tx.execute(INSERT, {"channel": "C1"})
             with pytest.raises(exc.ProgrammingError):
-                await connection.execute(text("SELECT no_such_column"))
+                await tx.execute(text("SELECT no_such_column"))
     assert await channels(database) == []
 
 
@@ -314,6 +313,12 @@ async def test_refused_at_commit(ready: Database, owner: Owner) -> None:
     assert await channels(ready) == []
 
 
+def backend_of(connection: Connection) -> int:
+    """The process of the server that serves this connection."""
+    below = connection.connection if isinstance(connection, Transaction) else connection
+    return driver_of(below).info.backend_pid
+
+
 @pytest.mark.parametrize("through", ["SQLAlchemy", "the driver"])
 @pytest.mark.parametrize("way", ["transaction", "decision_transaction", "connection", "counting"])
 async def test_terminated_backend(
@@ -322,12 +327,12 @@ async def test_terminated_backend(
     """A connection cut by the server is reported as unavailable, once and in one line, and the next one works."""
     with pytest.raises(DatabaseUnavailable):
         async with getattr(ready, way)() as connection:
-            asking = connection.execute if through == "SQLAlchemy" else partial(ask, connection)
+            asking = connection.execute if through == "SQLAlchemy" else partial(query, connection)
             await asking(text("SELECT 1"))
-            owner.execute("SELECT pg_terminate_backend(%s, 5000)", [driver_of(connection).info.backend_pid])
+            owner.execute("SELECT pg_terminate_backend(%s, 5000)", [backend_of(connection)])
             await asking(text("SELECT 1"))
     async with getattr(ready, way)() as connection:
-        assert await connection.scalar(text("SELECT 1")) == 1
+        assert (await connection.execute(text("SELECT 1"))).scalar_one() == 1
     assert not [each for each in caplog.records if each.name.startswith("sqlalchemy")]
 
 
@@ -336,10 +341,10 @@ async def test_cancelled(ready: Database, owner: Owner) -> None:
     begun = asyncio.Event()
 
     async def work() -> None:
-        async with ready.transaction() as connection:
-            await connection.execute(INSERT, {"channel": "C1"})
+        async with ready.transaction() as tx:
+            await tx.execute(INSERT, {"channel": "C1"})
             begun.set()
-            await connection.execute(text("SELECT pg_sleep(30)"))
+            await tx.execute(text("SELECT pg_sleep(30)"))
 
     task = asyncio.create_task(work())
     await begun.wait()
@@ -376,8 +381,8 @@ async def test_restart_of_the_server(own_server: tuple[Path, embedded_server.Emb
         try:
             assert len(await channels(database)) == 1
             await write(database)
-            async with database.transaction() as connection:
-                await connection.execute(INSERT, {"channel": "C1"})
+            async with database.transaction() as tx:
+                await tx.execute(INSERT, {"channel": "C1"})
 
             # Restarted between two uses, without anybody noticing in between.
             back.stop()

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from agent.database.batch import Batch
 from agent.database.pools import Database
 from agent.domain.request import Place
 from agent.store import outbox
@@ -80,18 +79,16 @@ class Office:
 
     async def hurry(self) -> None:
         """What was put off is due now."""
-        async with self.db.transaction() as connection:
-            await connection.execute(text("UPDATE delivery SET not_before = clock_timestamp()"))
-            await connection.execute(
-                text("UPDATE outlet SET next_at = clock_timestamp(), next_update_at = next_at")
-            )
+        async with self.db.transaction() as tx:
+            await tx.execute(text("UPDATE delivery SET not_before = clock_timestamp()"))
+            await tx.execute(text("UPDATE outlet SET next_at = clock_timestamp(), next_update_at = next_at"))
         for drain in self.drains:
             drain._messenger._silent_until.clear()
 
     async def lose_lease(self) -> None:
         """The lease of whoever speaks is over."""
-        async with self.db.transaction() as connection:
-            await connection.execute(text("UPDATE outlet SET lease_until = clock_timestamp()"))
+        async with self.db.transaction() as tx:
+            await tx.execute(text("UPDATE outlet SET lease_until = clock_timestamp()"))
 
     async def pending(self, channel: str = CHANNEL) -> int:
         """How much is still to be told there."""
@@ -101,8 +98,8 @@ class Office:
 
     async def execute(self, sql: str) -> None:
         """One statement."""
-        async with self.db.transaction() as connection:
-            await connection.execute(text(sql))
+        async with self.db.transaction() as tx:
+            await tx.execute(text(sql))
 
     async def column(self, sql: str, **parameters: Any) -> list[Any]:
         """The first column of a query."""
@@ -126,10 +123,8 @@ class Office:
 
     async def touch(self, asked: Asked) -> None:
         """The card's facts have changed."""
-        async with self.db.transaction() as connection:
-            batch = Batch()
-            outbox.enqueue(batch, [outbox.card(REVIEWS, asked.request_id)])
-            await batch.send(connection)
+        async with self.db.transaction() as tx:
+            outbox.enqueue(tx, [outbox.card(REVIEWS, asked.request_id)])
 
 
 @pytest.fixture
@@ -337,10 +332,8 @@ async def test_what_a_digest_stands_for_brings_no_drain_for_nothing(office: Offi
     await ask(office.db)
     office.slack.faults.ratelimited(POST, retry_after=30)
     await office.tell()
-    async with office.db.transaction() as connection:
-        batch = Batch()
-        outbox.enqueue(batch, [outbox.request_line(REVIEWS, folded.request_id, "reminder")])
-        await batch.send(connection)
+    async with office.db.transaction() as tx:
+        outbox.enqueue(tx, [outbox.request_line(REVIEWS, folded.request_id, "reminder")])
     assert CHANNEL in await deliveries.channels_due(office.db, TEAM)
     await office.tell()
     assert CHANNEL not in await deliveries.channels_due(office.db, TEAM)
@@ -353,13 +346,9 @@ async def test_a_thread_whose_first_line_is_put_off_is_put_off(office: Office) -
     """What cannot go before a line that failed is not looked at until that is due again."""
     asked = await ask(office.db)
     await office.tell_all()
-    async with office.db.transaction() as connection:
-        batch = Batch()
+    async with office.db.transaction() as tx:
         for number in range(12):
-            outbox.enqueue(
-                batch, [outbox.request_line(REVIEWS, asked.request_id, "reminder", text=str(number))]
-            )
-        await batch.send(connection)
+            outbox.enqueue(tx, [outbox.request_line(REVIEWS, asked.request_id, "reminder", text=str(number))])
     office.slack.faults.http_500(POST)
     await office.tell()
     late = "SELECT count(*) FROM delivery WHERE kind = 'thread_line' AND not_before > clock_timestamp()"
@@ -681,10 +670,8 @@ async def test_the_same_card_twice_in_one_transaction_is_one(office: Office) -> 
     """Two reasons to draw a card anew, told together, are one pending update."""
     asked = await ask(office.db)
     await office.tell_all()
-    async with office.db.transaction() as connection:
-        batch = Batch()
-        outbox.enqueue(batch, [outbox.card(REVIEWS, asked.request_id)] * 2)
-        await batch.send(connection)
+    async with office.db.transaction() as tx:
+        outbox.enqueue(tx, [outbox.card(REVIEWS, asked.request_id)] * 2)
     assert await office.pending() == 1
 
 

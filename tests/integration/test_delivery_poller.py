@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from agent.database.batch import Batch
 from agent.database.pools import Database
 from agent.store import outbox
 from agent.store.outbox import Destination
@@ -117,13 +116,9 @@ async def test_a_line_whose_thread_has_no_root_yet_brings_nobody(
     """While the card has to wait, its lines bring no drain: it would find nothing to say, again and again."""
     asked = await ask(database)
     here = Destination(TEAM, HERE)
-    async with database.transaction() as connection:
-        batch = Batch()
-        outbox.enqueue(batch, [outbox.request_line(here, asked.request_id, "reminder")])
-        batch.add(
-            "UPDATE delivery SET not_before = clock_timestamp() + interval '1 hour' WHERE kind = 'card'"
-        )
-        await batch.send(connection)
+    async with database.transaction() as tx:
+        outbox.enqueue(tx, [outbox.request_line(here, asked.request_id, "reminder")])
+        tx.add("UPDATE delivery SET not_before = clock_timestamp() + interval '1 hour' WHERE kind = 'card'")
     assert HERE not in await deliveries.channels_due(database, TEAM)
 
 

@@ -35,7 +35,7 @@ async def test_only_the_job_connections_avoid_scans(
             assert await (await connection.execute(f"SHOW {name}")).fetchone() == ("off",)
         for way in (database.transaction, database.decision_transaction, database.connection):
             async with way() as other:
-                assert await other.scalar(text(f"SHOW {name}")) == "on"
+                assert (await other.execute(text(f"SHOW {name}"))).scalar_one() == "on"
 
 
 @pytest.mark.parametrize(("analyzed", "fetches"), [(0, 8), (1, 0)], ids=["a kept plan", "old statistics"])

@@ -13,9 +13,9 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.database.pools import Database
+from agent.database.transaction import Connection
 from agent.domain.audit import request_subject
 from agent.store import locks, views
 from tests.integration.asking import ask
@@ -27,21 +27,21 @@ MANY = 1000
 
 _numbers = itertools.count()
 
-Read = Callable[[AsyncConnection, UUID], Awaitable[object]]
+Read = Callable[[Connection, UUID], Awaitable[object]]
 
 
-async def _one(connection: AsyncConnection, request_id: UUID) -> object:
+async def _one(connection: Connection, request_id: UUID) -> object:
     return await views.request_view(connection, request_id)
 
 
-async def _several(connection: AsyncConnection, request_id: UUID) -> object:
+async def _several(connection: Connection, request_id: UUID) -> object:
     number = next(_numbers) % 5 + 1
     found = await views.request_views(connection, [request_id, *(uuid4() for _ in range(number)), request_id])
     assert [view.id for view in found] == [request_id, request_id]
     return found
 
 
-async def _ballot(connection: AsyncConnection, request_id: UUID) -> object:
+async def _ballot(connection: Connection, request_id: UUID) -> object:
     return await locks.request_for_vote(connection, request_id, request_subject(request_id), None)
 
 
@@ -52,10 +52,10 @@ async def test_a_plan_is_kept(database: Database, owner: psycopg.Connection[Any]
     owner.execute("SET search_path = signoff")
     owner.execute(_MORE, {"many": MANY})
     owner.execute("ANALYZE approval_request, request_revision")
-    async with database.transaction() as connection:
+    async with database.transaction() as tx:
         for _ in range(OFTEN):
-            await read(connection, asked.request_id)
-        kept = await connection.execute(text("SELECT generic_plans FROM pg_prepared_statements"))
+            await read(tx, asked.request_id)
+        kept = await tx.execute(text("SELECT generic_plans FROM pg_prepared_statements"))
         assert min(kept.scalars()) > 0
 
 

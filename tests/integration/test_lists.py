@@ -122,10 +122,8 @@ async def test_agents_at_work_are_listed_newest_first(database: Database) -> Non
     waiting = await ask(database)
     working, _ = await start(database)
     stopped, _ = await start(database)
-    async with database.transaction() as connection:
-        await connection.execute(
-            text("UPDATE agent_run SET status = 'cancelled' WHERE id = :id"), {"id": stopped}
-        )
+    async with database.transaction() as tx:
+        await tx.execute(text("UPDATE agent_run SET status = 'cancelled' WHERE id = :id"), {"id": stopped})
     async with database.connection() as connection:
         found = await views.running(connection, TEAM)
         assert await views.running(connection, "T0OTHER") == []
@@ -209,8 +207,8 @@ async def test_counting_ends_where_it_would_be_dear(database: Database, owner: C
 
 async def pages(db: Database, sql: str, parameters: dict[str, object]) -> int:
     """How many pages of the database the statement touches."""
-    async with db.transaction() as connection:
-        plan = await connection.execute(text(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}"), parameters)
+    async with db.transaction() as tx:
+        plan = await tx.execute(text(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}"), parameters)
         top = plan.scalar_one()[0]["Plan"]
     return int(top["Shared Hit Blocks"] + top["Shared Read Blocks"])
 
@@ -219,8 +217,8 @@ async def test_what_the_calls_of_a_run_were_about_is_one_query(database: Databas
     """Arguments, facts and what to hide, of a run and those below it; a run without calls has none."""
     child = await ask(database, rule(redact=("order_id",)))
     parent, _ = await start(database)
-    async with database.transaction() as connection:
-        await connection.execute(
+    async with database.transaction() as tx:
+        await tx.execute(
             text("UPDATE agent_run SET parent_run_id = :parent WHERE id = :child"),
             {"parent": parent, "child": child.run_id},
         )

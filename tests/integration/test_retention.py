@@ -142,14 +142,14 @@ async def test_every_reader_says_when_it_was_erased(database: Database, as_owner
 async def test_an_edited_request_is_erased_whole(database: Database, as_owner: Database) -> None:
     """What a reviewer changed goes as well, and the run's calls can still be read."""
     asked = await _finished(database)
-    async with as_owner.transaction() as connection:
-        await connection.exec_driver_sql(
+    async with as_owner.transaction() as tx:
+        await tx.connection.exec_driver_sql(
             """INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, author, description,
                    context, editor_team_id, editor_user_id, changes)
                SELECT request_id, 2, tool, tool_version, action, digest, 'U1', description, context, 'T1', 'U1',
                    '[{"path": "$.order_id", "before": 0, "after": 1}]' FROM request_revision"""
         )
-        await connection.exec_driver_sql("UPDATE approval_request SET revision = 2")
+        await tx.connection.exec_driver_sql("UPDATE approval_request SET revision = 2")
     await _erase(as_owner)
     async with database.connection() as connection:
         view = await views.request_view(connection, asked.request_id)

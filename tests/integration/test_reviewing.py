@@ -69,8 +69,8 @@ async def lines(db: Database, name: str) -> list[dict[str, Any]]:
 
 async def pretend(db: Database, sql: str, **parameters: Any) -> None:
     """Move the clock of rows, as if time had passed."""
-    async with db.transaction() as connection:
-        await connection.execute(text(sql), parameters)
+    async with db.transaction() as tx:
+        await tx.execute(text(sql), parameters)
 
 
 async def refused(coroutine: Any) -> Refusal:

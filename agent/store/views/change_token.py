@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from agent.database.transaction import Connection
 from agent.store.views.descendants import with_descendants
 
 
-async def change_token(connection: AsyncConnection) -> str:
+async def change_token(connection: Connection) -> str:
     """A token that is another one whenever a transition has been recorded; read from one end of an index.
 
     Transactions do not commit in the order of their clocks, so those just before the last one are counted too.
@@ -19,7 +19,7 @@ async def change_token(connection: AsyncConnection) -> str:
     return found
 
 
-async def changed_subjects(connection: AsyncConnection, known: Mapping[str, str]) -> dict[str, str]:
+async def changed_subjects(connection: Connection, known: Mapping[str, str]) -> dict[str, str]:
     """Those of these (``request:<id>``, ``run:<id>``) that stand otherwise than by their known token, with their token.
 
     No state has the token of another, and none has the empty one. What does not exist is left out. A run stands
@@ -37,7 +37,7 @@ async def changed_subjects(connection: AsyncConnection, known: Mapping[str, str]
     return {row.subject: row.token for row in rows}
 
 
-async def recently_changed(connection: AsyncConnection) -> dict[str, str]:
+async def recently_changed(connection: Connection) -> dict[str, str]:
     """Requests of which something was recorded in the last two seconds, with their tokens as `changed` tells them.
 
     A hint: a transaction that took longer than that to commit is not in it.

@@ -9,7 +9,8 @@ from typing import Literal
 from uuid import UUID
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.database.transaction import Connection
 
 Key = tuple[datetime, str, int]
 """Where an event stands in this order: its time, its subject, its number there."""
@@ -40,7 +41,7 @@ class Transition:
 
 
 async def transitions(
-    connection: AsyncConnection,
+    connection: Connection,
     kinds: Sequence[str],
     since: datetime,
     *,
@@ -64,7 +65,7 @@ async def transitions(
     return [Transition(row.subject, row.seq, row.at, row.event, row.outcome) for row in rows]
 
 
-async def now(connection: AsyncConnection) -> datetime:
+async def now(connection: Connection) -> datetime:
     """The database's clock."""
     moment: datetime = (await connection.execute(text("SELECT clock_timestamp()"))).scalar_one()
     return moment

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from agent.database.transaction import Connection
 from signoff.values import Risk
 
 
@@ -23,7 +23,7 @@ class Flood:
     notify: tuple[str, ...] = ()
 
 
-async def flood(connection: AsyncConnection, team_id: str, channel_id: str, agent: str) -> Flood:
+async def flood(connection: Connection, team_id: str, channel_id: str, agent: str) -> Flood:
     """What is folded there of this agent and still waits."""
     key = {"team": team_id, "channel": channel_id, "agent": agent}
     rows = (await connection.execute(_FLOOD, key)).all()

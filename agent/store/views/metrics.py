@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.database.transaction import Connection
 
 MOST = 10_000
 """What is counted one by one. Of waiting requests beyond it the planner's estimate is told."""
@@ -30,7 +31,7 @@ class ServiceCounts:
     queues: Mapping[str, int]
 
 
-async def service_counts(connection: AsyncConnection) -> ServiceCounts:
+async def service_counts(connection: Connection) -> ServiceCounts:
     """All of it, in three statements."""
     waits = (await connection.execute(_WAITS, {"most": MOST})).one()
     tells = (await connection.execute(_TELLS, {"most": MOST})).one()

@@ -8,8 +8,8 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from agent.database.transaction import Connection
 from agent.store.views.requests import person
 from signoff.canonical import parse_canonical
 from signoff.values import Person
@@ -34,7 +34,7 @@ class OpenCall:
     requester: Person | None
 
 
-async def open_calls(connection: AsyncConnection) -> AsyncIterator[OpenCall]:
+async def open_calls(connection: Connection) -> AsyncIterator[OpenCall]:
     """All of them, oldest first, a page at a time."""
     after = UUID(int=0)
     while rows := (await connection.execute(_CALLS, {"after": after, "limit": PAGE})).all():
@@ -64,13 +64,13 @@ class ApprovedVersion:
     agent_version: str
 
 
-async def approved_versions(connection: AsyncConnection, resumed: str) -> list[ApprovedVersion]:
+async def approved_versions(connection: Connection, resumed: str) -> list[ApprovedVersion]:
     """All of them, oldest first, but those that were resumed since: in whose transcript ``resumed`` is newer."""
     rows = (await connection.execute(_APPROVED, {"resumed": resumed})).all()
     return [ApprovedVersion(row.id, row.agent, row.agent_version) for row in rows]
 
 
-async def agents_at_work(connection: AsyncConnection) -> list[tuple[str, list[UUID]]]:
+async def agents_at_work(connection: Connection) -> list[tuple[str, list[UUID]]]:
     """Each agent that has runs at work or parked, with these."""
     rows = (await connection.execute(_AT_WORK)).all()
     return [(row.agent, list(row.runs)) for row in rows]

@@ -8,8 +8,8 @@ from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from agent.database.transaction import Connection
 from agent.domain.request import RequestStatus
 
 
@@ -21,19 +21,19 @@ class ClientRequest:
     content_digest: bytes
 
 
-async def client_request(connection: AsyncConnection, principal: str, client_id: str) -> ClientRequest | None:
+async def client_request(connection: Connection, principal: str, client_id: str) -> ClientRequest | None:
     """The request that this principal has opened under this name."""
     row = (await connection.execute(_OPENED_AS, {"principal": principal, "client": client_id})).one_or_none()
     return None if row is None else ClientRequest(row.id, bytes(row.content_digest))
 
 
-async def requests_by_client_id(connection: AsyncConnection, team_id: str, client_id: str) -> Sequence[UUID]:
+async def requests_by_client_id(connection: Connection, team_id: str, client_id: str) -> Sequence[UUID]:
     """Up to two requests that programs of this team have opened under this name; two mean ambiguous."""
     return list((await connection.execute(_NAMED, {"team": team_id, "client": client_id})).scalars())
 
 
 async def requests_page(
-    connection: AsyncConnection,
+    connection: Connection,
     team_id: str,
     *,
     principal: str | None = None,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
+from agent.database.transaction import Connection
 from agent.domain.audit import AuditEvent, request_subject
 from agent.store import audit
 
 
-async def request_events(connection: AsyncConnection, request_id: UUID) -> list[AuditEvent]:
+async def request_events(connection: Connection, request_id: UUID) -> list[AuditEvent]:
     """The request's whole chain; its details hold ids and digests, never arguments."""
     return await audit.events(connection, request_subject(request_id))

@@ -11,8 +11,8 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Row, text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from agent.database.transaction import Connection
 from agent.domain.request import Count, HistoryLine, RequestLine, RequestStatus
 from agent.store.views.descendants import ancestor_names_column
 from agent.store.views.requests import person as person_of
@@ -22,14 +22,14 @@ FIRST = UUID(int=0)
 
 
 async def waiting_requests(
-    connection: AsyncConnection, *, team_id: str, limit: int = 20, after: UUID | None = None
+    connection: Connection, *, team_id: str, limit: int = 20, after: UUID | None = None
 ) -> list[RequestLine]:
     """Waiting requests of a team, oldest first."""
     parameters = {"team": team_id, "limit": limit, "after": after}
     return [_line(row) for row in (await connection.execute(_WAITING, parameters)).all()]
 
 
-async def count_waiting(connection: AsyncConnection, *, team_id: str, at_most: int = 1000) -> int:
+async def count_waiting(connection: Connection, *, team_id: str, at_most: int = 1000) -> int:
     """How many wait, counted up to ``at_most`` so that the answer stays cheap."""
     parameters = {"team": team_id, "limit": at_most}
     found: int = (await connection.execute(_COUNT_WAITING, parameters)).scalar_one()
@@ -37,7 +37,7 @@ async def count_waiting(connection: AsyncConnection, *, team_id: str, at_most: i
 
 
 async def waiting_for(
-    connection: AsyncConnection,
+    connection: Connection,
     team_id: str,
     user_id: str,
     roles: Sequence[str],
@@ -62,7 +62,7 @@ async def waiting_for(
 
 
 async def count_waiting_for(
-    connection: AsyncConnection,
+    connection: Connection,
     team_id: str,
     user_id: str,
     roles: Sequence[str],
@@ -85,27 +85,27 @@ async def count_waiting_for(
     return Count(min(row.theirs, at_most), row.theirs > at_most or row.looked_at > 2 * at_most)
 
 
-async def audiences(connection: AsyncConnection, team_id: str) -> list[tuple[tuple[str, ...], str]]:
+async def audiences(connection: Connection, team_id: str) -> list[tuple[tuple[str, ...], str]]:
     """The different sets of approvers among what waits, each with the card's channel: few, however much waits."""
     rows = (await connection.execute(_AUDIENCES, {"team": team_id})).all()
     return [(tuple(row.approvers), row.channel_id) for row in rows]
 
 
 async def requests_of(
-    connection: AsyncConnection, person: Person, limit: int = 20, after: UUID | None = None
+    connection: Connection, person: Person, limit: int = 20, after: UUID | None = None
 ) -> list[RequestLine]:
     """What was asked on this person's behalf, newest first."""
     parameters = {"team": person.team_id, "user": person.user_id, "limit": limit, "after": after}
     return [_line(row) for row in (await connection.execute(_REQUESTS_OF, parameters)).all()]
 
 
-async def recently_decided(connection: AsyncConnection, team_id: str, limit: int = 20) -> list[HistoryLine]:
+async def recently_decided(connection: Connection, team_id: str, limit: int = 20) -> list[HistoryLine]:
     """What has an outcome, the latest outcome first."""
     return await history(connection, team_id, limit=limit)
 
 
 async def history(
-    connection: AsyncConnection,
+    connection: Connection,
     team_id: str,
     *,
     agent: str | None = None,

@@ -9,9 +9,8 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Row, text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.database.batch import query
+from agent.database.transaction import Connection, query
 from agent.domain.pause import EVERYTHING
 from agent.domain.policy import Rule
 from agent.domain.request import (
@@ -49,7 +48,7 @@ class VoteContext:
     reason_required: frozenset[str] = frozenset()
 
 
-async def vote_context(connection: AsyncConnection, request_id: UUID) -> VoteContext | None:
+async def vote_context(connection: Connection, request_id: UUID) -> VoteContext | None:
     """Who may decide this request and whose votes are live; ``None`` if there is no such request."""
     (found,) = await query(connection, _BALLOT_PAPER, id=request_id)
     if not found:
@@ -67,13 +66,13 @@ async def vote_context(connection: AsyncConnection, request_id: UUID) -> VoteCon
     )
 
 
-async def request_view(connection: AsyncConnection, request_id: UUID) -> RequestView | None:
+async def request_view(connection: Connection, request_id: UUID) -> RequestView | None:
     """Everything that may be shown of a request, with the place of its channel card."""
     (found,) = await query(connection, _VIEW, id=request_id)
     return _view(found[0]) if found else None
 
 
-async def request_views(connection: AsyncConnection, request_ids: Sequence[UUID]) -> list[RequestView]:
+async def request_views(connection: Connection, request_ids: Sequence[UUID]) -> list[RequestView]:
     """The same of several requests, in the order asked for; ids that are unknown stay out."""
     ids = list(dict.fromkeys(request_ids))
     (rows,) = await query(connection, _FEW_VIEWS if len(ids) <= FEW else _VIEWS, ids=ids)
@@ -91,7 +90,7 @@ class StoredPlace:
     message_ts: str | None
 
 
-async def place_for(connection: AsyncConnection, request_id: UUID, nonce: str) -> StoredPlace | None:
+async def place_for(connection: Connection, request_id: UUID, nonce: str) -> StoredPlace | None:
     """The place of this request that the nonce names."""
     row = (await connection.execute(_PLACE, {"id": request_id, "nonce": nonce})).one_or_none()
     if row is None:
@@ -107,19 +106,19 @@ class Rejection:
     reason: str | None
 
 
-async def rejection(connection: AsyncConnection, run_id: UUID, digest: bytes) -> Rejection | None:
+async def rejection(connection: Connection, run_id: UUID, digest: bytes) -> Rejection | None:
     """The latest rejection in this run of this very action, as it was proposed or as it was edited."""
     row = (await connection.execute(_REJECTION, {"run": run_id, "digest": digest})).one_or_none()
     return Rejection(row.id, row.reason) if row is not None else None
 
 
-async def requests_like(connection: AsyncConnection, *, team_id: str, id_prefix: str) -> list[UUID]:
+async def requests_like(connection: Connection, *, team_id: str, id_prefix: str) -> list[UUID]:
     """Up to two requests whose id begins so, or whose short id it is; two mean ambiguous."""
     return await ids_with_prefix(connection, _LIKE, id_prefix, team=team_id)
 
 
 async def request_in_thread(
-    connection: AsyncConnection, team_id: str, channel_id: str, thread_ts: str
+    connection: Connection, team_id: str, channel_id: str, thread_ts: str
 ) -> UUID | None:
     """The request whose card is that message."""
     parameters = {"team": team_id, "channel": channel_id, "ts": thread_ts}

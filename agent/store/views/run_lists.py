@@ -11,8 +11,8 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Row, text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from agent.database.transaction import Connection
 from agent.domain.run import PendingQuestion, RunLine
 from agent.store.views.descendants import ancestor_names_column, descendant_waits, with_descendants
 from agent.store.views.runs import RUN_COLUMNS, run_of
@@ -36,7 +36,7 @@ class RunList(StrEnum):
 
 
 async def run_lines(
-    connection: AsyncConnection,
+    connection: Connection,
     team_id: str,
     which: RunList,
     *,
@@ -56,29 +56,27 @@ async def run_lines(
     return [_line(row) for row in await connection.execute(query, parameters)]
 
 
-async def run_line(connection: AsyncConnection, run_id: UUID) -> RunLine | None:
+async def run_line(connection: Connection, run_id: UUID) -> RunLine | None:
     """One run with what it and those below it wait for, or ``None``."""
     page = "SELECT id FROM agent_run WHERE id = :id"
     row = (await connection.execute(text(_LINES.replace("{page}", page)), {"id": run_id})).one_or_none()
     return _line(row) if row is not None else None
 
 
-async def run_of_session(
-    connection: AsyncConnection, principal: str, session_id: str, agent: str
-) -> UUID | None:
+async def run_of_session(connection: Connection, principal: str, session_id: str, agent: str) -> UUID | None:
     """The latest run of this agent that the principal started for that conversation of its."""
     parameters = {"principal": principal, "session": session_id, "agent": agent}
     found: UUID | None = (await connection.execute(_OF_SESSION, parameters)).scalar_one_or_none()
     return found
 
 
-async def run_started_with(connection: AsyncConnection, start_key: str) -> UUID | None:
+async def run_started_with(connection: Connection, start_key: str) -> UUID | None:
     """The run of that start key."""
     found: UUID | None = (await connection.execute(_OF_KEY, {"key": start_key})).scalar_one_or_none()
     return found
 
 
-async def is_busy(connection: AsyncConnection, run_id: UUID) -> bool:
+async def is_busy(connection: Connection, run_id: UUID) -> bool:
     """Whether something happens in the run, or in one below that it waits for, without anybody's word.
 
     That is: a turn is due, or a call is judged or runs.

@@ -8,9 +8,8 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Row, text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.database.batch import query
+from agent.database.transaction import Connection, query
 from agent.domain.changes import between
 from agent.domain.run import (
     AnswerKind,
@@ -52,26 +51,26 @@ class OpenCallDetails:
     attempts: int
 
 
-async def run_view(connection: AsyncConnection, run_id: UUID) -> RunView | None:
+async def run_view(connection: Connection, run_id: UUID) -> RunView | None:
     """One run, or ``None``."""
     row = (await connection.execute(_RUN, {"id": run_id})).one_or_none()
     return run_of(row) if row is not None else None
 
 
-async def root_of_run(connection: AsyncConnection, run_id: UUID) -> UUID:
+async def root_of_run(connection: Connection, run_id: UUID) -> UUID:
     """The run at the top of those that handed this one down; itself, if nobody did."""
     return UUID(str((await connection.execute(_ROOT, {"id": run_id})).scalar() or run_id))
 
 
 async def recent_runs(
-    connection: AsyncConnection, *, team_id: str | None = None, limit: int = 20
+    connection: Connection, *, team_id: str | None = None, limit: int = 20
 ) -> list[RunView]:
     """The latest runs, newest first; of one team, if given."""
     rows = (await connection.execute(_RECENT, {"team": team_id, "limit": limit})).all()
     return [run_of(row) for row in rows]
 
 
-async def running(connection: AsyncConnection, team_id: str, limit: int = 20) -> list[RunView]:
+async def running(connection: Connection, team_id: str, limit: int = 20) -> list[RunView]:
     """Runs of a team that are at work or wait for people, newest first."""
     rows = (await connection.execute(_RUNNING, {"team": team_id, "limit": limit})).all()
     return [run_of(row) for row in rows]
@@ -91,7 +90,7 @@ class CancelContext:
     audiences: tuple[tuple[tuple[str, ...], str], ...]
 
 
-async def cancel_context(connection: AsyncConnection, run_id: UUID) -> CancelContext | None:
+async def cancel_context(connection: Connection, run_id: UUID) -> CancelContext | None:
     """Who may cancel this run; ``None`` if there is no such run."""
     rows = (await connection.execute(_CANCEL_PAPER, {"id": run_id})).all()
     if not rows:
@@ -102,7 +101,7 @@ async def cancel_context(connection: AsyncConnection, run_id: UUID) -> CancelCon
     return CancelContext(first.id, first.team_id, requester, audiences)
 
 
-async def values_of(connection: AsyncConnection, run_ids: Sequence[UUID]) -> dict[UUID, RunValues]:
+async def values_of(connection: Connection, run_ids: Sequence[UUID]) -> dict[UUID, RunValues]:
     """What the calls of these runs and of those below them were about, in one query however many runs."""
     rows = (await connection.execute(_VALUES, {"ids": list(run_ids)})).all()
     return {
@@ -115,21 +114,19 @@ async def values_of(connection: AsyncConnection, run_ids: Sequence[UUID]) -> dic
     }
 
 
-async def runs_like(connection: AsyncConnection, *, team_id: str, id_prefix: str) -> list[UUID]:
+async def runs_like(connection: Connection, *, team_id: str, id_prefix: str) -> list[UUID]:
     """Up to two runs whose id begins so, or whose short id it is; two mean ambiguous."""
     return await ids_with_prefix(connection, _LIKE, id_prefix, team=team_id)
 
 
-async def run_in_thread(
-    connection: AsyncConnection, team_id: str, channel_id: str, thread_ts: str
-) -> UUID | None:
+async def run_in_thread(connection: Connection, team_id: str, channel_id: str, thread_ts: str) -> UUID | None:
     """The run whose conversation that thread is."""
     parameters = {"team": team_id, "channel": channel_id, "ts": thread_ts}
     found: UUID | None = (await connection.execute(_IN_THREAD, parameters)).scalar_one_or_none()
     return found
 
 
-async def messages(connection: AsyncConnection, run_id: UUID) -> tuple[Message, ...]:
+async def messages(connection: Connection, run_id: UUID) -> tuple[Message, ...]:
     """The transcript's rows in order."""
     rows = (await connection.execute(_MESSAGES, {"id": run_id})).all()
     return tuple(
@@ -138,19 +135,19 @@ async def messages(connection: AsyncConnection, run_id: UUID) -> tuple[Message, 
     )
 
 
-async def calls(connection: AsyncConnection, run_id: UUID) -> tuple[CallView, ...]:
+async def calls(connection: Connection, run_id: UUID) -> tuple[CallView, ...]:
     """The run's calls by turn and index."""
     rows = (await connection.execute(_CALLS, {"run": run_id})).all()
     return tuple(_call(row) for row in rows)
 
 
-async def waiting_descendant_calls(connection: AsyncConnection, run_id: UUID) -> tuple[CallView, ...]:
+async def waiting_descendant_calls(connection: Connection, run_id: UUID) -> tuple[CallView, ...]:
     """Calls of runs below, which the run waits for, that people are asked about."""
     rows = (await connection.execute(_ASKED_BELOW, {"run": run_id})).all()
     return tuple(_call(row) for row in rows)
 
 
-async def open_call_details(connection: AsyncConnection, call_id: UUID) -> OpenCallDetails | None:
+async def open_call_details(connection: Connection, call_id: UUID) -> OpenCallDetails | None:
     """A call as ``advance_call`` finds it."""
     found = await query(connection, _CALL, _RUN_OF_CALL, _AT_WORK, call=call_id)
     if not all(found):
@@ -175,7 +172,7 @@ async def open_call_details(connection: AsyncConnection, call_id: UUID) -> OpenC
     )
 
 
-async def prepared_action(connection: AsyncConnection, call_id: UUID) -> bytes | None:
+async def prepared_action(connection: Connection, call_id: UUID) -> bytes | None:
     """The action that a call's tool has prepared for, or is preparing for."""
     return _bytes((await connection.execute(_HELD, {"call": call_id})).scalar_one_or_none())
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from sqlalchemy import TextClause, text
-from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.database.transaction import Connection
 
 
-async def schema_version(connection: AsyncConnection) -> tuple[str | None, str | None]:
+async def schema_version(connection: Connection) -> tuple[str | None, str | None]:
     """The migration that the schema is at, and the oldest version that works with it; ``None`` where there is none."""
     found = await _told(connection, "alembic_version", _VERSION)
     return found, await _told(connection, "works_with", _OLDEST)
 
 
-async def _told(connection: AsyncConnection, relation: str, query: TextClause) -> str | None:
+async def _told(connection: Connection, relation: str, query: TextClause) -> str | None:
     if (await connection.execute(_IS_THERE, {"relation": relation})).scalar_one() is None:
         return None
     told: str | None = (await connection.execute(query)).scalar_one_or_none()

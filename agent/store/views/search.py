@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from agent.database.transaction import Connection
 from agent.domain.audit import AuditEvent
 from agent.domain.request import RequestStatus, Verdict
 from agent.domain.run import RunStatus
@@ -27,7 +27,7 @@ _END = UUID(int=2**128 - 1)
 
 
 async def search_requests(
-    connection: AsyncConnection,
+    connection: Connection,
     *,
     status: RequestStatus | None = None,
     agent: str | None = None,
@@ -46,7 +46,7 @@ async def search_requests(
 
 
 async def search_runs(
-    connection: AsyncConnection,
+    connection: Connection,
     *,
     status: RunStatus | None = None,
     agent: str | None = None,
@@ -64,18 +64,18 @@ async def search_runs(
     return list((await connection.execute(_RUNS, parameters)).scalars())
 
 
-async def request_ids_like(connection: AsyncConnection, prefix: str) -> list[UUID]:
+async def request_ids_like(connection: Connection, prefix: str) -> list[UUID]:
     """Up to two requests, of any team, whose id begins so."""
     return await ids_with_prefix(connection, _REQUEST_LIKE, prefix)
 
 
-async def run_ids_like(connection: AsyncConnection, prefix: str) -> list[UUID]:
+async def run_ids_like(connection: Connection, prefix: str) -> list[UUID]:
     """Up to two runs, of any team, whose id begins so."""
     return await ids_with_prefix(connection, _RUN_LIKE, prefix)
 
 
 async def requests_between(
-    connection: AsyncConnection, since: datetime, until: datetime, after: UUID | None, limit: int
+    connection: Connection, since: datetime, until: datetime, after: UUID | None, limit: int
 ) -> list[UUID]:
     """The next requests that were opened or decided in that time (its end is not part of it), oldest first."""
     parameters = {"since": since, "until": until, "after": after or UUID(int=0), "limit": limit}
@@ -99,7 +99,7 @@ class CastVote:
 
 
 async def votes_between(
-    connection: AsyncConnection, since: datetime, until: datetime, after: UUID | None, limit: int
+    connection: Connection, since: datetime, until: datetime, after: UUID | None, limit: int
 ) -> list[CastVote]:
     """The next votes of that time, in the order of their ids."""
     parameters = {"since": since, "until": until, "after": after or _before(since), "limit": limit}
@@ -121,7 +121,7 @@ async def votes_between(
 
 
 async def events_between(
-    connection: AsyncConnection, since: datetime, until: datetime, after: AuditEvent | None, limit: int
+    connection: Connection, since: datetime, until: datetime, after: AuditEvent | None, limit: int
 ) -> list[AuditEvent]:
     """The next events of the record of that time, in the order of their clocks."""
     parameters = {

@@ -6,10 +6,11 @@ from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
+
+from agent.database.transaction import Connection
 
 
-async def seconds_waited(connection: AsyncConnection, run_id: UUID, since: datetime) -> float:
+async def seconds_waited(connection: Connection, run_id: UUID, since: datetime) -> float:
     """Seconds since then in which the run, or one below it, waited for a decision or for a word on a doubt."""
     found: float = (await connection.execute(_WAITED, {"run": run_id, "since": since})).scalar_one()
     return found

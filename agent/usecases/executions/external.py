@@ -10,15 +10,15 @@ import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Row
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent import tracing
-from agent.database.batch import Batch
 from agent.database.pools import Database
+from agent.database.transaction import Connection, Transaction
 from agent.domain.api_keys import Principal
 from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import NotFound
@@ -80,12 +80,10 @@ async def record_in_key_chain(
 ) -> None:
     """Record what a key did that no request tells of, in the chain of the key."""
     subject = principal.name
-    async with db.transaction() as connection:
-        await audit.create_head(connection, subject)
-        head = (await audit.lock_heads(connection, [subject]))[subject]
-        batch = Batch()
-        audit.append(batch, head, AuditEntry(kind, principal.name, detail))
-        await batch.send(connection)
+    async with db.transaction() as tx:
+        await audit.create_head(tx, subject)
+        head = (await audit.lock_heads(tx, [subject]))[subject]
+        audit.append(tx, head, AuditEntry(kind, principal.name, detail))
 
 
 async def withdraw(db: Database, request_id: UUID, principal: Principal) -> bool:
@@ -124,8 +122,8 @@ async def _claim(
     lease_seconds: float,
     token: str,
 ) -> ExternalClaim:
-    async with db.transaction() as connection:
-        found = await external_executions.lock_approval(connection, request_id)
+    async with db.transaction() as tx:
+        found = await external_executions.lock_approval(tx, request_id)
         if found is None or found.principal != principal.name or found.call_id is not None:
             raise NotFound("there is no such request")
         _claimable(found, digest)
@@ -133,9 +131,8 @@ async def _claim(
         if action.digest != bytes(found.digest):
             raise ClaimRefused("altered", "what is stored is not what was approved")
         execution_id, attempt = new_id(), found.attempts + 1
-        batch = Batch()
         external_executions.insert(
-            batch,
+            tx,
             execution_id,
             request_id=request_id,
             attempt=attempt,
@@ -145,10 +142,9 @@ async def _claim(
             lease_seconds=lease_seconds,
         )
         detail = {"execution": str(execution_id), "attempt": attempt, "digest": action.digest.hex()}
-        head = await _head(connection, request_id)
-        audit.append(batch, head, AuditEntry(AuditKind.EXECUTION_CLAIMED, principal.name, detail))
-        outbox.enqueue(batch, [outbox.card(Destination(found.team_id, found.channel_id), request_id)])
-        await batch.send(connection)
+        head = await _head(tx, request_id)
+        audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_CLAIMED, principal.name, detail))
+        outbox.enqueue(tx, [outbox.card(Destination(found.team_id, found.channel_id), request_id)])
     return ExternalClaim(
         execution_id, request_id, attempt, action, found.revision, found.edited, token, lease_seconds
     )
@@ -184,23 +180,21 @@ async def report(db: Database, request_id: UUID, principal: Principal, token: st
 
 
 async def _report(db: Database, request_id: UUID, principal: Principal, token: str, outcome: Outcome) -> None:
-    async with db.transaction() as connection:
-        execution_id = await external_executions.find_by_token(connection, request_id, _hash(token))
-        attempt = await external_executions.lock_attempt(connection, execution_id) if execution_id else None
+    async with db.transaction() as tx:
+        execution_id = await external_executions.find_by_token(tx, request_id, _hash(token))
+        attempt = await external_executions.lock_attempt(tx, execution_id) if execution_id else None
         if attempt is None or attempt.principal != principal.name:
             raise ReportRefused("wrong-token", "this is not the token of a claim of this request")
         if attempt.status == outcome.status.value and outcome.text == (attempt.result or attempt.error or ""):
             return
         if attempt.status in (ExecutionStatus.SUCCEEDED.value, ExecutionStatus.FAILED.value):
             raise ReportRefused("reported", "another result was reported already, and stands")
-        batch = Batch()
-        head = await _head(connection, request_id)
+        head = await _head(tx, request_id)
         on_time = bool(attempt.status == ExecutionStatus.CLAIMED.value)
         if on_time:
-            _finish(batch, attempt, outcome, head, principal.name)
+            _finish(tx, attempt, outcome, head, principal.name)
         elif attempt.late_result is None:
-            _record_late(batch, attempt, outcome, head, principal.name)
-        await batch.send(connection)
+            _record_late(tx, attempt, outcome, head, principal.name)
     point("after_result")
     if not on_time:
         raise ReportRefused("late", "the claim had run out: the result is recorded, and a person settles it")
@@ -213,26 +207,26 @@ _KINDS = {
 }
 
 
-def _finish(batch: Batch, attempt: Row[Any], outcome: Outcome, head: ChainHead, actor: str) -> None:
-    tracing.note_end("attempt", attempt.request_id)
-    executions.finish(batch, attempt.id, outcome.status, outcome.text)
+def _finish(tx: Transaction, attempt: Row[Any], outcome: Outcome, head: ChainHead, actor: str) -> None:
+    tx.after_commit(partial(tracing.note_end, "attempt", attempt.request_id))
+    executions.finish(tx, attempt.id, outcome.status, outcome.text)
     detail = {"execution": str(attempt.id), "attempt": attempt.attempt}
-    audit.append(batch, head, AuditEntry(_KINDS[outcome.status], actor, detail))
+    audit.append(tx, head, AuditEntry(_KINDS[outcome.status], actor, detail))
     facts: dict[str, Any] = {"seconds": outcome.seconds or attempt.seconds}
     if outcome.status is not ExecutionStatus.SUCCEEDED:
         facts["text"] = outcome.text[:500]
     destination = Destination(attempt.team_id, attempt.channel_id)
     line = outbox.request_line(destination, attempt.request_id, outcome.status.value, **facts)
-    outbox.enqueue(batch, [outbox.card(destination, attempt.request_id), line])
+    outbox.enqueue(tx, [outbox.card(destination, attempt.request_id), line])
 
 
-def _record_late(batch: Batch, attempt: Row[Any], outcome: Outcome, head: ChainHead, actor: str) -> None:
-    executions.record_late(batch, attempt.id, f"{outcome.status.value}: {outcome.text}")
+def _record_late(tx: Transaction, attempt: Row[Any], outcome: Outcome, head: ChainHead, actor: str) -> None:
+    executions.record_late(tx, attempt.id, f"{outcome.status.value}: {outcome.text}")
     detail = {"execution": str(attempt.id), "status": outcome.status.value}
-    audit.append(batch, head, AuditEntry(AuditKind.EXECUTION_LATE_RESULT, actor, detail))
+    audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_LATE_RESULT, actor, detail))
     destination = Destination(attempt.team_id, attempt.channel_id)
     line = outbox.request_line(destination, attempt.request_id, "late_result", text=outcome.status.value)
-    outbox.enqueue(batch, [line])
+    outbox.enqueue(tx, [line])
 
 
 async def rescue(db: Database, *, batch_size: int = 200) -> int:
@@ -254,15 +248,13 @@ _BROKEN = FailedItems("rescue_outside")
 
 
 async def _rescue_one(db: Database, execution_id: UUID) -> bool:
-    async with db.transaction() as connection:
-        attempt = await external_executions.lock_attempt(connection, execution_id)
+    async with db.transaction() as tx:
+        attempt = await external_executions.lock_attempt(tx, execution_id)
         if attempt is None or attempt.status != ExecutionStatus.CLAIMED.value or not attempt.lease_over:
             return False
         words = f"{attempt.worker} has claimed it and not been heard of since (attempt {attempt.attempt})"
-        batch = Batch()
-        head = await _head(connection, attempt.request_id)
-        _finish(batch, attempt, Outcome(ExecutionStatus.IN_DOUBT, words), head, audit.SYSTEM)
-        await batch.send(connection)
+        head = await _head(tx, attempt.request_id)
+        _finish(tx, attempt, Outcome(ExecutionStatus.IN_DOUBT, words), head, audit.SYSTEM)
     return True
 
 
@@ -281,21 +273,19 @@ async def lapse_due(db: Database, *, batch_size: int = 200) -> int:
 _BROKEN_LAPSES = FailedItems("lapse")
 
 
-async def _lapse(connection: AsyncConnection, due: Sequence[Row[Any]]) -> None:
-    batch = Batch()
-    external_executions.lapse(batch, [row.id for row in due])
-    heads = await audit.lock_heads(connection, [request_subject(row.id) for row in due])
+async def _lapse(tx: Transaction, due: Sequence[Row[Any]]) -> None:
+    external_executions.lapse(tx, [row.id for row in due])
+    heads = await audit.lock_heads(tx, [request_subject(row.id) for row in due])
     entry = AuditEntry(AuditKind.APPROVAL_LAPSED, audit.SYSTEM, {})
-    audit.append_all(batch, [(heads[request_subject(row.id)], entry) for row in due])
+    audit.append_all(tx, [(heads[request_subject(row.id)], entry) for row in due])
     for row in due:
         destination = Destination(row.team_id, row.channel_id)
         outbox.enqueue(
-            batch, [outbox.card(destination, row.id), outbox.request_line(destination, row.id, "lapsed")]
+            tx, [outbox.card(destination, row.id), outbox.request_line(destination, row.id, "lapsed")]
         )
-    await batch.send(connection)
 
 
-async def _head(connection: AsyncConnection, request_id: UUID) -> ChainHead:
+async def _head(connection: Connection, request_id: UUID) -> ChainHead:
     subject = request_subject(request_id)
     return (await audit.lock_heads(connection, [subject]))[subject]
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID
 
-from agent.database.batch import Batch
 from agent.database.pools import Database
+from agent.database.transaction import Transaction
 from agent.store import calls, locks, views
 
 __all__ = ["clear_prepared", "is_superseded", "mark_announced", "mark_prepared"]
@@ -22,12 +22,12 @@ async def mark_prepared(db: Database, call_id: UUID, action: bytes) -> bool:
 
     False: people are asked about something else by now, or about nothing any more.
     """
-    return await _while_asked(db, call_id, action, lambda batch: calls.mark_prepared(batch, call_id, action))
+    return await _while_asked(db, call_id, action, lambda tx: calls.mark_prepared(tx, call_id, action))
 
 
 async def mark_announced(db: Database, call_id: UUID, action: bytes) -> bool:
     """The hook has run for this action. False: it is not, or no more, what people are asked about."""
-    return await _while_asked(db, call_id, action, lambda batch: calls.mark_announced(batch, call_id))
+    return await _while_asked(db, call_id, action, lambda tx: calls.mark_announced(tx, call_id))
 
 
 async def is_superseded(db: Database, call_id: UUID, action: bytes) -> bool:
@@ -38,18 +38,16 @@ async def is_superseded(db: Database, call_id: UUID, action: bytes) -> bool:
 
 async def clear_prepared(db: Database, call_id: UUID, action: bytes) -> None:
     """The tool has taken back what it had prepared for this action."""
-    async with db.transaction() as connection:
-        batch = Batch()
-        calls.clear_prepared(batch, call_id, action)
-        await batch.send(connection)
+    async with db.transaction() as tx:
+        calls.clear_prepared(tx, call_id, action)
 
 
-async def _while_asked(db: Database, call_id: UUID, action: bytes, write: Callable[[Batch], None]) -> bool:
-    async with db.transaction() as connection:
-        await locks.request_behind(connection, call_id)
-        if await locks.asked_action(connection, call_id) != action:
+async def _while_asked(
+    db: Database, call_id: UUID, action: bytes, write: Callable[[Transaction], None]
+) -> bool:
+    async with db.transaction() as tx:
+        await locks.request_behind(tx, call_id)
+        if await locks.asked_action(tx, call_id) != action:
             return False
-        batch = Batch()
-        write(batch)
-        await batch.send(connection)
+        write(tx)
     return True

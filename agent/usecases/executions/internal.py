@@ -12,10 +12,9 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Row
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.database.batch import Batch
 from agent.database.pools import Database
+from agent.database.transaction import Transaction
 from agent.domain.audit import AuditKind, request_subject, run_subject
 from agent.domain.changes import between, edit_note
 from agent.domain.errors import NotFound
@@ -71,13 +70,11 @@ async def claim(db: Database, call_id: UUID, *, worker: str, idempotent: bool) -
     ``None``: there is nothing to run (any more), its agent is paused, or its run has ended and nobody wanted the
     call. The comparison with the decision is made under the call's lock, which comes behind its run's.
     """
-    async with db.transaction() as connection:
-        batch = Batch()
-        begun = await _begin(connection, batch, call_id, worker, idempotent=idempotent)
+    async with db.transaction() as tx:
+        begun = await _begin(tx, call_id, worker, idempotent=idempotent)
         if begun is None:
             return None
-        calls.claim(batch, call_id)
-        await batch.send(connection)
+        calls.claim(tx, call_id)
     point("after_claim")
     return begun[0]
 
@@ -88,43 +85,39 @@ async def delegate(db: Database, call_id: UUID, *, worker: str, agent: str, vers
     The attempt is over at once, since what was decided is that the task is handed down; what the agent below then
     does is judged call by call. ``None`` as for ``claim``. Returns the id of the run below.
     """
-    async with db.transaction() as connection:
-        batch = Batch()
-        begun = await _begin(connection, batch, call_id, worker, idempotent=True)
+    async with db.transaction() as tx:
+        begun = await _begin(tx, call_id, worker, idempotent=True)
         if begun is None:
             return None
         claimed, head = begun
         run_id = new_id()
         task = str(claimed.action.arguments["task"])
-        below = await ancestors.child_run(connection, claimed.run_id, call_id, agent, version, task)
-        await run_starts.begin_run(connection, batch, run_id, below)
-        executions.finish(
-            batch, claimed.execution_id, ExecutionStatus.SUCCEEDED, f"handed down to run {run_id}"
-        )
+        below = await ancestors.child_run(tx, claimed.run_id, call_id, agent, version, task)
+        await run_starts.begin_run(tx, run_id, below)
+        executions.finish(tx, claimed.execution_id, ExecutionStatus.SUCCEEDED, f"handed down to run {run_id}")
         detail = {"execution": str(claimed.execution_id), "attempt": claimed.attempt, "run": str(run_id)}
-        audit.append(batch, head, AuditEntry(AuditKind.EXECUTION_SUCCEEDED, f"worker:{worker}", detail))
-        calls.delegate(batch, call_id)
-        await batch.send(connection)
+        audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_SUCCEEDED, f"worker:{worker}", detail))
+        calls.delegate(tx, call_id)
     return run_id
 
 
 async def _begin(
-    connection: AsyncConnection, batch: Batch, call_id: UUID, worker: str, *, idempotent: bool
+    tx: Transaction, call_id: UUID, worker: str, *, idempotent: bool
 ) -> tuple[Claim, ChainHead] | None:
     """An attempt at a ready call, and the head of its chain behind it."""
-    found = await locks.ready_call(connection, call_id)
+    found = await locks.ready_call(tx, call_id)
     if found is None:
         return None
     call, row = found
     if call.state != "ready" or call.paused or not _allowed(call):
         return None
     if call.in_vain and not call.wanted_again:
-        await _stop(connection, call_id)
+        await _stop(tx, call_id)
         return None
     action = Action.from_canonical(bytes(call.decided_action or call.action))
     execution_id = new_id()
     executions.insert(
-        batch,
+        tx,
         execution_id,
         call_id=call_id,
         request_id=call.request_id,
@@ -134,20 +127,18 @@ async def _begin(
         worker=worker,
         lease_seconds=LEASE_SECONDS,
     )
-    head = ChainHead(row.subject, row.seq, row.hash, row.at) if row else await _head(connection, call)
+    head = ChainHead(row.subject, row.seq, row.hash, row.at) if row else await _head(tx, call)
     detail = {"execution": str(execution_id), "call": str(call_id), "attempt": call.attempts + 1}
     detail["digest"] = action.digest.hex()
-    after = audit.append(batch, head, AuditEntry(AuditKind.EXECUTION_CLAIMED, f"worker:{worker}", detail))
-    outbox.enqueue(batch, _card_of(call))
+    after = audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_CLAIMED, f"worker:{worker}", detail))
+    outbox.enqueue(tx, _card_of(call))
     claimed = Claim(execution_id, call_id, call.run_id, call.attempts + 1, action, call.request_id, worker)
     return claimed, after
 
 
-async def _stop(connection: AsyncConnection, call_id: UUID) -> None:
+async def _stop(tx: Transaction, call_id: UUID) -> None:
     """After the end of its run nothing begins but what a person then wanted: asked again, or settled as Retry."""
-    batch = Batch()
-    calls.stop(batch, call_id)
-    await batch.send(connection)
+    calls.stop(tx, call_id)
 
 
 def _allowed(call: Row[Any]) -> bool:
@@ -166,25 +157,23 @@ async def report(db: Database, claimed: Claim, outcome: Outcome) -> bool:
     recorded beside it and overwrites nothing. The same report again (a COMMIT whose answer was lost) is one.
     """
     point("after_effect")
-    async with db.transaction() as connection:
-        run = await runs.lock(connection, claimed.run_id)
-        attempt = await locks.execution(connection, claimed.execution_id)
+    async with db.transaction() as tx:
+        run = await runs.lock(tx, claimed.run_id)
+        attempt = await locks.execution(tx, claimed.execution_id)
         if run is None or attempt is None:
             raise NotFound(f"no execution {claimed.execution_id}")
         if attempt.status == outcome.status.value and outcome.text == (attempt.result or attempt.error or ""):
             return True
-        batch = Batch()
-        head = await _head(connection, attempt, run.id)
+        head = await _head(tx, attempt, run.id)
         on_time = bool(attempt.status == "claimed" and attempt.worker == claimed.worker)
         if on_time:
-            _finish(batch, run, attempt, outcome, head)
+            _finish(tx, run, attempt, outcome, head)
         else:
-            executions.record_late(batch, claimed.execution_id, f"{outcome.status.value}: {outcome.text}")
+            executions.record_late(tx, claimed.execution_id, f"{outcome.status.value}: {outcome.text}")
             detail = {"execution": str(claimed.execution_id), "status": outcome.status.value}
             entry = AuditEntry(AuditKind.EXECUTION_LATE_RESULT, f"worker:{claimed.worker}", detail)
-            audit.append(batch, head, entry)
-            outbox.enqueue(batch, _line(attempt, "late_result", text=outcome.status.value))
-        await batch.send(connection)
+            audit.append(tx, head, entry)
+            outbox.enqueue(tx, _line(attempt, "late_result", text=outcome.status.value))
     point("after_result")
     return on_time
 
@@ -196,30 +185,32 @@ _KINDS = {
 }
 
 
-def _finish(batch: Batch, run: runs.LockedRun, attempt: Row[Any], outcome: Outcome, head: ChainHead) -> None:
-    executions.finish(batch, attempt.id, outcome.status, outcome.text)
+def _finish(
+    tx: Transaction, run: runs.LockedRun, attempt: Row[Any], outcome: Outcome, head: ChainHead
+) -> None:
+    executions.finish(tx, attempt.id, outcome.status, outcome.text)
     detail = {"execution": str(attempt.id), "attempt": attempt.attempt}
-    audit.append(batch, head, AuditEntry(_KINDS[outcome.status], f"worker:{attempt.worker}", detail))
+    audit.append(tx, head, AuditEntry(_KINDS[outcome.status], f"worker:{attempt.worker}", detail))
     if outcome.status is ExecutionStatus.IN_DOUBT:
-        calls.mark_in_doubt(batch, attempt.call_id)
-        _tell_doubt(batch, run, attempt)
+        calls.mark_in_doubt(tx, attempt.call_id)
+        _tell_doubt(tx, run, attempt)
     else:
         kind = AnswerKind.RESULT if outcome.status is ExecutionStatus.SUCCEEDED else AnswerKind.ERROR
-        runs.answer_call(batch, run, _ended(attempt), CallAnswer(kind, outcome.text))
+        runs.answer_call(tx, run, _ended(attempt), CallAnswer(kind, outcome.text))
     facts: dict[str, Any] = {"seconds": outcome.seconds}
     if outcome.status is not ExecutionStatus.SUCCEEDED:
         facts["text"] = outcome.text[:500]
-    outbox.enqueue(batch, [*_card_of(attempt), *_line(attempt, outcome.status.value, **facts)])
+    outbox.enqueue(tx, [*_card_of(attempt), *_line(attempt, outcome.status.value, **facts)])
 
 
-def _tell_doubt(batch: Batch, run: runs.LockedRun, attempt: Row[Any]) -> None:
+def _tell_doubt(tx: Transaction, run: runs.LockedRun, attempt: Row[Any]) -> None:
     """Of a call without a card of its own: the run's thread says who may settle it, and calls its requester."""
     if attempt.request_id is not None or run.destination is None:
         return
     facts: dict[str, Any] = {"tool": attempt.tool, "execution": str(attempt.id), "call": str(attempt.call_id)}
     if run.requester is not None:
         facts["people"] = [run.requester.user_id]
-    outbox.enqueue(batch, [outbox.run_line(run.destination, run.id, "in_doubt", **facts)])
+    outbox.enqueue(tx, [outbox.run_line(run.destination, run.id, "in_doubt", **facts)])
 
 
 async def void_and_ask(db: Database, call_id: UUID, new: NewRequest) -> OpenOutcome:
@@ -227,54 +218,50 @@ async def void_and_ask(db: Database, call_id: UUID, new: NewRequest) -> OpenOutc
 
     Raises ``NotFound``, and ``Conflict`` when the call is not waiting to run any more or its run has ended.
     """
-    async with db.transaction() as connection:
-        run_id = await locks.run_of_call(connection, call_id)
-        run = await runs.lock(connection, run_id) if run_id else None
-        await locks.request_behind(connection, call_id)
-        call = await locks.call(connection, call_id)
+    async with db.transaction() as tx:
+        run_id = await locks.run_of_call(tx, call_id)
+        run = await runs.lock(tx, run_id) if run_id else None
+        await locks.request_behind(tx, call_id)
+        call = await locks.call(tx, call_id)
         if run is None or call is None:
             raise NotFound(f"no tool call {call_id}")
         if call.state != "ready" or call.request_id is None:
             raise Conflict("the call is not waiting to run")
         if run.over and call.repeats is None:
             raise Conflict("the run has ended: nobody would hear the outcome")
-        if await locks.request_of_client(connection, new.principal, new.client_id) is not None:
+        if await locks.request_of_client(tx, new.principal, new.client_id) is not None:
             raise Conflict("the call was asked about anew already")
-        batch = Batch()
         request_id = new_id()
-        requests.void(batch, call.request_id)
-        old = await _head(connection, call)
+        requests.void(tx, call.request_id)
+        old = await _head(tx, call)
         detail = {"because": "what was shown has changed", "anew": str(request_id)}
-        audit.append(batch, old, AuditEntry(AuditKind.REQUEST_REOPENED, audit.SYSTEM, detail))
+        audit.append(tx, old, AuditEntry(AuditKind.REQUEST_REOPENED, audit.SYSTEM, detail))
         if (by := editor(call)) is not None:
             new = replace(new, editor=by, changes=stored_changes(call.changes))
-        calls.mark_asked(batch, new, blocking=call.blocking)
+        calls.mark_asked(tx, new, blocking=call.blocking)
         if call.blocking:
-            runs.park(batch, run.id)
+            runs.park(tx, run.id)
         subject = request_subject(request_id)
-        write_request(batch, request_id, new, call.ask_no + 1, audit.new_head(subject, old.at))
-        outbox.enqueue(batch, [*_card_of(call), *_line(call, "voided")])
-        await batch.send(connection)
+        write_request(tx, request_id, new, call.ask_no + 1, audit.new_head(subject, old.at))
+        outbox.enqueue(tx, [*_card_of(call), *_line(call, "voided")])
     return OpenOutcome(request_id, created=True)
 
 
 async def call_off(db: Database, call_id: UUID, reason: str, *, principal: str) -> bool:
     """An approved call that has not begun will not: its agent is told. False when it has begun, or is not approved."""
-    async with db.transaction() as connection:
-        run_id = await locks.run_of_call(connection, call_id)
-        run = await runs.lock(connection, run_id) if run_id else None
-        await locks.request_behind(connection, call_id)
-        call = await locks.call(connection, call_id)
+    async with db.transaction() as tx:
+        run_id = await locks.run_of_call(tx, call_id)
+        run = await runs.lock(tx, run_id) if run_id else None
+        await locks.request_behind(tx, call_id)
+        call = await locks.call(tx, call_id)
         if run is None or call is None or call.state != "ready":
             return False
-        batch = Batch()
-        calls.stop(batch, call_id, reason)
+        calls.stop(tx, call_id, reason)
         entry = AuditEntry(
             AuditKind.APPROVAL_CALLED_OFF, principal, {"call": str(call_id), "reason": reason[:200]}
         )
-        audit.append(batch, await _head(connection, call), entry)
-        outbox.enqueue(batch, [*_card_of(call), *_line(call, "stopped", text=reason)])
-        await batch.send(connection)
+        audit.append(tx, await _head(tx, call), entry)
+        outbox.enqueue(tx, [*_card_of(call), *_line(call, "stopped", text=reason)])
     return True
 
 
@@ -300,24 +287,22 @@ _BROKEN = FailedItems("rescue")
 
 
 async def _rescue_one(db: Database, execution_id: UUID) -> bool:
-    async with db.transaction() as connection:
-        run_id = await locks.run_of_execution(connection, execution_id)
-        run = await runs.lock(connection, run_id) if run_id else None
-        attempt = await locks.execution(connection, execution_id)
+    async with db.transaction() as tx:
+        run_id = await locks.run_of_execution(tx, execution_id)
+        run = await runs.lock(tx, run_id) if run_id else None
+        attempt = await locks.execution(tx, execution_id)
         if run is None or attempt is None or attempt.status != "claimed" or not attempt.lease_over:
             return False
-        batch = Batch()
-        head = await _head(connection, attempt, run.id)
+        head = await _head(tx, attempt, run.id)
         words = f"the worker {attempt.worker} disappeared during attempt {attempt.attempt}"
         if attempt.idempotent and not (run.over and attempt.repeats is None):
-            executions.finish(batch, execution_id, ExecutionStatus.FAILED, words)
-            calls.make_ready_again(batch, attempt.call_id)
+            executions.finish(tx, execution_id, ExecutionStatus.FAILED, words)
+            calls.make_ready_again(tx, attempt.call_id)
             detail = {"execution": str(execution_id), "lost": True, "retried": True}
-            audit.append(batch, head, AuditEntry(AuditKind.EXECUTION_FAILED, audit.SYSTEM, detail))
-            outbox.enqueue(batch, _card_of(attempt))
+            audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_FAILED, audit.SYSTEM, detail))
+            outbox.enqueue(tx, _card_of(attempt))
         else:
-            _finish(batch, run, attempt, Outcome(ExecutionStatus.IN_DOUBT, words), head)
-        await batch.send(connection)
+            _finish(tx, run, attempt, Outcome(ExecutionStatus.IN_DOUBT, words), head)
     return True
 
 
@@ -327,13 +312,11 @@ async def renew_leases(
     """Extend what this worker holds; what was taken from it stays taken."""
     if not execution_ids and not run_leases:
         return
-    async with db.transaction() as connection:
-        batch = Batch()
+    async with db.transaction() as tx:
         if run_leases:
-            runs.renew_leases(batch, run_leases, LEASE_SECONDS)
+            runs.renew_leases(tx, run_leases, LEASE_SECONDS)
         if execution_ids:
-            executions.renew_leases(batch, execution_ids, worker, LEASE_SECONDS)
-        await batch.send(connection)
+            executions.renew_leases(tx, execution_ids, worker, LEASE_SECONDS)
 
 
 def _ended(attempt: Row[Any]) -> runs.EndedCall:

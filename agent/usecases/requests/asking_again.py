@@ -6,11 +6,10 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Row
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.database import jobs
-from agent.database.batch import Batch
 from agent.database.pools import Database
+from agent.database.transaction import Transaction
 from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.people import Standing
@@ -29,39 +28,35 @@ async def ask_again(db: Database, request_id: UUID, by: Standing, *, path: str =
     call. ``path`` says by which door the wish came. Returns the call's id. Raises ``NotFound``, ``Conflict`` (not
     expired) and ``Refused`` (recorded before).
     """
-    async with db.transaction() as connection:
-        expired = await locks.expired_call(connection, request_id)
+    async with db.transaction() as tx:
+        expired = await locks.expired_call(tx, request_id)
         if expired is None:
             raise NotFound(f"no request {request_id} of a run")
-        outcome = await _ask_again(connection, expired, by, path)
+        outcome = await _ask_again(tx, expired, by, path)
     if isinstance(outcome, Refused):
         raise outcome
     return outcome
 
 
-async def _ask_again(
-    connection: AsyncConnection, expired: Row[Any], by: Standing, path: str
-) -> UUID | Refused:
-    await runs.lock(connection, expired.run_id)
+async def _ask_again(tx: Transaction, expired: Row[Any], by: Standing, path: str) -> UUID | Refused:
+    await runs.lock(tx, expired.run_id)
     refusal = by.refusal or (None if by.person == requester(expired) else Refusal.NOT_YOURS_TO_ASK)
-    batch, detail = Batch(), {"path": path}
+    detail = {"path": path}
     subject = request_subject(expired.id)
     if refusal is not None:
-        head = (await audit.lock_heads(connection, [subject]))[subject]
+        head = (await audit.lock_heads(tx, [subject]))[subject]
         told = {"refusal": refusal.value, **detail}
-        audit.append(batch, head, AuditEntry(AuditKind.ASK_AGAIN_REFUSED, audit.actor(by.person), told))
-        await batch.send(connection)
+        audit.append(tx, head, AuditEntry(AuditKind.ASK_AGAIN_REFUSED, audit.actor(by.person), told))
         return Refused(refusal)
     if expired.status != RequestStatus.EXPIRED.value:
         raise Conflict("only an expired request can be asked again")
     if expired.erased_at is not None:
         raise Conflict("what was asked has been erased; let the agent ask anew")
-    call_id, created = await calls.repeat(connection, expired.call_id)
+    call_id, created = await calls.repeat(tx, expired.call_id)
     if created:
-        head = (await audit.lock_heads(connection, [subject]))[subject]
+        head = (await audit.lock_heads(tx, [subject]))[subject]
         told = {"call": str(call_id), **detail}
-        audit.append(batch, head, AuditEntry(AuditKind.REQUEST_REOPENED, audit.actor(by.person), told))
-        outbox.enqueue(batch, [outbox.card(Destination(expired.team_id, expired.channel_id), expired.id)])
-        batch.hint(jobs.execute_call(call_id))
-        await batch.send(connection)
+        audit.append(tx, head, AuditEntry(AuditKind.REQUEST_REOPENED, audit.actor(by.person), told))
+        outbox.enqueue(tx, [outbox.card(Destination(expired.team_id, expired.channel_id), expired.id)])
+        tx.hint(jobs.execute_call(call_id))
     return call_id

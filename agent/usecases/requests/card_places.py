@@ -28,5 +28,5 @@ async def create_places(
     """The nonces of many requests by their ids; the same as before for a place that exists."""
     if not request_ids:
         return {}
-    async with db.transaction() as connection:
-        return await stored.insert_personal(connection, request_ids, surface, person)
+    async with db.transaction() as tx:
+        return await stored.insert_personal(tx, request_ids, surface, person)

@@ -8,10 +8,9 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Row
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.database.batch import Batch
 from agent.database.pools import Database
+from agent.database.transaction import Transaction
 from agent.domain.audit import AuditKind, request_subject
 from agent.domain.changes import Difference, as_changes, differences, touches_hidden
 from agent.domain.errors import Refusal, Refused
@@ -59,23 +58,23 @@ async def edit(db: Database, edit: Edit) -> EditOutcome:
     An edit that changes nothing leaves everything as it is (``changed`` is false), and the same edit delivered again
     is one. Raises ``Refused`` (recorded before), ``BudgetExceeded`` and ``OutcomeUnknown``.
     """
-    async with db.decision_transaction() as connection:
-        outcome = await _edit(connection, edit)
+    async with db.decision_transaction() as tx:
+        outcome = await _edit(tx, edit)
     if isinstance(outcome, Refused):
         raise outcome
     return outcome
 
 
-async def _edit(connection: AsyncConnection, edit: Edit) -> EditOutcome | Refused:
+async def _edit(tx: Transaction, edit: Edit) -> EditOutcome | Refused:
     nonce = edit.place.nonce if edit.place else None
     subject = request_subject(edit.request_id)
-    found = await locks.request_for_vote(connection, edit.request_id, subject, nonce)
+    found = await locks.request_for_vote(tx, edit.request_id, subject, nonce)
     if found is None:
         return Refused(Refusal.UNKNOWN_REQUEST)
     request, state = found
     if edit.place is not None and state.nonce is None:
         return Refused(Refusal.UNKNOWN_REQUEST)
-    shown = await locks.revision(connection, request.id, request.revision)
+    shown = await locks.revision(tx, request.id, request.revision)
     opened = Rule.from_snapshot(shown.policy)
     if _is_repeated(request, state, edit):
         return EditOutcome(request.revision, opened.editor_may_approve)
@@ -84,18 +83,13 @@ async def _edit(connection: AsyncConnection, edit: Edit) -> EditOutcome | Refuse
     refused = vote_refusal(request, state, edit.editor, edit.place, edit.revision)
     refused = refused or _refused(edit, opened, before, made)
     head = ChainHead(subject, state.seq, state.hash, state.now)
-    batch = Batch()
     if refused is not None:
-        audit.append(
-            batch, head, AuditEntry(AuditKind.EDIT_REFUSED, *_told(edit, refusal=refused.code.value))
-        )
-        await batch.send(connection)
+        audit.append(tx, head, AuditEntry(AuditKind.EDIT_REFUSED, *_told(edit, refusal=refused.code.value)))
         return refused
     if not made:
         return EditOutcome(request.revision, opened.editor_may_approve, changed=False)
-    bind_place(batch, state, edit.place)
-    _write(batch, request, edit, before, made, head)
-    await batch.send(connection)
+    bind_place(tx, state, edit.place)
+    _write(tx, request, edit, before, made, head)
     return EditOutcome(request.revision + 1, opened.editor_may_approve)
 
 
@@ -120,23 +114,23 @@ def _refused(edit: Edit, opened: Rule, before: Action, made: list[Difference]) -
 
 
 def _write(
-    batch: Batch, request: Row[Any], edit: Edit, before: Action, made: list[Difference], head: ChainHead
+    tx: Transaction, request: Row[Any], edit: Edit, before: Action, made: list[Difference], head: ChainHead
 ) -> None:
     changes = as_changes(made)
     revision = request.revision + 1
     requests.revise(
-        batch,
+        tx,
         requests.Revision(
             request.id, revision, edit.action, edit.facts, edit.description, edit.editor.person, changes
         ),
     )
     actor, detail = _told(edit, digest=edit.action.digest.hex(), before=before.digest.hex())
-    audit.append(batch, head, AuditEntry(AuditKind.REQUEST_EDITED, actor, detail))
+    audit.append(tx, head, AuditEntry(AuditKind.REQUEST_EDITED, actor, detail))
     if request.call_id is not None:
-        calls.supersede_action(batch, request.call_id)
+        calls.supersede_action(tx, request.call_id)
     destination = Destination(request.team_id, request.channel_id)
     line = outbox.edited_line(destination, request.id, edit.editor.person, revision, changes)
-    outbox.enqueue(batch, [outbox.card(destination, request.id), line])
+    outbox.enqueue(tx, [outbox.card(destination, request.id), line])
 
 
 def _told(edit: Edit, **facts: str) -> tuple[str, dict[str, Any]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from agent.database.batch import Batch
+from agent.database.transaction import Transaction
 from agent.domain.errors import Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.request import Place, RequestStatus
@@ -72,10 +72,10 @@ def editor(revision: Row[Any]) -> Person | None:
     return Person(revision.editor_team_id, revision.editor_user_id)
 
 
-def bind_place(batch: Batch, state: Row[Any], place: Place | None) -> None:
+def bind_place(tx: Transaction, state: Row[Any], place: Place | None) -> None:
     """An act that counts says which message the card is, while its ``ts`` is not saved."""
     if place is not None and state.surface == "channel" and state.place_ts is None and place.message_ts:
-        requests.bind_place(batch, place.nonce, place.message_ts)
+        requests.bind_place(tx, place.nonce, place.message_ts)
 
 
 def _ended(request: Row[Any], state: Row[Any]) -> Refused | None:

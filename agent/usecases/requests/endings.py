@@ -9,10 +9,9 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Row
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.database.batch import Batch
 from agent.database.pools import Database
+from agent.database.transaction import Transaction
 from agent.domain.audit import request_subject
 from agent.domain.errors import NotFound
 from agent.domain.request import RequestStatus
@@ -33,19 +32,17 @@ async def withdraw(
 
     ``principal`` names the key whose call it was, for the record.
     """
-    async with db.transaction() as connection:
-        request = await locks.request(connection, request_id)
+    async with db.transaction() as tx:
+        request = await locks.request(tx, request_id)
         if request is None:
             raise NotFound(f"no request {request_id}")
         if request.status != RequestStatus.WAITING.value:
             return False
         subject = request_subject(request.id)
-        head = (await audit.lock_heads(connection, [subject]))[subject]
-        shown = await locks.revision(connection, request.id, request.revision)
-        batch = Batch()
+        head = (await audit.lock_heads(tx, [subject]))[subject]
+        shown = await locks.revision(tx, request.id, request.revision)
         ended = ending(request, shown.digest, RequestStatus.CANCELLED, by, reason, head)
-        request_endings.end_requests(batch, [replace(ended, principal=principal)])
-        await batch.send(connection)
+        request_endings.end_requests(tx, [replace(ended, principal=principal)])
     return True
 
 
@@ -54,19 +51,17 @@ async def withdraw_and_rejudge(db: Database, request_id: UUID, reason: str, *, p
 
     For what people were asked about under another version. False when it was decided already, or has no call.
     """
-    async with db.transaction() as connection:
-        request = await locks.request(connection, request_id)
+    async with db.transaction() as tx:
+        request = await locks.request(tx, request_id)
         if request is None:
             raise NotFound(f"no request {request_id}")
         if request.status != RequestStatus.WAITING.value or request.call_id is None:
             return False
         subject = request_subject(request.id)
-        head = (await audit.lock_heads(connection, [subject]))[subject]
-        shown = await locks.revision(connection, request.id, request.revision)
-        batch = Batch()
+        head = (await audit.lock_heads(tx, [subject]))[subject]
+        shown = await locks.revision(tx, request.id, request.revision)
         ended = ending(request, shown.digest, RequestStatus.CANCELLED, None, reason, head)
-        request_endings.end_requests(batch, [replace(ended, principal=principal, judged_anew=True)])
-        await batch.send(connection)
+        request_endings.end_requests(tx, [replace(ended, principal=principal, judged_anew=True)])
     return True
 
 
@@ -84,18 +79,16 @@ async def expire_due(db: Database, *, batch_size: int = 100) -> int:
 _BROKEN = FailedItems("expire")
 
 
-async def _expire_or_escalate(connection: AsyncConnection, rows: Sequence[Row[Any]]) -> None:
-    heads = await audit.lock_heads(connection, [request_subject(row.id) for row in rows])
+async def _expire_or_escalate(tx: Transaction, rows: Sequence[Row[Any]]) -> None:
+    heads = await audit.lock_heads(tx, [request_subject(row.id) for row in rows])
     due = [(row, heads[request_subject(row.id)]) for row in rows]
-    batch = Batch()
     expired = [
         ending(row, row.digest, RequestStatus.EXPIRED, None, None, head)
         for row, head in due
         if not row.escalates
     ]
-    request_endings.end_requests(batch, expired)
-    reminders.escalate(batch, [_escalation(row, head) for row, head in due if row.escalates])
-    await batch.send(connection)
+    request_endings.end_requests(tx, expired)
+    reminders.escalate(tx, [_escalation(row, head) for row, head in due if row.escalates])
     point("in_expiry_batch")
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 import structlog
 from sqlalchemy import Row
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.database import jobs
-from agent.database.batch import Batch
 from agent.database.pools import Database
+from agent.database.transaction import Connection, Transaction
 from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import NotFound
 from agent.fault_points import point
@@ -42,46 +42,45 @@ async def open(db: Database, new: NewRequest) -> OpenOutcome:  # noqa: A001 - th
     A request of a run's call parks the run (or lets it go on, for a background call). Raises ``Conflict`` when
     the same client id is used for other content or the run has ended, ``NotFound`` when the call does not exist.
     """
-    async with db.transaction() as connection:
-        batch = Batch()
+    async with db.transaction() as tx:
         ask_no = 1
         if new.call_id is not None:
-            call = await locks.new_call(connection, new.call_id)
+            call = await locks.new_call(tx, new.call_id)
             if call is None:
                 raise NotFound(f"no tool call {new.call_id}")
             if call.state != "new":
-                return await _existing(connection, new)
+                return await _existing(tx, new)
             if call.in_vain:
                 raise Conflict(f"the run of tool call {new.call_id} has ended")
             ask_no = call.ask_no + 1
-            _park(batch, call, new)
+            _park(tx, call, new)
             if call.team_id and call.channel_id:
                 destination = Destination(call.team_id, call.channel_id)
-                outbox.enqueue(
-                    batch, await ancestors.ancestor_roots(connection, destination, call.parent_run_id)
-                )
-        elif (existing := await _find(connection, new)) is not None:
+                outbox.enqueue(tx, await ancestors.ancestor_roots(tx, destination, call.parent_run_id))
+        elif (existing := await _find(tx, new)) is not None:
             return existing
         request_id = new_id()
-        head = audit.new_head(request_subject(request_id), await locks.clock(connection))
-        write_request(batch, request_id, new, ask_no, head)
-        await batch.send(connection)
+        head = audit.new_head(request_subject(request_id), await locks.clock(tx))
+        write_request(tx, request_id, new, ask_no, head)
         point("before_request_commits")
     point("after_request_commits")
     return OpenOutcome(request_id, created=True)
 
 
-def write_request(batch: Batch, request_id: UUID, new: NewRequest, ask_no: int, head: ChainHead) -> None:
+def write_request(tx: Transaction, request_id: UUID, new: NewRequest, ask_no: int, head: ChainHead) -> None:
     """The rows of a new request, its first audit event, its card, and the line in its run's thread."""
-    log.info(
-        "people are asked",
-        action="request.opened",
-        request_id=str(request_id),
-        call_id=str(new.call_id) if new.call_id else None,
-        tool=new.action.tool,
-        checkpoint=new.rule.checkpoint_id,
+    tx.after_commit(
+        partial(
+            log.info,
+            "people are asked",
+            action="request.opened",
+            request_id=str(request_id),
+            call_id=str(new.call_id) if new.call_id else None,
+            tool=new.action.tool,
+            checkpoint=new.rule.checkpoint_id,
+        )
     )
-    requests.insert(batch, request_id, new, content_digest(new), ask_no)
+    requests.insert(tx, request_id, new, content_digest(new), ask_no)
     detail = {
         "digest": new.action.digest.hex(),
         "checkpoint": new.rule.checkpoint_id,
@@ -90,11 +89,11 @@ def write_request(batch: Batch, request_id: UUID, new: NewRequest, ask_no: int, 
         "call": str(new.call_id) if new.call_id else None,
     }
     actor = f"agent:{new.agent}" if new.call_id else new.principal
-    audit.append(batch, head, AuditEntry(AuditKind.REQUEST_OPENED, actor, detail))
-    outbox.enqueue(batch, [outbox.card(new.destination, request_id, new=True)])
-    outbound.enqueue_opened(batch, request_id, new.rule.email)
+    audit.append(tx, head, AuditEntry(AuditKind.REQUEST_OPENED, actor, detail))
+    outbox.enqueue(tx, [outbox.card(new.destination, request_id, new=True)])
+    outbound.enqueue_opened(tx, request_id, new.rule.email)
     if new.call_id and new.has_pending_hook:
-        batch.hint(jobs.execute_call(new.call_id))
+        tx.hint(jobs.execute_call(new.call_id))
 
 
 def content_digest(new: NewRequest) -> bytes:
@@ -110,18 +109,18 @@ def content_digest(new: NewRequest) -> bytes:
     return hashlib.sha256(canonical_bytes(content)).digest()
 
 
-def _park(batch: Batch, call: Row[Any], new: NewRequest) -> None:
+def _park(tx: Transaction, call: Row[Any], new: NewRequest) -> None:
     """The call waits for people; its run waits for it, unless the call may go on in the background."""
     released = call.blocking and new.background
-    calls.mark_asked(batch, new, blocking=call.blocking and not new.background)
+    calls.mark_asked(tx, new, blocking=call.blocking and not new.background)
     if released:
-        runs.release_call(batch, call.run_id, last=call.awaiting_calls <= 1)
+        runs.release_call(tx, call.run_id, last=call.awaiting_calls <= 1)
     elif call.blocking:
-        runs.park(batch, call.run_id)
+        runs.park(tx, call.run_id)
     if call.team_id and call.channel_id:
         destination = Destination(call.team_id, call.channel_id)
         outbox.enqueue(
-            batch,
+            tx,
             [
                 outbox.run_line(
                     destination,
@@ -136,7 +135,7 @@ def _park(batch: Batch, call: Row[Any], new: NewRequest) -> None:
         )
 
 
-async def _existing(connection: AsyncConnection, new: NewRequest) -> OpenOutcome:
+async def _existing(connection: Connection, new: NewRequest) -> OpenOutcome:
     found = await locks.request_of_call(connection, new.call_id) if new.call_id else None
     if found is None:
         raise Conflict(f"tool call {new.call_id} has been judged otherwise already")
@@ -145,7 +144,7 @@ async def _existing(connection: AsyncConnection, new: NewRequest) -> OpenOutcome
     return OpenOutcome(found.id, created=False)
 
 
-async def _find(connection: AsyncConnection, new: NewRequest) -> OpenOutcome | None:
+async def _find(connection: Connection, new: NewRequest) -> OpenOutcome | None:
     found = await locks.request_of_client(connection, new.principal, new.client_id)
     if found is None:
         return None

@@ -7,10 +7,9 @@ from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Row
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.database.batch import Batch
 from agent.database.pools import Database
+from agent.database.transaction import Transaction
 from agent.domain.audit import request_subject
 from agent.store import audit, locks, reminders
 from agent.store.audit import ChainHead
@@ -35,17 +34,15 @@ async def remind_due(db: Database, *, batch_size: int = 200) -> int:
 _BROKEN = FailedItems("remind")
 
 
-async def _remind(connection: AsyncConnection, due: Sequence[Row[Any]]) -> None:
+async def _remind(tx: Transaction, due: Sequence[Row[Any]]) -> None:
     subjects = [request_subject(row.id) for row in due]
-    voters = await locks.voters(connection, [row.id for row in due])
-    heads = await audit.lock_heads(connection, subjects)
-    batch = Batch()
+    voters = await locks.voters(tx, [row.id for row in due])
+    heads = await audit.lock_heads(tx, subjects)
     found = [
         _reminder(row, voters.get(row.id, ()), heads[subject])
         for row, subject in zip(due, subjects, strict=True)
     ]
-    reminders.remind(batch, found)
-    await batch.send(connection)
+    reminders.remind(tx, found)
 
 
 def _reminder(row: Row[Any], voters: Collection[Person], head: ChainHead) -> Reminder:

@@ -6,10 +6,9 @@ from typing import Any, Literal
 from uuid import UUID
 
 from sqlalchemy import Row
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.database.batch import Batch
 from agent.database.pools import Database
+from agent.database.transaction import Connection, Transaction
 from agent.domain.audit import AuditKind, request_subject, run_subject
 from agent.domain.changes import between, edit_note
 from agent.domain.errors import NotFound, Refusal, Refused
@@ -42,8 +41,8 @@ async def settle(
     was there; ``path`` says by which door it came. The first word counts. Raises ``NotFound``, ``Conflict`` (settled
     or not in doubt) and ``Refused`` (recorded before).
     """
-    async with db.transaction() as connection:
-        run, doubt = await _found(connection, execution_id)
+    async with db.transaction() as tx:
+        run, doubt = await _found(tx, execution_id)
         if doubt is None:
             raise NotFound(f"no execution {execution_id}")
         if doubt.call_state != "in_doubt" or doubt.status != "in_doubt" or doubt.settled:
@@ -51,16 +50,14 @@ async def settle(
         refused = _objection(doubt, settler, administrator=administrator, thread=thread)
         detail = {"execution": str(execution_id), "verdict": verdict, "path": path}
         if refused is None:
-            await _settle(connection, run, doubt, settler, verdict, note, detail)
+            await _settle(tx, run, doubt, settler, verdict, note, detail)
         else:
-            await _record(connection, doubt, settler, refused, detail)
+            await _record(tx, doubt, settler, refused, detail)
     if refused is not None:
         raise Refused(refused)
 
 
-async def _found(
-    connection: AsyncConnection, execution_id: UUID
-) -> tuple[runs.LockedRun | None, Row[Any] | None]:
+async def _found(connection: Connection, execution_id: UUID) -> tuple[runs.LockedRun | None, Row[Any] | None]:
     """The attempt, locked, behind its run; one that was claimed outside has none."""
     run_id = await locks.run_of_execution(connection, execution_id)
     if run_id is None:
@@ -86,7 +83,7 @@ def _objection(
 
 
 async def _settle(
-    connection: AsyncConnection,
+    tx: Transaction,
     run: runs.LockedRun | None,
     doubt: Row[Any],
     settler: Standing,
@@ -94,24 +91,20 @@ async def _settle(
     note: str | None,
     detail: dict[str, str],
 ) -> None:
-    batch = Batch()
-    executions.settle(batch, doubt.id, verdict, settler.person, note)
-    audit.append(batch, await _head(connection, doubt), _entry(AuditKind.EXECUTION_SETTLED, settler, detail))
-    _go_on(batch, run, doubt, verdict, note)
-    outbox.enqueue(batch, _tellings(run, doubt, settler, verdict, note))
-    await batch.send(connection)
+    executions.settle(tx, doubt.id, verdict, settler.person, note)
+    audit.append(tx, await _head(tx, doubt), _entry(AuditKind.EXECUTION_SETTLED, settler, detail))
+    _go_on(tx, run, doubt, verdict, note)
+    outbox.enqueue(tx, _tellings(run, doubt, settler, verdict, note))
 
 
 async def _record(
-    connection: AsyncConnection, doubt: Row[Any], settler: Standing, refused: Refusal, detail: dict[str, str]
+    tx: Transaction, doubt: Row[Any], settler: Standing, refused: Refusal, detail: dict[str, str]
 ) -> None:
-    batch = Batch()
     told = {"refusal": refused.value, **detail}
-    audit.append(batch, await _head(connection, doubt), _entry(AuditKind.SETTLEMENT_REFUSED, settler, told))
-    await batch.send(connection)
+    audit.append(tx, await _head(tx, doubt), _entry(AuditKind.SETTLEMENT_REFUSED, settler, told))
 
 
-async def _head(connection: AsyncConnection, doubt: Row[Any]) -> audit.ChainHead:
+async def _head(connection: Connection, doubt: Row[Any]) -> audit.ChainHead:
     asked = doubt.request_id is not None
     subject = request_subject(doubt.request_id) if asked else run_subject(doubt.run_id)
     return (await audit.lock_heads(connection, [subject]))[subject]
@@ -137,14 +130,14 @@ def _tellings(
 
 
 def _go_on(
-    batch: Batch, run: runs.LockedRun | None, doubt: Row[Any], verdict: Word, note: str | None
+    tx: Transaction, run: runs.LockedRun | None, doubt: Row[Any], verdict: Word, note: str | None
 ) -> None:
     if run is None:
         if verdict == "retry":
-            external_executions.reopen(batch, doubt.request_id)
+            external_executions.reopen(tx, doubt.request_id)
         return
     if verdict == "retry":
-        calls.make_ready_again(batch, doubt.call_id)
+        calls.make_ready_again(tx, doubt.call_id)
         return
     call = runs.EndedCall(
         doubt.call_id,
@@ -156,4 +149,4 @@ def _go_on(
         doubt.repeats,
         edit_note(between(doubt.proposed_action, doubt.edited_action)),
     )
-    runs.answer_call(batch, run, call, CallAnswer(AnswerKind.DONE_BY_PERSON, note or ""))
+    runs.answer_call(tx, run, call, CallAnswer(AnswerKind.DONE_BY_PERSON, note or ""))

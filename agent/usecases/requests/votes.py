@@ -11,10 +11,9 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Row
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.database.batch import Batch
 from agent.database.pools import Database
+from agent.database.transaction import Transaction
 from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import Refusal, Refused
 from agent.domain.request import Ballot, RequestStatus, Verdict
@@ -45,8 +44,8 @@ async def vote(db: Database, ballot: Ballot) -> VoteOutcome:
     The same word again changes nothing. Raises ``Refused`` (recorded before), ``BudgetExceeded`` and
     ``OutcomeUnknown`` (nothing is known to be recorded; voting again is safe).
     """
-    async with db.decision_transaction() as connection:
-        outcome = await _vote(connection, ballot)
+    async with db.decision_transaction() as tx:
+        outcome = await _vote(tx, ballot)
         point("before_decision_commits")
     point("after_decision_commits")
     if isinstance(outcome, Refused):
@@ -54,10 +53,10 @@ async def vote(db: Database, ballot: Ballot) -> VoteOutcome:
     return outcome
 
 
-async def _vote(connection: AsyncConnection, ballot: Ballot) -> VoteOutcome | Refused:
+async def _vote(tx: Transaction, ballot: Ballot) -> VoteOutcome | Refused:
     nonce = ballot.place.nonce if ballot.place else None
     subject = request_subject(ballot.request_id)
-    found = await locks.request_for_vote(connection, ballot.request_id, subject, nonce)
+    found = await locks.request_for_vote(tx, ballot.request_id, subject, nonce)
     if found is None:
         return Refused(Refusal.UNKNOWN_REQUEST)
     request, state = found
@@ -69,23 +68,20 @@ async def _vote(connection: AsyncConnection, ballot: Ballot) -> VoteOutcome | Re
     same = mine is not None and mine[2] == ballot.verdict.value and int(mine[4]) == ballot.revision
     if same and ballot.voter.refusal is None and request.status == _DECIDES[ballot.verdict].value:
         return VoteOutcome(RequestStatus(request.status), count.approvals, count.needed, repeated=True)
-    batch = Batch()
     refused = _objection(request, state, ballot)
     if refused is not None:
-        audit.append(batch, head, _refusal_entry(ballot, refused.code))
-        await batch.send(connection)
+        audit.append(tx, head, _refusal_entry(ballot, refused.code))
         return refused
     if same and count.outcome is None:
         return VoteOutcome(RequestStatus.WAITING, count.approvals, count.needed, repeated=True)
-    bind_place(batch, state, ballot.place)
+    bind_place(tx, state, ballot.place)
     earlier: list[tuple[ChainHead, AuditEntry]] = []
     if not same:
-        _cast(batch, request, mine, ballot)
+        _cast(tx, request, mine, ballot)
         earlier = [
             (head, AuditEntry(AuditKind.VOTE_CAST, audit.actor(ballot.voter.person), _vote_detail(ballot)))
         ]
-    _conclude(batch, request, state.digest, count, ballot, head, earlier)
-    await batch.send(connection)
+    _conclude(tx, request, state.digest, count, ballot, head, earlier)
     return VoteOutcome(RequestStatus(count.outcome or "waiting"), count.approvals, count.needed)
 
 
@@ -117,10 +113,10 @@ def _objection(request: Row[Any], state: Row[Any], ballot: Ballot) -> Refused | 
     return None
 
 
-def _cast(batch: Batch, request: Row[Any], mine: Sequence[str] | None, ballot: Ballot) -> None:
+def _cast(tx: Transaction, request: Row[Any], mine: Sequence[str] | None, ballot: Ballot) -> None:
     person, supersedes = ballot.voter.person, UUID(mine[3]) if mine else None
     requests.cast_vote(
-        batch,
+        tx,
         requests.Vote(
             request.id, request.revision, person, ballot.verdict, ballot.reason, ballot.path, supersedes
         ),
@@ -128,7 +124,7 @@ def _cast(batch: Batch, request: Row[Any], mine: Sequence[str] | None, ballot: B
 
 
 def _conclude(
-    batch: Batch,
+    tx: Transaction,
     request: Row[Any],
     digest: bytes,
     count: Tally,
@@ -140,13 +136,13 @@ def _conclude(
     person = ballot.voter.person
     destination = Destination(request.team_id, request.channel_id)
     if count.outcome is None:
-        audit.append_all(batch, earlier)
+        audit.append_all(tx, earlier)
         facts = {"needed": count.needed, "verdict": ballot.verdict.value, "reason": ballot.reason}
         line = outbox.request_line(destination, request.id, "voted", person, **facts)
-        outbox.enqueue(batch, [outbox.card(destination, request.id), line])
+        outbox.enqueue(tx, [outbox.card(destination, request.id), line])
         return
     decided = ending(request, digest, RequestStatus(count.outcome), person, ballot.reason, head)
-    request_endings.end_requests(batch, [decided], earlier=earlier)
+    request_endings.end_requests(tx, [decided], earlier=earlier)
 
 
 def _still_counts(request: Row[Any], ballot: Ballot, person: Person) -> bool:
@@ -185,14 +181,12 @@ async def record_refusal(
     ``principal`` is the key that carried their word, if one did.
     ``who`` may be a program that had no word at all, by the name of its principal.
     """
-    async with db.transaction() as connection:
-        if await locks.request(connection, request_id) is None:
+    async with db.transaction() as tx:
+        if await locks.request(tx, request_id) is None:
             return
         subject = request_subject(request_id)
-        head = (await audit.lock_heads(connection, [subject]))[subject]
-        batch = Batch()
+        head = (await audit.lock_heads(tx, [subject]))[subject]
         detail = {"refusal": refusal.value, "revision": revision, "path": path}
         detail |= {"principal": principal} if principal else {}
         actor = who if isinstance(who, str) else audit.actor(who)
-        audit.append(batch, head, AuditEntry(kind, actor, detail))
-        await batch.send(connection)
+        audit.append(tx, head, AuditEntry(kind, actor, detail))

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
-from agent.database.batch import Batch
+from agent.database.transaction import Transaction
 from agent.domain.audit import AuditKind, run_subject
 from agent.store import audit
 from agent.store.audit import AuditEntry
 
 
 async def record(
-    connection: AsyncConnection,
-    batch: Batch,
+    tx: Transaction,
     run_id: UUID,
     kind: AuditKind,
     actor: str,
@@ -23,5 +20,5 @@ async def record(
 ) -> None:
     """Append an event to the run's chain. The run's row is locked by the caller."""
     subject = run_subject(run_id)
-    head = (await audit.lock_heads(connection, [subject]))[subject]
-    audit.append(batch, head, AuditEntry(kind, actor, detail))
+    head = (await audit.lock_heads(tx, [subject]))[subject]
+    audit.append(tx, head, AuditEntry(kind, actor, detail))

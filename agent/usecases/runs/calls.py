@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from agent.database.batch import Batch
 from agent.database.pools import Database
 from agent.domain.errors import NotFound
 from agent.domain.run import AnswerKind, CallAnswer, RunStatus
@@ -16,25 +15,21 @@ from signoff.values import Action
 
 async def pass_call(db: Database, call_id: UUID, action: Action) -> bool:
     """Policy lets the call run. False: it had been judged already, or its run has ended."""
-    async with db.transaction() as connection:
-        call = await locks.new_call(connection, call_id)
+    async with db.transaction() as tx:
+        call = await locks.new_call(tx, call_id)
         if call is None or call.state != "new" or call.in_vain:
             return False
-        batch = Batch()
-        calls.mark_ready(batch, call_id, action)
-        await batch.send(connection)
+        calls.mark_ready(tx, call_id, action)
     return True
 
 
 async def refuse_call(db: Database, call_id: UUID, answer: CallAnswer) -> bool:
     """The call will not run and nobody is asked. False: it had been judged already."""
-    async with db.transaction() as connection:
-        call = await locks.call(connection, call_id)
+    async with db.transaction() as tx:
+        call = await locks.call(tx, call_id)
         if call is None or call.state != "new":
             return False
-        batch = Batch()
-        calls.refuse(batch, call_id, answer)
-        await batch.send(connection)
+        calls.refuse(tx, call_id, answer)
     return True
 
 
@@ -43,10 +38,10 @@ async def answer_call(db: Database, call_id: UUID) -> CollaborationError | None:
 
     Returns the error that ended the run, to be logged and raised by the runtime; ``None`` otherwise.
     """
-    async with db.transaction() as connection:
-        run_id = await locks.run_of_call(connection, call_id)
-        run = await runs.lock(connection, run_id) if run_id else None
-        call = await locks.call(connection, call_id)
+    async with db.transaction() as tx:
+        run_id = await locks.run_of_call(tx, call_id)
+        run = await runs.lock(tx, run_id) if run_id else None
+        call = await locks.call(tx, call_id)
         if run is None or call is None:
             raise NotFound(f"no tool call {call_id}")
         if call.state != "refused":
@@ -62,14 +57,12 @@ async def answer_call(db: Database, call_id: UUID) -> CollaborationError | None:
             call.on_reject,
             call.repeats,
         )
-        batch = Batch()
         if cause is None:
-            runs.answer_call(batch, run, ended, given)
+            runs.answer_call(tx, run, ended, given)
         else:
-            runs.close_call(batch, run.id, call.id, given, blocking=call.blocking)
+            runs.close_call(tx, run.id, call.id, given, blocking=call.blocking)
             facts = {"request": str(call.request_id), "reason": given.text, "user": call.decided_by}
-            await run_endings.end_run(connection, batch, run, RunStatus.DENIED, cause, upwards=True, **facts)
-        await batch.send(connection)
+            await run_endings.end_run(tx, run, RunStatus.DENIED, cause, upwards=True, **facts)
     if cause is None:
         return None
     await end_orphans(db)

@@ -7,10 +7,9 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Row
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.database.batch import Batch
 from agent.database.pools import Database
+from agent.database.transaction import Connection, Transaction
 from agent.domain.audit import AuditKind, run_subject
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.people import CHANNEL, Standing
@@ -31,8 +30,8 @@ async def cancel(
     ``path`` says by which door the wish came. False: it is over already. Raises ``NotFound`` and ``Refused``
     (recorded before).
     """
-    async with db.transaction() as connection:
-        outcome = await _cancel(connection, run_id, by, frozenset(channels), path)
+    async with db.transaction() as tx:
+        outcome = await _cancel(tx, run_id, by, frozenset(channels), path)
     if isinstance(outcome, Refused):
         raise outcome
     return outcome
@@ -40,21 +39,19 @@ async def cancel(
 
 async def cancel_by_program(db: Database, run_id: UUID, principal: str) -> bool:
     """The same wish of the program that started the run. Raises ``NotFound``, also when another one did."""
-    async with db.transaction() as connection:
-        run = await views.run_view(connection, run_id)
+    async with db.transaction() as tx:
+        run = await views.run_view(tx, run_id)
         if run is None or run.principal != principal:
             raise NotFound(f"no run {run_id}")
-        family, asked = await _family(connection, run_id)
-        return await _end(
-            connection, family, asked, None, actor=principal, text=f"by a program ({principal})"
-        )
+        family, asked = await _family(tx, run_id)
+        return await _end(tx, family, asked, None, actor=principal, text=f"by a program ({principal})")
 
 
 async def cancel_by_operator(db: Database, run_id: UUID, actor: str, reason: str) -> bool:
     """The same wish of somebody at the service's own command line. Raises ``NotFound``."""
-    async with db.transaction() as connection:
-        family, asked = await _family(connection, run_id)
-        return await _end(connection, family, asked, None, actor=actor, text=reason)
+    async with db.transaction() as tx:
+        family, asked = await _family(tx, run_id)
+        return await _end(tx, family, asked, None, actor=actor, text=reason)
 
 
 async def end_orphans(db: Database) -> int:
@@ -62,31 +59,27 @@ async def end_orphans(db: Database) -> int:
     async with db.connection() as connection:
         found = await ancestors.orphans(connection)
     for run_id in found:
-        async with db.transaction() as connection:
-            family, asked = await _family(connection, run_id)
-            above = (
-                await runs.lock(connection, family[-1].parent_run_id) if family[-1].parent_run_id else None
-            )
+        async with db.transaction() as tx:
+            family, asked = await _family(tx, run_id)
+            above = await runs.lock(tx, family[-1].parent_run_id) if family[-1].parent_run_id else None
             if above is not None and above.over:
-                await _end(connection, family, asked, None, text="the run above it has ended")
+                await _end(tx, family, asked, None, text="the run above it has ended")
     return len(found)
 
 
 async def _cancel(
-    connection: AsyncConnection, run_id: UUID, by: Standing, channels: frozenset[str], path: str
+    tx: Transaction, run_id: UUID, by: Standing, channels: frozenset[str], path: str
 ) -> bool | Refused:
-    family, asked = await _family(connection, run_id)
+    family, asked = await _family(tx, run_id)
     refusal = _objection(family[-1], by, channels, asked)
     if refusal is not None:
-        await _refuse_cancel(connection, run_id, by, refusal, path)
+        await _refuse_cancel(tx, run_id, by, refusal, path)
         return Refused(refusal)
     facts = {"team": by.person.team_id, "user": by.person.user_id}
-    return await _end(connection, family, asked, by.person, **facts)
+    return await _end(tx, family, asked, by.person, **facts)
 
 
-async def _family(
-    connection: AsyncConnection, run_id: UUID
-) -> tuple[list[runs.LockedRun], Sequence[Row[Any]]]:
+async def _family(connection: Connection, run_id: UUID) -> tuple[list[runs.LockedRun], Sequence[Row[Any]]]:
     """The run, last, and those below it, all locked, with what they ask."""
     below_first = await locks.run_with_descendants(connection, run_id)
     family = [run for each in below_first if (run := await runs.lock(connection, each)) is not None]
@@ -96,7 +89,7 @@ async def _family(
 
 
 async def _end(
-    connection: AsyncConnection,
+    tx: Transaction,
     family: Sequence[runs.LockedRun],
     asked: Sequence[Row[Any]],
     by: Person | None,
@@ -104,13 +97,11 @@ async def _end(
 ) -> bool:
     working = [run for run in family if not run.over and not (run.done and not asked)]
     ending = {run.id for run in working}
-    batch = Batch()
     for run in working:
         with_above = run.parent_run_id in ending
         await run_endings.end_run(
-            connection, batch, run, RunStatus.CANCELLED, "cancelled", by, with_above=with_above, **facts
+            tx, run, RunStatus.CANCELLED, "cancelled", by, with_above=with_above, **facts
         )
-    await batch.send(connection)
     return bool(working)
 
 
@@ -128,12 +119,8 @@ def _objection(
     return None if reviews else Refusal.NOT_YOUR_RUN
 
 
-async def _refuse_cancel(
-    connection: AsyncConnection, run_id: UUID, by: Standing, refusal: Refusal, path: str
-) -> None:
-    batch = Batch()
+async def _refuse_cancel(tx: Transaction, run_id: UUID, by: Standing, refusal: Refusal, path: str) -> None:
     detail: dict[str, Any] = {"refusal": refusal.value, "path": path}
     subject = run_subject(run_id)
-    head = (await audit.lock_heads(connection, [subject]))[subject]
-    audit.append(batch, head, AuditEntry(AuditKind.CANCEL_REFUSED, audit.actor(by.person), detail))
-    await batch.send(connection)
+    head = (await audit.lock_heads(tx, [subject]))[subject]
+    audit.append(tx, head, AuditEntry(AuditKind.CANCEL_REFUSED, audit.actor(by.person), detail))

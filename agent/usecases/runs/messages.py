@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from agent.database.batch import Batch
 from agent.database.pools import Database
 from agent.domain.audit import AuditKind
 from agent.domain.errors import NotFound, Refusal, Refused
@@ -30,24 +29,22 @@ async def add_message(
     by the program that started it. False: heard before, or the run was cancelled. Raises ``NotFound``, and
     ``Refused`` (recorded) for what others say to a run that is over.
     """
-    async with db.transaction() as connection:
-        run = await runs.lock(connection, run_id)
+    async with db.transaction() as tx:
+        run = await runs.lock(tx, run_id)
         if run is None:
             raise NotFound(f"no run {run_id}")
-        known = source_key is not None and await runs.has_message(connection, source_key)
+        known = source_key is not None and await runs.has_message(tx, source_key)
         if known or run.status is RunStatus.CANCELLED:
             return False
-        batch = Batch()
         who = principal or audit.actor(author)
         refused = run.over and not (administrator or _is_theirs(run, author, principal))
         if refused:
             detail: dict[str, object] = {"refusal": Refusal.NOT_YOURS_TO_TAKE_UP.value, "path": "message"}
-            await record(connection, batch, run.id, AuditKind.RESUME_REFUSED, who, detail)
+            await record(tx, run.id, AuditKind.RESUME_REFUSED, who, detail)
         else:
-            runs.add_message(batch, run, "user", text, author=author, source_key=source_key)
-            runs.reopen(batch, run.id)
-            await record(connection, batch, run.id, AuditKind.RUN_MESSAGE, who, {"seq": run.last_seq + 1})
-        await batch.send(connection)
+            runs.add_message(tx, run, "user", text, author=author, source_key=source_key)
+            runs.reopen(tx, run.id)
+            await record(tx, run.id, AuditKind.RUN_MESSAGE, who, {"seq": run.last_seq + 1})
     if refused:
         raise Refused(Refusal.NOT_YOURS_TO_TAKE_UP)
     return True

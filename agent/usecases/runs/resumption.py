@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
-from agent.database.batch import Batch
 from agent.database.pools import Database
+from agent.database.transaction import Connection, Transaction
 from agent.domain.audit import AuditKind
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.people import Standing
@@ -36,28 +34,26 @@ async def resume(
     ``thread`` (channel, ``ts``) is where it was pressed, if it was in a thread; ``path`` says by which door it came.
     Raises ``NotFound``, ``Conflict`` (it has not failed, or its transcript is erased) and ``Refused`` (recorded).
     """
-    async with db.transaction() as connection:
-        run, seen = await _failed(connection, run_id)
+    async with db.transaction() as tx:
+        run, seen = await _failed(tx, run_id)
         refusal = _objection(seen, by, administrator=administrator, thread=thread)
         if refusal is None:
-            await _go_on(connection, run, by.person, audit.actor(by.person), path)
+            await _go_on(tx, run, by.person, audit.actor(by.person), path)
         else:
             detail = {"refusal": refusal.value, "path": path}
-            batch = Batch()
-            await record(connection, batch, run.id, AuditKind.RESUME_REFUSED, audit.actor(by.person), detail)
-            await batch.send(connection)
+            await record(tx, run.id, AuditKind.RESUME_REFUSED, audit.actor(by.person), detail)
     if refusal is not None:
         raise Refused(refusal)
 
 
 async def resume_by_operator(db: Database, run_id: UUID, actor: str) -> None:
     """The same by somebody at the service's own command line. Raises ``NotFound`` and ``Conflict``."""
-    async with db.transaction() as connection:
-        run, _ = await _failed(connection, run_id)
-        await _go_on(connection, run, None, actor, "cli")
+    async with db.transaction() as tx:
+        run, _ = await _failed(tx, run_id)
+        await _go_on(tx, run, None, actor, "cli")
 
 
-async def _failed(connection: AsyncConnection, run_id: UUID) -> tuple[runs.LockedRun, RunView]:
+async def _failed(connection: Connection, run_id: UUID) -> tuple[runs.LockedRun, RunView]:
     run = await runs.lock(connection, run_id)
     seen = await views.run_view(connection, run_id)
     if run is None or seen is None:
@@ -82,16 +78,12 @@ def _objection(
     return None if by.person == run.requester or administrator else Refusal.NOT_YOURS_TO_RESUME
 
 
-async def _go_on(
-    connection: AsyncConnection, run: runs.LockedRun, by: Person | None, actor: str, path: str
-) -> None:
-    batch = Batch()
-    runs.add_message(batch, run, "user", GO_ON, author=by)
-    runs.reset_limits(batch, run.id)
-    runs.reopen(batch, run.id)
+async def _go_on(tx: Transaction, run: runs.LockedRun, by: Person | None, actor: str, path: str) -> None:
+    runs.add_message(tx, run, "user", GO_ON, author=by)
+    runs.reset_limits(tx, run.id)
+    runs.reopen(tx, run.id)
     if run.destination:
         facts = {"team": by.team_id, "user": by.user_id} if by else {"text": "by an operator"}
         line = outbox.run_line(run.destination, run.id, "resumed", **facts)
-        outbox.enqueue(batch, [line, outbox.run_root(run.destination, run.id)])
-    await record(connection, batch, run.id, AuditKind.RUN_RESUMED, actor, {"path": path})
-    await batch.send(connection)
+        outbox.enqueue(tx, [line, outbox.run_root(run.destination, run.id)])
+    await record(tx, run.id, AuditKind.RUN_RESUMED, actor, {"path": path})

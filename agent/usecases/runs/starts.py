@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
-from agent.database.batch import Batch
 from agent.database.pools import Database
 from agent.domain.run import NewRun
 from agent.store import run_starts, runs
@@ -23,9 +22,7 @@ class StartOutcome:
 async def start(db: Database, new: NewRun) -> StartOutcome:
     """Run, first transcript row, thread and hint together. Starting again with the same key finds the run."""
     run_id = new_id()
-    async with db.transaction() as connection:
-        batch = Batch()
-        if not await run_starts.begin_run(connection, batch, run_id, new):
-            return StartOutcome(await runs.run_by_start_key(connection, new.start_key), created=False)
-        await batch.send(connection)
+    async with db.transaction() as tx:
+        if not await run_starts.begin_run(tx, run_id, new):
+            return StartOutcome(await runs.run_by_start_key(tx, new.start_key), created=False)
     return StartOutcome(run_id, created=True)

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from uuid import UUID
 
 import structlog
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent import tracing
 from agent.database import jobs
-from agent.database.batch import Batch
 from agent.database.pools import Database
+from agent.database.transaction import Connection
 from agent.domain.audit import AuditKind
 from agent.domain.errors import LeaseLost
 from agent.domain.run import AnswerKind, CallAnswer, CallView, Message, RunLease, RunStatus, RunView, Turn
@@ -48,13 +48,13 @@ class LeasedRun:
 
 async def lease(db: Database, run_id: UUID, worker: str) -> LeasedRun | None:
     """Take the run for one model turn. ``None``: nothing to hear, not yet, or somebody else has it."""
-    async with db.transaction() as connection:
-        taken = await runs.take_lease(connection, run_id, worker, LEASE_SECONDS)
+    async with db.transaction() as tx:
+        taken = await runs.take_lease(tx, run_id, worker, LEASE_SECONDS)
         if taken is None:
             return None
-        run = await views.run_view(connection, run_id)
-        messages = await views.messages(connection, run_id)
-        proposed = await views.calls(connection, run_id)
+        run = await views.run_view(tx, run_id)
+        messages = await views.messages(tx, run_id)
+        proposed = await views.calls(tx, run_id)
     if run is None:
         return None
     return LeasedRun(
@@ -74,37 +74,39 @@ async def record_turn(db: Database, lease: RunLease, turn: Turn) -> None:
     Raises ``LeaseLost`` when another worker has taken the run over, or this turn is in the journal already (a
     COMMIT whose answer was lost); nothing is written then.
     """
-    async with db.transaction() as connection:
-        run = await _held(connection, lease)
-        batch = Batch()
+    async with db.transaction() as tx:
+        run = await _held(tx, lease)
         side_turn = run.awaiting_calls > 0
         proposed = () if side_turn else turn.calls
         number = run.turn + 1
-        runs.add_message(batch, run, "assistant", turn.text, turn=number)
-        calls.propose(batch, run.id, number, proposed)
+        runs.add_message(tx, run, "assistant", turn.text, turn=number)
+        calls.propose(tx, run.id, number, proposed)
         final = not proposed and not side_turn and run.inputs == turn.heard
-        runs.record_turn(batch, run.id, number, turn, len(proposed), final=final)
+        runs.record_turn(tx, run.id, number, turn, len(proposed), final=final)
         if run.inputs > turn.heard:
-            batch.hint(jobs.advance_run(run.id))
+            tx.hint(jobs.advance_run(run.id))
         if run.destination and turn.text and not proposed:
-            outbox.enqueue(batch, [outbox.run_line(run.destination, run.id, "answer", text=turn.text)])
+            outbox.enqueue(tx, [outbox.run_line(run.destination, run.id, "answer", text=turn.text)])
         if run.destination:
-            outbox.enqueue(batch, [outbox.run_root(run.destination, run.id)])
-            told = await ancestors.ancestor_roots(
-                connection, run.destination, run.parent_run_id, asked_by=run.id
-            )
-            outbox.enqueue(batch, told)
+            outbox.enqueue(tx, [outbox.run_root(run.destination, run.id)])
+            told = await ancestors.ancestor_roots(tx, run.destination, run.parent_run_id, asked_by=run.id)
+            outbox.enqueue(tx, told)
         if final:
-            outbound.enqueue_finished(batch, run.id)
-            tracing.note_end("run", run.id)
-            log.info("run ended", action="run.ended", run_id=str(run.id), status=RunStatus.COMPLETED.value)
-            if not await ancestors.has_open_calls(connection, run.id):
-                await ancestors.answer_parent(
-                    connection, batch, run, CallAnswer(AnswerKind.RESULT, turn.text or "")
+            outbound.enqueue_finished(tx, run.id)
+            tx.after_commit(partial(tracing.note_end, "run", run.id))
+            tx.after_commit(
+                partial(
+                    log.info,
+                    "run ended",
+                    action="run.ended",
+                    run_id=str(run.id),
+                    status=RunStatus.COMPLETED.value,
                 )
+            )
+            if not await ancestors.has_open_calls(tx, run.id):
+                await ancestors.answer_parent(tx, run, CallAnswer(AnswerKind.RESULT, turn.text or ""))
             detail = {"status": RunStatus.COMPLETED.value, "turn": number}
-            await record(connection, batch, run.id, AuditKind.RUN_ENDED, f"worker:{lease.worker}", detail)
-        await batch.send(connection)
+            await record(tx, run.id, AuditKind.RUN_ENDED, f"worker:{lease.worker}", detail)
 
 
 async def record_model_failure(db: Database, lease: RunLease, error: str, retry_in: float | None) -> None:
@@ -112,66 +114,56 @@ async def record_model_failure(db: Database, lease: RunLease, error: str, retry_
 
     Raises ``LeaseLost``.
     """
-    async with db.transaction() as connection:
-        run = await _held(connection, lease)
-        batch = Batch()
+    async with db.transaction() as tx:
+        run = await _held(tx, lease)
         if retry_in is None:
-            await run_endings.end_run(connection, batch, run, RunStatus.FAILED, error)
+            await run_endings.end_run(tx, run, RunStatus.FAILED, error)
         else:
-            now = await locks.clock(connection)
+            now = await locks.clock(tx)
             again = now + timedelta(seconds=retry_in)
-            first = await runs.postpone(connection, run.id, again)
-            batch.hint(jobs.advance_run(run.id, not_before=again))
+            first = await runs.postpone(tx, run.id, again)
+            tx.hint(jobs.advance_run(run.id, not_before=again))
             if run.destination and first:
-                outbox.enqueue(batch, [outbox.run_line(run.destination, run.id, "retrying", text=error)])
-        await batch.send(connection)
+                outbox.enqueue(tx, [outbox.run_line(run.destination, run.id, "retrying", text=error)])
     if retry_in is None:
         await end_orphans(db)
 
 
 async def release(db: Database, lease: RunLease, heard: int) -> None:
     """Give the lease back: there is nothing to do before one of the run's calls is answered. Raises ``LeaseLost``."""
-    async with db.transaction() as connection:
-        run = await _held(connection, lease)
-        batch = Batch()
-        runs.release_lease(batch, run.id, heard)
+    async with db.transaction() as tx:
+        run = await _held(tx, lease)
+        runs.release_lease(tx, run.id, heard)
         if run.inputs > heard:
-            batch.hint(jobs.advance_run(run.id))
-        await batch.send(connection)
+            tx.hint(jobs.advance_run(run.id))
 
 
 async def end(db: Database, lease: RunLease, status: RunStatus, cause: str) -> None:
     """The agent itself ends the run, denied or failed. Raises ``LeaseLost``."""
-    async with db.transaction() as connection:
-        run = await _held(connection, lease)
-        batch = Batch()
-        await run_endings.end_run(connection, batch, run, status, cause)
-        await batch.send(connection)
+    async with db.transaction() as tx:
+        run = await _held(tx, lease)
+        await run_endings.end_run(tx, run, status, cause)
     await end_orphans(db)
 
 
 async def set_status(db: Database, lease: RunLease, progress: str) -> None:
     """How far the agent says that it is, for the run's first message. Raises ``LeaseLost``."""
-    async with db.transaction() as connection:
-        run = await _held(connection, lease)
-        batch = Batch()
-        runs.set_status(batch, run.id, progress)
+    async with db.transaction() as tx:
+        run = await _held(tx, lease)
+        runs.set_status(tx, run.id, progress)
         if run.destination:
-            outbox.enqueue(batch, [outbox.run_root(run.destination, run.id)])
-        await batch.send(connection)
+            outbox.enqueue(tx, [outbox.run_root(run.destination, run.id)])
 
 
 async def sweep(db: Database) -> int:
     """Hint everything that is runnable, that nobody holds, and that no hint is queued for. Returns how many."""
-    async with db.transaction() as connection:
-        hints = await sweeps.runnable(connection)
-        batch = Batch()
-        batch.hint(*hints)
-        await batch.send(connection)
+    async with db.transaction() as tx:
+        hints = await sweeps.runnable(tx)
+        tx.hint(*hints)
     return len(hints)
 
 
-async def _held(connection: AsyncConnection, lease: RunLease) -> runs.LockedRun:
+async def _held(connection: Connection, lease: RunLease) -> runs.LockedRun:
     run = await runs.lock(connection, lease.run_id)
     if run is None or run.lease_epoch != lease.epoch or not run.leased:
         raise LeaseLost(f"run {lease.run_id} was taken over, or its turn is written")

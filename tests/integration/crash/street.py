@@ -136,8 +136,8 @@ class Street:
 
     async def make_overdue(self, lane: int) -> None:
         """Two days pass for the lane's request."""
-        async with self.db.transaction() as connection:
-            await connection.execute(text(_TWO_DAYS_PASS), {"lane": f"C0LANE{lane}"})
+        async with self.db.transaction() as tx:
+            await tx.execute(text(_TWO_DAYS_PASS), {"lane": f"C0LANE{lane}"})
 
     async def play_until_death(self, lane: int, *, overdue: bool = False, seconds: float = 60.0) -> int:
         """Play the lane until the service dies of its fault; returns its status."""

@@ -112,8 +112,8 @@ class Stage:
         await self.play()
 
     async def sql(self, statement: str, **parameters: Any) -> list[Any]:
-        async with self.db.transaction() as connection:
-            result = await connection.execute(text(statement), parameters)
+        async with self.db.transaction() as tx:
+            result = await tx.execute(text(statement), parameters)
             return list(result.all()) if result.returns_rows else []
 
     async def jobs_waiting(self) -> int:

@@ -103,8 +103,8 @@ class House:
 
     async def make_overdue(self) -> None:
         """Two days pass for every waiting request."""
-        async with self.db.transaction() as connection:
-            await connection.execute(text(_TWO_DAYS_PASS))
+        async with self.db.transaction() as tx:
+            await tx.execute(text(_TWO_DAYS_PASS))
 
     async def shows(self, sql: str, *expected: Any, seconds: float = 10.0) -> None:
         """Wait until the query's first column is exactly this."""

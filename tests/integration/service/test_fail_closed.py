@@ -89,8 +89,8 @@ async def the_deadline_is_over(
     house: House, card: Json, stack: AsyncExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the database's clock; that no sweep has run and what this machine believes do not count."""
-    async with house.db.transaction() as connection:
-        await connection.execute(
+    async with house.db.transaction() as tx:
+        await tx.execute(
             text(
                 "UPDATE approval_request SET created_at = created_at - interval '2 days',"
                 " expires_at = expires_at - interval '2 days'"

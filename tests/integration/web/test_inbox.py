@@ -415,8 +415,8 @@ async def test_an_open_page_hears_of_a_change_and_of_nothing_else(porch: Porch) 
 async def test_a_thousand_waiting_requests_are_one_quick_page(porch: Porch) -> None:  # noqa: F811
     """With a thousand requests waiting the inbox shows a page of them, well within the patience of a person."""
     asked = await porch.asked(7)
-    async with porch.house.db.transaction() as connection:
-        await connection.execute(text(_MANY), {"id": asked})
+    async with porch.house.db.transaction() as tx:
+        await tx.execute(text(_MANY), {"id": asked})
     reader = await porch.visitor("U0GRACE")
     await reader.open("/inbox")
     assert len(re.findall(r'class="row waiting"', section(reader.page, "for-you"))) == 25

@@ -166,8 +166,8 @@ async def test_a_login_is_used_and_a_wrong_one_is_tried_again(database: Database
     [(state, error)] = await rows(database, "SELECT state::text, error FROM notice")
     assert state == "pending"
     assert "wrong" not in error
-    async with database.transaction() as connection:
-        await connection.exec_driver_sql("UPDATE notice SET next_at = clock_timestamp()")
+    async with database.transaction() as tx:
+        await tx.connection.exec_driver_sql("UPDATE notice SET next_at = clock_timestamp()")
     await send(database, mailer(mailbox, "signoff:p%40ss%2Fword@"))
     assert len(mailbox.mails) == 1
     assert mailbox.users[-1] == b"signoff"

@@ -74,9 +74,9 @@ async def test_links_and_sessions_run_out(porch: Porch) -> None:
     visitor, link = await porch.visitor("U0GRACE"), await porch.link("U0ADA")
     assert await porch.house.column(lives + "sign_in_link WHERE user_id = 'U0ADA'") == [300]
     assert await porch.house.column(lives + "web_session") == [43_200]
-    async with porch.house.db.transaction() as connection:
+    async with porch.house.db.transaction() as tx:
         for table in ("sign_in_link", "web_session"):
-            await connection.execute(text(f"UPDATE {table} SET expires_at = clock_timestamp()"))
+            await tx.execute(text(f"UPDATE {table} SET expires_at = clock_timestamp()"))
     assert (await porch.stranger().send(link)).status_code == 410
     assert (await visitor.open("/inbox")).status_code == 303
 
