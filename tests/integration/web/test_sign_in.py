@@ -1,5 +1,7 @@
 """Signing in and out, and everybody who must not get in."""
 
+# ruff: noqa: F811 - a fixture is imported here and named as a parameter
+
 from __future__ import annotations
 
 import asyncio
