@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+
+LONGEST = 999_999_999.0
+_SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?")  # providers of models send fractions, which the RFC does not know
 
 
 def retry_after(value: str | None, now: datetime) -> float | None:
@@ -11,8 +15,8 @@ def retry_after(value: str | None, now: datetime) -> float | None:
     if value is None:
         return None
     value = value.strip()
-    if value.isascii() and value.isdigit():
-        return float(value[:9])
+    if _SECONDS.fullmatch(value):
+        return min(float(value), LONGEST)
     try:
         at = parsedate_to_datetime(value)
     except (TypeError, ValueError):

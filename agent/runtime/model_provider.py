@@ -6,16 +6,16 @@ Imported with the first question, because the library takes longer to load than 
 from __future__ import annotations
 
 import asyncio
-import email.utils
 import re
-import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import openai
 from openai import AsyncOpenAI
 
 from agent.runtime.model_errors import ModelError, unusable
+from signoff.retry_after import retry_after
 
 _PASSING = frozenset({408, 409, 425, 429})
 _CODE = re.compile(r"[a-z0-9_]{1,64}\Z")
@@ -57,17 +57,12 @@ def _refused(error: openai.APIStatusError) -> ModelError:
     return ModelError(
         text,
         retryable=(status in _PASSING or status >= 500) and not spent,
-        retry_after=_retry_after(error.response.headers),
+        retry_after=_pause(error.response.headers),
     )
 
 
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """RFC 9110 section 10.2.3: seconds or a date; OpenAI also sends milliseconds."""
-    try:
-        if milliseconds := headers.get("retry-after-ms"):
-            return max(0.0, float(milliseconds) / 1000)
-        value = headers.get("retry-after")
-        return None if value is None else max(0.0, float(value))
-    except ValueError:
-        date = email.utils.parsedate_tz(headers.get("retry-after", ""))
-        return None if date is None else max(0.0, email.utils.mktime_tz(date) - time.time())
+def _pause(headers: Mapping[str, str]) -> float | None:
+    """Seconds that the provider asks us to wait. OpenAI also says it in milliseconds."""
+    now = datetime.now(UTC)
+    milliseconds = retry_after(headers.get("retry-after-ms"), now)
+    return retry_after(headers.get("retry-after"), now) if milliseconds is None else milliseconds / 1000

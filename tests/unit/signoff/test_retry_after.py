@@ -17,6 +17,7 @@ NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
         (None, None),
         ("120", 120.0),
         (" 0 ", 0.0),
+        ("1.5", 1.5),
         ("Sat, 21 Nov 2026 12:00:30 GMT", 30.0),
         ("Sat, 21 Nov 2026 11:00:00 GMT", 0.0),
         ("soon", None),
@@ -26,5 +27,5 @@ NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
     ],
 )
 def test_both_forms_are_understood(value: str | None, seconds: float | None) -> None:
-    """Seconds and dates (RFC 9110); anything else says nothing."""
+    """Seconds, fractions too, and dates (RFC 9110); anything else says nothing."""
     assert retry_after(value, NOW) == seconds
