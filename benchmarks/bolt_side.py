@@ -17,14 +17,14 @@ from starlette.routing import Route
 
 from benchmarks.side import serve
 from slackbot.cards import ACTION_APPROVE
+from slackbot.slack_api.client import SlackClient
 from slackbot.slack_api.manifest import EVENTS_PATH
-from slackbot.slack_api.workspace import new_client
 from slackbot.web import HttpServer
 
 
 async def main(port: str, api_url: str, secret: str) -> None:
     logging.basicConfig(level=logging.WARNING)
-    bolt = AsyncApp(client=new_client("xoxb-sandbox", api_url), signing_secret=secret)
+    bolt = AsyncApp(client=SlackClient("xoxb-sandbox", api_url), signing_secret=secret)
 
     @bolt.action(ACTION_APPROVE)
     async def approve(ack: AsyncAck) -> None:

@@ -27,8 +27,8 @@ from slackbot.delivery.drain import Drain
 from slackbot.delivery.poller import DeliveryPoller
 from slackbot.service import logs
 from slackbot.service.worker import Worker
+from slackbot.slack_api.client import SlackClient
 from slackbot.slack_api.directory import Directory
-from slackbot.slack_api.workspace import new_client
 
 
 class AtOnce(Model):
@@ -124,7 +124,7 @@ def read(requests: Iterable[Row]) -> Iterable[Waiting]:
 async def working(db: Database, api_url: str) -> AsyncIterator[None]:
     """The service's worker on all queues, as the service puts it together."""
     name = worker_name()
-    client = new_client("xoxb-sandbox", api_url)
+    client = SlackClient("xoxb-sandbox", api_url)
     me = await client.auth_test()
     drain = Drain(db, client, Directory(client, me["team_id"], me["user_id"]), name)
     services = Services(

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import aiohttp
 import structlog
-from slack_sdk.web.async_client import AsyncWebClient
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -40,20 +38,12 @@ from slackbot.settings import Role, Settings
 from slackbot.slack.app_home import AppHomes
 from slackbot.slack.listeners import ListenerContext, new_app, register
 from slackbot.slack.signed_http import SignedEndpoint
-from slackbot.slack.socket_mode import SocketMode, TokenRejected
+from slackbot.slack.socket_mode import SocketMode
+from slackbot.slack_api.client import SlackClient, SlackError
 from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.manifest import EVENTS_PATH
 from slackbot.slack_api.permalinks import Permalinks
-from slackbot.slack_api.workspace import (
-    TIMEOUT,
-    SlackRejected,
-    SlackUnreachable,
-    Workspace,
-    find_channel,
-    identify,
-    identify_until_known,
-    new_client,
-)
+from slackbot.slack_api.workspace import Workspace, find_channel, identify, identify_until_known
 from slackbot.web import (
     ChangeWatch,
     HttpServer,
@@ -162,8 +152,7 @@ class Service:
         """
         self._failed = asyncio.get_running_loop().create_future()
         if self._client is not None:
-            # One for all calls, so that connections are kept open; it does not take over the client's timeout.
-            self._client.session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT))
+            self._client.keep_connections()
         await self.db.open()
         self._telemetry = Telemetry.of(self.db, self.name)
         if self._telemetry is not None:
@@ -225,8 +214,8 @@ class Service:
             await self._slack.ctx.background.finish()
             await self._slack.ctx.homes.stop()
         await self._model.close()
-        if self._client is not None and self._client.session is not None:
-            await self._client.session.close()
+        if self._client is not None:
+            await self._client.close()
         await self._health.stop()
         if self._telemetry is not None:
             await self._telemetry.stop()
@@ -234,15 +223,15 @@ class Service:
 
     # --- Slack ----------------------------------------------------------------------------------------
 
-    async def _connect(self, client: AsyncWebClient) -> None:
+    async def _connect(self, client: SlackClient) -> None:
         """Learn who we are, now if Slack answers, else in the background."""
         try:
             await self._come_in(await identify(client))
-        except SlackUnreachable as error:
+        except SlackError as error:
             log.warning("Slack cannot be reached yet", action="slack.unreachable", error=str(error))
             self._tasks.append(asyncio.create_task(self._connect_later(client), name="slack"))
 
-    async def _connect_later(self, client: AsyncWebClient) -> None:
+    async def _connect_later(self, client: SlackClient) -> None:
         try:
             await identify_until_known(client, self._come_in)
         except Exception as error:
@@ -250,7 +239,7 @@ class Service:
                 self._failed.set_exception(error)
 
     async def _come_in(self, workspace: Workspace) -> None:
-        """Build the parts that need to know who we are, and open the doors. Raises SlackUnreachable, too."""
+        """Build the parts that need to know who we are, and open the doors. Raises SlackError, too."""
         client, settings = self._client, self.settings
         if client is None:
             return
@@ -287,17 +276,14 @@ class Service:
         poller = DeliveryPoller(self.db, workspace.team_id, drain)
         self._slack = Slack(workspace, directory, ctx, edge, sockets, drain, poller)
         if sockets is not None:
-            try:
-                await sockets.start()
-            except TokenRejected as error:
-                raise SlackRejected(f"Slack rejects SLACK_APP_TOKEN: {error.code}") from None
+            await sockets.start()
         if Role.WORKER in settings.roles:
             poller.start()
         log.info(
             "connected to Slack", action="slack.connected", team=workspace.team, team_id=workspace.team_id
         )
 
-    async def _find_channels(self, client: AsyncWebClient, directory: Directory) -> None:
+    async def _find_channels(self, client: SlackClient, directory: Directory) -> None:
         """Names of channels become ids; a channel that does not exist could hide a request from everybody."""
         named = {rule.channel: f"{self.settings.checkpoints}" for rule in self.policy.rules}
         named[self.policy.defaults.channel] = f"{self.settings.checkpoints}"
@@ -412,9 +398,9 @@ async def _nothing() -> None:
     """What a process does that has no part to stop."""
 
 
-def _client(settings: Settings) -> AsyncWebClient | None:
+def _client(settings: Settings) -> SlackClient | None:
     token = settings.slack_bot_token
-    return new_client(token.get_secret_value(), settings.slack_api_url) if token else None
+    return SlackClient(token.get_secret_value(), settings.slack_api_url) if token else None
 
 
 def _openid(settings: Settings) -> OpenID | None:

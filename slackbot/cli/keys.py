@@ -147,13 +147,14 @@ def _owner(configured: Settings, owner: str | None, team: str | None) -> Person 
 
 
 async def _our_team(configured: Settings) -> str:
-    from slackbot.slack_api.workspace import identify, new_client  # noqa: PLC0415 - only this needs Slack's client
+    from slackbot.slack_api.client import SlackClient  # noqa: PLC0415 - only this needs Slack's client
+    from slackbot.slack_api.workspace import identify  # noqa: PLC0415
 
     if configured.slack_bot_token is None:
         raise SignoffError(
             "whose user is that? Give --team T…, or set SLACK_BOT_TOKEN so that Slack can be asked"
         )
-    client = new_client(configured.slack_bot_token.get_secret_value(), configured.slack_api_url)
+    client = SlackClient(configured.slack_bot_token.get_secret_value(), configured.slack_api_url)
     return (await identify(client)).team_id
 
 

@@ -13,9 +13,7 @@ from time import monotonic
 from typing import Any
 from uuid import UUID
 
-import aiohttp
 import structlog
-from slack_sdk.web.async_client import AsyncWebClient
 
 from agent.database.errors import DatabaseError
 from agent.database.pools import Database
@@ -27,11 +25,12 @@ from agent.store import views
 from agent.store.outbox import Destination
 from agent.usecases import deliveries
 from agent.usecases.deliveries import DestinationLease, DueMessage
-from signoff.errors import SignoffError
 from slackbot import cards, masking
 from slackbot.cards import Card
+from slackbot.slack_api.client import SlackClient, SlackError, SlackRefused, SlackUnavailable
 from slackbot.slack_api.directory import Directory
-from slackbot.slack_api.messenger import Messenger, SlackRefusal, SlackUnavailable
+from slackbot.slack_api.error_codes import Meaning
+from slackbot.slack_api.messenger import Messenger
 from slackbot.slack_api.permalinks import Permalinks
 
 log = structlog.get_logger(__name__)
@@ -61,14 +60,27 @@ LONGEST_UNKNOWN = 300.0
 """Seconds between attempts, at most: while Slack is away, while somebody has to mend something, and while Slack
 refuses for a reason that we do not know."""
 
+_LONGEST = {
+    Meaning.CHANNEL: LONGEST_FOR_PEOPLE,
+    Meaning.TOKEN: LONGEST_FOR_PEOPLE,
+    Meaning.SUSPENDED: LONGEST_FOR_PEOPLE,
+    Meaning.UNKNOWN: LONGEST_UNKNOWN,
+}
+
+
+class ChannelClosed(SlackError):
+    """Nothing may be posted in this channel; why, as a sentence."""
+
+    meaning = Meaning.CHANNEL
+
 
 class Drain:
-    """Empties destinations. ``client`` must not retry on its own: a re-sent post would be a second card."""
+    """Empties destinations."""
 
     def __init__(
         self,
         db: Database,
-        client: AsyncWebClient,
+        client: SlackClient,
         directory: Directory,
         worker: str,
         *,
@@ -115,12 +127,12 @@ class Drain:
         """Send one message. Returns whether the lease still holds."""
         try:
             ts = await self._send(lease, due)
-        except SlackUnavailable as later:
-            return await self._put_off(lease, due, later)
-        except SlackRefusal as never:
-            log.error("cannot be told", action="delivery.dead", error=never.code, **_names(lease, due))  # noqa: TRY400
+        except SlackError as error:
+            if not isinstance(error, SlackRefused) or error.meaning not in (Meaning.MESSAGE, Meaning.CLOSED):
+                return await self._put_off(lease, due, error, _LONGEST.get(error.meaning, LONGEST))
+            log.error("cannot be told", action="delivery.dead", error=error.code, **_names(lease, due))  # noqa: TRY400
             # Slack counts what it refuses, too: a channel whose messages are gone is not gone through at full speed.
-            return await deliveries.mark_dead(self._db, lease, due, never.code, pause=self._pace)
+            return await deliveries.mark_dead(self._db, lease, due, error.code, pause=self._pace)
         except LeaseLost:
             return False
         except DatabaseError:
@@ -129,46 +141,47 @@ class Drain:
             # A mistake of ours about one message must not keep all others in its channel waiting.
             log.exception("cannot be told yet", action="delivery.broken", **_names(lease, due))
             words = f"{type(error).__name__}: {error}"[:300]
-            return await self._put_off(lease, due, SlackUnavailable(words, taken=True, by_people=True))
+            return await self._put_off(lease, due, SlackUnavailable(words, taken=True), LONGEST_FOR_PEOPLE)
         self.problem = None
         return await deliveries.mark_sent(self._db, lease, due, ts, pause=self._pace)
 
-    async def _put_off(self, lease: DestinationLease, due: DueMessage, later: SlackUnavailable) -> bool:
+    async def _put_off(
+        self, lease: DestinationLease, due: DueMessage, later: SlackError, slowest: float
+    ) -> bool:
         """Back-off: 1, 2, 4 … seconds, or what Slack asked for, which then counts for all its like here."""
-        self.problem = later.words
-        log.warning("not told yet", action="delivery.postponed", error=later.words, **_names(lease, due))
-        slowest = LONGEST_FOR_PEOPLE if later.by_people else LONGEST_UNKNOWN if later.unknown else LONGEST
-        asked = later.seconds
-        seconds = min(slowest, 2.0 ** min(due.attempts, 9)) if asked is None else asked
-        if later.unknown and due.error != later.words:
+        self.problem = words = _cause(later)
+        log.warning("not told yet", action="delivery.postponed", error=words, **_names(lease, due))
+        unknown = later.meaning is Meaning.UNKNOWN
+        if unknown and due.error != words:
             # Before the message is put off: after a crash in between, the next attempt still reports it.
-            await deliveries.report_trouble(self._db, lease, due, later.words, self._admin)
+            await deliveries.report_trouble(self._db, lease, due, words, self._admin)
         held = await deliveries.postpone(
             self._db,
             lease,
             due,
-            seconds,
-            error=later.words,
-            ambiguous=later.taken or due.ambiguous,
-            whole_destination=asked is not None,
-            pause=self._pace if later.unknown else 0.0,
+            later.seconds or min(slowest, 2.0 ** min(due.attempts, 9)),
+            error=words,
+            # A change can be repeated: whether Slack has made it already matters for posts only.
+            ambiguous=(later.taken and due.ts is None) or due.ambiguous,
+            whole_destination=later.seconds > 0,
+            pause=self._pace if unknown else 0.0,
         )
-        if held and later.channel:
+        if held and later.meaning is Meaning.CHANNEL:
             await deliveries.report_trouble(
-                self._db, lease, due, await self._trouble(lease, later), self._admin
+                self._db, lease, due, await self._trouble(lease, words), self._admin
             )
         return held
 
-    async def _trouble(self, lease: DestinationLease, later: SlackUnavailable) -> str:
+    async def _trouble(self, lease: DestinationLease, words: str) -> str:
         """What is wrong with the channel, in the same words whether Slack refused or we saw it before."""
         self._directory.forget_channel(lease.channel_id)
         try:
-            return await self._directory.channel_problem(lease.channel_id) or later.words
-        except (SignoffError, TimeoutError, aiohttp.ClientError, OSError):
-            return later.words
+            return await self._directory.channel_problem(lease.channel_id) or words
+        except (SlackError, TimeoutError):
+            return words
 
     async def _send(self, lease: DestinationLease, due: DueMessage) -> str | None:
-        """Post or update. Returns the message's ``ts``. Raises SlackUnavailable, SlackRefusal, LeaseLost."""
+        """Post or update. Returns the message's ``ts``. Raises SlackError and LeaseLost."""
         card = await self._draw(lease, due)
         if card is None:
             return due.ts
@@ -255,15 +268,22 @@ class Drain:
         """Cards hold what outsiders must not see: into a doubtful channel nothing is posted."""
         try:
             problem = await self._directory.channel_problem(lease.channel_id)
-        except (SignoffError, TimeoutError, aiohttp.ClientError, OSError) as error:
+        except (SlackError, TimeoutError) as error:
             why = str(error) or type(error).__name__
             raise SlackUnavailable(f"the channel could not be looked up: {why}") from error
         if problem is not None:
-            raise SlackUnavailable(problem, by_people=True, channel=True)
+            raise ChannelClosed(problem)
 
 
 def _taken_over(lease: DestinationLease) -> LeaseLost:
     return LeaseLost(f"another drain speaks in {lease.channel_id}")
+
+
+def _cause(error: SlackError) -> str:
+    """In words. Operators are told once per cause, so a code is the same cause whichever method it came from."""
+    if isinstance(error, SlackRefused) and error.meaning is Meaning.UNKNOWN:
+        return f"Slack answers with the error {error.code}; Signoff tries again"
+    return str(error)
 
 
 def _parsed(arguments: str) -> Any:

@@ -12,24 +12,12 @@ from typing import Any, TypeVar
 from slack_bolt.context.ack.async_ack import AsyncAck
 from slack_bolt.response import BoltResponse
 from slack_sdk.models.basic_objects import JsonObject
-from slack_sdk.web.async_client import AsyncWebClient
-from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from signoff.masks import Find, mask
 from slackbot.masking.views import off_the_loop
 
 T = TypeVar("T")
 
-_TELLING = (
-    "chat.",
-    "views.",
-    "files.",
-    "reactions.",
-    "bookmarks.",
-    "pins.",
-    "canvases.",
-    "conversations.set",
-)
 # Ids, states and addresses that Slack or we read back: a mask would break them, and no words of others stand there.
 _NOT_SHOWN = frozenset(
     {
@@ -59,28 +47,6 @@ _NOT_SHOWN = frozenset(
     | {"view_id", "channel_id", "usergroup_id", "message_ts", "response_type", "response_action"}
 )
 _ADDRESSES = frozenset({"url", "image_url", "slack_file", "thumb_url"})
-
-
-class CleanClient(AsyncWebClient):
-    """Slack's client, which tells no secrets: messages, views and files are looked through before they leave."""
-
-    async def api_call(self, api_method: str, **options: Any) -> AsyncSlackResponse:
-        if api_method.startswith(_TELLING):
-            for body in ("json", "params", "data"):
-                if isinstance(options.get(body), dict):
-                    options[body] = await clean_payload(options[body])
-        return await super().api_call(api_method, **options)
-
-    async def files_upload_v2(self, **options: Any) -> AsyncSlackResponse:
-        """Uploads words (`content`) only: what cannot be read here cannot be cleaned. Raises ValueError."""
-        content = options.get("content")
-        if options.get("file") is not None or options.get("file_uploads") is not None:
-            raise ValueError("give the content of a file as text")
-        if isinstance(content, bytes):
-            content = content.decode()
-        if isinstance(content, str):
-            options["content"] = await off_the_loop(lambda find: mask(content, find(content)))
-        return await super().files_upload_v2(**options)
 
 
 class CleanAck(AsyncAck):

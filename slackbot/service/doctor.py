@@ -12,10 +12,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-import aiohttp
 from openai import AsyncOpenAI, OpenAIError
-from slack_sdk.errors import SlackApiError, SlackClientError
-from slack_sdk.web.async_client import AsyncWebClient
 
 from agent.database import migrations
 from agent.database.errors import DatabaseUnusable
@@ -25,13 +22,12 @@ from agent.domain.policy import Policy
 from signoff.errors import SignoffError
 from slackbot.settings import Settings
 from slackbot.slack_api import manifest
+from slackbot.slack_api.client import SlackClient, SlackError, SlackRefused
 from slackbot.slack_api.directory import Directory
-from slackbot.slack_api.workspace import identify, new_client
+from slackbot.slack_api.workspace import identify
 
 MAX_SKEW = 60.0
 """Seconds that our clock may differ from Slack's: requests older than five minutes are refused."""
-
-_AWAY = (SlackClientError, aiohttp.ClientError, TimeoutError, OSError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +57,7 @@ async def examine(
     if configured.slack_bot_token is None:
         yield Finding("Slack", False, "SLACK_BOT_TOKEN is not set", "install the app and set its bot token")
     else:
-        client = new_client(configured.slack_bot_token.get_secret_value(), configured.slack_api_url)
+        client = SlackClient(configured.slack_bot_token.get_secret_value(), configured.slack_api_url)
         async for finding in _slack(configured, policy, client):
             yield finding
     yield await _model(configured)
@@ -96,7 +92,7 @@ async def _database(configured: Settings, database: Database | None, url: str | 
     return Finding("database", True, f"PostgreSQL {version}, schema {schema!r} is current")
 
 
-async def _slack(configured: Settings, policy: Policy, client: AsyncWebClient) -> AsyncIterator[Finding]:
+async def _slack(configured: Settings, policy: Policy, client: SlackClient) -> AsyncIterator[Finding]:
     try:
         home = await identify(client)
     except SignoffError as error:
@@ -105,8 +101,8 @@ async def _slack(configured: Settings, policy: Policy, client: AsyncWebClient) -
     yield Finding("bot token", True, f"workspace {home.team} ({home.team_id})")
     try:
         headers = (await client.auth_test()).headers
-    except _AWAY as error:
-        yield Finding("scopes", False, f"Slack did not tell them ({type(error).__name__})", "try again")
+    except SlackError as error:
+        yield Finding("scopes", False, f"Slack did not tell them ({error})", "try again")
     else:
         yield _scopes(headers)
         yield _clock(headers)
@@ -145,13 +141,11 @@ async def _door(configured: Settings) -> Finding:
             return Finding("way in", False, "neither Socket Mode nor HTTP is configured", remedy)
         return Finding("way in", True, "signed HTTP at /slack/events")
     token = configured.slack_app_token.get_secret_value()
-    client = AsyncWebClient(token=token, base_url=configured.slack_api_url, retry_handlers=[])
     try:
-        await client.apps_connections_open(app_token=token)
-    except _AWAY as error:
-        code = error.response.get("error") if isinstance(error, SlackApiError) else type(error).__name__
+        await SlackClient(token, configured.slack_api_url).apps_connections_open(app_token=token)
+    except SlackError as error:
         remedy = "make an app-level token with connections:write, and switch Socket Mode on"
-        return Finding("way in", False, f"Socket Mode: {code}", remedy)
+        return Finding("way in", False, f"Socket Mode: {error.reason}", remedy)
     return Finding("way in", True, "Socket Mode")
 
 
@@ -163,21 +157,21 @@ async def _channel(directory: Directory, name: str) -> Finding:
         return Finding(
             part, False, str(error), "mend its name; a private channel needs the bot invited first"
         )
-    except (SignoffError, *_AWAY) as error:
+    except (SlackError, TimeoutError) as error:
         return Finding(part, False, f"could not be looked up ({type(error).__name__})", "try again")
     if problem is not None:
         return Finding(part, False, problem, "invite the bot, or choose a channel of your own workspace")
     return Finding(part, True, "the bot is in it, and it is shared with nobody")
 
 
-async def _group(client: AsyncWebClient, group: str) -> Finding:
+async def _group(client: SlackClient, group: str) -> Finding:
     part = f"user group {group}"
     try:
         members = (await client.usergroups_users_list(usergroup=group)).get("users") or []
-    except SlackApiError as error:
-        return Finding(part, False, str(error.response.get("error")), "mend its id in the checkpoints file")
-    except _AWAY as error:
-        return Finding(part, False, type(error).__name__, "try again")
+    except SlackRefused as error:
+        return Finding(part, False, error.reason, "mend its id in the checkpoints file")
+    except SlackError as error:
+        return Finding(part, False, str(error), "try again")
     if not members:
         return Finding(part, False, "has no members", "add reviewers to it in Slack")
     return Finding(part, True, f"{len(members)} members")

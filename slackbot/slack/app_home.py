@@ -16,9 +16,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from slack_sdk.errors import SlackApiError, SlackClientError
-from slack_sdk.web.async_client import AsyncWebClient
-
 from agent.database.pools import Database
 from agent.domain.request import Count, HistoryLine, RequestLine, RequestView
 from agent.domain.run import RunView
@@ -30,6 +27,7 @@ from slackbot.cards.app_home import MAX_ROWS, MAX_WAITING
 from slackbot.cards.cursor import Cursor
 from slackbot.masking import clean_lines, clean_runs, clean_view
 from slackbot.reviewing.visibility import channels_of, reviewer_scope
+from slackbot.slack_api.client import RateLimited, SlackClient, SlackError, SlackRefused
 from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.permalinks import Permalinks
 
@@ -74,7 +72,7 @@ class AppHomes:
         self,
         db: Database,
         directory: Directory,
-        client: AsyncWebClient,
+        client: SlackClient,
         permalinks: Permalinks,
         *,
         pace: float = PACE,
@@ -188,33 +186,27 @@ class AppHomes:
                         user_id=viewer.person.user_id, view=view, hash=viewer.hash or None
                     )
                     viewer.shown, viewer.hash = shown, str((answer.get("view") or {}).get("hash") or "")
-        except SlackApiError as error:
+        except SlackError as error:
             self._not_published(viewer, error)
-        except (SlackClientError, OSError) as error:
-            viewer.stale = True
-            log.warning("a Home was not published: %s", type(error).__name__, extra={"action": "home_failed"})
         except Exception as error:
             viewer.stale = True
             log.warning("a Home was not drawn: %s", type(error).__name__, extra={"action": "home_failed"})
 
-    def _not_published(self, viewer: HomeViewer, error: SlackApiError) -> None:
-        """A 429 silences all of them: Slack counts per method. Anything else is this person's, and tried later.
+    def _not_published(self, viewer: HomeViewer, error: SlackError) -> None:
+        """A 429 silences all of them: Slack counts per method. A refusal is this person's, and tried later.
 
         A conflict of hashes means that another process has published since: the Home is that one's now.
         """
         viewer.stale = True
-        code = error.response.get("error") if isinstance(error.response.data, dict) else None
-        if code == "hash_conflict":
+        if isinstance(error, SlackRefused) and error.code == "hash_conflict":
             if self._viewers.get(viewer.person) is viewer:
                 del self._viewers[viewer.person]
             return
-        if error.response.status_code == 429:
-            asked = str(error.response.headers.get("Retry-After", ""))
-            self._silent_until = self._clock() + (float(asked) if asked.isdecimal() else 30.0)
-        else:
+        if isinstance(error, RateLimited):
+            self._silent_until = self._clock() + error.seconds
+        elif error.status:
             viewer.not_before = self._clock() + 15 * self._pace
-        status = code or error.response.status_code
-        log.warning("a Home was not published: %s", status, extra={"action": "home_failed"})
+        log.warning("a Home was not published: %s", error, extra={"action": "home_failed"})
 
     def _forget(self) -> None:
         oldest = self._clock() - REMEMBERED

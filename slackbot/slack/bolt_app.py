@@ -10,16 +10,16 @@ from slack_bolt.async_app import AsyncApp
 from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.context.async_context import AsyncBoltContext
 from slack_bolt.response import BoltResponse
-from slack_sdk.web.async_client import AsyncWebClient
 
 from signoff.errors import SignoffError
 from slackbot.masking import clean_error
 from slackbot.masking.slack_payloads import CleanAck
+from slackbot.slack_api.client import SlackClient
 
 log = logging.getLogger(__name__)
 
 
-def new_app(client: AsyncWebClient, *, team_id: str, bot_user_id: str, bot_id: str) -> AsyncApp:
+def new_app(client: SlackClient, *, team_id: str, bot_user_id: str, bot_id: str) -> AsyncApp:
     """An application for one workspace, for both modes. The ids come from `auth.test` at the start.
 
     * `process_before_response`: a listener ends before Slack is answered, so an exception becomes a 500 (no

@@ -15,40 +15,19 @@ from typing import Any
 
 from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
-from slack_sdk.errors import SlackApiError
 from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
 from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from agent.fault_points import point
-from signoff.errors import SignoffError
 from slackbot.slack.metrics import CLICK_TO_ACK
+from slackbot.slack_api.client import SlackClient, SlackError
+from slackbot.slack_api.workspace import SlackRejected, token_of
 
 log = logging.getLogger(__name__)
 
-TOKEN_ERRORS = frozenset(
-    {
-        "account_inactive",
-        "invalid_auth",
-        "missing_scope",
-        "not_allowed_token_type",
-        "not_authed",
-        "token_expired",
-        "token_revoked",
-    }
-)
-"""Answers of `apps.connections.open` that no waiting will change."""
-
 OPENED = 1  # connections of this process
 _TICKET = re.compile(r"(ticket|app_id)=[^&'\"\s]+")
-
-
-class TokenRejected(SignoffError):
-    """Slack does not accept the app-level token; `code` is its word for it."""
-
-    def __init__(self, code: str) -> None:
-        super().__init__(f"Slack rejects the app-level token: {code}")
-        self.code = code
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +49,8 @@ class SocketMode:
     def __init__(self, app: AsyncApp, app_token: str, api_url: str, *, ping_interval: float = 5.0) -> None:
         sdk_log = logging.getLogger(f"{__name__}.sdk")
         sdk_log.addFilter(_one_line)
+        self._client = SlackClient(app_token, api_url)
+        # The SDK's connection to a socket handles the SDK's own errors.
         self._web = AsyncWebClient(token=app_token, base_url=api_url, logger=sdk_log)
         self._app = app
         self._app_token = app_token
@@ -89,7 +70,7 @@ class SocketMode:
     async def start(self) -> None:
         """Connect, and stay connected; returns at once when Slack cannot be reached, and goes on trying.
 
-        Raises TokenRejected when Slack answers that the token is no good.
+        Raises SlackRejected when Slack answers that the token is no good.
         """
         handler = AsyncSocketModeHandler(
             self._app, self._app_token, self._log, self._web, ping_interval=self._ping_interval
@@ -101,15 +82,18 @@ class SocketMode:
         handler.client.socket_mode_request_listeners.append(self._acknowledged)
         self._handler = handler
         try:
-            handler.client.wss_uri = (await self._web.apps_connections_open(app_token=self._app_token))["url"]
-        except SlackApiError as error:
-            code = error.response.get("error") if isinstance(error.response.data, dict) else None
-            if code in TOKEN_ERRORS:
-                await self.stop()
-                raise TokenRejected(str(code)) from None
-            self._say_unreachable(error)
-        except Exception as error:
-            self._say_unreachable(error)
+            with token_of("SLACK_APP_TOKEN"):
+                answer = await self._client.apps_connections_open(app_token=self._app_token)
+            handler.client.wss_uri = answer.get("url")
+        except SlackRejected:
+            await self.stop()
+            raise
+        except SlackError as error:
+            log.warning(
+                "Slack cannot be reached yet (%s); trying again",
+                error,
+                extra={"action": "socket_mode_unreachable"},
+            )
         self._tasks = [
             asyncio.create_task(handler.connect_async()),  # type: ignore[no-untyped-call]
             asyncio.create_task(self._watch(handler)),
@@ -155,13 +139,6 @@ class SocketMode:
             monotonic() - self._arrivals.pop(request.envelope_id, monotonic())
         )
         point("after_ack")
-
-    def _say_unreachable(self, error: Exception) -> None:
-        log.warning(
-            "Slack cannot be reached yet (%s); trying again",
-            type(error).__name__,
-            extra={"action": "socket_mode_unreachable"},
-        )
 
 
 def _one_line(record: logging.LogRecord) -> bool:

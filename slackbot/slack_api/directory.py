@@ -12,13 +12,12 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from slack_sdk.web.async_client import AsyncWebClient
-
 from agent.domain.errors import NotFound, Refusal
 from agent.domain.people import CHANNEL, Standing
 from signoff.values import Person
 from slackbot.cards import Names
-from slackbot.slack_api.lookups import PAGE_LIMIT, CachedAnswer, RateLimited, SlackLookups
+from slackbot.slack_api.client import RateLimited, SlackClient
+from slackbot.slack_api.lookups import PAGE_LIMIT, CachedAnswer, SlackLookups
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +52,7 @@ class Directory:
 
     def __init__(
         self,
-        client: AsyncWebClient,
+        client: SlackClient,
         own_team_id: str,
         own_bot_user_id: str,
         *,
@@ -61,7 +60,7 @@ class Directory:
         max_age: float = 60.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        questions = SlackLookups(client, clock)
+        questions = SlackLookups(client)
         self.own_team_id = own_team_id
         self.own_bot_user_id = own_bot_user_id
         self._client = client
@@ -135,7 +134,7 @@ class Directory:
     async def channel_problem(self, channel_id: str) -> str | None:
         """Why no card may be posted into this channel, as a sentence for an operator; `None`: it may.
 
-        Raises LookupFailed, RateLimited or TimeoutError when Slack does not tell: try again later.
+        Raises SlackError or TimeoutError when Slack does not tell: try again later.
         """
         async with asyncio.timeout_at(self._deadline()):
             channel = await self._channels.get(channel_id)
@@ -153,7 +152,7 @@ class Directory:
     async def resolve_channel(self, name_or_id: str) -> str:
         """The id of a channel given as `C0REVIEW`, `#reviews` or `reviews`; for the start: no budget.
 
-        Raises NotFound, and SlackApiError when Slack does not answer.
+        Raises NotFound and SlackError.
         """
         name = name_or_id.removeprefix("#")
         if name == name_or_id and name.isupper():  # names of channels are lower case (Slack's rule)

@@ -16,6 +16,7 @@ class Meaning(Enum):
     PASSING = "Slack's own trouble; it may have taken the message all the same"
     CHANNEL = "people have to mend the channel"
     TOKEN = "people have to mend the app's token"  # noqa: S105 - no password
+    SUSPENDED = "administrators have to let the app in again"
     MESSAGE = "Slack never takes this message"
     CLOSED = "the posted message cannot be changed any more"
     UNKNOWN = "a code that is not listed here"
@@ -27,23 +28,31 @@ _CODES = {
     Meaning.CHANNEL: ("channel_not_found", "is_archived", "not_in_channel", "restricted_action"),
     Meaning.TOKEN: (
         "account_inactive",
-        "ekm_access_denied",
         "invalid_auth",
         "missing_scope",
+        "no_permission",
+        "not_allowed_token_type",
         "not_authed",
         "token_expired",
         "token_revoked",
     ),
+    Meaning.SUSPENDED: ("ekm_access_denied",),
     Meaning.MESSAGE: ("msg_blocks_too_long", "msg_too_long", "no_text"),
     Meaning.CLOSED: ("cant_update_message", "edit_window_closed", "message_not_found"),
 }
 _MEANINGS = {code: meaning for meaning, codes in _CODES.items() for code in codes}
+_VAGUE = {"no_permission", "not_allowed_token_type"}
 _OF_A_MESSAGE = ("invalid_blocks", "metadata_")  # prefixes of codes
 
 
 def meaning_of(code: str, method: str) -> Meaning:
-    """What the code means as an answer to this method. Only `chat.update` says that a message cannot be changed."""
+    """What the code means as an answer to this method.
+
+    Only `chat.update` says that a message cannot be changed. Of a message, `no_permission` may mean its channel.
+    """
     if code.startswith(_OF_A_MESSAGE):
         return Meaning.MESSAGE
     found = _MEANINGS.get(code, Meaning.UNKNOWN)
-    return Meaning.UNKNOWN if found is Meaning.CLOSED and method != "chat.update" else found
+    if found is Meaning.CLOSED and method != "chat.update":
+        return Meaning.UNKNOWN
+    return Meaning.UNKNOWN if code in _VAGUE and method.startswith("chat.") else found

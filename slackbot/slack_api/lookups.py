@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Generic, TypeVar
 
-from slack_sdk.errors import SlackApiError
-from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
-from signoff.errors import SignoffError
+from slackbot.slack_api.client import SlackClient, SlackRefused, SlackUnavailable
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -25,14 +22,6 @@ PAGE_LIMIT = 200
 
 _NO_SUCH_USER = {"user_not_found", "user_not_visible"}
 _CROWDED = 4096  # entries; beyond this, answers that are too old are thrown out
-
-
-class LookupFailed(SignoffError):
-    """Slack gave no answer, or none that could be understood. Nothing may be concluded from it."""
-
-
-class RateLimited(LookupFailed):
-    """Slack asked us to slow down (HTTP 429); nothing is asked again before its `Retry-After` is over."""
 
 
 class CachedAnswer(Generic[K, V]):
@@ -91,13 +80,10 @@ class CachedAnswer(Generic[K, V]):
 
 
 class SlackLookups:
-    """The look-ups themselves, over a client that never retries: a click has no time for a second try."""
+    """The look-ups themselves. They raise SlackError, and nothing may be concluded from that."""
 
-    def __init__(self, client: AsyncWebClient, clock: Callable[[], float] = time.monotonic) -> None:
-        self._client = copy.copy(client)
-        self._client.retry_handlers = []
-        self._clock = clock
-        self._silent_until: dict[str, float] = {}
+    def __init__(self, client: SlackClient) -> None:
+        self._client = client
 
     async def account(self, user_id: str) -> Mapping[str, Any] | None:
         """The user object of `users.info`; `None` when Slack does not know the id."""
@@ -108,7 +94,7 @@ class SlackLookups:
             return None
         user = answer.get("user")
         if not isinstance(user, dict) or user.get("id") != user_id:
-            raise LookupFailed("users.info answered about somebody else")
+            raise SlackUnavailable("users.info answered about somebody else")
         return user
 
     async def group(self, group_id: str) -> frozenset[str]:
@@ -137,7 +123,7 @@ class SlackLookups:
             cursor = (answer.get("response_metadata") or {}).get("next_cursor") or ""
             if not cursor:
                 return frozenset(found)
-        raise LookupFailed("conversations.members never ends")
+        raise SlackUnavailable("conversations.members never ends")
 
     async def channel(self, channel_id: str) -> Mapping[str, Any] | None:
         """The channel object of `conversations.info`; `None` when there is none that the bot may see."""
@@ -147,32 +133,20 @@ class SlackLookups:
             return None
         channel = answer.get("channel")
         if not isinstance(channel, dict) or channel.get("id") != channel_id:
-            raise LookupFailed("conversations.info answered about another channel")
+            raise SlackUnavailable("conversations.info answered about another channel")
         return channel
 
     async def _ask(self, method: str, args: dict[str, Any], unknown: set[str]) -> AsyncSlackResponse | None:
-        """Slack's answer, or `None` for an error listed in `unknown`. Slack's limits count per method."""
-        if self._clock() < self._silent_until.get(method, 0.0):
-            raise RateLimited(method)
+        """Slack's answer, or `None` for an error listed in `unknown`."""
         try:
             return await self._client.api_call(method, data=args)  # aiohttp retries GET
-        except SlackApiError as error:
-            answer = error.response
-            if answer.status_code == 429:
-                self._silent_until[method] = self._clock() + _retry_after(answer)
-                raise RateLimited(method) from error
-            if isinstance(answer.data, dict) and answer.data.get("error") in unknown:
+        except SlackRefused as error:
+            if error.code in unknown:
                 return None
-            raise LookupFailed(f"{method}: {error}") from error
+            raise
 
 
 def _ids(listed: object) -> frozenset[str]:
     if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
-        raise LookupFailed("a list of members that is none")
+        raise SlackUnavailable("a list of members that is none")
     return frozenset(listed)
-
-
-def _retry_after(answer: AsyncSlackResponse) -> float:
-    """Seconds that Slack wants us to wait; 30 when it does not say so in digits."""
-    asked = str(answer.headers.get("Retry-After", ""))
-    return float(asked) if asked.isascii() and asked.isdigit() else 30.0

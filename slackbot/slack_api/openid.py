@@ -15,11 +15,10 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 from pydantic import SecretStr
-from slack_sdk.errors import SlackApiError, SlackClientError
-from slack_sdk.web.async_client import AsyncWebClient
 
 from signoff.errors import SignoffError
 from signoff.values import Person
+from slackbot.slack_api.client import SlackClient, SlackError, SlackRefused, translated
 
 AUTHORIZE = "/openid/connect/authorize"
 KEYS = "/openid/connect/keys"
@@ -61,7 +60,7 @@ class OpenID:
         }
         return f"{self.origin}{AUTHORIZE}?{urlencode(query)}"
 
-    async def person(self, client: AsyncWebClient, code: str, nonce: str, back: str) -> Person:
+    async def person(self, client: SlackClient, code: str, nonce: str, back: str) -> Person:
         """Who came back with this code. Raises NotVouched."""
         try:
             answer = await client.openid_connect_token(
@@ -72,10 +71,9 @@ class OpenID:
                 grant_type="authorization_code",
             )
             keys = await self._keys()
-        except SlackApiError as error:
-            said = error.response.get("error") if isinstance(error.response.data, dict) else None
-            raise NotVouched(f"Slack did not take the sign-in ({said or 'no reason given'}).") from None
-        except (SlackClientError, aiohttp.ClientError, OSError, TimeoutError):
+        except SlackRefused as error:
+            raise NotVouched(f"Slack did not take the sign-in ({error.code}).") from None
+        except SlackError:
             raise NotVouched("Slack did not answer in time.") from None
         return self.read(str(answer.get("id_token") or ""), keys, nonce)
 
@@ -100,10 +98,11 @@ class OpenID:
 
     async def _keys(self) -> dict[str, Any]:
         timeout = aiohttp.ClientTimeout(total=PATIENCE)
-        async with (
-            aiohttp.ClientSession(timeout=timeout) as session,
-            session.get(f"{self.origin}{KEYS}") as answer,
-        ):
-            answer.raise_for_status()
-            found: dict[str, Any] = await answer.json(content_type=None)
-            return found
+        with translated("openid keys", self.origin):
+            async with (
+                aiohttp.ClientSession(timeout=timeout) as session,
+                session.get(f"{self.origin}{KEYS}") as answer,
+            ):
+                answer.raise_for_status()
+                found: dict[str, Any] = await answer.json(content_type=None)
+                return found

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections import OrderedDict
 from collections.abc import Collection
 from dataclasses import replace
 
-from slack_sdk.errors import SlackApiError, SlackClientError
-from slack_sdk.web.async_client import AsyncWebClient
-
 from agent.domain.request import RequestView
+from slackbot.slack_api.client import SlackClient, SlackError
 
 KEPT = 5_000
 """Addresses in memory; they never change."""
@@ -27,9 +24,8 @@ Message = tuple[str, str]
 class Permalinks:
     """`chat.getPermalink`, asked once per message; a link that cannot be had is left out."""
 
-    def __init__(self, client: AsyncWebClient) -> None:
-        self._client = copy.copy(client)
-        self._client.retry_handlers = []
+    def __init__(self, client: SlackClient) -> None:
+        self._client = client
         self._known: OrderedDict[Message, str] = OrderedDict()
         self._flights: dict[Message, asyncio.Task[None]] = {}
         self._room = asyncio.Semaphore(AT_ONCE)
@@ -62,7 +58,7 @@ class Permalinks:
         try:
             async with self._room, asyncio.timeout(5.0):
                 answer = await self._client.chat_getPermalink(channel=channel_id, message_ts=ts)
-        except (SlackApiError, SlackClientError, OSError, TimeoutError):
+        except (SlackError, TimeoutError):
             return
         link = answer.get("permalink")
         if isinstance(link, str):

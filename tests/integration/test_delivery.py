@@ -21,9 +21,9 @@ from slack_sandbox.rate_limits import RateLimits
 from slackbot import cards
 from slackbot.delivery import drain as drain_module
 from slackbot.delivery.drain import Drain
-from slackbot.slack_api import messenger
+from slackbot.slack_api import client as slack_client
+from slackbot.slack_api.client import SlackClient
 from slackbot.slack_api.directory import Directory
-from slackbot.slack_api.workspace import new_client
 from tests.integration.asking import GRACE, LINUS, REVIEWS, TEAM, Asked, ask, ballot, column, reviewer, rule
 from tests.integration.listeners.conftest import BOT, workspace
 from tests.integration.service.conftest import until
@@ -43,7 +43,7 @@ class Office:
 
     def drain(self, pace: float = 0.0, admin: Destination | None = None) -> Drain:
         """Another drain, as in another process."""
-        client = new_client(self.slack.bot_token, self.slack.api_url)
+        client = SlackClient(self.slack.bot_token, self.slack.api_url)
         return Drain(self.db, client, self.directory, f"drain-{len(self.drains)}", pace=pace, admin=admin)
 
     def open_admin_channel(self) -> None:
@@ -83,7 +83,7 @@ class Office:
             await tx.execute(text("UPDATE delivery SET not_before = clock_timestamp()"))
             await tx.execute(text("UPDATE outlet SET next_at = clock_timestamp(), next_update_at = next_at"))
         for drain in self.drains:
-            drain._messenger._silent_until.clear()
+            drain._messenger._client._silent_until.clear()
 
     async def lose_lease(self) -> None:
         """The lease of whoever speaks is over."""
@@ -132,7 +132,7 @@ async def office(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
     """An empty review channel."""
     monkeypatch.setattr(drain_module, "SETTLE", 0.0)
     async with SlackSandbox(workspace(), rate_limits=False, echo=False) as slack:
-        directory = Directory(new_client(slack.bot_token, slack.api_url), TEAM, BOT)
+        directory = Directory(SlackClient(slack.bot_token, slack.api_url), TEAM, BOT)
         office = Office(slack, database, directory)
         office.drains.append(office.drain())
         yield office
@@ -164,7 +164,7 @@ async def test_a_post_that_is_not_answered_in_time_stands_there_once(
     office: Office, monkeypatch: pytest.MonkeyPatch, accepted: bool
 ) -> None:
     """Slack hangs, with or without having taken the card: there is one in the end."""
-    monkeypatch.setattr(messenger, "TIMEOUT", 0.2)
+    monkeypatch.setattr(slack_client, "TIMEOUT", 0.2)
     await ask(office.db)
     (office.slack.faults.slow if accepted else office.slack.faults.hang)(POST, 0.4)
     await office.tell()

@@ -9,7 +9,7 @@ import pytest
 
 from slack_sandbox import SlackSandbox
 from slackbot.masking.slack_payloads import CleanAck, clean_payload
-from slackbot.slack_api.workspace import new_client
+from slackbot.slack_api.client import SlackClient
 from tests.planted import SECRETS, URL_PASSWORD
 
 EVERY = " ".join(SECRETS.values())
@@ -32,7 +32,7 @@ def blocks(words: str) -> list[dict[str, Any]]:
 async def test_messages_views_and_files_leave_without_secrets() -> None:
     """Posts, updates, whispers, modals, App Home and uploads, made by somebody who forgot to clean them."""
     async with SlackSandbox(rate_limits=False) as slack:
-        client = new_client(slack.bot_token, slack.api_url)
+        client = SlackClient(slack.bot_token, slack.api_url)
         posted = await client.chat_postMessage(
             channel="C0REVIEW", text=f"{EVERY} {DSN}", blocks=blocks(EVERY)
         )
@@ -54,7 +54,7 @@ async def test_messages_views_and_files_leave_without_secrets() -> None:
 async def test_a_file_that_cannot_be_read_here_is_not_sent() -> None:
     """Bytes from a disk would pass unseen."""
     async with SlackSandbox(rate_limits=False) as slack:
-        client = new_client(slack.bot_token, slack.api_url)
+        client = SlackClient(slack.bot_token, slack.api_url)
         with pytest.raises(ValueError, match="as text"):
             await client.files_upload_v2(channel="C0REVIEW", filename="x", file="/dev/null")
         assert slack.calls == []

@@ -41,7 +41,8 @@ KNOWN = {
     Meaning.PASSING: "fatal_error internal_error request_timeout service_unavailable",
     Meaning.CHANNEL: "channel_not_found is_archived not_in_channel",
     Meaning.TOKEN: """
-        account_inactive ekm_access_denied invalid_auth missing_scope not_authed token_expired token_revoked""",
+        account_inactive invalid_auth missing_scope not_authed token_expired token_revoked""",
+    Meaning.SUSPENDED: "ekm_access_denied",
     Meaning.MESSAGE: """
         invalid_blocks invalid_blocks_format metadata_must_be_sent_from_app metadata_too_large msg_blocks_too_long
         msg_too_long no_text""",

@@ -7,14 +7,13 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
-from slack_sdk.web.async_client import AsyncWebClient
 
 from agent.domain.errors import NotFound, Refusal
 from agent.domain.people import Standing
 from signoff.values import Person
 from slack_sandbox import SlackSandbox, demo_workspace
+from slackbot.slack_api.client import RateLimited, SlackClient
 from slackbot.slack_api.directory import Directory
-from slackbot.slack_api.lookups import RateLimited
 
 TEAM = "T0SANDBOX"
 GRACE = Person(TEAM, "U0GRACE")
@@ -54,7 +53,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def directory(slack: SlackSandbox, clock: Clock) -> Directory:
-    client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url)
+    client = SlackClient(slack.bot_token, slack.api_url, clock=clock)
     return Directory(client, TEAM, "U0BOT", clock=clock)
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slack_bolt.context.respond.async_respond import AsyncRespond
-from slack_sdk.web.async_client import AsyncWebClient
 
 from agent.database.pools import Database
 from agent.runtime import shutdown
@@ -18,6 +17,7 @@ from agent.runtime.services import Services
 from slackbot.cards import Card
 from slackbot.masking import clean_text
 from slackbot.slack.app_home import AppHomes
+from slackbot.slack_api.client import SlackClient
 from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.permalinks import Permalinks
 
@@ -64,7 +64,7 @@ class ListenerContext:
 
     db: Database
     directory: Directory
-    client: AsyncWebClient
+    client: SlackClient
     services: Services
     homes: AppHomes
     permalinks: Permalinks

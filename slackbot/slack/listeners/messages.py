@@ -23,7 +23,7 @@ from slackbot.reviewing.start_refusals import start_refusal
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.run_starts import split, start, unescape
 from slackbot.slack.listeners.unstorable_texts import objection
-from slackbot.slack_api.lookups import LookupFailed, RateLimited
+from slackbot.slack_api.client import SlackUnavailable
 
 NOT_HERE = (
     "I listen in an agent's own thread only. Start agents in the channel itself, and decide requests with the "
@@ -117,10 +117,8 @@ async def _reply(ctx: ListenerContext, message: IncomingMessage, *, tell: bool) 
         if run_id is None:
             return False
         standing = await ctx.directory.identify(message.person)
-        if standing.refusal is Refusal.RATE_LIMITED_LOOKUP:
-            raise RateLimited("users.info")
-        if standing.refusal is Refusal.LOOKUP_FAILED:
-            raise LookupFailed("users.info")
+        if standing.refusal in (Refusal.RATE_LIMITED_LOOKUP, Refusal.LOOKUP_FAILED):
+            raise SlackUnavailable("it is not known who speaks")
         if standing.refusal is not None:
             if tell:
                 _whisper(ctx, message, Card(start_refusal(standing.refusal), []))

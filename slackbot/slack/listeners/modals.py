@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from slack_bolt.async_app import AsyncRespond
-from slack_sdk.errors import SlackApiError, SlackClientError
 
 from slackbot.cards import notice_modal, refusal_text, skeleton_modal
 from slackbot.slack.listeners.context import ListenerContext
+from slackbot.slack_api.client import SlackError, SlackRefused
 
-SLACK_ERRORS = (SlackApiError, SlackClientError, OSError, TimeoutError)
 NOT_COUNTED = "Not counted"
 
 Shown = dict[str, Any]
@@ -28,7 +27,7 @@ async def show(ctx: ListenerContext, body: Mapping[str, Any], view: Shown) -> st
     opening = ctx.client.views_push if inside else ctx.client.views_open
     try:
         answer = await opening(trigger_id=body["trigger_id"], view=view)
-    except SLACK_ERRORS:
+    except SlackError:
         return None
     return str((answer.get("view") or {}).get("id") or "") or None
 
@@ -42,9 +41,8 @@ async def draw(ctx: ListenerContext, view_id: str, view: Shown) -> None:
     """Replace what a modal shows; nothing when it has been closed."""
     try:
         await ctx.client.views_update(view_id=view_id, view=view)
-    except SlackApiError as error:
-        data = error.response.data
-        if not isinstance(data, dict) or data.get("error") != "not_found":
+    except SlackRefused as error:
+        if error.code != "not_found":
             raise
 
 

@@ -13,7 +13,7 @@ from signoff.values import Person
 from slackbot.cards import Card, misunderstood_command, run_started
 from slackbot.reviewing.start_refusals import MAX_TASK, start_refusal
 from slackbot.slack.listeners.context import ListenerContext
-from slackbot.slack_api.lookups import LookupFailed
+from slackbot.slack_api.client import SlackError
 
 CHANNEL_UNKNOWN = (
     "Slack did not tell us about this channel, so nothing was started. Please try again in a moment."
@@ -85,7 +85,7 @@ async def _objection(ctx: ListenerContext, person: Person, channel_id: str) -> s
         return start_refusal(standing.refusal)
     try:
         return await ctx.directory.channel_problem(channel_id)
-    except (LookupFailed, TimeoutError):
+    except (SlackError, TimeoutError):
         return CHANNEL_UNKNOWN
 
 

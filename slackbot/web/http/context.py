@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fastapi import Request
-from slack_sdk.web.async_client import AsyncWebClient
 
 from agent.database.pools import Database
 from agent.domain.webhook_urls import Network
 from agent.runtime.services import Services
+from slackbot.slack_api.client import SlackClient
 from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.openid import OpenID
 from slackbot.slack_api.permalinks import Permalinks
@@ -26,7 +26,7 @@ class SlackConnection:
 
     team_id: str
     directory: Directory
-    client: AsyncWebClient
+    client: SlackClient
     permalinks: Permalinks
 
 

@@ -12,7 +12,6 @@ from uuid import UUID
 import psycopg
 import pytest
 import uvicorn
-from slack_sdk.web.async_client import AsyncWebClient
 from starlette.applications import Starlette
 
 from agent.database.pools import Database
@@ -30,10 +29,10 @@ from slackbot.slack.app_home import AppHomes
 from slackbot.slack.listeners import ListenerContext, new_app, register
 from slackbot.slack.signed_http import SignedEndpoint
 from slackbot.slack.socket_mode import SocketMode
+from slackbot.slack_api.client import SlackClient
 from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.manifest import EVENTS_PATH
 from slackbot.slack_api.permalinks import Permalinks
-from slackbot.slack_api.workspace import new_client
 from tests.integration.asking import TEAM, Asked, ask, rule
 
 BOT = "U0BOT"
@@ -112,7 +111,7 @@ class House:
     slack: SlackSandbox
     db: Database
     ctx: ListenerContext
-    client: AsyncWebClient
+    client: SlackClient
     owner: psycopg.Connection[Any]
 
     async def card(self, asked: Asked, channel: str = "C0REVIEW", *, posted: bool = True) -> dict[str, Any]:
@@ -197,7 +196,7 @@ async def http_house(database: Database, owner: psycopg.Connection[Any]) -> Asyn
 async def open_house(mode: str, db: Database, owner: psycopg.Connection[Any]) -> AsyncIterator[House]:
     slack = SlackSandbox(workspace(), rate_limits=False, event_retry_delays=(0.05, 0.2, 0.5))
     async with slack:
-        client = new_client(slack.bot_token, slack.api_url)
+        client = SlackClient(slack.bot_token, slack.api_url)
         me = await client.auth_test()
         app = new_app(client, team_id=me["team_id"], bot_user_id=me["user_id"], bot_id=me["bot_id"])
         directory, links = Directory(client, me["team_id"], me["user_id"]), Permalinks(client)

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
-from slack_sdk.web.async_client import AsyncWebClient
 
 from slack_sandbox import SignedRequest
 from slack_sandbox.signed_http import signature
 from slackbot.cards import ACTION_APPROVE
 from slackbot.slack.listeners import new_app
 from slackbot.slack.signed_http import MAX_BODY, SignedEndpoint
+from slackbot.slack_api.client import SlackClient
 from slackbot.slack_api.manifest import EVENTS_PATH
 from tests.integration.asking import TEAM
 from tests.integration.listeners.conftest import House
@@ -238,7 +238,7 @@ async def test_a_failing_listener_is_a_500(http_house: House, monkeypatch: pytes
 
 def test_there_is_no_edge_without_a_secret() -> None:
     """A forgotten signing secret stops the start instead of letting everybody in."""
-    app = new_app(AsyncWebClient(token="xoxb-1"), team_id="T", bot_user_id="U", bot_id="B")
+    app = new_app(SlackClient("xoxb-1", "http://127.0.0.1:1/"), team_id="T", bot_user_id="U", bot_id="B")
     with pytest.raises(ValueError, match="signing secret"):
         SignedEndpoint(app, "")
     assert EVENTS_PATH == "/slack/events"

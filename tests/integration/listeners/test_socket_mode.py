@@ -7,11 +7,12 @@ import logging
 from collections.abc import AsyncIterator, Callable
 
 import pytest
-from slack_sdk.web.async_client import AsyncWebClient
 
 from slack_sandbox import SlackSandbox
 from slackbot.slack.listeners import new_app
-from slackbot.slack.socket_mode import SocketMode, TokenRejected
+from slackbot.slack.socket_mode import SocketMode
+from slackbot.slack_api.client import SlackClient
+from slackbot.slack_api.workspace import SlackRejected
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ async def slack() -> AsyncIterator[SlackSandbox]:
 
 
 def socket_of(slack: SlackSandbox, app_token: str | None = None) -> SocketMode:
-    client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url)
+    client = SlackClient(slack.bot_token, slack.api_url)
     app = new_app(client, team_id="T0SANDBOX", bot_user_id="U0BOT", bot_id="B0BOT")
     return SocketMode(app, app_token or slack.app_token, slack.api_url, ping_interval=0.2)
 
@@ -78,7 +79,7 @@ async def test_slack_may_be_down_at_the_start(slack: SlackSandbox) -> None:
 
 async def test_a_wrong_token_is_said_at_once(slack: SlackSandbox) -> None:
     """A token that Slack rejects ends the start with Slack's word for it."""
-    with pytest.raises(TokenRejected, match="invalid_auth"):
+    with pytest.raises(SlackRejected, match="SLACK_APP_TOKEN: invalid_auth"):
         await socket_of(slack, "xapp-wrong").start()
 
 
