@@ -75,6 +75,7 @@ class NewRun:
     session_id: str | None = None
     parent_run_id: UUID | None = None
     parent_call_id: UUID | None = None
+    api_key_id: UUID | None = None  # of the key, when ``principal`` is one
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +166,12 @@ class RunView:
     session_id: str | None = None  # the conversation that a program continues with it
     tokens_before: int = 0  # of ``tokens``, when a person last resumed it: its limit counts from there
     above: tuple[str, ...] = ()  # the agents that handed it down, the first one first
+    ancestor_ids: tuple[UUID, ...] = ()  # their runs, in the same order
+
+    @property
+    def root_id(self) -> UUID:
+        """The run at the top, whose trace this one belongs to; the run itself if no other handed it down."""
+        return self.ancestor_ids[0] if self.ancestor_ids else self.id
 
     @property
     def chain(self) -> str:

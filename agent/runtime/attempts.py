@@ -18,7 +18,6 @@ from agent.runtime.agents import Agent, Delegate
 from agent.runtime.hooks import run_hook
 from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool, ToolContext
-from agent.runtime.trace_roots import root_of
 from agent.store.views import OpenCallDetails
 from agent.usecases import executions
 from agent.usecases.executions import Claim, Outcome, hook_state
@@ -98,7 +97,7 @@ async def _traced(services: Services, work: OpenCallDetails, tool: Tool, claim: 
         "tool": tool.name,
         "attempt": claim.attempt,
     }
-    root = await root_of(services, work.run)
+    root = work.run.root_id
     with tracing.span_within(f"tool {tool.name}", root, claim.request_id or work.run.id, about) as span:
         outcome = await _run(services, work, tool, claim, until)
         status = outcome.status if outcome else None

@@ -18,7 +18,6 @@ from agent.runtime.model import Reply
 from agent.runtime.model_errors import ModelError
 from agent.runtime.replay import advance_function
 from agent.runtime.services import Services
-from agent.runtime.trace_roots import root_of
 from agent.usecases import runs
 from agent.usecases.runs import LeasedRun
 
@@ -81,8 +80,7 @@ async def _ask(services: Services, leased: LeasedRun) -> Reply:
         "model": agent.model or services.model.name,
         "turn": leased.run.turn + 1,
     }
-    root = await root_of(services, leased.run)
-    with tracing.span_within("model", root, leased.run.id, about, kind=SpanKind.CLIENT) as span:
+    with tracing.span_within("model", leased.run.root_id, leased.run.id, about, kind=SpanKind.CLIENT) as span:
         reply = await services.model.complete(
             transcript.chat(agent, leased.messages, leased.calls),
             [tool.offered for tool in agent.tools],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from sqlalchemy import text
@@ -75,25 +76,22 @@ async def child_run(
         channel_id=row.channel_id,
         parent_run_id=run_id,
         parent_call_id=call_id,
+        api_key_id=row.api_key_id,
     )
 
 
-async def ancestor_roots(
-    connection: Connection,
-    destination: Destination,
-    parent: UUID | None,
-    *,
-    asked_by: UUID | None = None,
-) -> list[OutboxMessage]:
+def ancestor_roots(destination: Destination, ancestor_ids: Sequence[UUID]) -> list[OutboxMessage]:
     """The first messages of the runs above a run, nearest first: they say whether what is below waits for people.
 
-    They are in the channel of the run, as every run below another is. With ``asked_by``, the run itself, there are
-    none unless it has asked people for something.
+    They are in the channel of the run, as every run below another is.
     """
-    if parent is None:
-        return []
-    above = (await connection.execute(_ABOVE, {"parent": parent, "asked_by": asked_by})).scalars()
-    return [outbox.run_root(destination, run_id) for run_id in above]
+    return [outbox.run_root(destination, run_id) for run_id in reversed(ancestor_ids)]
+
+
+async def has_asked(connection: Connection, run_id: UUID) -> bool:
+    """Whether people were ever asked about a call of the run."""
+    found: bool = (await connection.execute(_HAS_ASKED, {"run": run_id})).scalar_one()
+    return found
 
 
 async def has_open_calls(connection: Connection, run_id: UUID) -> bool:
@@ -108,17 +106,10 @@ async def orphans(connection: Connection, limit: int = 100) -> list[UUID]:
 
 
 _ORIGIN = text("""
-SELECT principal, requester_team_id, requester_user_id, requester_asserted, team_id, channel_id
+SELECT principal, api_key_id, requester_team_id, requester_user_id, requester_asserted, team_id, channel_id
 FROM agent_run WHERE id = :run
 """)
-_ABOVE = text("""
-WITH RECURSIVE above AS (
-    SELECT id, parent_run_id, 1 AS far FROM agent_run WHERE id = :parent AND (
-        CAST(:asked_by AS uuid) IS NULL OR EXISTS (SELECT 1 FROM tool_call WHERE run_id = :asked_by AND ask_no > 0))
-    UNION ALL SELECT p.id, p.parent_run_id, u.far + 1 FROM above AS u JOIN agent_run AS p ON p.id = u.parent_run_id
-)
-SELECT id FROM above ORDER BY far
-""")
+_HAS_ASKED = text("SELECT EXISTS (SELECT 1 FROM tool_call WHERE run_id = :run AND ask_no > 0)")
 _HAS_OPEN = text("SELECT EXISTS (SELECT 1 FROM tool_call WHERE run_id = :run AND state <> 'answered')")
 _ORPHANS = text("""
 SELECT r.id FROM tool_call AS c

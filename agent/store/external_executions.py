@@ -110,7 +110,7 @@ SELECT r.id, r.principal, r.call_id, r.status::text AS status, r.team_id, r.chan
        d.revision, d.digest, v.action, v.erased_at, v.editor_user_id IS NOT NULL AS edited,
        e.id AS execution_id, e.status::text AS execution_status, s.verdict::text AS settled_as,
        coalesce(e.attempt, 0) AS attempts,
-       EXISTS (SELECT 1 FROM pause WHERE {pause.pause_applies("r.agent", "NULL::uuid")}) AS paused
+       EXISTS (SELECT 1 FROM pause WHERE {pause.pause_applies("r.agent", "'{}'::text[]")}) AS paused
 FROM approval_request AS r
 LEFT JOIN decision AS d ON d.request_id = r.id
 LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = d.revision
@@ -134,7 +134,7 @@ SELECT e.id, e.status::text AS status, e.attempt, e.worker, e.result, e.error, e
        '[]'::jsonb AS instructors,
        EXISTS (SELECT 1 FROM settlement WHERE execution_id = e.id) AS settled
 FROM execution AS e JOIN approval_request AS r ON r.id = e.request_id
-LEFT JOIN api_key AS k ON k.name = CASE WHEN r.principal LIKE 'key:%' THEN substr(r.principal, 5) END
+LEFT JOIN api_key AS k ON k.id = r.api_key_id
 WHERE e.id = :id AND e.call_id IS NULL FOR NO KEY UPDATE OF e
 """)
 _CLAIMED_WITH = text(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 INSTRUCTORS = """
-(WITH RECURSIVE lineage AS (
+(WITH lineage AS (
      SELECT run_id, turn FROM tool_call WHERE id = {call}
      UNION ALL
-     SELECT a.parent_run_id, coalesce(c.turn, 2147483647)
-     FROM lineage AS l JOIN agent_run AS a ON a.id = l.run_id LEFT JOIN tool_call AS c ON c.id = a.parent_call_id
-     WHERE a.parent_run_id IS NOT NULL)
+     SELECT child.parent_run_id, coalesce(above.turn, 2147483647)
+     FROM tool_call AS own JOIN agent_run AS a ON a.id = own.run_id
+     JOIN agent_run AS child ON child.id = ANY (a.ancestor_ids || a.id) AND child.parent_run_id IS NOT NULL
+     LEFT JOIN tool_call AS above ON above.id = child.parent_call_id
+     WHERE own.id = {call})
  SELECT coalesce(jsonb_agg(DISTINCT jsonb_build_array(m.author_team_id, m.author_user_id)), '[]'::jsonb)
  FROM lineage AS l JOIN run_message AS m ON m.run_id = l.run_id AND m.turn < l.turn
  WHERE m.role = 'user' AND m.author_user_id IS NOT NULL)

@@ -183,7 +183,7 @@ SELECT 1 FROM agent_run WHERE id = (SELECT run_id FROM tool_call WHERE id = :cal
 """)
 _NEW_CALL = text("""
 SELECT c.state::text AS state, c.run_id, c.blocking, c.ask_no, r.awaiting_calls, r.team_id, r.channel_id,
-       r.parent_run_id,
+       r.ancestor_ids,
        r.status IN ('denied', 'failed', 'cancelled') AND c.repeats IS NULL AS in_vain
 FROM tool_call AS c JOIN agent_run AS r ON r.id = c.run_id WHERE c.id = :call FOR NO KEY UPDATE OF c
 """)
@@ -213,8 +213,7 @@ JOIN approval_request AS r ON r.id = :id
 JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 LEFT JOIN card_place AS p ON p.nonce = CAST(:nonce AS text) AND p.request_id = :id
 LEFT JOIN agent_run AS a ON a.id = r.run_id
-LEFT JOIN api_key AS k ON k.name = CASE WHEN coalesce(a.principal, r.principal) LIKE 'key:%'
-                                        THEN substr(coalesce(a.principal, r.principal), 5) END
+LEFT JOIN api_key AS k ON k.id = coalesce(a.api_key_id, r.api_key_id)
 WHERE h.subject = :subject FOR NO KEY UPDATE OF h
 """)  # noqa: S608 - constants
 _REVISION = text("""
@@ -315,7 +314,7 @@ SELECT e.id, e.status::text AS status, e.attempt, e.lease_epoch, e.idempotent, e
        {INSTRUCTORS.format(call="c.id")} AS instructors,
        EXISTS (SELECT 1 FROM settlement WHERE execution_id = e.id) AS settled
 FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id JOIN agent_run AS a ON a.id = c.run_id
-LEFT JOIN api_key AS k ON k.name = CASE WHEN a.principal LIKE 'key:%' THEN substr(a.principal, 5) END
+LEFT JOIN api_key AS k ON k.id = a.api_key_id
 LEFT JOIN approval_request AS r ON r.id = e.request_id
 LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 WHERE e.id = :id FOR NO KEY UPDATE OF c, e

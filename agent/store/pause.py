@@ -18,22 +18,18 @@ HOLD = text("SELECT pg_advisory_xact_lock_shared(hashtextextended('signoff pause
 """For transactions that claim; send it before the statement that looks."""
 
 
-def pause_applies(agent: str, parent: str) -> str:
-    """A condition on a row of ``pause``: it stops an agent in a run whose ``parent`` is that one (or null).
+def pause_applies(agent: str, ancestors: str) -> str:
+    """A condition on a row of ``pause``: it stops an agent in a run that these ``ancestors`` (agents) handed down.
 
     A pause of everything does, one of that agent, and one of any agent that handed the task down to it: who stops an
     agent stops what is done for it.
     """
-    return f"""(pause.scope = '*' OR pause.scope IN (
-        WITH RECURSIVE chain AS (
-            SELECT {agent} AS agent, {parent} AS parent
-            UNION ALL SELECT p.agent, p.parent_run_id FROM chain AS u JOIN agent_run AS p ON p.id = u.parent)
-        SELECT agent FROM chain))"""  # noqa: S608 - constants
+    return f"(pause.scope = '*' OR pause.scope = {agent} OR pause.scope = ANY ({ancestors}))"
 
 
 def run_is_paused(run: str) -> str:
     """A condition: nothing of the run that ``run`` names in the query may begin now."""
-    return f"EXISTS (SELECT 1 FROM pause WHERE {pause_applies(f'{run}.agent', f'{run}.parent_run_id')})"  # noqa: S608
+    return f"EXISTS (SELECT 1 FROM pause WHERE {pause_applies(f'{run}.agent', f'{run}.ancestor_agents')})"  # noqa: S608
 
 
 async def lock_switch(connection: Connection) -> None:
@@ -89,5 +85,5 @@ _HELD_UP = text(f"""
 SELECT c.id AS call_id, r.id, r.team_id, r.channel_id FROM tool_call AS c
 JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
 JOIN agent_run AS a ON a.id = c.run_id CROSS JOIN (SELECT CAST(:scope AS text) AS scope) AS pause
-WHERE c.state = 'ready' AND {pause_applies("a.agent", "a.parent_run_id")} LIMIT :limit
+WHERE c.state = 'ready' AND {pause_applies("a.agent", "a.ancestor_agents")} LIMIT :limit
 """)  # noqa: S608 - constants

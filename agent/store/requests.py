@@ -50,6 +50,8 @@ class NewRequest:
     changes: tuple[Change, ...] = ()
     content: bytes | None = None
     """SHA-256 over all that a program sent; ``None``: over what people are shown."""
+    api_key_id: UUID | None = None
+    """Of the key, when ``principal`` is one."""
 
 
 def insert(tx: Transaction, request_id: UUID, new: NewRequest, content_digest: bytes, ask_no: int) -> None:
@@ -59,6 +61,7 @@ def insert(tx: Transaction, request_id: UUID, new: NewRequest, content_digest: b
         _INSERT_REQUEST,
         id=request_id,
         principal=new.principal,
+        api_key=new.api_key_id,
         client_id=new.client_id,
         content_digest=content_digest,
         source=new.source,
@@ -188,12 +191,12 @@ def void(tx: Transaction, request_id: UUID) -> None:
 
 _INSERT_REQUEST = """
 INSERT INTO approval_request (
-    id, principal, client_id, content_digest, source, run_id, call_id, ask_no, agent, agent_version,
+    id, principal, api_key_id, client_id, content_digest, source, run_id, call_id, ask_no, agent, agent_version,
     requester_team_id, requester_user_id, requester_asserted, checkpoint_id, policy, policy_digest,
     approvers, risk, approvals_required, team_id, channel_id, created_at, expires_at, remind_next)
-SELECT %(id)s, %(principal)s, %(client_id)s, %(content_digest)s, %(source)s, %(run_id)s, %(call_id)s, %(ask_no)s,
-       %(agent)s, %(agent_version)s, %(requester_team)s, %(requester_user)s, %(asserted)s, %(checkpoint)s,
-       %(policy)s, %(policy_digest)s, %(approvers)s, %(risk)s, %(approvals)s, %(team)s, %(channel)s,
+SELECT %(id)s, %(principal)s, %(api_key)s::uuid, %(client_id)s, %(content_digest)s, %(source)s, %(run_id)s,
+       %(call_id)s, %(ask_no)s, %(agent)s, %(agent_version)s, %(requester_team)s, %(requester_user)s, %(asserted)s,
+       %(checkpoint)s, %(policy)s, %(policy_digest)s, %(approvers)s, %(risk)s, %(approvals)s, %(team)s, %(channel)s,
        clock.now, clock.now + make_interval(secs => %(seconds)s),
        clock.now + make_interval(secs => %(seconds)s * %(remind_at)s::float)
 FROM (SELECT clock_timestamp() AS now) AS clock

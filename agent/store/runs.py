@@ -27,6 +27,7 @@ class LockedRun:
     agent: str
     parent_run_id: UUID | None
     parent_call_id: UUID | None
+    ancestor_ids: tuple[UUID, ...]  # the root first, the parent last
     destination: Destination | None
     principal: str
     requester: Person | None
@@ -64,7 +65,7 @@ class EndedCall:
 
 
 _LOCK_RUN = text("""
-SELECT id, status::text AS status, agent, parent_run_id, parent_call_id, team_id, channel_id,
+SELECT id, status::text AS status, agent, parent_run_id, parent_call_id, ancestor_ids, team_id, channel_id,
        principal, requester_team_id, requester_user_id, awaiting_calls, inputs, heard, turn,
        lease_epoch, lease_until IS NOT NULL AS leased,
        (SELECT coalesce(max(seq), 0) FROM run_message WHERE run_id = agent_run.id) AS last_seq
@@ -85,6 +86,7 @@ async def lock(connection: Connection, run_id: UUID) -> LockedRun | None:
         agent=row.agent,
         parent_run_id=row.parent_run_id,
         parent_call_id=row.parent_call_id,
+        ancestor_ids=tuple(row.ancestor_ids),
         destination=destination,
         principal=row.principal,
         requester=Person(row.requester_team_id, row.requester_user_id) if row.requester_user_id else None,
@@ -110,6 +112,7 @@ async def insert(connection: Connection, run_id: UUID, new: NewRun) -> bool:
             "id": run_id,
             "parent_run": new.parent_run_id,
             "parent_call": new.parent_call_id,
+            "api_key": new.api_key_id,
             "agent": new.agent,
             "version": new.agent_version,
             "task": new.task,
@@ -310,9 +313,11 @@ def stop_cause(kind: AnswerKind, on_reject: str | None) -> Literal["rejected", "
 _INSERT_RUN = text("""
 INSERT INTO agent_run (id, parent_run_id, parent_call_id, agent, agent_version, task, principal, start_key, session_id,
                        requester_team_id, requester_user_id, requester_asserted, team_id, channel_id, thread_ts,
-                       inputs)
+                       inputs, api_key_id, ancestor_ids, ancestor_agents)
 VALUES (:id, :parent_run, :parent_call, :agent, :version, :task, :principal, :start_key, :session,
-        :requester_team, :requester_user, :asserted, :team, :channel, :thread, 1)
+        :requester_team, :requester_user, :asserted, :team, :channel, :thread, 1, :api_key,
+        coalesce((SELECT ancestor_ids || id FROM agent_run WHERE id = :parent_run), '{}'),
+        coalesce((SELECT ancestor_agents || agent FROM agent_run WHERE id = :parent_run), '{}'))
 ON CONFLICT (start_key) DO NOTHING
 """)
 _RUN_OF_KEY = text("SELECT id FROM agent_run WHERE start_key = :key")

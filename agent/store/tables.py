@@ -29,7 +29,7 @@ from sqlalchemy import (
     func,
     text,
 )
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from agent.domain.request import ExecutionStatus, RequestStatus, Verdict
 from agent.domain.run import AnswerKind, CallState, RunStatus
@@ -77,10 +77,14 @@ agent_run = Table(
     Column("id", Uuid, primary_key=True),
     Column("parent_run_id", Uuid, ForeignKey("agent_run.id")),
     Column("parent_call_id", Uuid),  # the call of the parent that this run answers
+    # The runs that handed the task down, and their agents: the root first, the parent last.
+    Column("ancestor_ids", ARRAY(Uuid), nullable=False, server_default="{}"),
+    Column("ancestor_agents", ARRAY(Text), nullable=False, server_default="{}"),
     Column("agent", Text, nullable=False),
     Column("agent_version", Text, nullable=False),
     Column("task", Text, nullable=False),
     Column("principal", Text, nullable=False),  # which key, command or service started it
+    Column("api_key_id", Uuid),  # of the key, if one did; its child runs have the same
     Column("start_key", Text, unique=True),  # makes starting idempotent (Slack trigger, event id …)
     Column(
         "session_id", Text
@@ -115,6 +119,11 @@ agent_run = Table(
     CheckConstraint("(requester_user_id IS NULL) = (requester_team_id IS NULL)", name="requester_with_team"),
     CheckConstraint("(lease_until IS NULL) = (lease_worker IS NULL)", name="lease_whole"),
     CheckConstraint("status NOT IN ('denied', 'failed') OR cause IS NOT NULL", name="ended_badly_with_cause"),
+    CheckConstraint(
+        "ancestor_ids[cardinality(ancestor_ids)] IS NOT DISTINCT FROM parent_run_id",
+        name="last_ancestor_is_parent",
+    ),
+    CheckConstraint("cardinality(ancestor_ids) = cardinality(ancestor_agents)", name="every_ancestor_named"),
     Index(
         "ix_agent_run_runnable",
         "look_at",
@@ -215,6 +224,7 @@ approval_request = Table(
     metadata,
     Column("id", Uuid, primary_key=True),
     Column("principal", Text, nullable=False),
+    Column("api_key_id", Uuid),  # of the key that opened it, if one did
     Column("client_id", Text, nullable=False),
     Column("content_digest", LargeBinary, nullable=False),  # of everything that a re-open must repeat
     Column("source", Text, nullable=False),  # "run" or "api"

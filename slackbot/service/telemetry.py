@@ -139,12 +139,11 @@ class Telemetry:
     async def _run(self, run_id: UUID) -> bool:
         async with self._db.connection() as connection:
             run = await views.run_view(connection, run_id)
-            root = await views.root_of_run(connection, run_id)
         if run is None or run.status not in _OVER:
             return False
         about = {"run_id": str(run.id), "agent": run.agent, "status": run.status.value}
         numbers = {"steps": run.steps, "tokens": run.tokens}
-        span = self._span(f"run {run.agent}", root, run.parent_run_id, run.id, {**about, **numbers})
+        span = self._span(f"run {run.agent}", run.root_id, run.parent_run_id, run.id, {**about, **numbers})
         if run.status is RunStatus.FAILED:
             span.failed("failed")
         span.end(int(run.updated_at.timestamp() * 1e9))

@@ -17,7 +17,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from signoff.errors import SignoffError
-from signoff.redaction import mask
+from signoff.masks import mask
 from signoff.retry_after import retry_after
 from slackbot.masking.slack_payloads import clean_payload
 from slackbot.masking.views import off_the_loop

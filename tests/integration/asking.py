@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -55,11 +55,12 @@ class Asked:
     nonce: str
 
 
-async def start(db: Database, *, calls: int = 1, tool: str = "process_refund") -> tuple[UUID, list[UUID]]:
+async def start(
+    db: Database, *, calls: int = 1, tool: str = "process_refund", **changes: Any
+) -> tuple[UUID, list[UUID]]:
     """A run whose model has proposed so many calls; returns the run's id and the calls' ids."""
-    started = await runs.start(
-        db, NewRun("refunds", "1", "refund order 7", "slack", ADA, "slack", TEAM, "C0AGENTS")
-    )
+    new = NewRun("refunds", "1", "refund order 7", "slack", ADA, "slack", TEAM, "C0AGENTS")
+    started = await runs.start(db, replace(new, **changes))
     leased = await runs.lease(db, started.run_id, "worker-1")
     assert leased is not None
     proposed = tuple(ProposedCall(f"call_{n}", tool, json.dumps({"order_id": n})) for n in range(calls))
@@ -89,9 +90,11 @@ def question(run_id: UUID, call_id: UUID, terms: Rule, *, order: int = 0, **chan
     return NewRequest(**(fields | changes))
 
 
-async def ask(db: Database, terms: Rule | None = None, **changes: Any) -> Asked:
-    """A waiting request under these terms."""
-    run_id, calls = await start(db)
+async def ask(
+    db: Database, terms: Rule | None = None, *, parent: UUID | None = None, **changes: Any
+) -> Asked:
+    """A waiting request under these terms, of a run with this parent."""
+    run_id, calls = await start(db, parent_run_id=parent)
     opened = await requests.open(db, question(run_id, calls[0], terms or rule(), **changes))
     return await asked_as(db, opened.request_id, calls[0], run_id)
 

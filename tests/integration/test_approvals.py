@@ -165,13 +165,8 @@ async def test_a_click_from_another_message_is_refused(database: Database) -> No
 
 async def test_a_rejection_that_stops_ends_the_run_and_its_parents(database: Database) -> None:
     """With `on_reject = "stop"` the run and its parent end denied, with the cause and the reason."""
-    asked = await ask(database, rule(on_reject="stop"))
     parent_id, _ = await start(database)
-    async with database.transaction() as tx:
-        await tx.execute(
-            text("UPDATE agent_run SET parent_run_id = :parent WHERE id = :child"),
-            {"parent": parent_id, "child": asked.run_id},
-        )
+    asked = await ask(database, rule(on_reject="stop"), parent=parent_id)
     await requests.vote(database, ballot(asked, reviewer(GRACE), "reject", reason="no"))
     error = await runs.answer_call(database, asked.call_id)
     assert str(error).startswith("rejected")

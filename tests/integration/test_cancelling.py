@@ -6,7 +6,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from sqlalchemy import text
 
 from agent.database.pools import Database
 from agent.domain.errors import NotFound, Refusal, Refused
@@ -102,13 +101,7 @@ async def test_the_paper_names_whom_the_cancellation_asks_for(database: Database
     parent, (call_id, _) = await start(database, calls=2)
     opened = await requests.open(database, question(parent, call_id, rule(approvers=("U0LINUS",))))
     members = rule(approvers=("channel",))
-    child = await ask(database, members, destination=Destination(TEAM, "C0OTHER"))
-    await write(
-        database,
-        "UPDATE agent_run SET parent_run_id = :parent WHERE id = :id",
-        parent=parent,
-        id=child.run_id,
-    )
+    await ask(database, members, parent=parent, destination=Destination(TEAM, "C0OTHER"))
     async with database.connection() as connection:
         paper = await views.cancel_context(connection, parent)
     assert paper is not None
@@ -162,14 +155,9 @@ async def test_what_has_not_begun_does_not_begin_and_what_has_ends(database: Dat
 
 async def test_the_runs_that_it_started_stop_with_it(database: Database) -> None:
     """A run's helpers are cancelled too, with what they ask; a run beside it goes on."""
-    helper = await ask(database)
     parent, _ = await start(database)
+    helper = await ask(database, parent=parent)
     beside = await ask(database)
-    async with database.transaction() as tx:
-        await tx.execute(
-            text("UPDATE agent_run SET parent_run_id = :parent WHERE id = :child"),
-            {"parent": parent, "child": helper.run_id},
-        )
     assert await runs.cancel(database, parent, Standing(ADA))
     cancelled = await column(database, "SELECT id FROM agent_run WHERE status = 'cancelled'")
     assert set(cancelled) == {parent, helper.run_id}

@@ -118,6 +118,14 @@ BROKEN = {
     "ck_agent_run_heard_within_inputs": "UPDATE agent_run SET heard = inputs + 1",
     "ck_agent_run_awaiting_not_negative": "UPDATE agent_run SET awaiting_calls = -1",
     "ck_agent_run_requester_with_team": "UPDATE agent_run SET requester_user_id = 'U1'",
+    "ck_agent_run_last_ancestor_is_parent": f"""
+        INSERT INTO agent_run (id, agent, agent_version, task, principal, requester_asserted, ancestor_ids,
+                               ancestor_agents)
+            VALUES ('{CALL}', 'a', '1', 't', 'p', 'none', '{{{RUN}}}', '{{refunds}}')""",
+    "ck_agent_run_every_ancestor_named": f"""
+        INSERT INTO agent_run (id, agent, agent_version, task, principal, requester_asserted, parent_run_id,
+                               ancestor_ids)
+            VALUES ('{CALL}', 'a', '1', 't', 'p', 'none', '{RUN}', '{{{RUN}}}')""",
     "ck_agent_run_lease_whole": "UPDATE agent_run SET lease_until = now()",
     "ck_agent_run_ended_badly_with_cause": "UPDATE agent_run SET status = 'denied'",
     "ck_run_message_seq_from_one": "UPDATE run_message SET seq = 0",
@@ -299,10 +307,15 @@ def test_audit_rows_are_final(shared: tuple[Connection, Connection], who: str, a
         "UPDATE approval_request SET policy = policy || '{\"prevent_self_review\": false}'",
         "UPDATE approval_request SET approvals_required = 5",
         "UPDATE approval_request SET requester_team_id = 'T9', requester_user_id = 'U9'",
+        "UPDATE approval_request SET api_key_id = NULL",
+        "UPDATE agent_run SET parent_run_id = id",
+        "UPDATE agent_run SET parent_call_id = NULL",
+        "UPDATE agent_run SET ancestor_ids = ancestor_ids || id, ancestor_agents = ancestor_agents || agent",
+        "UPDATE agent_run SET api_key_id = NULL",
     ],
 )
 def test_the_record_is_final(shared: tuple[Connection, Connection], attempt: str) -> None:
-    """What was shown, voted, decided and settled stays, and an outcome absorbs; not even the owner changes it."""
+    """What was shown, voted, decided and settled stays, as does where a run comes from; an outcome absorbs."""
     owner, _ = shared
     with pytest.raises(errors.RestrictViolation, match="refused"):
         owner.execute(DECIDE + "SET CONSTRAINTS ALL IMMEDIATE;" + attempt)

@@ -53,8 +53,8 @@ async def test_a_keys_owner_does_not_decide_what_it_asks_for_others(database: Da
 async def test_nor_what_a_run_asks_that_it_started(database: Database) -> None:
     """The same for the calls of a run that the key has started on behalf of somebody."""
     await api_keys.create(database, "agency", [Scope.REQUEST, Scope.ON_BEHALF], by="test", owner=GRACE)
-    run_id, (call_id,) = await start(database)
-    await write(database, "UPDATE agent_run SET principal = :who WHERE id = :id", who=AGENCY, id=run_id)
+    (key_id,) = await column(database, "SELECT id FROM api_key")
+    run_id, (call_id,) = await start(database, principal=AGENCY, api_key_id=key_id)
     opened = await requests.open(database, question(run_id, call_id, rule(), requester=ADA))
     asked = await asked_as(database, opened.request_id, call_id, run_id)
     assert await refusal(database, ballot(asked, reviewer(GRACE))) is Refusal.SELF_REVIEW

@@ -215,13 +215,8 @@ async def pages(db: Database, sql: str, parameters: dict[str, object]) -> int:
 
 async def test_what_the_calls_of_a_run_were_about_is_one_query(database: Database) -> None:
     """Arguments, facts and what to hide, of a run and those below it; a run without calls has none."""
-    child = await ask(database, rule(redact=("order_id",)))
     parent, _ = await start(database)
-    async with database.transaction() as tx:
-        await tx.execute(
-            text("UPDATE agent_run SET parent_run_id = :parent WHERE id = :child"),
-            {"parent": parent, "child": child.run_id},
-        )
+    child = await ask(database, rule(redact=("order_id",)), parent=parent)
     async with database.connection() as connection:
         found = await views.values_of(connection, [child.run_id, parent, child.request_id])
     assert set(found) == {child.run_id, parent}

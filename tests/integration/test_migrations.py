@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -159,6 +160,67 @@ def test_an_upgrade_keeps_what_is_there(empty_url: str) -> None:
         told = connection.execute("SELECT channel_id, next_update_at <= clock_timestamp() FROM outlet")
         assert dict(told.fetchall()) == {"before": True, "after": True}
         assert connection.execute("SELECT version FROM works_with").fetchall() == [(migrations.head(),)]
+
+
+START_OF_0002 = """
+    INSERT INTO agent_run (id, parent_run_id, parent_call_id, agent, agent_version, task, principal, start_key,
+                           session_id, requester_team_id, requester_user_id, requester_asserted, team_id, channel_id,
+                           thread_ts, inputs)
+    VALUES (%s, %s, NULL, %s, '1', 'task', %s, NULL, NULL, NULL, NULL, 'none', NULL, NULL, NULL, 1)
+    ON CONFLICT (start_key) DO NOTHING
+"""
+QUESTION_OF_0002 = """
+    INSERT INTO approval_request (id, principal, client_id, content_digest, source, agent, agent_version,
+        requester_asserted, checkpoint_id, policy, policy_digest, approvers, risk, approvals_required, team_id,
+        channel_id, expires_at)
+    VALUES (%s, %s, gen_random_uuid()::text, sha256('c'), 'api', 'a', '1', 'none', 'all', '{}', sha256('p'),
+            '["channel"]', 'high', 1, 'T', 'C', clock_timestamp() + interval '1 day')
+"""
+
+
+def test_ancestors_and_keys_of_what_an_older_version_started(empty_url: str) -> None:
+    """What version 0002 started, before the upgrade or during the rollout, has its ancestors and its key."""
+    migrations.upgrade(empty_url, to="0002")
+    key, root, child, grandchild, alone, late, late_root = (uuid4() for _ in range(7))
+    before, after = uuid4(), uuid4()
+    with psycopg.connect(Address.read(empty_url).conninfo(), autocommit=True) as worker:
+        worker.execute(
+            """INSERT INTO api_key (id, name, prefix, hash, scopes, created_by)
+               VALUES (%s, 'ci', 'signoff_abcd', sha256('k'), '["request"]', 'cli')""",
+            [key],
+        )
+        worker.execute("SET ROLE signoff_app")
+        worker.execute(START_OF_0002, [root, None, "orders", "key:ci"])
+        worker.execute(START_OF_0002, [child, root, "refunds", "key:ci"])
+        worker.execute(START_OF_0002, [grandchild, child, "payments", "key:ci"])
+        worker.execute(START_OF_0002, [alone, None, "orders", "slack:/agent"])
+        worker.execute(QUESTION_OF_0002, [before, "key:ci"])
+        migrations.upgrade(empty_url)
+        worker.execute(START_OF_0002, [late, grandchild, "banks", "key:ci"])
+        worker.execute(START_OF_0002, [late_root, None, "orders", "key:gone"])
+        worker.execute(QUESTION_OF_0002, [after, "key:ci"])
+        runs = worker.execute(
+            "SELECT id, ancestor_ids, ancestor_agents, api_key_id FROM agent_run"
+        ).fetchall()
+        asked = worker.execute("SELECT id, api_key_id FROM approval_request").fetchall()
+    assert {row[0]: row[1:] for row in runs} == {
+        root: ([], [], key),
+        child: ([root], ["orders"], key),
+        grandchild: ([root, child], ["orders", "refunds"], key),
+        alone: ([], [], None),
+        late: ([root, child, grandchild], ["orders", "refunds", "payments"], key),
+        late_root: ([], [], None),
+    }
+    assert dict(asked) == {before: key, after: key}
+
+
+def test_version_0002_works_with_this_schema(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes of version 0002 stay ready while this version is rolled out."""
+    found = migrations.current(database_url)
+    with psycopg.connect(Address.read(database_url).conninfo()) as connection:
+        (oldest,) = connection.execute("SELECT oldest FROM works_with").fetchone() or (None,)
+    monkeypatch.setattr(migrations, "head", lambda: "0002")
+    assert migrations.is_compatible(found, oldest)
 
 
 def test_a_newer_schema_that_works_with_this_version(

@@ -465,8 +465,7 @@ async def test_everything_at_once_neither_deadlocks_nor_breaks_a_rule(
     crowd = Crowd(dice, (database, other))
     parent, _ = await start(database)
     for _ in range(2):
-        run_id, _ = await start(database, calls=3)
-        await write(database, "UPDATE agent_run SET parent_run_id = :p WHERE id = :id", p=parent, id=run_id)
+        await start(database, calls=3, parent_run_id=parent)
     deadline = time.monotonic() + rounds
     await asyncio.gather(*(crowd.work(n, deadline) for n in range(8)))
     assert deadlocks(owner) == 0

@@ -14,7 +14,6 @@ from sqlalchemy import Row, text
 
 from agent.database.transaction import Connection
 from agent.domain.request import Count, HistoryLine, RequestLine, RequestStatus
-from agent.store.views.descendants import ancestor_names_column
 from agent.store.views.requests import person as person_of
 from signoff.values import Person, Risk
 
@@ -168,8 +167,8 @@ def _shared(row: Row[Any]) -> dict[str, Any]:
 
 
 # What a line shows, of the requests of a page (`page`, with its order): looked up only for those.
-_LINES = f"""
-SELECT {ancestor_names_column("a")}, r.id, v.description, r.agent, r.risk::text AS risk, r.status::text AS status,
+_LINES = """
+SELECT a.ancestor_agents AS above, r.id, v.description, r.agent, r.risk::text AS risk, r.status::text AS status,
        r.requester_team_id, r.requester_user_id, r.created_at, r.expires_at, r.channel_id, p.ts, r.approvals_required,
        (SELECT count(*) FROM vote AS b
         WHERE b.request_id = r.id AND b.revision = r.revision AND b.superseded_by IS NULL
@@ -183,7 +182,7 @@ JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 LEFT JOIN card_place AS p ON p.request_id = r.id AND p.surface = 'channel'
 LEFT JOIN decision AS d ON d.request_id = r.id
 LEFT JOIN agent_run AS a ON a.id = r.run_id
-"""  # noqa: S608 - constants
+"""
 _WAITING = text(f"""
 WITH page AS MATERIALIZED (
     SELECT id FROM approval_request

@@ -25,7 +25,6 @@ from agent.domain.request import (
     VoteView,
 )
 from agent.store import pause
-from agent.store.views.descendants import ancestor_names_column
 from agent.store.views.id_prefixes import BETWEEN, ids_with_prefix
 from signoff.canonical import parse_canonical
 from signoff.values import Action, Person, Risk
@@ -250,7 +249,7 @@ SELECT r.id, r.revision, r.approvers, r.team_id, r.channel_id,
 FROM approval_request AS r WHERE r.id = :id
 """)
 _VIEWED = f"""
-SELECT {ancestor_names_column("a")}, r.id, u.seq, r.status::text AS status, r.revision, v.tool, v.tool_version,
+SELECT a.ancestor_agents AS above, r.id, u.seq, r.status::text AS status, r.revision, v.tool, v.tool_version,
        v.action, v.digest, v.erased_at, v.facts, v.description, v.rationale, r.agent,
        r.agent_version, r.run_id, r.source, r.requester_team_id, r.requester_user_id, r.requester_asserted,
        r.checkpoint_id, r.risk::text AS risk, r.policy, r.approvers, r.approvals_required, r.team_id, r.channel_id,
@@ -279,7 +278,7 @@ LEFT JOIN decision AS d ON d.request_id = r.id
 LEFT JOIN LATERAL (SELECT * FROM execution WHERE request_id = r.id ORDER BY attempt DESC LIMIT 1) AS e ON true
 LEFT JOIN settlement AS s ON s.execution_id = e.id
 LEFT JOIN LATERAL (SELECT by, scope FROM pause
-                   WHERE {pause.pause_applies("r.agent", "a.parent_run_id")} ORDER BY scope LIMIT 1) AS h ON true
+                   WHERE {pause.pause_applies("r.agent", "a.ancestor_agents")} ORDER BY scope LIMIT 1) AS h ON true
 LEFT JOIN tool_call AS n ON n.repeats = r.call_id AND r.status = 'expired'
 LEFT JOIN approval_request AS m ON m.call_id = n.id AND m.ask_no = n.ask_no
 LEFT JOIN card_place AS q ON q.request_id = m.id AND q.surface = 'channel'

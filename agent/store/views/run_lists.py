@@ -14,7 +14,7 @@ from sqlalchemy import Row, text
 
 from agent.database.transaction import Connection
 from agent.domain.run import PendingQuestion, RunLine
-from agent.store.views.descendants import ancestor_names_column, descendant_waits, with_descendants
+from agent.store.views.descendants import descendant_waits, with_descendants
 from agent.store.views.runs import RUN_COLUMNS, run_of
 
 MOST_ASKED = 20
@@ -142,7 +142,7 @@ SELECT {RUN_COLUMNS}, w.asked FROM page JOIN agent_run USING (id) CROSS JOIN LAT
         'id', q.request_id, 'agent', q.agent, 'above', q.above, 'revision', q.revision,
         'description', q.description, 'approvals', q.given, 'required', q.approvals_required,
         'expires', q.expires_at) ORDER BY q.request_id), '[]'::json) AS asked
-    FROM (SELECT r.id AS request_id, r.agent, {ancestor_names_column("a")}, r.revision, v.description,
+    FROM (SELECT r.id AS request_id, r.agent, a.ancestor_agents AS above, r.revision, v.description,
                  r.approvals_required, r.expires_at,
                  (SELECT count(*) FROM vote AS b
                   WHERE b.request_id = r.id AND b.revision = r.revision AND b.superseded_by IS NULL

@@ -21,7 +21,7 @@ from agent.domain.run import (
     RunValues,
     RunView,
 )
-from agent.store.views.descendants import ancestor_names_column, descendants_query, waiting_descendants_column
+from agent.store.views.descendants import descendants_query, waiting_descendants_column
 from agent.store.views.id_prefixes import BETWEEN, ids_with_prefix
 from agent.store.views.requests import person
 from signoff.values import Person
@@ -206,7 +206,8 @@ def run_of(row: Row[Any]) -> RunView:
         principal=row.principal,
         session_id=row.session_id,
         tokens_before=row.tokens_before,
-        above=tuple(row.above or ()),
+        above=tuple(row.ancestor_agents),
+        ancestor_ids=tuple(row.ancestor_ids),
         waiting_below=tuple(row.waiting_below or ()),
     )
 
@@ -236,18 +237,12 @@ RUN_COLUMNS = f"""id, agent, agent_version, principal, session_id, task, status:
        requester_team_id, requester_user_id, parent_run_id, channel_id, thread_ts, turn, steps, tokens, tokens_before,
        awaiting_calls, created_at, updated_at, answer, progress, erased_at,
        (SELECT count(*) FROM tool_call AS w WHERE w.run_id = agent_run.id AND w.state = 'asked') AS waiting,
-       {waiting_descendants_column("agent_run")}, {ancestor_names_column("agent_run")}"""  # noqa: S608 - a constant
+       {waiting_descendants_column("agent_run")}, ancestor_ids, ancestor_agents"""  # noqa: S608 - a constant
 _RUN = text(f"SELECT {RUN_COLUMNS} FROM agent_run WHERE id = :id")  # noqa: S608 - a constant
 _RUN_OF_CALL = text(
     f"SELECT {RUN_COLUMNS} FROM agent_run WHERE id = (SELECT run_id FROM tool_call WHERE id = :call)"  # noqa: S608
 )
-_ROOT = text("""
-WITH RECURSIVE up AS (
-    SELECT id, parent_run_id FROM agent_run WHERE id = :id
-    UNION ALL SELECT r.id, r.parent_run_id FROM agent_run AS r JOIN up ON r.id = up.parent_run_id
-)
-SELECT id FROM up WHERE parent_run_id IS NULL
-""")
+_ROOT = text("SELECT coalesce(ancestor_ids[1], id) FROM agent_run WHERE id = :id")
 _RECENT = text(f"""
 SELECT {RUN_COLUMNS} FROM agent_run WHERE CAST(:team AS text) IS NULL OR team_id = :team
 ORDER BY id DESC LIMIT :limit

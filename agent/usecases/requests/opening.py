@@ -56,7 +56,7 @@ async def open(db: Database, new: NewRequest) -> OpenOutcome:  # noqa: A001 - th
             _park(tx, call, new)
             if call.team_id and call.channel_id:
                 destination = Destination(call.team_id, call.channel_id)
-                outbox.enqueue(tx, await ancestors.ancestor_roots(tx, destination, call.parent_run_id))
+                outbox.enqueue(tx, ancestors.ancestor_roots(destination, call.ancestor_ids))
         elif (existing := await _find(tx, new)) is not None:
             return existing
         request_id = new_id()

@@ -89,8 +89,8 @@ async def record_turn(db: Database, lease: RunLease, turn: Turn) -> None:
             outbox.enqueue(tx, [outbox.run_line(run.destination, run.id, "answer", text=turn.text)])
         if run.destination:
             outbox.enqueue(tx, [outbox.run_root(run.destination, run.id)])
-            told = await ancestors.ancestor_roots(tx, run.destination, run.parent_run_id, asked_by=run.id)
-            outbox.enqueue(tx, told)
+            if run.ancestor_ids and await ancestors.has_asked(tx, run.id):
+                outbox.enqueue(tx, ancestors.ancestor_roots(run.destination, run.ancestor_ids))
         if final:
             outbound.enqueue_finished(tx, run.id)
             tx.after_commit(partial(tracing.note_end, "run", run.id))

@@ -163,6 +163,7 @@ async def ask(ctx: WebContext, principal: Principal, body: AskIn) -> OpenedReque
         client_id=body.request_id,
         source=API,
         content=content,
+        api_key_id=principal.key_id,
     )
     opened = await requests.open(ctx.db, new)
     return OpenedRequest(id=opened.request_id, created=opened.created)

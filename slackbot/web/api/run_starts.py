@@ -54,6 +54,7 @@ async def start(
         channel_id=destination.channel_id,
         start_key=f"{principal.name}:{start_key}" if start_key else None,
         session_id=session_id,
+        api_key_id=principal.key_id,
     )
     started = await runs.start(ctx.db, new)
     if not started.created:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from uuid import UUID
 
+import psycopg
 import pytest
 
+from agent.database.address import Address
 from agent.domain.api_keys import Scope
 from agent.store import views
 from agent.usecases import pause
@@ -23,6 +25,28 @@ async def service(database_url: str) -> AsyncIterator[Living]:
     """The service with an agent that works for another."""
     async with living(database_url, [orders, refunds], SIGNOFF_PUBLIC_URL=PUBLIC) as opened:
         yield opened
+
+
+async def test_a_run_is_stored_with_its_ancestors_and_its_key(service: Living, database_url: str) -> None:
+    """The INSERT that starts a run or opens a request writes them; the triggers are for older versions only."""
+    fills = "agent_run_fill_ancestors", "agent_run_fill_api_key"
+    with psycopg.connect(Address.read(database_url).conninfo(), autocommit=True) as owner:
+        for trigger in fills:
+            owner.execute(f"ALTER TABLE agent_run DISABLE TRIGGER {trigger}")
+        owner.execute("ALTER TABLE approval_request DISABLE TRIGGER approval_request_fill_api_key")
+        asker = await service.program("asker", Scope.REQUEST, owner=ADA)
+        parent = (await asker.post("/agents", json={"name": "orders", "task": "order 7"})).json()["agent_id"]
+        await service.becomes(asker, parent, "pending_approval", waiting=1)
+        question = {"request_id": "r-1", "action": "refund", "action_description": "Refund order 8"}
+        opened = await asker.post("/pending", json=question)
+        assert opened.status_code == 201, opened.text
+        ((key,),) = owner.execute("SELECT id FROM api_key").fetchall()
+        runs = owner.execute(
+            "SELECT agent, ancestor_ids, ancestor_agents, api_key_id FROM agent_run ORDER BY id"
+        ).fetchall()
+        asked = owner.execute("SELECT source, api_key_id FROM approval_request ORDER BY id").fetchall()
+    assert runs == [("orders", [], [], key), ("refunds", [UUID(parent)], ["orders"], key)]
+    assert asked == [("run", None), ("api", key)]
 
 
 async def test_who_waits_for_whom_is_said_everywhere(service: Living) -> None:

@@ -106,14 +106,14 @@ async def test_a_deactivated_account_is_out_at_once(porch: Porch) -> None:
     assert "deactivated" in other.words
 
 
-async def test_without_an_address_the_command_says_which_setting(http_house: House) -> None:  # noqa: F811
+async def test_without_an_address_the_command_says_which_setting(http_house: House) -> None:
     """Without SIGNOFF_PUBLIC_URL there is no link that anybody could follow; the answer names the setting."""
     opened = await open_porch(http_house, SIGNOFF_PUBLIC_URL="")
     answer = await opened.house.slack.person("U0GRACE").command("/approvals", "inbox", "C0AGENTS")
     assert "SIGNOFF_PUBLIC_URL" in str(answer.response)
 
 
-async def test_over_https_the_cookie_is_bound_to_this_host(http_house: House) -> None:  # noqa: F811
+async def test_over_https_the_cookie_is_bound_to_this_host(http_house: House) -> None:
     """With an https address the cookie is `__Host-`, Secure, HttpOnly and SameSite; forms from there are ours."""
     opened = await open_porch(http_house, SIGNOFF_PUBLIC_URL="https://signoff.example/")
     answer = await opened.house.slack.person("U0GRACE").command("/approvals", "inbox", "C0AGENTS")
@@ -222,7 +222,7 @@ async def with_slack(house: House, user: str = "U0GRACE") -> tuple[Porch, Visito
     return opened, visitor, back.removeprefix(PUBLIC)
 
 
-async def test_sign_in_with_slack(http_house: House) -> None:  # noqa: F811
+async def test_sign_in_with_slack(http_house: House) -> None:
     """Slack vouches for a member, who comes to the page that they wanted; the way back works once."""
     opened, visitor, back = await with_slack(http_house)
     assert (await visitor.open(back)).headers["location"] == "/inbox/history"
@@ -247,7 +247,7 @@ LIES: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-async def test_what_slack_has_not_said_signs_nobody_in(http_house: House, lie: str) -> None:  # noqa: F811
+async def test_what_slack_has_not_said_signs_nobody_in(http_house: House, lie: str) -> None:
     """A token with another issuer, audience, nonce, time, person or signature opens no session."""
     _, visitor, back = await with_slack(http_house)
     http_house.slack.openid.claims = LIES[lie]
@@ -257,7 +257,7 @@ async def test_what_slack_has_not_said_signs_nobody_in(http_house: House, lie: s
     assert await http_house.column("SELECT hash FROM web_session") == []
 
 
-async def test_the_way_back_belongs_to_the_browser_that_left(http_house: House) -> None:  # noqa: F811
+async def test_the_way_back_belongs_to_the_browser_that_left(http_house: House) -> None:
     """Somebody else's way back, or one without the browser's own `state`, signs nobody in."""
     opened, visitor, back = await with_slack(http_house)
     assert (await opened.stranger().open(back)).status_code == 403

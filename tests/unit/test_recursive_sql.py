@@ -1,0 +1,41 @@
+"""The statements of the store that recurse."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+from agent import store
+
+STORE = Path(store.__file__).parent
+ALLOWED = {
+    # Downwards, from a run to its child runs, usually none: the index on the parent finds them.
+    "locks.py": 1,  # the order in which a cancellation locks them
+    "views/runs.py": 2,  # who may cancel the run; values to hide in what is shown of it
+    "views/waiting_time.py": 1,  # how long one of them waited for people
+    # Downwards through delegated calls only: which child runs a run waits for changes all the time.
+    "views/descendants.py": 1,
+    # From one key of an index to the next, past all rows between them.
+    "deliveries.py": 1,
+    "views/metrics.py": 1,
+    "views/request_lists.py": 3,
+}
+
+
+def test_no_statement_recurses_upwards() -> None:
+    """The ancestors of a run are stored with it; only the statements named here recurse, and none of them upwards."""
+    found: Counter[str] = Counter()
+    for path in STORE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found[path.relative_to(STORE).as_posix()] += "WITH RECURSIVE" in node.value.upper()
+    assert +found == Counter(ALLOWED)
+
+
+def test_no_statement_reads_a_key_out_of_a_principal() -> None:
+    """Which API key a run or request belongs to is a column; no statement parses `key:<name>`."""
+    for path in STORE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert "'key:" not in node.value, path
