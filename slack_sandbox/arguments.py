@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from slack_sandbox.slack_error import Json, SlackError
+from slack_sandbox.refusal import Json, SandboxRefusal
 
 
 class Arguments:
@@ -23,7 +23,7 @@ class Arguments:
         """A required string."""
         value = self.optional_text(name)
         if not value:
-            raise SlackError("invalid_arguments", f"missing required field: {name}")
+            raise SandboxRefusal("invalid_arguments", f"missing required field: {name}")
         return value
 
     def optional_text(self, name: str) -> str | None:
@@ -33,7 +33,7 @@ class Arguments:
             return value
         if isinstance(value, int | float) and not isinstance(value, bool):
             return str(value)
-        raise SlackError("invalid_arguments", f"must be a string [json-pointer:/{name}]")
+        raise SandboxRefusal("invalid_arguments", f"must be a string [json-pointer:/{name}]")
 
     def flag(self, name: str, default: bool = False) -> bool:
         """A boolean, also as form clients write it."""
@@ -46,7 +46,7 @@ class Arguments:
             return True
         if str(value).lower() in ("false", "0"):
             return False
-        raise SlackError("invalid_arguments", f"must be a boolean [json-pointer:/{name}]")
+        raise SandboxRefusal("invalid_arguments", f"must be a boolean [json-pointer:/{name}]")
 
     def number(self, name: str, default: int) -> int:
         """An integer."""
@@ -56,7 +56,7 @@ class Arguments:
         try:
             return int(str(value))
         except ValueError:
-            raise SlackError("invalid_arguments", f"must be an integer [json-pointer:/{name}]") from None
+            raise SandboxRefusal("invalid_arguments", f"must be an integer [json-pointer:/{name}]") from None
 
     def decoded(self, name: str, kind: type, error: str = "invalid_arguments") -> Any:
         """A JSON array or object, sent as such or as a string; None when it was not sent."""
@@ -67,10 +67,10 @@ class Arguments:
             try:
                 value = json.loads(value)
             except ValueError:
-                raise SlackError(error, f"failed to parse JSON [json-pointer:/{name}]") from None
+                raise SandboxRefusal(error, f"failed to parse JSON [json-pointer:/{name}]") from None
         if not isinstance(value, kind):
             expected = "an array" if kind is list else "an object"
-            raise SlackError(error, f"must provide {expected} [json-pointer:/{name}]")
+            raise SandboxRefusal(error, f"must provide {expected} [json-pointer:/{name}]")
         return value
 
     def names(self, name: str) -> list[str]:
@@ -87,11 +87,11 @@ class Arguments:
         """
         limit = self.number("limit", default) or default
         if not 1 <= limit <= largest:
-            raise SlackError("invalid_limit")
+            raise SandboxRefusal("invalid_limit")
         cursor = self.optional_text("cursor") or "next:0"
         prefix, _, number = cursor.partition(":")
         if prefix != "next" or not number.isdigit():
-            raise SlackError("invalid_cursor")
+            raise SandboxRefusal("invalid_cursor")
         start = int(number)
         following = start + limit
         return items[start:following], {"next_cursor": f"next:{following}" if following < len(items) else ""}

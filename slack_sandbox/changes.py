@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from slack_sandbox.slack_error import Json
+from slack_sandbox.refusal import Json
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from aiohttp import web
 from slack_sandbox.elements import NotOnScreen
 from slack_sandbox.parts import SandboxParts
 from slack_sandbox.person import InteractionResult, ScreenUser
-from slack_sandbox.slack_error import Json, SlackError
+from slack_sandbox.refusal import Json, SandboxRefusal
 
 PAGE = Path(__file__).parent / "page"
 _KEEP_ALIVE_SECONDS = 15.0
@@ -142,7 +142,7 @@ class Control:
                 return _refusal(f"bad request: {error!r}", 400)
             except NotOnScreen as error:
                 return _refusal(str(error), 200)
-            except SlackError as error:
+            except SandboxRefusal as error:
                 return _refusal(error.code, 200)
             return web.json_response(
                 {

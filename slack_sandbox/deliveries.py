@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slack_sandbox.delivery_report import ACK_SECONDS, DeliveryReport
+from slack_sandbox.refusal import Json
 from slack_sandbox.signed_http import SignedHttp
-from slack_sandbox.slack_error import Json
 from slack_sandbox.socket_mode import SocketModeServer
 from slack_sandbox.workspace import SandboxWorkspace
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from slack_sandbox.slack_error import Json
+from slack_sandbox.refusal import Json
 
 _ID_LETTERS = string.ascii_letters + string.digits + "+/"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from slack_sandbox.elements import FoundElement
 from slack_sandbox.people_and_places import Channel, Member
-from slack_sandbox.slack_error import Json
+from slack_sandbox.refusal import Json
 from slack_sandbox.workspace import SandboxWorkspace
 
 

@@ -10,8 +10,8 @@ from typing import Any
 from slack_sandbox.block_rules import BLOCKS, ID, SURFACES
 from slack_sandbox.elements import walk
 from slack_sandbox.mrkdwn import escaped_blocks
+from slack_sandbox.refusal import Json, SandboxRefusal
 from slack_sandbox.shapes import Check, array, boolean, by_type, fault, shape, string, text
-from slack_sandbox.slack_error import Json, SlackError
 
 BLOCK_COUNT = {"message": 50, "modal": 100, "home": 100}
 MESSAGE_CHARACTERS = 13_200
@@ -49,30 +49,30 @@ _METADATA = shape(
 def check_blocks(blocks: list[Json], surface: str) -> None:
     """Refuse what Slack would refuse: SlackError `invalid_blocks` or `msg_blocks_too_long`."""
     if faults := list(_block_faults(blocks, surface, "/blocks")):
-        raise SlackError("invalid_blocks", *faults)
+        raise SandboxRefusal("invalid_blocks", *faults)
     stored = escaped_blocks(blocks)
     if surface == "message" and sum(map(_characters, stored)) > MESSAGE_CHARACTERS:
-        raise SlackError("msg_blocks_too_long")
+        raise SandboxRefusal("msg_blocks_too_long")
     markdown = sum(len(each["text"]) for each in stored if each["type"] == "markdown")
     if markdown > MARKDOWN_CHARACTERS:
-        raise SlackError("msg_blocks_too_long")
+        raise SandboxRefusal("msg_blocks_too_long")
 
 
 def check_view(view: Json, kind: str) -> None:
     """Refuse a view as Slack does: SlackError `invalid_arguments` or `view_too_large`."""
     if view.get("type") != kind:
-        raise SlackError("invalid_arguments", fault(f"must be one of {kind}", "/view/type"))
+        raise SandboxRefusal("invalid_arguments", fault(f"must be one of {kind}", "/view/type"))
     faults = list(_VIEWS[kind](view, "/view"))
     faults += _block_faults(view.get("blocks"), kind, "/view/blocks")
     has_input = not faults and any(block["type"] == "input" for block in view["blocks"])
     if has_input and kind == "modal" and "submit" not in view:
         faults.append(fault("missing required field: submit", "/view"))
     if faults:
-        raise SlackError(
+        raise SandboxRefusal(
             "invalid_arguments", "failed to match all allowed schemas [json-pointer:/view]", *faults
         )
     if len(json.dumps(view, ensure_ascii=False).encode()) > VIEW_BYTES:
-        raise SlackError("view_too_large")
+        raise SandboxRefusal("view_too_large")
 
 
 def check_metadata(metadata: Json) -> None:
@@ -81,9 +81,9 @@ def check_metadata(metadata: Json) -> None:
     if not isinstance(metadata.get("event_payload"), dict):
         faults.append(fault("must provide an object", "/metadata/event_payload"))
     if faults:
-        raise SlackError("invalid_metadata_format", *faults)
+        raise SandboxRefusal("invalid_metadata_format", *faults)
     if len(json.dumps(metadata)) > METADATA_CHARACTERS:
-        raise SlackError("metadata_too_large")
+        raise SandboxRefusal("metadata_too_large")
 
 
 def _block_faults(blocks: Any, surface: str, pointer: str) -> Iterator[str]:

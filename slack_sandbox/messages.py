@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from slack_sandbox.slack_error import Json, SlackError
+from slack_sandbox.refusal import Json, SandboxRefusal
 
 THREAD_FIELDS = ("thread_ts", "reply_count", "reply_users_count", "reply_users", "latest_reply", "is_locked")
 
@@ -44,7 +44,7 @@ class Messages:
         if thread_ts is not None:
             target = self._channels.get(channel, {}).get(thread_ts)
             if target is None:
-                raise SlackError("thread_not_found")
+                raise SandboxRefusal("thread_not_found")
             root = str(target.get("thread_ts", thread_ts))
             stored["thread_ts"] = root
             stored["parent_user_id"] = self._channels[channel][root].get("user")
@@ -77,7 +77,7 @@ class Messages:
         """Like `find`; raises SlackError `message_not_found`."""
         message = self.find(channel, ts)
         if message is None:
-            raise SlackError("message_not_found")
+            raise SandboxRefusal("message_not_found")
         return message
 
     def change(self, channel: str, ts: str, changes: Json, remove: Iterable[str] = ()) -> Json:
@@ -123,7 +123,7 @@ class Messages:
         """
         message = self.find(channel, ts)
         if message is None:
-            raise SlackError("thread_not_found")
+            raise SandboxRefusal("thread_not_found")
         root = str(message.get("thread_ts", ts))
         return [self.get(channel, each) for each in [root, *self._replies.get((channel, root), [])]]
 

@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 
 from slack_sandbox.elements import initial_state
-from slack_sandbox.slack_error import Json, SlackError
+from slack_sandbox.refusal import Json, SandboxRefusal
 
 STACK_LIMIT = 3
 
@@ -56,11 +56,11 @@ class Modals:
         """Use a trigger id up; raises SlackError as `views.open` documents."""
         trigger = self._triggers.get(trigger_id)
         if trigger is None:
-            raise SlackError("invalid_trigger_id")
+            raise SandboxRefusal("invalid_trigger_id")
         if trigger.used:
-            raise SlackError("exchanged_trigger_id")
+            raise SandboxRefusal("exchanged_trigger_id")
         if time.monotonic() > trigger.expires:
-            raise SlackError("expired_trigger_id")
+            raise SandboxRefusal("expired_trigger_id")
         trigger.used = True
         return trigger
 
@@ -83,9 +83,9 @@ class Modals:
         """Show a view on top of the others; SlackError `push_limit_reached` beyond three."""
         stack = self._stacks.get(user, [])
         if not stack:
-            raise SlackError("invalid_trigger_id")
+            raise SandboxRefusal("invalid_trigger_id")
         if len(stack) >= STACK_LIMIT:
-            raise SlackError("push_limit_reached")
+            raise SandboxRefusal("push_limit_reached")
         self._refuse_known_external_id(view)
         pushed = self._new(view, previous=stack[-1])
         stack.append(pushed)
@@ -100,7 +100,7 @@ class Modals:
         """
         user, standing = self._find(view_id, external_id)
         if expected_hash is not None and expected_hash != standing["hash"]:
-            raise SlackError("hash_conflict")
+            raise SandboxRefusal("hash_conflict")
         fresh = self._new(view, previous=None)
         fresh |= {name: standing[name] for name in ("id", "root_view_id", "previous_view_id")}
         _keep_entered(standing["state"]["values"], fresh["state"]["values"])
@@ -112,7 +112,7 @@ class Modals:
         """Publish a person's App Home; SlackError `hash_conflict` as with `update`."""
         standing = self._homes.get(user)
         if expected_hash is not None and (standing is None or expected_hash != standing["hash"]):
-            raise SlackError("hash_conflict")
+            raise SandboxRefusal("hash_conflict")
         home = self._new(view, previous=None)
         if standing is not None:
             home |= {"id": standing["id"], "root_view_id": standing["id"]}
@@ -153,14 +153,14 @@ class Modals:
         for user, view in everything:
             if (view_id and view["id"] == view_id) or (external_id and view["external_id"] == external_id):
                 return user, view
-        raise SlackError("not_found")
+        raise SandboxRefusal("not_found")
 
     def _refuse_known_external_id(self, view: Json) -> None:
         external_id = view.get("external_id")
         if external_id and any(
             external_id == each["external_id"] for stack in self._stacks.values() for each in stack
         ):
-            raise SlackError("duplicate_external_id")
+            raise SandboxRefusal("duplicate_external_id")
 
     def _new(self, view: Json, previous: Json | None) -> Json:
         view_id = f"V{next(self._numbers):010d}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from slack_sandbox.slack_error import Json
+from slack_sandbox.refusal import Json
 
 _BARE_AMPERSAND = re.compile(r"&(?!(?:amp|lt|gt);)")
 _CONTROL_SEQUENCE = re.compile(r"<((?:@[UWB]|#[CG]|!|https?://|mailto:|tel:|slack://)[^<>\n]*)>")

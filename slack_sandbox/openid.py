@@ -16,7 +16,7 @@ from aiohttp import web
 from joserfc import jwt
 from joserfc.jwk import KeySet, RSAKey
 
-from slack_sandbox.slack_error import Json
+from slack_sandbox.refusal import Json
 from slack_sandbox.workspace import SandboxWorkspace
 
 

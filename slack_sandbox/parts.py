@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from slack_sandbox.deliveries import Deliveries
 from slack_sandbox.interactions import Interactions
+from slack_sandbox.refusal import Json
 from slack_sandbox.response_urls import ResponseUrls
 from slack_sandbox.signed_http import SignedHttp
-from slack_sandbox.slack_error import Json
 from slack_sandbox.socket_mode import SocketModeServer
 from slack_sandbox.workspace import SandboxWorkspace
 

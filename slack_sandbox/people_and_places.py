@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from slack_sandbox.slack_error import Json
+from slack_sandbox.refusal import Json
 
 
 @dataclass(frozen=True)

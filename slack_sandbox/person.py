@@ -15,9 +15,9 @@ from slack_sandbox.delivery_report import DeliveryReport
 from slack_sandbox.elements import NotFilledIn, NotOnScreen
 from slack_sandbox.parts import SandboxParts
 from slack_sandbox.people_and_places import Member
+from slack_sandbox.refusal import Json, SandboxRefusal
 from slack_sandbox.screens import Gesture, Screens
 from slack_sandbox.signed_http import SignedRequest
-from slack_sandbox.slack_error import Json, SlackError
 from slack_sandbox.submissions import Submissions
 
 _TROUBLE = "We had some trouble connecting. Try again?"
@@ -74,9 +74,9 @@ class ScreenUser:
         """Type a message; @names and #names are completed. Returns the stored message."""
         place = self._workspace.channels[channel]
         if place.is_archived:
-            raise SlackError("is_archived")
+            raise SandboxRefusal("is_archived")
         if self.id not in place.members:
-            raise SlackError("not_in_channel")
+            raise SandboxRefusal("not_in_channel")
         message: Json = {"user": self.id, "text": self._workspace.as_typed(text), "team": self.member.team_id}
         message["client_msg_id"] = self._workspace.next_id("M")
         return self._workspace.post(place, message, thread_ts)
@@ -119,7 +119,7 @@ class ScreenUser:
             try:
                 self._stage.response_urls.respond(link, body)
                 link.uses -= 1
-            except SlackError as error:
+            except SandboxRefusal as error:
                 answer.error = f"{command} failed with the error {error.code!r}"
         return answer
 

@@ -16,7 +16,7 @@ from aiohttp import web
 from slack_sandbox.arguments import Arguments
 from slack_sandbox.methods.chat import author, message_content
 from slack_sandbox.people_and_places import Channel
-from slack_sandbox.slack_error import Json, SlackError
+from slack_sandbox.refusal import Json, SandboxRefusal
 from slack_sandbox.workspace import SandboxWorkspace
 
 USES = 5
@@ -65,7 +65,7 @@ class ResponseUrls:
         """Take one answer of the app."""
         try:
             self.respond(self._usable(request.path), _decoded(await request.text()))
-        except SlackError as error:
+        except SandboxRefusal as error:
             status = 404 if error.code in ("expired_url", "used_url") else 400
             return web.json_response(error.body(), status=status)
         return web.Response(text="ok")
@@ -95,18 +95,18 @@ class ResponseUrls:
     def _usable(self, path: str) -> Link:
         link = self._links.get(path.lstrip("/"))
         if link is None or time.monotonic() > link.expires:
-            raise SlackError("expired_url")
+            raise SandboxRefusal("expired_url")
         if link.uses >= USES:
-            raise SlackError("used_url")
+            raise SandboxRefusal("used_url")
         return link
 
     def _replace_original(self, link: Link, content: Json | None) -> None:
         workspace, channel, ts = self._workspace, link.channel, link.message_ts
         if ts is None:
-            raise SlackError("message_not_found")
+            raise SandboxRefusal("message_not_found")
         if link.ephemeral:
             if not workspace.messages.change_whisper(link.user, ts, content):
-                raise SlackError("message_not_found")
+                raise SandboxRefusal("message_not_found")
             workspace.changes.publish(
                 {"type": "ephemeral", "channel": channel.id, "user": link.user, "ts": ts}
             )
@@ -122,5 +122,5 @@ def _decoded(text: str) -> Json:
     except ValueError:
         body = None
     if not isinstance(body, dict):
-        raise SlackError("invalid_payload")
+        raise SandboxRefusal("invalid_payload")
     return body

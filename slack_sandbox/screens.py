@@ -10,8 +10,8 @@ from typing import Any
 from slack_sandbox import elements
 from slack_sandbox.elements import FoundElement, NotOnScreen
 from slack_sandbox.interactions import ButtonPress, Interactions
+from slack_sandbox.refusal import Json
 from slack_sandbox.response_urls import ResponseUrls
-from slack_sandbox.slack_error import Json
 from slack_sandbox.workspace import SandboxWorkspace
 
 

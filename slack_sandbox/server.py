@@ -17,9 +17,9 @@ from slack_sandbox.openid import OpenIdProvider
 from slack_sandbox.parts import SandboxParts
 from slack_sandbox.person import ScreenUser
 from slack_sandbox.rate_limits import RateLimits
+from slack_sandbox.refusal import Json
 from slack_sandbox.response_urls import ResponseUrls
 from slack_sandbox.signed_http import SignedHttp, SignedRequest
-from slack_sandbox.slack_error import Json
 from slack_sandbox.socket_mode import SocketModeServer
 from slack_sandbox.uploads import Uploads
 from slack_sandbox.web_api import ApiCall, WebApi

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 import aiohttp
 
 from slack_sandbox.delivery_report import TIMED_OUT, DeliveryReport
-from slack_sandbox.slack_error import Json
+from slack_sandbox.refusal import Json
 
 
 @dataclass(frozen=True)

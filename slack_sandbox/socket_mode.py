@@ -19,7 +19,7 @@ from aiohttp import WSMsgType, web
 from slack_sandbox.changes import Changes
 from slack_sandbox.delivery_report import TIMED_OUT, DeliveryReport
 from slack_sandbox.faults import FaultKind, Faults
-from slack_sandbox.slack_error import Json
+from slack_sandbox.refusal import Json
 
 MOST_CONNECTIONS = 10
 

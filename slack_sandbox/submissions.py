@@ -9,7 +9,7 @@ from slack_sandbox.delivery_report import DeliveryReport
 from slack_sandbox.methods.views import readable_view
 from slack_sandbox.parts import SandboxParts
 from slack_sandbox.people_and_places import Member
-from slack_sandbox.slack_error import Json, SlackError
+from slack_sandbox.refusal import Json, SandboxRefusal
 
 _TROUBLE = "We had some trouble connecting. Try again?"
 
@@ -48,7 +48,7 @@ class Submissions:
         """Close, clear, replace, push or show errors; returns what goes wrong in the person's eyes."""
         try:
             return self._apply(user, view, response)
-        except SlackError as error:
+        except SandboxRefusal as error:
             return f"{_TROUBLE} ({error.code}: {'; '.join(error.messages)})"
         finally:
             self._stage.workspace.changes.publish({"type": "view", "user": user, "view_id": view["id"]})
@@ -68,14 +68,14 @@ class Submissions:
             known = {block["block_id"] for block in view["blocks"] if block["type"] == "input"}
             errors = response.get("errors")
             if not isinstance(errors, dict) or not errors or not set(errors) <= known:
-                raise SlackError("invalid_arguments", "errors must name input blocks of the view")
+                raise SandboxRefusal("invalid_arguments", "errors must name input blocks of the view")
         else:
-            raise SlackError("invalid_arguments", "unknown response_action")
+            raise SandboxRefusal("invalid_arguments", "unknown response_action")
         return None
 
 
 def _view_of(response: Json) -> Json:
     view = response.get("view")
     if not isinstance(view, dict):
-        raise SlackError("invalid_arguments", "missing required field: view")
+        raise SandboxRefusal("invalid_arguments", "missing required field: view")
     return view

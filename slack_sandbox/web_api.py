@@ -17,7 +17,7 @@ from slack_sandbox.arguments import Arguments
 from slack_sandbox.faults import FaultKind, Faults
 from slack_sandbox.methods import METHODS, Method, TokenKind
 from slack_sandbox.rate_limits import RateLimits
-from slack_sandbox.slack_error import Json, SlackError
+from slack_sandbox.refusal import Json, SandboxRefusal
 from slack_sandbox.workspace import SandboxWorkspace
 
 
@@ -61,7 +61,7 @@ class WebApi:
         name = request.match_info["method"]
         try:
             values, refusal = await _body(request), None
-        except SlackError as error:
+        except SandboxRefusal as error:
             values, refusal = {}, error
         fault = self._faults.strike(name)
         if fault is None or fault.kind in (FaultKind.SLOW, FaultKind.RESET_AFTER_ACCEPT):
@@ -79,12 +79,12 @@ class WebApi:
                 status=500, text="<!DOCTYPE html><title>Server Error</title>", content_type="text/html"
             )
         if fault.kind is FaultKind.ERROR:
-            return web.json_response(SlackError(fault.code).body())
+            return web.json_response(SandboxRefusal(fault.code).body())
         await asyncio.sleep(fault.seconds)
         return _cut(request)
 
     def _answer(
-        self, request: web.Request, name: str, values: Json, refusal: SlackError | None
+        self, request: web.Request, name: str, values: Json, refusal: SandboxRefusal | None
     ) -> web.Response:
         scopes = {"x-oauth-scopes": ",".join(self.workspace.bot.scopes)}
         try:
@@ -96,7 +96,7 @@ class WebApi:
                 return _too_many(wait)
             body = {"ok": True, **method.handler(self.workspace, Arguments(values))}
             body = self._finish(name, body)
-        except SlackError as error:
+        except SandboxRefusal as error:
             body = error.body()
         self._record(name, values, "ok" if body["ok"] else body["error"], body)
         return web.json_response(body, headers=scopes)
@@ -104,22 +104,22 @@ class WebApi:
     def _authorised(self, request: web.Request, name: str, values: Json) -> Method:
         method = METHODS.get(name)
         if method is None:
-            raise SlackError("unknown_method", req_method=name)
+            raise SandboxRefusal("unknown_method", req_method=name)
         if method.token is TokenKind.NONE:
             return method
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer":
             token = str(values.get("token") or "")
         if not token:
-            raise SlackError("not_authed")
+            raise SandboxRefusal("not_authed")
         kind = self._tokens.get(token.strip())
         if kind is None:
-            raise SlackError("invalid_auth")
+            raise SandboxRefusal("invalid_auth")
         if kind is not method.token:
-            raise SlackError("not_allowed_token_type")
+            raise SandboxRefusal("not_allowed_token_type")
         granted = self.workspace.bot.scopes
         if method.scopes and not set(method.scopes) & set(granted):
-            raise SlackError("missing_scope", needed=method.scopes[0], provided=",".join(granted))
+            raise SandboxRefusal("missing_scope", needed=method.scopes[0], provided=",".join(granted))
         return method
 
     def _record(self, name: str, values: Json, outcome: str, response: Json | None) -> None:
@@ -137,14 +137,14 @@ async def _body(request: web.Request) -> Json:
         try:
             sent: Any = json.loads(await request.text() or "{}")
         except ValueError:
-            raise SlackError("invalid_json") from None
+            raise SandboxRefusal("invalid_json") from None
         if not isinstance(sent, dict):
-            raise SlackError("json_not_object")
+            raise SandboxRefusal("json_not_object")
         return values | sent
     if kind in ("application/x-www-form-urlencoded", "multipart/form-data", "application/octet-stream"):
         form = await request.post()
         return values | {name: value for name, value in form.items() if isinstance(value, str)}
-    raise SlackError("invalid_post_type")
+    raise SandboxRefusal("invalid_post_type")
 
 
 def _too_many(seconds: int) -> web.Response:

@@ -11,7 +11,7 @@ from slack_sandbox.messages import Messages, Timestamps
 from slack_sandbox.modals import Modals
 from slack_sandbox.mrkdwn import typed
 from slack_sandbox.people_and_places import Bot, Channel, Member, Team, UserGroup
-from slack_sandbox.slack_error import Json, SlackError
+from slack_sandbox.refusal import Json, SandboxRefusal
 
 SCOPES = (
     "app_mentions:read",
@@ -162,14 +162,14 @@ class SandboxWorkspace:
         channel = self.channels.get(channel_id)
         hidden = channel is not None and (channel.is_private or channel.is_im)
         if channel is None or (hidden and self.bot.user_id not in channel.members):
-            raise SlackError("channel_not_found")
+            raise SandboxRefusal("channel_not_found")
         return channel
 
     def member(self, user_id: str) -> Member:
         """A member; raises SlackError `user_not_found`."""
         member = self.members.get(user_id)
         if member is None:
-            raise SlackError("user_not_found")
+            raise SandboxRefusal("user_not_found")
         return member
 
     def direct_channel(self, user_id: str) -> Channel:

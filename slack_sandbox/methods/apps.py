@@ -5,7 +5,7 @@ from __future__ import annotations
 from slack_sandbox.arguments import Arguments
 from slack_sandbox.limits import check_blocks
 from slack_sandbox.methods.registry import TokenKind, method
-from slack_sandbox.slack_error import Json, SlackError
+from slack_sandbox.refusal import Json, SandboxRefusal
 from slack_sandbox.workspace import SandboxWorkspace
 
 
@@ -14,7 +14,7 @@ def api_test(workspace: SandboxWorkspace, args: Arguments) -> Json:
     """Answer what was sent, or the error that was asked for."""
     sent = {name: value for name, value in args.values.items() if name != "token"}
     if args.has("error"):
-        raise SlackError(args.text("error"), args=sent)
+        raise SandboxRefusal(args.text("error"), args=sent)
     return {"args": sent}
 
 
@@ -43,7 +43,7 @@ def bots_info(workspace: SandboxWorkspace, args: Arguments) -> Json:
     """The bot user of the app."""
     bot = workspace.bot
     if args.has("bot") and args.text("bot") != bot.bot_id:
-        raise SlackError("bot_not_found")
+        raise SandboxRefusal("bot_not_found")
     info = {
         "id": bot.bot_id,
         "deleted": False,
@@ -69,6 +69,6 @@ def blocks_validate(workspace: SandboxWorkspace, args: Arguments) -> Json:
     """Check blocks against the documented limits without posting them."""
     blocks = args.decoded("blocks", list, "invalid_blocks_format")
     if blocks is None:
-        raise SlackError("invalid_arguments", "missing required field: blocks")
+        raise SandboxRefusal("invalid_arguments", "missing required field: blocks")
     check_blocks(blocks, "message")
     return {}

@@ -10,7 +10,7 @@ from slack_sandbox.limits import check_blocks, check_metadata
 from slack_sandbox.methods.registry import method
 from slack_sandbox.mrkdwn import escaped_blocks, escaped_mrkdwn
 from slack_sandbox.people_and_places import Channel
-from slack_sandbox.slack_error import Json, SlackError
+from slack_sandbox.refusal import Json, SandboxRefusal
 from slack_sandbox.workspace import SandboxWorkspace
 
 TEXT_KEPT = 40_000
@@ -40,7 +40,7 @@ def update(workspace: SandboxWorkspace, args: Arguments) -> Json:
     channel = workspace.channel(args.text("channel"))
     ts = args.text("ts")
     if len(args.optional_text("text") or "") > UPDATE_TEXT_LIMIT:
-        raise SlackError("msg_too_long")
+        raise SandboxRefusal("msg_too_long")
     _refuse_archived(channel)
     _own(workspace, channel, ts, "cant_update_message")
     kept = workspace.messages.get(channel.id, ts)
@@ -63,7 +63,7 @@ def post_ephemeral(workspace: SandboxWorkspace, args: Arguments) -> Json:
     user = args.text("user")
     _refuse_absent(workspace, channel, public_allowed=False)
     if user not in channel.members:
-        raise SlackError("user_not_in_channel")
+        raise SandboxRefusal("user_not_in_channel")
     content = {**author(workspace), **message_content(args)}
     if args.optional_text("thread_ts"):
         content["thread_ts"] = args.text("thread_ts")
@@ -98,13 +98,13 @@ def reactions_add(workspace: SandboxWorkspace, args: Arguments) -> Json:
     channel = workspace.channel(args.text("channel"))
     ts, name, user = args.text("timestamp"), args.text("name").strip(":"), workspace.bot.user_id
     if not name.replace("_", "").replace("-", "").replace("+", "").replace("'", "").isalnum():
-        raise SlackError("invalid_name")
+        raise SandboxRefusal("invalid_name")
     if user not in channel.members:
-        raise SlackError("not_in_channel")
+        raise SandboxRefusal("not_in_channel")
     before: list[Json] = workspace.messages.get(channel.id, ts).get("reactions", [])
     users = {each["name"]: each["users"] for each in before}
     if user in users.get(name, ()):
-        raise SlackError("already_reacted")
+        raise SandboxRefusal("already_reacted")
     users[name] = [*users.get(name, ()), user]
     reactions = [{"name": each, "users": who, "count": len(who)} for each, who in users.items()]
     workspace.messages.change(channel.id, ts, {"reactions": reactions})
@@ -122,7 +122,7 @@ def message_content(args: Arguments, old: Json | None = None) -> Json:
     blocks = args.decoded("blocks", list, "invalid_blocks_format")
     attachments = args.decoded("attachments", list, "invalid_attachments")
     if not text and not blocks and not attachments and (old is None or blocks is None):
-        raise SlackError("no_text")
+        raise SandboxRefusal("no_text")
     content: Json = {"text": escaped_mrkdwn((text or "")[:TEXT_KEPT])}
     if text is None and old is not None:
         content["text"] = old["text"]
@@ -131,7 +131,7 @@ def message_content(args: Arguments, old: Json | None = None) -> Json:
         content["blocks"] = with_ids(escaped_blocks(blocks))
     if attachments:
         if len(attachments) > 100:
-            raise SlackError("too_many_attachments")
+            raise SandboxRefusal("too_many_attachments")
         content["attachments"] = escaped_blocks(attachments)
     elif old is not None and attachments is None and "attachments" in old:
         content["attachments"] = old["attachments"]
@@ -172,7 +172,7 @@ def _destination(workspace: SandboxWorkspace, name: str) -> Channel:
 
 def _refuse_archived(channel: Channel) -> None:
     if channel.is_archived:
-        raise SlackError("is_archived")
+        raise SandboxRefusal("is_archived")
 
 
 def _refuse_absent(workspace: SandboxWorkspace, channel: Channel, public_allowed: bool) -> None:
@@ -181,10 +181,10 @@ def _refuse_absent(workspace: SandboxWorkspace, channel: Channel, public_allowed
         public_allowed and not channel.is_private and "chat:write.public" in workspace.bot.scopes
     )
     if workspace.bot.user_id not in channel.members and not may_post_anywhere:
-        raise SlackError("not_in_channel")
+        raise SandboxRefusal("not_in_channel")
 
 
 def _own(workspace: SandboxWorkspace, channel: Channel, ts: str, refusal: str) -> None:
     message = workspace.messages.get(channel.id, ts)
     if message.get("bot_id") != workspace.bot.bot_id:
-        raise SlackError(refusal)
+        raise SandboxRefusal(refusal)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from slack_sandbox.arguments import Arguments
 from slack_sandbox.methods.registry import method
 from slack_sandbox.people_and_places import Channel
-from slack_sandbox.slack_error import Json, SlackError
+from slack_sandbox.refusal import Json, SandboxRefusal
 from slack_sandbox.workspace import SandboxWorkspace
 
 _READ = ("channels:read", "groups:read", "im:read", "mpim:read")
@@ -17,7 +17,7 @@ def conversations_list(workspace: SandboxWorkspace, args: Arguments) -> Json:
     """Channels of the wanted `types` that the bot may know of."""
     kinds = args.names("types") or ["public_channel"]
     if unknown := set(kinds) - {"public_channel", "private_channel", "im", "mpim"}:
-        raise SlackError("invalid_types", f"unknown types {sorted(unknown)}")
+        raise SandboxRefusal("invalid_types", f"unknown types {sorted(unknown)}")
     bot = workspace.bot.user_id
     channels = [
         channel.as_slack(workspace.team.id, bot, num_members=True)
@@ -50,9 +50,9 @@ def conversations_join(workspace: SandboxWorkspace, args: Arguments) -> Json:
     """Make the bot a member of a public channel."""
     channel = workspace.channel(args.text("channel"))
     if channel.kind != "public_channel":
-        raise SlackError("method_not_supported_for_channel_type")
+        raise SandboxRefusal("method_not_supported_for_channel_type")
     if channel.is_archived:
-        raise SlackError("is_archived")
+        raise SandboxRefusal("is_archived")
     bot = workspace.bot.user_id
     answer: Json = {}
     if bot in channel.members:
@@ -69,15 +69,15 @@ def conversations_open(workspace: SandboxWorkspace, args: Arguments) -> Json:
         return {"channel": {"id": workspace.channel(args.text("channel")).id}}
     users = args.names("users")
     if not users:
-        raise SlackError("users_list_not_supplied")
+        raise SandboxRefusal("users_list_not_supplied")
     if len(users) > 1:
-        raise SlackError(
+        raise SandboxRefusal(
             "not_enough_users" if len(set(users)) == 1 else "method_not_supported_for_channel_type"
         )
     if users[0] == workspace.bot.user_id:
-        raise SlackError("cannot_dm_bot")
+        raise SandboxRefusal("cannot_dm_bot")
     if workspace.member(users[0]).deleted:
-        raise SlackError("user_disabled")
+        raise SandboxRefusal("user_disabled")
     channel = workspace.direct_channel(users[0])
     shown = channel.as_slack(workspace.team.id, workspace.bot.user_id)
     return {"channel": shown if args.flag("return_im") else {"id": channel.id}}
@@ -108,7 +108,7 @@ def conversations_replies(workspace: SandboxWorkspace, args: Arguments) -> Json:
 def _readable(workspace: SandboxWorkspace, args: Arguments) -> Channel:
     channel = workspace.channel(args.text("channel"))
     if workspace.bot.user_id not in channel.members:
-        raise SlackError("not_in_channel")
+        raise SandboxRefusal("not_in_channel")
     return channel
 
 
@@ -117,7 +117,7 @@ def _between(args: Arguments, messages: list[Json]) -> list[Json]:
     try:
         low, high = _moment(oldest), _moment(latest)
     except ValueError:
-        raise SlackError("invalid_ts_oldest") from None
+        raise SandboxRefusal("invalid_ts_oldest") from None
     if args.flag("inclusive"):
         return [each for each in messages if low <= _moment(each["ts"]) <= high]
     return [each for each in messages if low < _moment(each["ts"]) < high]

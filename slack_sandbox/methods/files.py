@@ -7,7 +7,7 @@ from typing import Any
 
 from slack_sandbox.arguments import Arguments
 from slack_sandbox.methods.registry import method
-from slack_sandbox.slack_error import Json, SlackError
+from slack_sandbox.refusal import Json, SandboxRefusal
 from slack_sandbox.workspace import SandboxWorkspace
 
 
@@ -16,7 +16,7 @@ def get_upload_url(workspace: SandboxWorkspace, args: Arguments) -> Json:
     """Promise a file; the server adds `upload_url`."""
     name, length = args.text("filename"), args.number("length", 0)
     if length <= 0:
-        raise SlackError("invalid_arguments", "must be greater than 0 [json-pointer:/length]")
+        raise SandboxRefusal("invalid_arguments", "must be greater than 0 [json-pointer:/length]")
     file_id = workspace.next_id("F")
     workspace.files[file_id] = {
         "id": file_id,
@@ -35,12 +35,12 @@ def complete_upload(workspace: SandboxWorkspace, args: Arguments) -> Json:
     """Finish uploads and, with a channel, share them in one message."""
     wanted: Any = args.decoded("files", list)
     if not wanted:
-        raise SlackError("invalid_arguments", "missing required field: files")
+        raise SandboxRefusal("invalid_arguments", "missing required field: files")
     files = [_completed(workspace, each) for each in wanted]
     if args.has("channel_id"):
         channel = workspace.channel(args.text("channel_id"))
         if workspace.bot.user_id not in channel.members:
-            raise SlackError("not_in_channel")
+            raise SandboxRefusal("not_in_channel")
         bot = workspace.bot
         workspace.post(
             channel,
@@ -60,10 +60,10 @@ def complete_upload(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 def _completed(workspace: SandboxWorkspace, wanted: Any) -> Json:
     if not isinstance(wanted, dict) or not isinstance(wanted.get("id"), str):
-        raise SlackError("invalid_arguments", "missing required field: id [json-pointer:/files/0]")
+        raise SandboxRefusal("invalid_arguments", "missing required field: id [json-pointer:/files/0]")
     file = workspace.files.get(wanted["id"])
     if file is None or file["content"] is None or file["completed"]:
-        raise SlackError("file_not_found")
+        raise SandboxRefusal("file_not_found")
     file |= {"completed": True, "title": wanted.get("title") or file["name"]}
     return {
         "id": file["id"],

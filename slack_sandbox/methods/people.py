@@ -6,7 +6,7 @@ import time
 
 from slack_sandbox.arguments import Arguments
 from slack_sandbox.methods.registry import method
-from slack_sandbox.slack_error import Json, SlackError
+from slack_sandbox.refusal import Json, SandboxRefusal
 from slack_sandbox.workspace import SandboxWorkspace
 
 
@@ -31,7 +31,7 @@ def users_lookup_by_email(workspace: SandboxWorkspace, args: Arguments) -> Json:
     for member in workspace.members.values():
         if member.email == email and not member.deleted and member.team_id == workspace.team.id:
             return {"user": member.as_slack()}
-    raise SlackError("users_not_found")
+    raise SandboxRefusal("users_not_found")
 
 
 @method("usergroups.list", "usergroups:read", tier=2)
@@ -50,5 +50,5 @@ def usergroups_users_list(workspace: SandboxWorkspace, args: Arguments) -> Json:
     """Who is in a user group."""
     group = workspace.usergroups.get(args.text("usergroup"))
     if group is None or (group.disabled and not args.flag("include_disabled")):
-        raise SlackError("no_such_subteam")
+        raise SandboxRefusal("no_such_subteam")
     return {"users": list(group.users)}

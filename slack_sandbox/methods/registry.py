@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from slack_sandbox.arguments import Arguments
-from slack_sandbox.slack_error import Json
+from slack_sandbox.refusal import Json
 from slack_sandbox.workspace import SandboxWorkspace
 
 

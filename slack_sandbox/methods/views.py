@@ -7,7 +7,7 @@ from slack_sandbox.elements import with_ids
 from slack_sandbox.limits import check_view
 from slack_sandbox.methods.registry import method
 from slack_sandbox.mrkdwn import escaped_blocks
-from slack_sandbox.slack_error import Json, SlackError
+from slack_sandbox.refusal import Json, SandboxRefusal
 from slack_sandbox.workspace import SandboxWorkspace
 
 
@@ -25,7 +25,7 @@ def readable_view(view: Json, kind: str) -> Json:
 def _view(args: Arguments, kind: str) -> Json:
     view = args.decoded("view", dict)
     if view is None:
-        raise SlackError("invalid_arguments", "missing required field: view")
+        raise SandboxRefusal("invalid_arguments", "missing required field: view")
     return readable_view(view, kind)
 
 
@@ -56,7 +56,7 @@ def views_update(workspace: SandboxWorkspace, args: Arguments) -> Json:
     view = _view(args, "modal")
     view_id, external_id = args.optional_text("view_id"), args.optional_text("external_id")
     if not view_id and not external_id:
-        raise SlackError("invalid_arguments", "missing required field: view_id or external_id")
+        raise SandboxRefusal("invalid_arguments", "missing required field: view_id or external_id")
     user, shown = workspace.modals.update(view_id, external_id, view, args.optional_text("hash"))
     return _shown(workspace, user, shown)
 

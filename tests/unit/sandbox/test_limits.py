@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from slack_sandbox.limits import MESSAGE_CHARACTERS, check_blocks, check_metadata, check_view
-from slack_sandbox.slack_error import SlackError
+from slack_sandbox.refusal import SandboxRefusal
 
 
 def plain(text: str) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def test_blocks_at_their_limit_are_taken(blocks: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize("blocks", BEYOND.values(), ids=BEYOND.keys())
 def test_blocks_beyond_a_limit_are_refused(blocks: list[dict[str, Any]]) -> None:
     """A message beyond a documented limit is refused as invalid_blocks, and the place is named."""
-    with pytest.raises(SlackError) as refused:
+    with pytest.raises(SandboxRefusal) as refused:
         check_blocks(blocks, "message")
     assert refused.value.code == "invalid_blocks"
     assert all("[json-pointer:/blocks" in message for message in refused.value.body()["errors"])
@@ -131,7 +131,7 @@ def test_blocks_beyond_a_limit_are_refused(blocks: list[dict[str, Any]]) -> None
 def test_text_over_all_blocks_is_bounded() -> None:
     """All blocks together may hold 13,200 characters and not one more."""
     check_blocks(TEXT_OVER_ALL, "message")
-    with pytest.raises(SlackError, match="msg_blocks_too_long"):
+    with pytest.raises(SandboxRefusal, match="msg_blocks_too_long"):
         check_blocks([*TEXT_OVER_ALL, section("x")], "message")
 
 
@@ -153,7 +153,7 @@ VIEWS_BEYOND = {
 @pytest.mark.parametrize("view", VIEWS_BEYOND.values(), ids=VIEWS_BEYOND.keys())
 def test_views_beyond_a_limit_are_refused(view: dict[str, Any]) -> None:
     """A modal beyond a documented limit is refused as invalid_arguments."""
-    with pytest.raises(SlackError, match="invalid_arguments"):
+    with pytest.raises(SandboxRefusal, match="invalid_arguments"):
         check_view(view, "modal")
 
 
@@ -166,7 +166,7 @@ def test_views_at_their_limits_are_taken() -> None:
 
 def test_a_view_of_too_many_bytes_is_refused() -> None:
     """A view beyond 250 KB is view_too_large, whatever its blocks."""
-    with pytest.raises(SlackError, match="view_too_large"):
+    with pytest.raises(SandboxRefusal, match="view_too_large"):
         check_view(modal(*[section("x" * 3000)] * 90), "modal")
 
 
@@ -175,5 +175,5 @@ def test_a_view_of_too_many_bytes_is_refused() -> None:
 )
 def test_malformed_metadata_is_refused(metadata: dict[str, Any]) -> None:
     """Message metadata needs a type and an object."""
-    with pytest.raises(SlackError, match="invalid_metadata_format"):
+    with pytest.raises(SandboxRefusal, match="invalid_metadata_format"):
         check_metadata(metadata)

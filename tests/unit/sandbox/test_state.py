@@ -11,7 +11,7 @@ from slack_sandbox.faults import FaultKind
 from slack_sandbox.messages import Messages, Timestamps
 from slack_sandbox.modals import Modals
 from slack_sandbox.rate_limits import RateLimits
-from slack_sandbox.slack_error import SlackError
+from slack_sandbox.refusal import SandboxRefusal
 
 VIEW: dict[str, Any] = {"type": "modal", "title": {"type": "plain_text", "text": "T"}, "blocks": []}
 
@@ -36,7 +36,7 @@ def test_a_reply_to_a_reply_joins_the_root() -> None:
     messages.add("C", {"user": "U1", "text": "two"}, reply["ts"])
     assert [each["text"] for each in messages.thread("C", reply["ts"])] == ["root", "one", "two"]
     assert [each["reply_count"] for each in messages.roots("C")] == [2]
-    with pytest.raises(SlackError, match="thread_not_found"):
+    with pytest.raises(SandboxRefusal, match="thread_not_found"):
         messages.add("C", {"text": "x"}, "1.000000")
 
 
@@ -50,7 +50,7 @@ def test_a_trigger_works_once_and_not_for_long() -> None:
         (late, late.new_trigger("U1"), "expired_trigger_id"),
         (fresh, "1.2.abc", "invalid_trigger_id"),
     ):
-        with pytest.raises(SlackError, match=code):
+        with pytest.raises(SandboxRefusal, match=code):
             stack.exchange(trigger_id)
 
 
@@ -59,7 +59,7 @@ def test_the_stack_of_modals_ends_at_three() -> None:
     stack = modals()
     root = stack.open("U1", VIEW)
     second, third = stack.push("U1", VIEW), stack.push("U1", VIEW)
-    with pytest.raises(SlackError, match="push_limit_reached"):
+    with pytest.raises(SandboxRefusal, match="push_limit_reached"):
         stack.push("U1", VIEW)
     assert (third["previous_view_id"], third["root_view_id"]) == (second["id"], root["id"])
     stack.close("U1", third["id"])
@@ -72,10 +72,10 @@ def test_an_update_with_an_old_hash_conflicts() -> None:
     view = stack.open("U1", VIEW)
     _, updated = stack.update(view["id"], None, VIEW, view["hash"])
     assert updated["id"] == view["id"]
-    with pytest.raises(SlackError, match="hash_conflict"):
+    with pytest.raises(SandboxRefusal, match="hash_conflict"):
         stack.update(view["id"], None, VIEW, view["hash"])
     stack.close("U1", view["id"])
-    with pytest.raises(SlackError, match="not_found"):
+    with pytest.raises(SandboxRefusal, match="not_found"):
         stack.update(view["id"], None, VIEW, None)
 
 

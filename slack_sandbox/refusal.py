@@ -8,7 +8,7 @@ Json = dict[str, Any]
 """A decoded JSON object, as it travels to and from Slack."""
 
 
-class SlackError(Exception):
+class SandboxRefusal(Exception):
     """Slack's answer `{"ok": false, "error": code}`; `messages` becomes `response_metadata.messages`."""
 
     def __init__(self, code: str, *messages: str, **extra: Any) -> None:
