@@ -15,9 +15,13 @@ from typing import Any
 import psycopg
 import pytest
 import structlog
+from hypothesis import HealthCheck, settings
 
 from agent.database import embedded_server, migrations
 from agent.database.pools import Database
+
+settings.register_profile("signoff", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("signoff")  # how fast the machine is says nothing about the code
 
 gc.disable()  # until all tests are known: what is imported stays
 

@@ -139,7 +139,7 @@ MENTION = re.compile(r"<(?:@|!subteam\^)([A-Z0-9]+)>")
 ALIVE = {
     "angle bracket": re.compile(r"[<>]"),
     "ampersand": re.compile(r"&(?!(?:amp|lt|gt);)"),
-    "link": re.compile(r"[^\W\d]:\S|\w:[^\s\d]|www\.|\w\.[^\W\d_]{2}", re.IGNORECASE),
+    "link": re.compile(r"[^\W\d]:\S|\w:[^\s\d…]|www\.|\w\.[^\W\d_]{2}", re.IGNORECASE),
     "broadcast": re.compile(r"[@#]\w"),
     "format": re.compile(r"[*~`]|(?<![^\W_])_|_(?![^\W_])"),
     "emoji name": re.compile(r":[\w+'-]+:"),
