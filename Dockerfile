@@ -10,6 +10,7 @@ COPY constraints.txt pyproject.toml README.md LICENSE manifest.yml ./
 COPY signoff signoff
 COPY agent agent
 COPY slackbot slackbot
+COPY slack_sandbox slack_sandbox
 COPY alembic alembic
 RUN /opt/signoff/bin/pip install --constraint constraints.txt .
 

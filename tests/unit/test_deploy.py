@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -185,6 +186,9 @@ def test_the_builder_gets_everything_that_the_wheel_is_made_of() -> None:
     names = {name for line in copied for name in line.split()}
     assert names == let_in
     assert all((ROOT / name).exists() for name in names)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
+    assert set(packages) <= {source for each in copied for source in each.split()}
 
 
 def test_every_setting_is_documented_for_operators() -> None:
