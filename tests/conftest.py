@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import gc
-import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
@@ -19,13 +16,13 @@ from hypothesis import HealthCheck, settings
 
 from agent.database import embedded_server, migrations
 from agent.database.pools import Database
+from tests.databases import TEMPLATE, Postgres
 
 settings.register_profile("signoff", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("signoff")  # how fast the machine is says nothing about the code
 
 gc.disable()  # until all tests are known: what is imported stays
 
-TEMPLATE = "signoff_template"
 _PROCESSORS = structlog.get_config()["processors"]
 OF_THE_MACHINE = ("SIGNOFF_", "SLACK_", "OPENAI_", "DATABASE_URL")
 
@@ -34,28 +31,6 @@ def pytest_collection_finish() -> None:
     """Collect the garbage of the tests alone, and not look each time through half a million imported objects."""
     gc.freeze()
     gc.enable()
-
-
-@dataclass
-class Postgres:
-    """The server of this test process; its databases are copies of a migrated one, made in milliseconds."""
-
-    server: embedded_server.EmbeddedServer
-    admin: psycopg.Connection[Any]
-    _numbers: Iterator[int] = field(default_factory=itertools.count)
-
-    def url(self, name: str) -> str:
-        """The address of the database `name`, as the superuser who owns everything."""
-        return self.server.url.replace("/postgres?", f"/{name}?")
-
-    def create(self, template: str = "template0") -> str:
-        """A new database; returns its name."""
-        name = f"test_{next(self._numbers)}"
-        self.admin.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
-        return name
-
-    def drop(self, name: str) -> None:
-        self.admin.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
 
 def fastest_folder() -> Path:
@@ -93,6 +68,7 @@ def postgres() -> Iterator[Postgres]:
             admin.execute(f"CREATE DATABASE {TEMPLATE} TEMPLATE template0")
             migrations.upgrade(found.url(TEMPLATE))
             yield found
+            found.retire()
     finally:
         server.stop()
         shutil.rmtree(home, ignore_errors=True)
@@ -100,17 +76,15 @@ def postgres() -> Iterator[Postgres]:
 
 @pytest.fixture
 def database_url(postgres: Postgres) -> Iterator[str]:
-    """A migrated, empty database of the test's own."""
-    name = postgres.create(TEMPLATE)
-    yield postgres.url(name)
-    postgres.drop(name)
+    """A migrated, empty database, for this test alone."""
+    yield postgres.lend().url
+    postgres.take_back()
 
 
 @pytest.fixture
-async def database(database_url: str) -> AsyncIterator[Database]:
+def database(postgres: Postgres, database_url: str) -> Database:
     """The same database, opened as the service opens it: with the rights of `signoff_app`."""
-    async with Database(database_url, application_name="signoff tests") as opened:
-        yield opened
+    return postgres.lend().keep("signoff tests")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import psycopg
 import pytest
 
-from agent.database.address import Address
+from tests.databases import Postgres
 from tests.integration.command import signoff  # noqa: F401 - a fixture
 
 
@@ -21,7 +22,17 @@ def empty_url(postgres: Any) -> Iterator[str]:
 
 
 @pytest.fixture
-def owner(database_url: str) -> Iterator[psycopg.Connection[Any]]:
+def owner(postgres: Postgres, database_url: str) -> psycopg.Connection[Any]:
     """The owner of everything in the test's database, with every statement on its own."""
-    with psycopg.connect(Address.read(database_url).conninfo("owner"), autocommit=True) as connection:
-        yield connection
+    return postgres.lend().owner
+
+
+@pytest.fixture(autouse=True)
+async def _no_task_outlives_its_test() -> AsyncIterator[None]:
+    """All tests share a loop; what one of them leaves behind in it ends with the test."""
+    before = asyncio.all_tasks()
+    yield
+    left = asyncio.all_tasks() - before - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.conftest import TEMPLATE, Postgres
+from tests.databases import TEMPLATE, Postgres
 from tests.stress import rounds
 
 AT_ONCE = 3 * len(os.sched_getaffinity(0))

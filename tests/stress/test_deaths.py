@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Postgres
+from tests.databases import Postgres
 from tests.integration.crash.deaths import EVERY, die_and_recover
 from tests.integration.crash.street import street
 from tests.stress.budget import full

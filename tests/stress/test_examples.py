@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Postgres
+from tests.databases import Postgres
 from tests.integration.crash.deaths import EVERY
 from tests.integration.crash.examples import EXAMPLES, die_at
 from tests.stress.side_by_side import side_by_side

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Postgres
+from tests.databases import Postgres
 from tests.integration.crash.revived import frozen_before_its_effect, frozen_in_its_turn
 from tests.integration.crash.rolling import rolling_restart
 from tests.stress.budget import SIZE, full

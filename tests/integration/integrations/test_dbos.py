@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -76,6 +77,8 @@ async def launched(actors: Desk, framework_url: str) -> AsyncIterator[Desk]:
     await asyncio.to_thread(DBOS.launch)
     yield actors
     await asyncio.to_thread(DBOS.destroy)
+    # DBOS gave its threads to the loop, which goes on with the next test, and has just ended them.
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
 
 
 async def ended(handle: Any) -> Any:

@@ -19,9 +19,13 @@ from slack_sandbox import SlackSandbox
 from slack_sandbox.model import ScriptedModel
 from slackbot import settings
 from slackbot.app import Service
+from tests.databases import kept
 from tests.integration.asking import column
 
 T = TypeVar("T")
+
+NO_TLS = False
+"""For clients that only call loopback: to read the certificates of the world takes longer than most calls."""
 
 POLICY = """
 [defaults]
@@ -64,7 +68,7 @@ class House:
         configured = settings.read(self.environment | changes)
         service = Service(
             configured,
-            Database(self.url),
+            Database(self.url) if self.services else kept(self.url),  # each process has its own connections
             checkpoints.load(policy, filename="checkpoints.toml"),
             Registry(agents),
         )
@@ -146,7 +150,7 @@ async def a_house(url: str, mode: str) -> AsyncIterator[House]:
         AsyncExitStack() as outer,
         SlackSandbox(rate_limits=False, echo=False) as slack,
         ScriptedModel() as model,
-        Database(url, application_name="looking on") as db,
+        kept(url, "looking on") as db,
         AsyncExitStack() as services,
     ):
         environment = {

@@ -17,7 +17,7 @@ from agent.usecases import api_keys
 from signoff.values import Person
 from slackbot.app import Service
 from tests.integration.asking import rows, write
-from tests.integration.service.conftest import House, a_house, until
+from tests.integration.service.conftest import NO_TLS, House, a_house, until
 
 __all__ = ["ADA", "GRACE", "LINUS", "TEAM", "House", "Program", "Street", "until"]
 
@@ -125,7 +125,8 @@ class Street:
     async def client(self, secret: str | None, headers: Mapping[str, str] | None = None) -> Program:
         """A client that presents this, or nothing."""
         presented = {"Authorization": f"Bearer {secret}"} if secret else {}
-        client = Program(base_url=self.url, headers={**presented, **(headers or {})}, timeout=30)
+        sent = {**presented, **(headers or {})}
+        client = Program(base_url=self.url, headers=sent, timeout=30, verify=NO_TLS)
         return await self.stack.enter_async_context(client)
 
     async def reviewer(self, person: Person = GRACE, name: str = "grace") -> Program:
