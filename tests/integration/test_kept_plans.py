@@ -6,7 +6,7 @@ To plan the joins of one request takes ten times as long as to run them.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -45,14 +45,21 @@ async def _ballot(connection: Connection, request_id: UUID) -> object:
     return await locks.request_for_vote(connection, request_id, request_subject(request_id), None)
 
 
+@pytest.fixture
+async def fresh(database_url: str) -> AsyncIterator[Database]:
+    """The database with connections that have planned nothing yet."""
+    async with Database(database_url) as opened:
+        yield opened
+
+
 @pytest.mark.parametrize("read", [_one, _several, _ballot], ids=["a view", "views", "a ballot"])
-async def test_a_plan_is_kept(database: Database, owner: psycopg.Connection[Any], read: Read) -> None:
+async def test_a_plan_is_kept(fresh: Database, owner: psycopg.Connection[Any], read: Read) -> None:
     """However often requests are read or voted on, the queries are not planned each time, be there few or many."""
-    asked = await ask(database)
+    asked = await ask(fresh)
     owner.execute("SET search_path = signoff")
     owner.execute(_MORE, {"many": MANY})
     owner.execute("ANALYZE approval_request, request_revision")
-    async with database.transaction() as tx:
+    async with fresh.transaction() as tx:
         for _ in range(OFTEN):
             await read(tx, asked.request_id)
         kept = await tx.execute(text("SELECT generic_plans FROM pg_prepared_statements"))
