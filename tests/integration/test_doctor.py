@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +16,8 @@ from slack_sandbox.model import MODEL_NAME, ScriptedModel
 from slackbot import settings
 from slackbot.service import doctor
 from slackbot.service.doctor import Finding
-from tests.integration.crash.process import ROOT, Ended, environment
+from tests.integration.command import Command
+from tests.integration.crash.process import ROOT, Ended
 
 CHECKPOINTS = """
 [defaults]
@@ -49,22 +48,14 @@ class Clinic:
         assert sick.remedy
         return sick
 
-    async def command(self, folder: Path, policy: str | None = CHECKPOINTS) -> Ended:
-        """The command itself, as a process; with no checkpoints file for `None`."""
+    async def command(self, signoff: Command, policy: str | None = CHECKPOINTS) -> Ended:
+        """The command itself; with no checkpoints file for `None`."""
+        file = signoff.folder / "checkpoints.toml"
+        file.unlink()
         if policy is not None:
-            (folder / "checkpoints.toml").write_text(policy)
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *("-m", "slackbot", "doctor"),
-            env=environment(self.settings),
-            cwd=folder,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-        async with asyncio.timeout(60):
-            said, _ = await process.communicate()
-        assert process.returncode is not None
-        return Ended(process.returncode, said.decode())
+            file.write_text(policy)
+        given: dict[str, str | None] = dict.fromkeys(signoff.environment)
+        return await asyncio.to_thread(signoff, "doctor", **(given | self.settings))
 
 
 @pytest.fixture
@@ -83,9 +74,9 @@ async def clinic(database_url: str) -> AsyncIterator[Clinic]:
         yield Clinic(slack, given)
 
 
-async def test_all_is_well(clinic: Clinic, tmp_path: Path) -> None:
+async def test_all_is_well(clinic: Clinic, signoff: Command) -> None:
     """The command goes through every part and ends with 0; it posts nothing."""
-    ended = await clinic.command(tmp_path)
+    ended = await clinic.command(signoff)
     assert ended.status == 0, ended.said
     assert "✗" not in ended.said
     for part in ("database", "bot token", "scopes", "clock", "way in", "channel", "user group", "model"):
@@ -93,10 +84,10 @@ async def test_all_is_well(clinic: Clinic, tmp_path: Path) -> None:
     assert not clinic.slack.calls_of("chat.postMessage")
 
 
-async def test_whoever_is_sick_is_told_what_mends_it(clinic: Clinic, tmp_path: Path) -> None:
+async def test_whoever_is_sick_is_told_what_mends_it(clinic: Clinic, signoff: Command) -> None:
     """Something is wrong: exit code 1, a cross, and the remedy below it."""
     clinic.slack.workspace.leave("C0REVIEW", "U0BOT")
-    ended = await clinic.command(tmp_path)
+    ended = await clinic.command(signoff)
     assert ended.status == 1, ended.said
     assert ended.said.count("✗") == 1
     assert "    → invite the bot" in ended.said
@@ -111,10 +102,10 @@ async def test_whoever_is_sick_is_told_what_mends_it(clinic: Clinic, tmp_path: P
     ids=["missing", "wrong"],
 )
 async def test_checkpoints_that_cannot_be_enforced_are_a_finding(
-    clinic: Clinic, tmp_path: Path, policy: str | None, words: str
+    clinic: Clinic, signoff: Command, policy: str | None, words: str
 ) -> None:
     """The file is missing or wrong: told with the rest, which is looked at all the same."""
-    ended = await clinic.command(tmp_path, policy)
+    ended = await clinic.command(signoff, policy)
     assert ended.status == 1, ended.said
     [sick] = re.findall(r"^✗ checkpoints: (.*)$", ended.said, re.MULTILINE)
     assert words in sick
