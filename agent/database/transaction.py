@@ -67,7 +67,7 @@ class Transaction:
         return await self.connection.execute(statement, parameters)
 
     def add(self, sql: LiteralString, **parameters: Any) -> None:
-        """Collect a statement whose result nobody needs."""
+        """Collect a statement whose result is not needed."""
         self._statements.append((sql, parameters))
 
     def add_rows(self, sql: LiteralString, rows: Sequence[Mapping[str, Any]]) -> None:

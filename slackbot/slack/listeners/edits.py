@@ -33,7 +33,7 @@ async def form_for(ctx: ListenerContext, view: RequestView, click: ButtonClick) 
 async def save(
     ctx: ListenerContext, view: RequestView, click: ButtonClick, arguments: Mapping[str, Any]
 ) -> EditOutcome:
-    """Have the arguments judged and recorded as a new revision. Raises as `revising.save` does."""
+    """Have the arguments judged and recorded as a new revision. Raises as `reviewing.edits.save` does."""
     return await edits.save(
         ctx.services,
         ctx.directory,
