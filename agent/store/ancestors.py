@@ -9,10 +9,15 @@ from sqlalchemy import text
 
 from agent.database.transaction import Connection, Transaction
 from agent.domain.run import AnswerKind, CallAnswer, NewRun, RunStatus
-from agent.store import locks, outbox, runs
+from agent.store import calls, outbox, runs
 from agent.store.outbox import Destination, OutboxMessage
 from agent.store.runs import LockedRun
 from signoff.values import Person
+
+
+async def run_with_descendants(connection: Connection, run_id: UUID) -> Sequence[UUID]:
+    """The run and all that it started, those below first: the order in which they are locked."""
+    return list((await connection.execute(_FAMILY, {"id": run_id})).scalars())
 
 
 async def answer_parent(
@@ -25,7 +30,7 @@ async def answer_parent(
     if below.parent_run_id is None or below.parent_call_id is None:
         return
     above = await runs.lock(tx, below.parent_run_id)
-    call = await locks.call(tx, below.parent_call_id)
+    call = await calls.lock(tx, below.parent_call_id)
     if above is None or call is None or call.state != "delegated":
         return
     if it_ends:
@@ -45,7 +50,7 @@ async def answer_parent(
 
 async def parent_waits(connection: Connection, below: LockedRun) -> bool:
     """Whether the call that the run stands for still waits for its answer."""
-    call = await locks.call(connection, below.parent_call_id) if below.parent_call_id else None
+    call = await calls.lock(connection, below.parent_call_id) if below.parent_call_id else None
     return call is not None and call.state == "delegated"
 
 
@@ -116,4 +121,11 @@ SELECT r.id FROM tool_call AS c
 JOIN agent_run AS a ON a.id = c.run_id AND a.status IN ('denied', 'failed', 'cancelled')
 JOIN agent_run AS r ON r.parent_run_id = c.run_id AND r.parent_call_id = c.id
 WHERE c.state = 'delegated' LIMIT :limit
+""")
+_FAMILY = text("""
+WITH RECURSIVE family AS (
+    SELECT id, 0 AS depth FROM agent_run WHERE id = :id
+    UNION ALL SELECT r.id, f.depth + 1 FROM agent_run AS r JOIN family AS f ON r.parent_run_id = f.id
+)
+SELECT id FROM family ORDER BY depth DESC, id
 """)

@@ -14,6 +14,7 @@ from sqlalchemy import text
 
 from agent.database.transaction import Connection, Transaction
 from agent.domain.audit import AuditEvent, AuditKind, Head, event_hash, genesis
+from agent.store import clock
 from signoff.values import Person
 
 SYSTEM = "signoff"
@@ -61,7 +62,7 @@ async def lock_heads(connection: Connection, subjects: Sequence[str]) -> dict[st
     heads = {row.subject: ChainHead(row.subject, row.seq, row.hash, row.at) for row in rows}
     missing = [subject for subject in subjects if subject not in heads]
     if missing:
-        at = rows[0].at if rows else await _now(connection)
+        at = rows[0].at if rows else await clock.now(connection)
         heads |= {subject: new_head(subject, at) for subject in missing}
     return heads
 
@@ -69,11 +70,6 @@ async def lock_heads(connection: Connection, subjects: Sequence[str]) -> dict[st
 async def create_head(connection: Connection, subject: str) -> None:
     """Give a chain that nothing else guards a head to lock, before its first event; whoever is second waits."""
     await connection.execute(_FOUND, {"subject": subject, "hash": genesis(subject)})
-
-
-async def _now(connection: Connection) -> datetime:
-    moment: datetime = (await connection.execute(text("SELECT clock_timestamp()"))).scalar_one()
-    return moment
 
 
 def append(tx: Transaction, head: ChainHead, *entries: AuditEntry) -> ChainHead:

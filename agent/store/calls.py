@@ -1,17 +1,54 @@
-"""Writes about tool calls. The call's row is locked by the caller."""
+"""Tool calls: locking and reading one, and moving a locked one on."""
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import text
+from sqlalchemy import Row, text
 
 from agent.database import jobs
-from agent.database.transaction import Connection, Transaction
+from agent.database.transaction import Connection, Transaction, query
 from agent.domain.run import CallAnswer, ProposedCall
+from agent.store import pause
 from agent.store.ids import new_id
 from agent.store.requests import NewRequest
 from signoff.values import Action
+
+
+async def run_of(connection: Connection, call_id: UUID) -> UUID | None:
+    """Which run a call belongs to."""
+    found: UUID | None = (await connection.execute(_RUN_OF_CALL, {"id": call_id})).scalar_one_or_none()
+    return found
+
+
+async def lock(connection: Connection, call_id: UUID) -> Row[Any] | None:
+    """A call, locked, with the request that stands for it and its decision."""
+    _, found = await query(connection, _TAKE_CALL, _CALL, call=call_id)
+    return found[0] if found else None
+
+
+async def lock_new(connection: Connection, call_id: UUID) -> Row[Any] | None:
+    """A call to be judged, locked behind its run."""
+    await connection.execute(_TAKE_RUN_OF_CALL, {"call": call_id})
+    return (await connection.execute(_NEW_CALL, {"call": call_id})).one_or_none()
+
+
+async def lock_ready(connection: Connection, call_id: UUID) -> tuple[Row[Any], Row[Any] | None] | None:
+    """`call` behind its run, with the head of its chain if the call is ready, in one round trip.
+
+    A parked run works again when its last waiting call was decided.
+    """
+    *_, found, heads = await query(
+        connection, pause.HOLD, _TAKE_RUN_OF_CALL, _RESUME, _TAKE_CALL, _CALL, _HEAD_OF_CALL, call=call_id
+    )
+    return (found[0], heads[0] if heads else None) if found else None
+
+
+async def lock_asked(connection: Connection, call_id: UUID) -> bytes | None:
+    """The action that people are asked about for a call whose request is locked; the call is locked, too."""
+    _, found = await query(connection, _TAKE_CALL, _ASKED_ACTION, call=call_id)
+    return bytes(found[0].action) if found else None
 
 
 def propose(tx: Transaction, run_id: UUID, turn: int, proposed: tuple[ProposedCall, ...]) -> None:
@@ -156,3 +193,49 @@ FROM tool_call AS c WHERE c.id = :call
 ON CONFLICT (repeats) DO NOTHING
 """)
 _REPEATED = text("SELECT id FROM tool_call WHERE repeats = :call")
+_RUN_OF_CALL = text("SELECT run_id FROM tool_call WHERE id = :id")
+_TAKE_RUN_OF_CALL = text("""
+SELECT 1 FROM agent_run WHERE id = (SELECT run_id FROM tool_call WHERE id = :call) FOR NO KEY UPDATE
+""")
+_TAKE_CALL = text("SELECT 1 FROM tool_call WHERE id = :call FOR NO KEY UPDATE")
+_NEW_CALL = text("""
+SELECT c.state::text AS state, c.run_id, c.blocking, c.ask_no, r.awaiting_calls, r.team_id, r.channel_id,
+       r.ancestor_ids,
+       r.status IN ('denied', 'failed', 'cancelled') AND c.repeats IS NULL AS in_vain
+FROM tool_call AS c JOIN agent_run AS r ON r.id = c.run_id WHERE c.id = :call FOR NO KEY UPDATE OF c
+""")
+_RESUME = text("""
+UPDATE agent_run SET status = 'working', updated_at = clock_timestamp()
+WHERE id = (SELECT run_id FROM tool_call WHERE id = :call) AND status = 'pending_approval'
+  AND NOT EXISTS (SELECT 1 FROM tool_call AS c WHERE c.run_id = agent_run.id AND c.state = 'asked' AND c.blocking)
+""")
+_CALL = text(f"""
+SELECT c.id, c.run_id, c.state::text AS state, c.blocking, c.tool, c.raw_arguments, c.ask_no, c.repeats,
+       c.answer_kind::text AS answer_kind, c.answer, c.action, c.digest,
+       a.status IN ('denied', 'failed', 'cancelled') AND c.repeats IS NULL AS in_vain,
+       {pause.run_is_paused("a")} AS paused,
+       r.id AS request_id, r.team_id, r.channel_id, r.voided_at, r.policy ->> 'on_reject' AS on_reject,
+       d.outcome::text AS outcome, d.digest AS decided_digest, d.user_id AS decided_by, v.action AS decided_action,
+       v.editor_team_id, v.editor_user_id, v.changes,
+       (SELECT coalesce(max(attempt), 0) FROM execution WHERE call_id = c.id) AS attempts,
+       (SELECT s.verdict = 'retry' FROM execution AS e LEFT JOIN settlement AS s ON s.execution_id = e.id
+        WHERE e.call_id = c.id ORDER BY e.attempt DESC LIMIT 1) AS wanted_again
+FROM tool_call AS c JOIN agent_run AS a ON a.id = c.run_id
+LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
+LEFT JOIN decision AS d ON d.request_id = r.id
+LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = d.revision
+WHERE c.id = :call
+""")  # noqa: S608 - constants
+_HEAD_OF_CALL = text("""
+SELECT subject, seq, hash, clock_timestamp() AS at FROM audit_head
+WHERE subject = (SELECT coalesce('request:' || r.id, 'run:' || c.run_id)
+                 FROM tool_call AS c LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
+                 WHERE c.id = :call AND c.state = 'ready')
+FOR NO KEY UPDATE
+""")
+_ASKED_ACTION = text("""
+SELECT v.action FROM tool_call AS c
+JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
+JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
+WHERE c.id = :call AND c.state = 'asked'
+""")

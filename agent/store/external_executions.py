@@ -1,7 +1,4 @@
-"""What executors outside do with an approval: the rows of claims, reports and silence.
-
-Lock order as everywhere: the request, its execution, its chain's head.
-"""
+"""Executions outside: rows of what programs do with an approval."""
 
 from __future__ import annotations
 
@@ -122,7 +119,7 @@ _TAKE_REQUEST_OF_ATTEMPT = text("""
 SELECT 1 FROM approval_request WHERE id = (SELECT request_id FROM execution WHERE id = :id AND call_id IS NULL)
 FOR NO KEY UPDATE
 """)
-# The names are those of `locks.execution`, so that a person's word on either is judged alike.
+# The names are those of `executions.lock`, so that a person's word on either is judged alike.
 _ATTEMPT = text("""
 SELECT e.id, e.status::text AS status, e.attempt, e.worker, e.result, e.error, e.late_result,
        e.lease_until <= clock_timestamp() AS lease_over,

@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
+from sqlalchemy import Row, text
 
-from agent.database.transaction import Transaction
+from agent.database.transaction import Connection, Transaction
 from agent.domain.audit import AuditKind
 from agent.store import audit, outbox
 from agent.store.audit import AuditEntry, ChainHead
 from agent.store.outbox import Destination, OutboxMessage
+from signoff.values import Person
+
+
+async def lock_due(connection: Connection, limit: int, but: Collection[UUID] = ()) -> Sequence[Row[Any]]:
+    """Waiting requests of which people should be reminded now, and that nobody else holds, without those named."""
+    return (await connection.execute(_REMINDERS_DUE, {"limit": limit, "but": list(but)})).all()
+
+
+async def lock_due_one(connection: Connection, request_id: UUID) -> Sequence[Row[Any]]:
+    """The request, locked, if a reminder is due and nobody else holds it."""
+    return (await connection.execute(_REMINDER_DUE, {"id": request_id})).all()
+
+
+async def voters(connection: Connection, request_ids: Sequence[UUID]) -> dict[UUID, set[Person]]:
+    """Who has voted on the present revisions."""
+    found: dict[UUID, set[Person]] = {}
+    for row in await connection.execute(_VOTERS, {"ids": list(request_ids)}):
+        found.setdefault(row.request_id, set()).add(Person(row.team_id, row.user_id))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,3 +127,22 @@ UPDATE approval_request AS r SET reminded = e.count, remind_next = e.next
 FROM unnest(%(ids)s::uuid[], %(counts)s::smallint[], %(next)s::timestamptz[]) AS e (id, count, next)
 WHERE r.id = e.id
 """
+_EVERY_REMINDER = """
+SELECT r.id, r.team_id, r.channel_id, r.expires_at, r.approvers, r.policy -> 'notify' AS notify,
+       r.policy -> 'remind_at' AS remind_at, (r.policy ->> 'timeout')::float AS seconds,
+       (r.policy ->> 'prevent_self_review')::boolean AS prevent_self_review,
+       (r.policy ->> 'editor_may_approve')::boolean AS editor_may_approve,
+       r.requester_team_id, r.requester_user_id, v.editor_team_id, v.editor_user_id
+FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
+WHERE r.status = 'waiting' AND r.remind_next <= (SELECT clock_timestamp())
+"""
+_REMINDERS_DUE = text(
+    _EVERY_REMINDER
+    + " AND r.id <> ALL(CAST(:but AS uuid[])) ORDER BY r.remind_next LIMIT :limit FOR NO KEY UPDATE OF r SKIP LOCKED"
+)
+_REMINDER_DUE = text(_EVERY_REMINDER + " AND r.id = :id FOR NO KEY UPDATE OF r SKIP LOCKED")
+_VOTERS = text("""
+SELECT v.request_id, v.team_id, v.user_id FROM vote AS v
+JOIN approval_request AS r ON r.id = v.request_id AND r.revision = v.revision
+WHERE v.request_id = ANY(:ids) AND v.superseded_by IS NULL
+""")

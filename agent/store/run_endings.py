@@ -13,7 +13,7 @@ from agent.database.transaction import Transaction
 from agent.domain.audit import AuditKind, request_subject, run_subject
 from agent.domain.request import RequestStatus
 from agent.domain.run import RunStatus
-from agent.store import ancestors, audit, locks, outbound, outbox, request_endings, runs
+from agent.store import ancestors, audit, outbound, outbox, request_endings, request_locks, runs
 from agent.store.audit import AuditEntry
 from agent.store.outbox import Destination
 from agent.store.runs import LockedRun
@@ -78,7 +78,7 @@ async def end_run(
 
 async def withdraw_open(tx: Transaction, run_ids: list[UUID], by: Person | None, reason: str) -> None:
     """Withdraw every waiting request of these runs: nobody is asked in vain."""
-    rows = await locks.open_requests(tx, run_ids)
+    rows = await request_locks.lock_waiting(tx, run_ids)
     if not rows:
         return
     heads = await audit.lock_heads(tx, [request_subject(row.id) for row in rows])
@@ -101,7 +101,7 @@ async def withdraw_open(tx: Transaction, run_ids: list[UUID], by: Person | None,
 
 async def _stop_calls(tx: Transaction, run_ids: list[UUID], reason: str) -> None:
     """Calls that are not judged yet, or may run already, will not; the cards of approved ones say so."""
-    for row in await locks.approved_requests(tx, run_ids):
+    for row in await request_locks.approved(tx, run_ids):
         destination = Destination(row.team_id, row.channel_id)
         outbox.enqueue(
             tx, [outbox.card(destination, row.id), outbox.request_line(destination, row.id, "stopped")]

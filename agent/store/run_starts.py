@@ -11,7 +11,7 @@ from agent.database import jobs
 from agent.database.transaction import Transaction
 from agent.domain.audit import AuditKind, run_subject
 from agent.domain.run import NewRun
-from agent.store import audit, locks, outbox, runs
+from agent.store import audit, clock, outbox, runs
 from agent.store.audit import AuditEntry
 from agent.store.outbox import Destination
 
@@ -26,7 +26,7 @@ async def begin_run(tx: Transaction, run_id: UUID, new: NewRun) -> bool:
     tx.after_commit(
         partial(log.info, "run started", action="run.started", run_id=str(run_id), agent=new.agent)
     )
-    head = audit.new_head(run_subject(run_id), await locks.clock(tx))
+    head = audit.new_head(run_subject(run_id), await clock.now(tx))
     detail = {"agent": new.agent, "version": new.agent_version, "requester": str(new.requester)}
     detail["asserted"] = new.requester_asserted
     if new.parent_call_id is not None:

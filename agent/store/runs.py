@@ -74,7 +74,7 @@ FROM agent_run WHERE id = :id FOR NO KEY UPDATE
 
 
 async def lock(connection: Connection, run_id: UUID) -> LockedRun | None:
-    """Lock the run; first in the lock order."""
+    """Lock the run."""
     _, found = await query(connection, _TAKE_RUN, _LOCK_RUN, id=run_id)
     if not found:
         return None

@@ -11,7 +11,7 @@ from agent import store
 STORE = Path(store.__file__).parent
 ALLOWED = {
     # Downwards, from a run to its child runs, usually none: the index on the parent finds them.
-    "locks.py": 1,  # the order in which a cancellation locks them
+    "ancestors.py": 1,  # the order in which a cancellation locks them
     "views/runs.py": 2,  # who may cancel the run; values to hide in what is shown of it
     "views/waiting_time.py": 1,  # how long one of them waited for people
     # Downwards through delegated calls only: which child runs a run waits for changes all the time.

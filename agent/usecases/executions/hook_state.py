@@ -12,7 +12,7 @@ from uuid import UUID
 
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
-from agent.store import calls, locks, views
+from agent.store import calls, request_locks, views
 
 __all__ = ["clear_prepared", "is_superseded", "mark_announced", "mark_prepared"]
 
@@ -46,8 +46,8 @@ async def _while_asked(
     db: Database, call_id: UUID, action: bytes, write: Callable[[Transaction], None]
 ) -> bool:
     async with db.transaction() as tx:
-        await locks.request_behind(tx, call_id)
-        if await locks.asked_action(tx, call_id) != action:
+        await request_locks.lock_of_call(tx, call_id)
+        if await calls.lock_asked(tx, call_id) != action:
             return False
         write(tx)
     return True

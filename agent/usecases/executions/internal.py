@@ -21,7 +21,7 @@ from agent.domain.errors import NotFound
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import AnswerKind, CallAnswer, RunLease
 from agent.fault_points import point
-from agent.store import ancestors, audit, calls, executions, locks, outbox, requests, run_starts, runs
+from agent.store import ancestors, audit, calls, executions, outbox, request_locks, requests, run_starts, runs
 from agent.store.audit import AuditEntry, ChainHead
 from agent.store.ids import new_id
 from agent.store.outbox import Destination, OutboxMessage
@@ -105,7 +105,7 @@ async def _begin(
     tx: Transaction, call_id: UUID, worker: str, *, idempotent: bool
 ) -> tuple[Claim, ChainHead] | None:
     """An attempt at a ready call, and the head of its chain behind it."""
-    found = await locks.ready_call(tx, call_id)
+    found = await calls.lock_ready(tx, call_id)
     if found is None:
         return None
     call, row = found
@@ -159,7 +159,7 @@ async def report(db: Database, claimed: Claim, outcome: Outcome) -> bool:
     point("after_effect")
     async with db.transaction() as tx:
         run = await runs.lock(tx, claimed.run_id)
-        attempt = await locks.execution(tx, claimed.execution_id)
+        attempt = await executions.lock(tx, claimed.execution_id)
         if run is None or attempt is None:
             raise NotFound(f"no execution {claimed.execution_id}")
         if attempt.status == outcome.status.value and outcome.text == (attempt.result or attempt.error or ""):
@@ -219,17 +219,17 @@ async def void_and_ask(db: Database, call_id: UUID, new: NewRequest) -> OpenOutc
     Raises ``NotFound``, and ``Conflict`` when the call is not waiting to run any more or its run has ended.
     """
     async with db.transaction() as tx:
-        run_id = await locks.run_of_call(tx, call_id)
+        run_id = await calls.run_of(tx, call_id)
         run = await runs.lock(tx, run_id) if run_id else None
-        await locks.request_behind(tx, call_id)
-        call = await locks.call(tx, call_id)
+        await request_locks.lock_of_call(tx, call_id)
+        call = await calls.lock(tx, call_id)
         if run is None or call is None:
             raise NotFound(f"no tool call {call_id}")
         if call.state != "ready" or call.request_id is None:
             raise Conflict("the call is not waiting to run")
         if run.over and call.repeats is None:
             raise Conflict("the run has ended: nobody would hear the outcome")
-        if await locks.request_of_client(tx, new.principal, new.client_id) is not None:
+        if await request_locks.lock_client_id(tx, new.principal, new.client_id) is not None:
             raise Conflict("the call was asked about anew already")
         request_id = new_id()
         requests.void(tx, call.request_id)
@@ -250,10 +250,10 @@ async def void_and_ask(db: Database, call_id: UUID, new: NewRequest) -> OpenOutc
 async def call_off(db: Database, call_id: UUID, reason: str, *, principal: str) -> bool:
     """An approved call that has not begun will not: its agent is told. False when it has begun, or is not approved."""
     async with db.transaction() as tx:
-        run_id = await locks.run_of_call(tx, call_id)
+        run_id = await calls.run_of(tx, call_id)
         run = await runs.lock(tx, run_id) if run_id else None
-        await locks.request_behind(tx, call_id)
-        call = await locks.call(tx, call_id)
+        await request_locks.lock_of_call(tx, call_id)
+        call = await calls.lock(tx, call_id)
         if run is None or call is None or call.state != "ready":
             return False
         calls.stop(tx, call_id, reason)
@@ -271,7 +271,7 @@ async def rescue(db: Database, *, batch_size: int = 200) -> int:
     Once the run has ended, an attempt is never made again by itself. One that cannot be written holds up no other.
     """
     async with db.connection() as connection:
-        lost = await locks.lost_executions(connection, batch_size, _BROKEN.ids)
+        lost = await executions.lost(connection, batch_size, _BROKEN.ids)
     rescued = 0
     for execution_id in lost:
         try:
@@ -288,9 +288,9 @@ _BROKEN = FailedItems("rescue")
 
 async def _rescue_one(db: Database, execution_id: UUID) -> bool:
     async with db.transaction() as tx:
-        run_id = await locks.run_of_execution(tx, execution_id)
+        run_id = await executions.run_of(tx, execution_id)
         run = await runs.lock(tx, run_id) if run_id else None
-        attempt = await locks.execution(tx, execution_id)
+        attempt = await executions.lock(tx, execution_id)
         if run is None or attempt is None or attempt.status != "claimed" or not attempt.lease_over:
             return False
         head = await _head(tx, attempt, run.id)

@@ -14,7 +14,7 @@ from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.request import RequestStatus
-from agent.store import audit, calls, locks, outbox, runs
+from agent.store import audit, calls, outbox, request_locks, runs
 from agent.store.audit import AuditEntry
 from agent.store.outbox import Destination
 from agent.usecases.requests.eligibility import DIRECTLY, requester
@@ -29,7 +29,7 @@ async def ask_again(db: Database, request_id: UUID, by: Standing, *, path: str =
     expired) and ``Refused`` (recorded before).
     """
     async with db.transaction() as tx:
-        expired = await locks.expired_call(tx, request_id)
+        expired = await request_locks.find_expired(tx, request_id)
         if expired is None:
             raise NotFound(f"no request {request_id} of a run")
         outcome = await _ask_again(tx, expired, by, path)

@@ -17,7 +17,7 @@ from agent.domain.errors import Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.policy import Rule, allows_edit
 from agent.domain.request import Place, RequestStatus
-from agent.store import audit, calls, locks, outbox, requests
+from agent.store import audit, calls, outbox, request_locks, requests
 from agent.store.audit import AuditEntry, ChainHead
 from agent.store.outbox import Destination
 from agent.usecases.requests.eligibility import bind_place, editor, vote_refusal
@@ -68,13 +68,13 @@ async def edit(db: Database, edit: Edit) -> EditOutcome:
 async def _edit(tx: Transaction, edit: Edit) -> EditOutcome | Refused:
     nonce = edit.place.nonce if edit.place else None
     subject = request_subject(edit.request_id)
-    found = await locks.request_for_vote(tx, edit.request_id, subject, nonce)
+    found = await request_locks.lock_for_vote(tx, edit.request_id, subject, nonce)
     if found is None:
         return Refused(Refusal.UNKNOWN_REQUEST)
     request, state = found
     if edit.place is not None and state.nonce is None:
         return Refused(Refusal.UNKNOWN_REQUEST)
-    shown = await locks.revision(tx, request.id, request.revision)
+    shown = await request_locks.revision(tx, request.id, request.revision)
     opened = Rule.from_snapshot(shown.policy)
     if _is_repeated(request, state, edit):
         return EditOutcome(request.revision, opened.editor_may_approve)

@@ -22,7 +22,7 @@ def vote_refusal(
 ) -> Refused | None:
     """Why this person's act on this revision does not count, or ``None``.
 
-    ``request`` and ``state`` are what ``locks.request_for_vote`` found.
+    ``request`` and ``state`` are what ``request_locks.lock_for_vote`` found.
     """
     if place is not None and not _fits(state, place, who.person):
         return Refused(Refusal.WRONG_PLACE)

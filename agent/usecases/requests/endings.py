@@ -16,7 +16,7 @@ from agent.domain.audit import request_subject
 from agent.domain.errors import NotFound
 from agent.domain.request import RequestStatus
 from agent.fault_points import point
-from agent.store import audit, locks, reminders, request_endings
+from agent.store import audit, reminders, request_endings, request_locks
 from agent.store.audit import ChainHead
 from agent.store.outbox import Destination
 from agent.store.reminders import Escalation
@@ -33,14 +33,14 @@ async def withdraw(
     ``principal`` names the key whose call it was, for the record.
     """
     async with db.transaction() as tx:
-        request = await locks.request(tx, request_id)
+        request = await request_locks.lock(tx, request_id)
         if request is None:
             raise NotFound(f"no request {request_id}")
         if request.status != RequestStatus.WAITING.value:
             return False
         subject = request_subject(request.id)
         head = (await audit.lock_heads(tx, [subject]))[subject]
-        shown = await locks.revision(tx, request.id, request.revision)
+        shown = await request_locks.revision(tx, request.id, request.revision)
         ended = ending(request, shown.digest, RequestStatus.CANCELLED, by, reason, head)
         request_endings.end_requests(tx, [replace(ended, principal=principal)])
     return True
@@ -52,14 +52,14 @@ async def withdraw_and_rejudge(db: Database, request_id: UUID, reason: str, *, p
     For what people were asked about under another version. False when it was decided already, or has no call.
     """
     async with db.transaction() as tx:
-        request = await locks.request(tx, request_id)
+        request = await request_locks.lock(tx, request_id)
         if request is None:
             raise NotFound(f"no request {request_id}")
         if request.status != RequestStatus.WAITING.value or request.call_id is None:
             return False
         subject = request_subject(request.id)
         head = (await audit.lock_heads(tx, [subject]))[subject]
-        shown = await locks.revision(tx, request.id, request.revision)
+        shown = await request_locks.revision(tx, request.id, request.revision)
         ended = ending(request, shown.digest, RequestStatus.CANCELLED, None, reason, head)
         request_endings.end_requests(tx, [replace(ended, principal=principal, judged_anew=True)])
     return True
@@ -72,7 +72,12 @@ async def expire_due(db: Database, *, batch_size: int = 100) -> int:
     deadlines were dealt with.
     """
     return await isolate_failures(
-        db, locks.due, locks.due_one, _expire_or_escalate, size=batch_size, broken=_BROKEN
+        db,
+        request_locks.lock_due,
+        request_locks.lock_due_one,
+        _expire_or_escalate,
+        size=batch_size,
+        broken=_BROKEN,
     )
 
 

@@ -17,7 +17,7 @@ from agent.database.transaction import Connection, Transaction
 from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import NotFound
 from agent.fault_points import point
-from agent.store import ancestors, audit, calls, locks, outbound, outbox, requests, runs
+from agent.store import ancestors, audit, calls, clock, outbound, outbox, request_locks, requests, runs
 from agent.store.audit import AuditEntry, ChainHead
 from agent.store.ids import new_id
 from agent.store.outbox import Destination
@@ -45,7 +45,7 @@ async def open(db: Database, new: NewRequest) -> OpenOutcome:  # noqa: A001 - th
     async with db.transaction() as tx:
         ask_no = 1
         if new.call_id is not None:
-            call = await locks.new_call(tx, new.call_id)
+            call = await calls.lock_new(tx, new.call_id)
             if call is None:
                 raise NotFound(f"no tool call {new.call_id}")
             if call.state != "new":
@@ -60,7 +60,7 @@ async def open(db: Database, new: NewRequest) -> OpenOutcome:  # noqa: A001 - th
         elif (existing := await _find(tx, new)) is not None:
             return existing
         request_id = new_id()
-        head = audit.new_head(request_subject(request_id), await locks.clock(tx))
+        head = audit.new_head(request_subject(request_id), await clock.now(tx))
         write_request(tx, request_id, new, ask_no, head)
         point("before_request_commits")
     point("after_request_commits")
@@ -136,7 +136,7 @@ def _park(tx: Transaction, call: Row[Any], new: NewRequest) -> None:
 
 
 async def _existing(connection: Connection, new: NewRequest) -> OpenOutcome:
-    found = await locks.request_of_call(connection, new.call_id) if new.call_id else None
+    found = await request_locks.find_by_call(connection, new.call_id) if new.call_id else None
     if found is None:
         raise Conflict(f"tool call {new.call_id} has been judged otherwise already")
     if found.digest != new.action.digest:
@@ -145,7 +145,7 @@ async def _existing(connection: Connection, new: NewRequest) -> OpenOutcome:
 
 
 async def _find(connection: Connection, new: NewRequest) -> OpenOutcome | None:
-    found = await locks.request_of_client(connection, new.principal, new.client_id)
+    found = await request_locks.lock_client_id(connection, new.principal, new.client_id)
     if found is None:
         return None
     if found.content_digest != content_digest(new):

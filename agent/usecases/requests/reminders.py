@@ -11,7 +11,7 @@ from sqlalchemy import Row
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.domain.audit import request_subject
-from agent.store import audit, locks, reminders
+from agent.store import audit, reminders
 from agent.store.audit import ChainHead
 from agent.store.outbox import Destination
 from agent.store.reminders import Reminder
@@ -27,7 +27,7 @@ async def remind_due(db: Database, *, batch_size: int = 200) -> int:
     Returns how many requests were reminded of.
     """
     return await isolate_failures(
-        db, locks.reminders_due, locks.reminder_due, _remind, size=batch_size, broken=_BROKEN
+        db, reminders.lock_due, reminders.lock_due_one, _remind, size=batch_size, broken=_BROKEN
     )
 
 
@@ -36,7 +36,7 @@ _BROKEN = FailedItems("remind")
 
 async def _remind(tx: Transaction, due: Sequence[Row[Any]]) -> None:
     subjects = [request_subject(row.id) for row in due]
-    voters = await locks.voters(tx, [row.id for row in due])
+    voters = await reminders.voters(tx, [row.id for row in due])
     heads = await audit.lock_heads(tx, subjects)
     found = [
         _reminder(row, voters.get(row.id, ()), heads[subject])

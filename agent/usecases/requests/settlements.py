@@ -14,7 +14,7 @@ from agent.domain.changes import between, edit_note
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.run import AnswerKind, CallAnswer
-from agent.store import audit, calls, executions, external_executions, locks, outbox, runs
+from agent.store import audit, calls, executions, external_executions, outbox, runs
 from agent.store.audit import AuditEntry
 from agent.store.outbox import Destination, OutboxMessage
 from agent.usecases.requests.eligibility import DIRECTLY, conflict_of_interest, requester
@@ -59,10 +59,10 @@ async def settle(
 
 async def _found(connection: Connection, execution_id: UUID) -> tuple[runs.LockedRun | None, Row[Any] | None]:
     """The attempt, locked, behind its run; one that was claimed outside has none."""
-    run_id = await locks.run_of_execution(connection, execution_id)
+    run_id = await executions.run_of(connection, execution_id)
     if run_id is None:
         return None, await external_executions.lock_attempt(connection, execution_id)
-    return await runs.lock(connection, run_id), await locks.execution(connection, execution_id)
+    return await runs.lock(connection, run_id), await executions.lock(connection, execution_id)
 
 
 def _objection(

@@ -19,7 +19,7 @@ from agent.domain.errors import Refusal, Refused
 from agent.domain.request import Ballot, RequestStatus, Verdict
 from agent.domain.tally import LiveVote, Tally, tally
 from agent.fault_points import point
-from agent.store import audit, locks, outbox, request_endings, requests
+from agent.store import audit, outbox, request_endings, request_locks, requests
 from agent.store.audit import AuditEntry, ChainHead
 from agent.store.outbox import Destination
 from agent.usecases.requests.eligibility import bind_place, editor, vote_refusal
@@ -56,7 +56,7 @@ async def vote(db: Database, ballot: Ballot) -> VoteOutcome:
 async def _vote(tx: Transaction, ballot: Ballot) -> VoteOutcome | Refused:
     nonce = ballot.place.nonce if ballot.place else None
     subject = request_subject(ballot.request_id)
-    found = await locks.request_for_vote(tx, ballot.request_id, subject, nonce)
+    found = await request_locks.lock_for_vote(tx, ballot.request_id, subject, nonce)
     if found is None:
         return Refused(Refusal.UNKNOWN_REQUEST)
     request, state = found
@@ -182,7 +182,7 @@ async def record_refusal(
     ``who`` may be a program that had no word at all, by the name of its principal.
     """
     async with db.transaction() as tx:
-        if await locks.request(tx, request_id) is None:
+        if await request_locks.lock(tx, request_id) is None:
             return
         subject = request_subject(request_id)
         head = (await audit.lock_heads(tx, [subject]))[subject]

@@ -7,7 +7,7 @@ from uuid import UUID
 from agent.database.pools import Database
 from agent.domain.errors import NotFound
 from agent.domain.run import AnswerKind, CallAnswer, RunStatus
-from agent.store import calls, locks, run_endings, runs
+from agent.store import calls, run_endings, runs
 from agent.usecases.runs.cancellation import end_orphans
 from signoff.errors import CollaborationError
 from signoff.values import Action
@@ -16,7 +16,7 @@ from signoff.values import Action
 async def pass_call(db: Database, call_id: UUID, action: Action) -> bool:
     """Policy lets the call run. False: it had been judged already, or its run has ended."""
     async with db.transaction() as tx:
-        call = await locks.new_call(tx, call_id)
+        call = await calls.lock_new(tx, call_id)
         if call is None or call.state != "new" or call.in_vain:
             return False
         calls.mark_ready(tx, call_id, action)
@@ -26,7 +26,7 @@ async def pass_call(db: Database, call_id: UUID, action: Action) -> bool:
 async def refuse_call(db: Database, call_id: UUID, answer: CallAnswer) -> bool:
     """The call will not run and nobody is asked. False: it had been judged already."""
     async with db.transaction() as tx:
-        call = await locks.call(tx, call_id)
+        call = await calls.lock(tx, call_id)
         if call is None or call.state != "new":
             return False
         calls.refuse(tx, call_id, answer)
@@ -39,9 +39,9 @@ async def answer_call(db: Database, call_id: UUID) -> CollaborationError | None:
     Returns the error that ended the run, to be logged and raised by the runtime; ``None`` otherwise.
     """
     async with db.transaction() as tx:
-        run_id = await locks.run_of_call(tx, call_id)
+        run_id = await calls.run_of(tx, call_id)
         run = await runs.lock(tx, run_id) if run_id else None
-        call = await locks.call(tx, call_id)
+        call = await calls.lock(tx, call_id)
         if run is None or call is None:
             raise NotFound(f"no tool call {call_id}")
         if call.state != "refused":

@@ -14,7 +14,7 @@ from agent.domain.audit import AuditKind, run_subject
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.people import CHANNEL, Standing
 from agent.domain.run import RunStatus
-from agent.store import ancestors, audit, locks, run_endings, runs, views
+from agent.store import ancestors, audit, request_locks, run_endings, runs, views
 from agent.store.audit import AuditEntry
 from agent.usecases.requests.eligibility import DIRECTLY
 from signoff.values import Person
@@ -81,11 +81,11 @@ async def _cancel(
 
 async def _family(connection: Connection, run_id: UUID) -> tuple[list[runs.LockedRun], Sequence[Row[Any]]]:
     """The run, last, and those below it, all locked, with what they ask."""
-    below_first = await locks.run_with_descendants(connection, run_id)
+    below_first = await ancestors.run_with_descendants(connection, run_id)
     family = [run for each in below_first if (run := await runs.lock(connection, each)) is not None]
     if not family:
         raise NotFound(f"no run {run_id}")
-    return family, await locks.open_requests(connection, [run.id for run in family])
+    return family, await request_locks.lock_waiting(connection, [run.id for run in family])
 
 
 async def _end(

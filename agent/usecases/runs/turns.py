@@ -20,7 +20,7 @@ from agent.database.transaction import Connection
 from agent.domain.audit import AuditKind
 from agent.domain.errors import LeaseLost
 from agent.domain.run import AnswerKind, CallAnswer, CallView, Message, RunLease, RunStatus, RunView, Turn
-from agent.store import ancestors, calls, locks, outbound, outbox, run_endings, runs, sweeps, views
+from agent.store import ancestors, calls, clock, outbound, outbox, run_endings, runs, sweeps, views
 from agent.usecases.executions import LEASE_SECONDS
 from agent.usecases.runs.audit import record
 from agent.usecases.runs.cancellation import end_orphans
@@ -119,7 +119,7 @@ async def record_model_failure(db: Database, lease: RunLease, error: str, retry_
         if retry_in is None:
             await run_endings.end_run(tx, run, RunStatus.FAILED, error)
         else:
-            now = await locks.clock(tx)
+            now = await clock.now(tx)
             again = now + timedelta(seconds=retry_in)
             first = await runs.postpone(tx, run.id, again)
             tx.hint(jobs.advance_run(run.id, not_before=again))
