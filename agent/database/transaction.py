@@ -44,7 +44,7 @@ _OUT_OF_TIME = {"57014", "25P03", "25P04"}
 class Transaction:
     """What a use case works with: ``execute`` reads and locks, the other methods collect what is written at the end.
 
-    Statements have named parameters (``%(name)s``). Whatever is collected is sent by itself before COMMIT.
+    Statements are ``text()`` constants with named parameters (``:name``). What is collected is sent before COMMIT.
     """
 
     def __init__(self, connection: AsyncConnection, address: Address, tell: Listener) -> None:
@@ -54,7 +54,7 @@ class Transaction:
         self._tell = tell
         self._committing = False
         self._blown = False
-        self._statements: list[tuple[LiteralString, Mapping[str, Any]]] = []
+        self._statements: list[tuple[TextClause, Mapping[str, Any]]] = []
         self._hints: list[Hint] = []
         self._callbacks: list[Callable[[], object]] = []
         self._ended: dict[UUID, int] = {}
@@ -66,21 +66,21 @@ class Transaction:
         """Run this statement now. It does not see what has been collected and not been flushed."""
         return await self.connection.execute(statement, parameters)
 
-    def add(self, sql: LiteralString, **parameters: Any) -> None:
+    def add(self, statement: TextClause, **parameters: Any) -> None:
         """Collect a statement whose result is not needed."""
-        self._statements.append((sql, parameters))
+        self._statements.append((statement, parameters))
 
-    def add_rows(self, sql: LiteralString, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Collect a statement that reads these rows from ``%(rows)s``, with ``json_to_recordset``.
+    def add_rows(self, statement: TextClause, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Collect a statement that reads these rows from ``:rows``, with ``json_to_recordset``.
 
         One text for all of them costs a fraction of what an array for each column costs to put together. Values
         are those of JSON, and UUIDs, times and bytes; raises TypeError for any other.
 
-        A statement that joins these rows to a table takes ``LIMIT (SELECT %(many)s::int)`` of them, which is all:
+        A statement that joins these rows to a table takes ``LIMIT (SELECT CAST(:many AS int))`` of them, which is all:
         PostgreSQL expects a hundred in any text, and would read a table of thousands from end to end to find one.
         Behind a SELECT the planner does not know the number, and so the plan is kept.
         """
-        self.add(sql, rows=json.dumps(rows, default=_as_text), many=len(rows))
+        self.add(statement, rows=json.dumps(rows, default=_as_text), many=len(rows))
 
     def hint(self, *hints: Hint) -> None:
         """Defer these jobs with the transaction."""
@@ -108,8 +108,8 @@ class Transaction:
         if not statements and not hints:
             return
         async with self._raw.pipeline(), self._raw.cursor() as cursor:
-            for sql, parameters in statements:
-                await cursor.execute(sql, parameters)
+            for statement, parameters in statements:
+                await cursor.execute(_for_driver(statement), parameters)
             await jobs.defer(self._raw, hints)
 
     @asynccontextmanager

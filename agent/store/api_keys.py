@@ -135,21 +135,21 @@ SELECT known.*, counted.calls, 60 - extract(second FROM clock_timestamp()) AS se
        set_config('synchronous_commit', 'off', true)
 FROM known, counted
 """)
-_INSERT = """
+_INSERT = text("""
 INSERT INTO api_key (id, name, prefix, hash, scopes, owner_team_id, owner_user_id, agent, per_minute, created_by,
                      expires_at)
-VALUES (%(id)s, %(name)s, %(prefix)s, %(hash)s, %(scopes)s, %(team)s, %(user)s, %(agent)s, %(per_minute)s,
-        %(created_by)s, %(expires_at)s)
-"""
+VALUES (:id, :name, :prefix, :hash, :scopes, :team, :user, :agent, :per_minute,
+        :created_by, :expires_at)
+""")
 _COLUMNS = """id, name, prefix, scopes, owner_team_id, owner_user_id, agent, per_minute, created_at, expires_at,
        revoked_at"""
 _LOCK = text(f"SELECT {_COLUMNS} FROM api_key WHERE name = :name FOR NO KEY UPDATE")  # noqa: S608 - our own words
 _LIST = text(f"SELECT {_COLUMNS} FROM api_key ORDER BY id")  # noqa: S608 - our own words
-_REVOKE = "UPDATE api_key SET revoked_at = clock_timestamp() WHERE id = %(id)s AND revoked_at IS NULL"
-_ROTATE = """
-UPDATE api_key SET prefix = %(prefix)s, hash = %(hash)s,
-    old_hash = CASE WHEN %(seconds)s > 0 THEN hash END,
-    old_until = CASE WHEN %(seconds)s > 0 THEN clock_timestamp() + make_interval(secs => %(seconds)s) END
-WHERE id = %(id)s
-"""
+_REVOKE = text("UPDATE api_key SET revoked_at = clock_timestamp() WHERE id = :id AND revoked_at IS NULL")
+_ROTATE = text("""
+UPDATE api_key SET prefix = :prefix, hash = :hash,
+    old_hash = CASE WHEN :seconds > 0 THEN hash END,
+    old_until = CASE WHEN :seconds > 0 THEN clock_timestamp() + make_interval(secs => :seconds) END
+WHERE id = :id
+""")
 _FORGET = text("DELETE FROM key_use WHERE minute < clock_timestamp() - interval '5 minutes'")

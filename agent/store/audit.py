@@ -126,9 +126,9 @@ _FOUND = text(
     "INSERT INTO audit_head (subject, seq, hash) VALUES (:subject, 0, :hash) ON CONFLICT DO NOTHING"
 )
 # A chain that does not exist yet is born here; of two at once the second one fails on the event's key.
-_APPEND = """
+_APPEND = text("""
 WITH e AS (
-    SELECT * FROM json_to_recordset(%(rows)s) AS t (
+    SELECT * FROM json_to_recordset(:rows) AS t (
         subject text, seq int, at timestamptz, actor text, event text, detail jsonb, previous bytea, hash bytea)
 ), recorded AS (
     INSERT INTO audit_event (subject, seq, at, actor, event, detail, previous, hash) SELECT * FROM e
@@ -136,7 +136,7 @@ WITH e AS (
 INSERT INTO audit_head (subject, seq, hash)
 SELECT DISTINCT ON (subject) subject, seq, hash FROM e ORDER BY subject, seq DESC
 ON CONFLICT (subject) DO UPDATE SET seq = excluded.seq, hash = excluded.hash
-"""
+""")
 _LAST_DETAIL = text(
     "SELECT detail ->> :key FROM audit_event WHERE subject = :subject ORDER BY seq DESC LIMIT 1"
 )

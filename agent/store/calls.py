@@ -151,40 +151,42 @@ async def repeat(connection: Connection, call_id: UUID) -> tuple[UUID, bool]:
     return found, found == fresh
 
 
-_PROPOSE = """
+_PROPOSE = text("""
 INSERT INTO tool_call (id, run_id, turn, index, model_call_id, tool, raw_arguments, blocking)
-VALUES (%(id)s, %(run)s, %(turn)s, %(index)s, %(model_id)s, %(tool)s, %(arguments)s, true)
-"""
-_ASK = """
-UPDATE tool_call SET state = 'asked', tool_version = %(version)s, action = %(action)s, digest = %(digest)s,
-       blocking = %(blocking)s, ask_no = ask_no + 1, lease_until = NULL,
-       announced_at = CASE WHEN %(announced)s THEN clock_timestamp() END
-WHERE id = %(call)s
-"""
-_LET_RUN = """
-UPDATE tool_call SET state = 'ready', tool_version = %(version)s, action = %(action)s, digest = %(digest)s
-WHERE id = %(call)s AND state = 'new'
-"""
-_REFUSE = """
-UPDATE tool_call SET state = 'refused', answer_kind = %(kind)s, answer = %(answer)s
-WHERE id = %(call)s AND state = 'new'
-"""
-_STOP = """
-UPDATE tool_call SET state = 'refused', answer_kind = 'withdrawn', answer = %(reason)s
-WHERE id = %(call)s AND state = 'ready'
-"""
-_ANNOUNCE = (
-    "UPDATE tool_call SET announced_at = clock_timestamp() WHERE id = %(call)s AND announced_at IS NULL"
+VALUES (:id, :run, :turn, :index, :model_id, :tool, :arguments, true)
+""")
+_ASK = text("""
+UPDATE tool_call SET state = 'asked', tool_version = :version, action = :action, digest = :digest,
+       blocking = :blocking, ask_no = ask_no + 1, lease_until = NULL,
+       announced_at = CASE WHEN :announced THEN clock_timestamp() END
+WHERE id = :call
+""")
+_LET_RUN = text("""
+UPDATE tool_call SET state = 'ready', tool_version = :version, action = :action, digest = :digest
+WHERE id = :call AND state = 'new'
+""")
+_REFUSE = text("""
+UPDATE tool_call SET state = 'refused', answer_kind = :kind, answer = :answer
+WHERE id = :call AND state = 'new'
+""")
+_STOP = text("""
+UPDATE tool_call SET state = 'refused', answer_kind = 'withdrawn', answer = :reason
+WHERE id = :call AND state = 'ready'
+""")
+_ANNOUNCE = text(
+    "UPDATE tool_call SET announced_at = clock_timestamp() WHERE id = :call AND announced_at IS NULL"
 )
-_HOLD = "UPDATE tool_call SET held = %(action)s WHERE id = %(call)s AND state = 'asked'"
-_LET_GO = "UPDATE tool_call SET held = NULL WHERE id = %(call)s AND held = %(action)s"
-_MOVE_ON = """
-UPDATE tool_call SET announced_at = NULL WHERE id = %(call)s AND state = 'asked' AND held IS NOT NULL
-"""
-_CLAIM = "UPDATE tool_call SET state = 'claimed' WHERE id = %(call)s AND state = 'ready'"
-_DELEGATE = "UPDATE tool_call SET state = 'delegated' WHERE id = %(call)s AND state = 'ready'"
-_DOUBT = "UPDATE tool_call SET state = 'in_doubt' WHERE id = %(call)s AND state = 'claimed'"
-_READY_AGAIN = "UPDATE tool_call SET state = 'ready' WHERE id = %(call)s AND state IN ('in_doubt', 'claimed')"
+_HOLD = text("UPDATE tool_call SET held = :action WHERE id = :call AND state = 'asked'")
+_LET_GO = text("UPDATE tool_call SET held = NULL WHERE id = :call AND held = :action")
+_MOVE_ON = text("""
+UPDATE tool_call SET announced_at = NULL WHERE id = :call AND state = 'asked' AND held IS NOT NULL
+""")
+_CLAIM = text("UPDATE tool_call SET state = 'claimed' WHERE id = :call AND state = 'ready'")
+_DELEGATE = text("UPDATE tool_call SET state = 'delegated' WHERE id = :call AND state = 'ready'")
+_DOUBT = text("UPDATE tool_call SET state = 'in_doubt' WHERE id = :call AND state = 'claimed'")
+_READY_AGAIN = text(
+    "UPDATE tool_call SET state = 'ready' WHERE id = :call AND state IN ('in_doubt', 'claimed')"
+)
 _REPEAT = text("""
 INSERT INTO tool_call (id, run_id, turn, index, model_call_id, tool, raw_arguments, blocking, repeats)
 SELECT :id, c.run_id, c.turn, (SELECT max(index) + 1 FROM tool_call WHERE run_id = c.run_id AND turn = c.turn),

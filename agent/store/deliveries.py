@@ -210,10 +210,10 @@ _ASKED_BEFORE = text("""
 SELECT o.id, o.team_id, o.channel_id FROM approval_request AS r JOIN tool_call AS c ON c.id = r.call_id
 JOIN approval_request AS o ON o.call_id = c.repeats AND o.status = 'expired' WHERE r.id = :id
 """)
-_WELL = """
+_WELL = text("""
 UPDATE outlet SET trouble = NULL, trouble_since = NULL
-WHERE team_id = %(team)s AND channel_id = %(channel)s AND trouble IS NOT NULL
-"""
+WHERE team_id = :team AND channel_id = :channel AND trouble IS NOT NULL
+""")
 _WAITS = f"""
 SELECT d.id, d.kind::text AS kind, d.request_id, d.run_id, d.agent, d.body, d.wanted, d.attempts, d.error,
        d.ambiguous, coalesce(p.ts, a.thread_ts, g.ts) AS root_ts,
@@ -241,24 +241,24 @@ WHERE state = 'pending' AND kind = CAST(:kind AS delivery_kind) AND id >= :first
   AND (request_id = CAST(:request AS uuid) OR run_id = CAST(:run AS uuid))
 ORDER BY id LIMIT :limit
 """)
-_PLACE_CARD = """
-UPDATE card_place SET ts = %(ts)s WHERE request_id = %(id)s AND surface = 'channel' AND ts IS NULL
-"""
-_PLACE_RUN = "UPDATE agent_run SET thread_ts = %(ts)s WHERE id = %(id)s AND thread_ts IS NULL"
-_BEGIN = "UPDATE delivery SET ambiguous = true WHERE id = ANY(%(ids)s) AND state = 'pending'"
-_SENT = """
-UPDATE delivery SET state = CASE WHEN wanted > %(wanted)s THEN state ELSE 'sent'::delivery_state END,
-       ts = %(ts)s, sent_at = clock_timestamp(), attempts = 0, ambiguous = false, error = NULL
-WHERE id = ANY(%(ids)s) AND state = 'pending'
-"""
-_POSTPONE = """
-UPDATE delivery SET not_before = clock_timestamp() + make_interval(secs => %(seconds)s),
-       attempts = least(attempts + 1, 1000), error = %(error)s, ambiguous = %(ambiguous)s
-WHERE id = ANY(%(ids)s) AND state = 'pending'
-"""
-_POSTPONE_THREAD = """
-UPDATE delivery SET not_before = greatest(not_before, clock_timestamp() + make_interval(secs => %(seconds)s))
-WHERE state = 'pending' AND kind = CAST(%(kind)s AS delivery_kind)
-  AND (request_id = CAST(%(request)s AS uuid) OR run_id = CAST(%(run)s AS uuid))
-"""
-_DEAD = "UPDATE delivery SET state = 'dead', error = %(error)s WHERE id = ANY(%(ids)s) AND state = 'pending'"
+_PLACE_CARD = text("""
+UPDATE card_place SET ts = :ts WHERE request_id = :id AND surface = 'channel' AND ts IS NULL
+""")
+_PLACE_RUN = text("UPDATE agent_run SET thread_ts = :ts WHERE id = :id AND thread_ts IS NULL")
+_BEGIN = text("UPDATE delivery SET ambiguous = true WHERE id = ANY(:ids) AND state = 'pending'")
+_SENT = text("""
+UPDATE delivery SET state = CASE WHEN wanted > :wanted THEN state ELSE 'sent'::delivery_state END,
+       ts = :ts, sent_at = clock_timestamp(), attempts = 0, ambiguous = false, error = NULL
+WHERE id = ANY(:ids) AND state = 'pending'
+""")
+_POSTPONE = text("""
+UPDATE delivery SET not_before = clock_timestamp() + make_interval(secs => :seconds),
+       attempts = least(attempts + 1, 1000), error = :error, ambiguous = :ambiguous
+WHERE id = ANY(:ids) AND state = 'pending'
+""")
+_POSTPONE_THREAD = text("""
+UPDATE delivery SET not_before = greatest(not_before, clock_timestamp() + make_interval(secs => :seconds))
+WHERE state = 'pending' AND kind = CAST(:kind AS delivery_kind)
+  AND (request_id = CAST(:request AS uuid) OR run_id = CAST(:run AS uuid))
+""")
+_DEAD = text("UPDATE delivery SET state = 'dead', error = :error WHERE id = ANY(:ids) AND state = 'pending'")

@@ -112,24 +112,24 @@ def renew_leases(tx: Transaction, execution_ids: Collection[UUID], worker: str, 
     tx.add(_BEAT, ids=list(execution_ids), worker=worker, seconds=lease_seconds)
 
 
-_BEGIN = """
+_BEGIN = text("""
 INSERT INTO execution (id, call_id, request_id, attempt, digest, idempotent, worker, lease_until)
-VALUES (%(id)s, %(call)s, %(request)s, %(attempt)s, %(digest)s, %(idempotent)s, %(worker)s,
-        clock_timestamp() + make_interval(secs => %(seconds)s))
-"""
-_FINISH = """
-UPDATE execution SET status = %(status)s, result = %(result)s, error = %(error)s, finished_at = clock_timestamp()
-WHERE id = %(id)s AND status = 'claimed'
-"""
-_LATE = "UPDATE execution SET late_result = %(outcome)s WHERE id = %(id)s AND late_result IS NULL"
-_SETTLE = """
+VALUES (:id, :call, :request, :attempt, :digest, :idempotent, :worker,
+        clock_timestamp() + make_interval(secs => :seconds))
+""")
+_FINISH = text("""
+UPDATE execution SET status = :status, result = :result, error = :error, finished_at = clock_timestamp()
+WHERE id = :id AND status = 'claimed'
+""")
+_LATE = text("UPDATE execution SET late_result = :outcome WHERE id = :id AND late_result IS NULL")
+_SETTLE = text("""
 INSERT INTO settlement (execution_id, verdict, team_id, user_id, note)
-VALUES (%(execution)s, %(verdict)s, %(team)s, %(user)s, %(note)s)
-"""
-_BEAT = """
-UPDATE execution SET lease_until = clock_timestamp() + make_interval(secs => %(seconds)s)
-WHERE id = ANY(%(ids)s) AND worker = %(worker)s AND status = 'claimed'
-"""
+VALUES (:execution, :verdict, :team, :user, :note)
+""")
+_BEAT = text("""
+UPDATE execution SET lease_until = clock_timestamp() + make_interval(secs => :seconds)
+WHERE id = ANY(:ids) AND worker = :worker AND status = 'claimed'
+""")
 _RUN_OF_EXECUTION = text("""
 SELECT c.run_id FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id WHERE e.id = :id
 """)

@@ -150,17 +150,17 @@ _OVERDUE_ONE = text("""
 SELECT id, team_id, channel_id FROM approval_request
 WHERE lapse_at <= (SELECT clock_timestamp()) AND id = :id FOR NO KEY UPDATE SKIP LOCKED
 """)
-_BEGIN = """
+_BEGIN = text("""
 INSERT INTO execution (id, request_id, attempt, digest, idempotent, worker, claim_hash, lease_until)
-VALUES (%(id)s, %(request)s, %(attempt)s, %(digest)s, false, %(worker)s, %(hash)s,
-        clock_timestamp() + make_interval(secs => %(seconds)s))
-"""
-_TAKEN = "UPDATE approval_request SET lapse_at = NULL WHERE id = %(request)s"
-_CLAIMABLE_AGAIN = """
+VALUES (:id, :request, :attempt, :digest, false, :worker, :hash,
+        clock_timestamp() + make_interval(secs => :seconds))
+""")
+_TAKEN = text("UPDATE approval_request SET lapse_at = NULL WHERE id = :request")
+_CLAIMABLE_AGAIN = text("""
 UPDATE approval_request
 SET lapse_at = clock_timestamp() + make_interval(secs => (policy ->> 'execute_within')::float)
-WHERE id = %(request)s
-"""
-_LAPSE = """
-UPDATE approval_request SET lapse_at = NULL, lapsed_at = clock_timestamp() WHERE id = ANY(%(ids)s::uuid[])
-"""
+WHERE id = :request
+""")
+_LAPSE = text("""
+UPDATE approval_request SET lapse_at = NULL, lapsed_at = clock_timestamp() WHERE id = ANY(CAST(:ids AS uuid[]))
+""")

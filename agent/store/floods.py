@@ -81,13 +81,13 @@ WITH held AS (
 )
 SELECT DISTINCT agent FROM held ORDER BY agent
 """)  # noqa: S608 - a constant
-_PLACE = """
-INSERT INTO digest_card (team_id, channel_id, agent, ts) VALUES (%(team)s, %(channel)s, %(agent)s, %(ts)s)
+_PLACE = text("""
+INSERT INTO digest_card (team_id, channel_id, agent, ts) VALUES (:team, :channel, :agent, :ts)
 ON CONFLICT (team_id, channel_id, agent) DO UPDATE SET ts = excluded.ts
-"""
-_END = """
-DELETE FROM digest_card WHERE team_id = %(team)s AND channel_id = %(channel)s AND agent = %(agent)s
+""")
+_END = text("""
+DELETE FROM digest_card WHERE team_id = :team AND channel_id = :channel AND agent = :agent
   AND NOT EXISTS (SELECT 1 FROM card_place AS p JOIN approval_request AS r ON r.id = p.request_id
-                  WHERE p.folded AND p.team_id = %(team)s AND p.channel_id = %(channel)s
-                    AND r.agent = %(agent)s AND r.status = 'waiting')
-"""
+                  WHERE p.folded AND p.team_id = :team AND p.channel_id = :channel
+                    AND r.agent = :agent AND r.status = 'waiting')
+""")

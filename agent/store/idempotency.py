@@ -48,14 +48,14 @@ WHERE http_reply.status IS NULL AND http_reply.fingerprint = excluded.fingerprin
 RETURNING key
 """)
 _FIND = text("SELECT fingerprint, status, body FROM http_reply WHERE principal = :principal AND key = :key")
-_KEEP = """
-UPDATE http_reply SET status = %(status)s, body = %(body)s
-WHERE principal = %(principal)s AND key = %(key)s AND fingerprint = %(fingerprint)s AND status IS NULL
-"""
-_FORGET = """
+_KEEP = text("""
+UPDATE http_reply SET status = :status, body = :body
+WHERE principal = :principal AND key = :key AND fingerprint = :fingerprint AND status IS NULL
+""")
+_FORGET = text("""
 DELETE FROM http_reply
-WHERE principal = %(principal)s AND key = %(key)s AND fingerprint = %(fingerprint)s AND status IS NULL
-"""
+WHERE principal = :principal AND key = :key AND fingerprint = :fingerprint AND status IS NULL
+""")
 _FORGET_OLD = text("""
 DELETE FROM http_reply WHERE (principal, key) IN (
     SELECT principal, key FROM http_reply WHERE created_at < clock_timestamp() - interval '1 day'

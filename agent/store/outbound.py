@@ -175,24 +175,24 @@ def _line(row: Row[Any]) -> WebhookLine:
 
 
 # How many there will be only this statement knows, so it makes the ids as well as the hints.
-_TO_WEBHOOKS = """
+_TO_WEBHOOKS = text("""
 WITH queued AS (
     INSERT INTO notice (id, kind, webhook_id, event, request_id, run_id)
-    SELECT gen_random_uuid(), 'webhook', w.id, %(event)s, f.request_id, f.run_id
-    FROM webhook AS w, unnest(%(requests)s::uuid[], %(runs)s::uuid[]) AS f (request_id, run_id)
-    WHERE w.removed_at IS NULL AND w.events @> %(subscribed)s
+    SELECT gen_random_uuid(), 'webhook', w.id, :event, f.request_id, f.run_id
+    FROM webhook AS w, unnest(CAST(:requests AS uuid[]), CAST(:runs AS uuid[])) AS f (request_id, run_id)
+    WHERE w.removed_at IS NULL AND w.events @> :subscribed
     RETURNING webhook_id
 )
 SELECT procrastinate_defer_jobs_v1(array_agg(
-    ROW(%(queue)s, %(task)s, 0, NULL, NULL, jsonb_build_object('target', webhook_id::text), NULL)
+    ROW(:queue, :task, 0, NULL, NULL, jsonb_build_object('target', webhook_id::text), NULL)
     ::procrastinate_job_to_defer_v1))
 FROM (SELECT DISTINCT webhook_id FROM queued) AS told HAVING count(*) > 0
-"""
-_TO_MAILBOXES = """
+""")
+_TO_MAILBOXES = text("""
 INSERT INTO notice (id, kind, recipient, event, request_id)
-SELECT id, 'email', recipient, %(event)s, %(request)s
-FROM unnest(%(ids)s::uuid[], %(recipients)s::text[]) AS m (id, recipient)
-"""
+SELECT id, 'email', recipient, :event, :request
+FROM unnest(CAST(:ids AS uuid[]), CAST(:recipients AS text[])) AS m (id, recipient)
+""")
 _DUE = text("""
 SELECT DISTINCT coalesce(webhook_id::text, :mail) FROM notice
 WHERE state = 'pending' AND next_at <= (SELECT clock_timestamp())
@@ -224,12 +224,14 @@ _FORGET = text("""
 DELETE FROM notice WHERE state IN ('sent', 'skipped') AND created_at < clock_timestamp() - make_interval(days => :days)
 """)
 _LOCK = text("SELECT id FROM webhook WHERE name = :name AND removed_at IS NULL FOR NO KEY UPDATE")
-_INSERT = """
+_INSERT = text("""
 INSERT INTO webhook (id, name, url, secret, events, created_by)
-VALUES (%(id)s, %(name)s, %(url)s, %(secret)s, %(events)s, %(created_by)s)
-"""
-_REMOVE = "UPDATE webhook SET removed_at = clock_timestamp(), secret = '' WHERE id = %(id)s"
-_LEAVE_OUT = "UPDATE notice SET state = 'skipped' WHERE webhook_id = %(id)s AND state IN ('pending', 'dead')"
+VALUES (:id, :name, :url, :secret, :events, :created_by)
+""")
+_REMOVE = text("UPDATE webhook SET removed_at = clock_timestamp(), secret = '' WHERE id = :id")
+_LEAVE_OUT = text(
+    "UPDATE notice SET state = 'skipped' WHERE webhook_id = :id AND state IN ('pending', 'dead')"
+)
 _LIST = text("""
 SELECT w.name, w.url, w.events, w.created_by, w.created_at, n.pending, n.dead, n.last_sent_at
 FROM webhook AS w

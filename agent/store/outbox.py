@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from sqlalchemy import text
+
 from agent.database.transaction import Transaction
 from agent.domain.request import Change
 from agent.store.ids import new_id
@@ -141,11 +143,11 @@ def _each_once(outgoing: Sequence[OutboxMessage]) -> list[OutboxMessage]:
     return list(keyed.values())
 
 
-_INSERT = """
+_INSERT = text("""
 INSERT INTO delivery (id, kind, priority, team_id, channel_id, request_id, run_id, agent, body, coalesce_key)
-SELECT * FROM json_to_recordset(%(rows)s) AS t (
+SELECT * FROM json_to_recordset(:rows) AS t (
     id uuid, kind delivery_kind, priority smallint, team_id text, channel_id text, request_id uuid, run_id uuid,
     agent text, body jsonb, coalesce_key text)
 ON CONFLICT (coalesce_key) WHERE state = 'pending' AND coalesce_key IS NOT NULL
 DO UPDATE SET wanted = delivery.wanted + 1, priority = least(delivery.priority, excluded.priority)
-"""
+""")

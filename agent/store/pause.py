@@ -79,8 +79,8 @@ async def held_calls(connection: Connection, scope: str, limit: int = 500) -> li
 _TURN = text("SELECT pg_advisory_xact_lock(hashtextextended('signoff pause ' || current_schema(), 0))")
 _LIST = text("SELECT scope, by, reason, created_at FROM pause ORDER BY scope <> :everything, scope")
 _AGENTS = text("SELECT agent FROM agent_run UNION SELECT agent FROM approval_request ORDER BY agent")
-_BEGIN = "INSERT INTO pause (scope, by, reason) VALUES (%(scope)s, %(by)s, %(reason)s)"
-_END = "DELETE FROM pause WHERE scope = %(scope)s"
+_BEGIN = text("INSERT INTO pause (scope, by, reason) VALUES (:scope, :by, :reason)")
+_END = text("DELETE FROM pause WHERE scope = :scope")
 _HELD_UP = text(f"""
 SELECT c.id AS call_id, r.id, r.team_id, r.channel_id FROM tool_call AS c
 JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no

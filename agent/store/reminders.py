@@ -115,18 +115,18 @@ def _line(about: Escalation | Reminder, line: str, people: Sequence[str], at: da
     )
 
 
-_ESCALATE = """
+_ESCALATE = text("""
 UPDATE approval_request AS r
 SET approvers = e.approvers, expires_at = e.expires, escalated_at = e.at, reminded = 0, remind_next = e.remind
-FROM unnest(%(ids)s::uuid[], %(approvers)s::jsonb[], %(expires)s::timestamptz[], %(reminders)s::timestamptz[],
-            %(ats)s::timestamptz[]) AS e (id, approvers, expires, remind, at)
+FROM unnest(CAST(:ids AS uuid[]), CAST(:approvers AS jsonb[]), CAST(:expires AS timestamptz[]),
+            CAST(:reminders AS timestamptz[]), CAST(:ats AS timestamptz[])) AS e (id, approvers, expires, remind, at)
 WHERE r.id = e.id AND r.status = 'waiting'
-"""
-_REMIND = """
+""")
+_REMIND = text("""
 UPDATE approval_request AS r SET reminded = e.count, remind_next = e.next
-FROM unnest(%(ids)s::uuid[], %(counts)s::smallint[], %(next)s::timestamptz[]) AS e (id, count, next)
+FROM unnest(CAST(:ids AS uuid[]), CAST(:counts AS smallint[]), CAST(:next AS timestamptz[])) AS e (id, count, next)
 WHERE r.id = e.id
-"""
+""")
 _EVERY_REMINDER = """
 SELECT r.id, r.team_id, r.channel_id, r.expires_at, r.approvers, r.policy -> 'notify' AS notify,
        r.policy -> 'remind_at' AS remind_at, (r.policy ->> 'timeout')::float AS seconds,

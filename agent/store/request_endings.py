@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import structlog
+from sqlalchemy import text
 
 from agent import tracing
 from agent.database import jobs
@@ -173,12 +174,12 @@ def _ending_entry(ending: RequestEnding) -> AuditEntry:
     return AuditEntry(_ENDING_KINDS[ending.outcome], actor, detail)
 
 
-_DECIDE = """
+_DECIDE = text("""
 WITH e AS (
-    SELECT * FROM json_to_recordset(%(rows)s) AS t (
+    SELECT * FROM json_to_recordset(:rows) AS t (
         request_id uuid, outcome request_status, revision int, digest bytea, team_id text, user_id text, reason text,
         decided_at timestamptz)
-    LIMIT (SELECT %(many)s::int)
+    LIMIT (SELECT CAST(:many AS int))
 ), decided AS (
     INSERT INTO decision (request_id, outcome, revision, digest, team_id, user_id, reason, decided_at)
     SELECT * FROM e
@@ -187,22 +188,22 @@ UPDATE approval_request AS r SET status = e.outcome, decided_at = e.decided_at,
     lapse_at = CASE WHEN e.outcome = 'approved' AND r.call_id IS NULL
                     THEN e.decided_at + make_interval(secs => (r.policy->>'execute_within')::float) END
 FROM e WHERE r.id = e.request_id AND r.status = 'waiting'
-"""
-_MOVE_CALLS = """
+""")
+_MOVE_CALLS = text("""
 UPDATE tool_call AS c SET state = e.state, answer_kind = e.kind,
                           answer = CASE WHEN e.kind IS NULL THEN NULL ELSE e.answer END
-FROM (SELECT * FROM json_to_recordset(%(rows)s) AS t (id uuid, state call_state, kind answer_kind, answer text)
-      LIMIT (SELECT %(many)s::int)) AS e
+FROM (SELECT * FROM json_to_recordset(:rows) AS t (id uuid, state call_state, kind answer_kind, answer text)
+      LIMIT (SELECT CAST(:many AS int))) AS e
 WHERE c.id = e.id AND c.state = 'asked'
-"""
-_TELL_RUNS = """
+""")
+_TELL_RUNS = text("""
 INSERT INTO delivery (id, kind, priority, team_id, channel_id, run_id, body)
 SELECT e.id, 'run_line', e.priority, a.team_id, a.channel_id, a.id,
        e.body || jsonb_build_object('text', v.description)
-FROM (SELECT * FROM json_to_recordset(%(rows)s) AS t (id uuid, request_id uuid, priority smallint, body jsonb)
-      LIMIT (SELECT %(many)s::int)) AS e
+FROM (SELECT * FROM json_to_recordset(:rows) AS t (id uuid, request_id uuid, priority smallint, body jsonb)
+      LIMIT (SELECT CAST(:many AS int))) AS e
 JOIN approval_request AS r ON r.id = e.request_id
 JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 JOIN tool_call AS c ON c.id = r.call_id AND NOT c.blocking
 JOIN agent_run AS a ON a.id = c.run_id AND a.channel_id IS NOT NULL
-"""
+""")

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
+from sqlalchemy import text
 
 from agent.database.transaction import Transaction
 from agent.domain.policy import Rule, snapshot_digest
@@ -189,40 +190,40 @@ def void(tx: Transaction, request_id: UUID) -> None:
     tx.add(_VOID, id=request_id)
 
 
-_INSERT_REQUEST = """
+_INSERT_REQUEST = text("""
 INSERT INTO approval_request (
     id, principal, api_key_id, client_id, content_digest, source, run_id, call_id, ask_no, agent, agent_version,
     requester_team_id, requester_user_id, requester_asserted, checkpoint_id, policy, policy_digest,
     approvers, risk, approvals_required, team_id, channel_id, created_at, expires_at, remind_next)
-SELECT %(id)s, %(principal)s, %(api_key)s::uuid, %(client_id)s, %(content_digest)s, %(source)s, %(run_id)s,
-       %(call_id)s, %(ask_no)s, %(agent)s, %(agent_version)s, %(requester_team)s, %(requester_user)s, %(asserted)s,
-       %(checkpoint)s, %(policy)s, %(policy_digest)s, %(approvers)s, %(risk)s, %(approvals)s, %(team)s, %(channel)s,
-       clock.now, clock.now + make_interval(secs => %(seconds)s),
-       clock.now + make_interval(secs => %(seconds)s * %(remind_at)s::float)
+SELECT :id, :principal, CAST(:api_key AS uuid), :client_id, :content_digest, :source, :run_id,
+       :call_id, :ask_no, :agent, :agent_version, :requester_team, :requester_user, :asserted,
+       :checkpoint, :policy, :policy_digest, :approvers, :risk, :approvals, :team, :channel,
+       clock.now, clock.now + make_interval(secs => :seconds),
+       clock.now + make_interval(secs => :seconds * CAST(:remind_at AS float))
 FROM (SELECT clock_timestamp() AS now) AS clock
-"""
-_INSERT_REVISION = """
+""")
+_INSERT_REVISION = text("""
 INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, arguments, facts, author,
                               description, rationale, context, editor_team_id, editor_user_id, changes)
-VALUES (%(id)s, 1, %(tool)s, %(version)s, %(action)s, %(digest)s, %(arguments)s, %(facts)s, %(author)s,
-        %(description)s, %(rationale)s, %(context)s, %(editor_team)s, %(editor_user)s, %(changes)s)
-"""
-_INSERT_EDIT = """
+VALUES (:id, 1, :tool, :version, :action, :digest, :arguments, :facts, :author,
+        :description, :rationale, :context, :editor_team, :editor_user, :changes)
+""")
+_INSERT_EDIT = text("""
 INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, arguments, facts, author,
                               description, rationale, context, editor_team_id, editor_user_id, changes)
-SELECT request_id, %(n)s, %(tool)s, %(version)s, %(action)s, %(digest)s, %(arguments)s, %(facts)s, %(author)s,
-       %(description)s, rationale, context, %(editor_team)s, %(editor_user)s, %(changes)s
-FROM request_revision WHERE request_id = %(id)s AND n = %(n)s - 1
-"""
-_MOVE_ON = "UPDATE approval_request SET revision = %(n)s WHERE id = %(id)s AND status = 'waiting'"
-_INSERT_PLACE = """
+SELECT request_id, :n, :tool, :version, :action, :digest, :arguments, :facts, :author,
+       :description, rationale, context, :editor_team, :editor_user, :changes
+FROM request_revision WHERE request_id = :id AND n = :n - 1
+""")
+_MOVE_ON = text("UPDATE approval_request SET revision = :n WHERE id = :id AND status = 'waiting'")
+_INSERT_PLACE = text("""
 INSERT INTO card_place (nonce, request_id, surface, team_id, channel_id)
-VALUES (%(nonce)s, %(id)s, 'channel', %(team)s, %(channel)s)
-"""
-_BIND_PLACE = "UPDATE card_place SET ts = %(ts)s WHERE nonce = %(nonce)s AND ts IS NULL"
-_VOID = "UPDATE approval_request SET voided_at = clock_timestamp() WHERE id = %(id)s"
-_SUPERSEDE = "UPDATE vote SET superseded_by = %(new)s WHERE id = %(old)s AND superseded_by IS NULL"
-_INSERT_VOTE = """
+VALUES (:nonce, :id, 'channel', :team, :channel)
+""")
+_BIND_PLACE = text("UPDATE card_place SET ts = :ts WHERE nonce = :nonce AND ts IS NULL")
+_VOID = text("UPDATE approval_request SET voided_at = clock_timestamp() WHERE id = :id")
+_SUPERSEDE = text("UPDATE vote SET superseded_by = :new WHERE id = :old AND superseded_by IS NULL")
+_INSERT_VOTE = text("""
 INSERT INTO vote (id, request_id, revision, team_id, user_id, verdict, reason, path)
-VALUES (%(id)s, %(request)s, %(revision)s, %(team)s, %(user)s, %(verdict)s, %(reason)s, %(path)s)
-"""
+VALUES (:id, :request, :revision, :team, :user, :verdict, :reason, :path)
+""")

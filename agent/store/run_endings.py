@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import structlog
+from sqlalchemy import text
 
 from agent import tracing
 from agent.database.transaction import Transaction
@@ -109,12 +110,12 @@ async def _stop_calls(tx: Transaction, run_ids: list[UUID], reason: str) -> None
     tx.add(_STOP_CALLS, runs=run_ids, reason=reason)
 
 
-_END_RUN = """
-UPDATE agent_run SET status = %(status)s, cause = %(cause)s, updated_at = clock_timestamp(),
+_END_RUN = text("""
+UPDATE agent_run SET status = :status, cause = :cause, updated_at = clock_timestamp(),
                      lease_epoch = lease_epoch + 1, lease_until = NULL, lease_worker = NULL, heard = inputs
-WHERE id = %(run)s
-"""
-_STOP_CALLS = """
-UPDATE tool_call SET state = 'refused', answer_kind = 'withdrawn', answer = %(reason)s
-WHERE run_id = ANY(%(runs)s) AND state IN ('new', 'ready')
-"""
+WHERE id = :run
+""")
+_STOP_CALLS = text("""
+UPDATE tool_call SET state = 'refused', answer_kind = 'withdrawn', answer = :reason
+WHERE run_id = ANY(:runs) AND state IN ('new', 'ready')
+""")

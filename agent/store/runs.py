@@ -331,63 +331,63 @@ WHERE id = :id AND inputs > heard AND status IN ('working', 'pending_approval')
 RETURNING lease_epoch, inputs, model_failures, clock_timestamp() AS at
 """)  # noqa: S608 - constants
 # Many rows at once, in no order of ours: one that somebody holds now is left to the next beat, not waited for.
-_BEAT = """
-UPDATE agent_run SET lease_until = clock_timestamp() + make_interval(secs => %(seconds)s)
+_BEAT = text("""
+UPDATE agent_run SET lease_until = clock_timestamp() + make_interval(secs => :seconds)
 WHERE id IN (SELECT r.id FROM agent_run AS r
-             JOIN unnest(%(ids)s::uuid[], %(epochs)s::bigint[]) AS held (id, epoch) ON held.id = r.id
+             JOIN unnest(CAST(:ids AS uuid[]), CAST(:epochs AS bigint[])) AS held (id, epoch) ON held.id = r.id
              WHERE r.lease_epoch = held.epoch AND r.lease_until IS NOT NULL
              FOR NO KEY UPDATE OF r SKIP LOCKED)
-"""
-_RECORD_TURN = """
-UPDATE agent_run SET turn = %(turn)s, steps = steps + 1, tokens = tokens + %(tokens)s, heard = %(heard)s,
-       awaiting_calls = awaiting_calls + %(proposed)s, model_failures = 0, look_at = NULL,
+""")
+_RECORD_TURN = text("""
+UPDATE agent_run SET turn = :turn, steps = steps + 1, tokens = tokens + :tokens, heard = :heard,
+       awaiting_calls = awaiting_calls + :proposed, model_failures = 0, look_at = NULL,
        lease_until = NULL, lease_worker = NULL, updated_at = clock_timestamp(),
-       status = CASE WHEN %(final)s THEN 'completed'::run_status ELSE status END,
-       answer = CASE WHEN %(final)s THEN %(answer)s ELSE answer END
-WHERE id = %(run)s
-"""
-_REST = """
-UPDATE agent_run SET heard = greatest(heard, %(heard)s), model_failures = 0, look_at = NULL,
+       status = CASE WHEN :final THEN 'completed'::run_status ELSE status END,
+       answer = CASE WHEN :final THEN :answer ELSE answer END
+WHERE id = :run
+""")
+_REST = text("""
+UPDATE agent_run SET heard = greatest(heard, :heard), model_failures = 0, look_at = NULL,
        lease_until = NULL, lease_worker = NULL
-WHERE id = %(run)s
-"""
-_PUBLISH = "UPDATE agent_run SET progress = %(progress)s, updated_at = clock_timestamp() WHERE id = %(run)s"
+WHERE id = :run
+""")
+_PUBLISH = text("UPDATE agent_run SET progress = :progress, updated_at = clock_timestamp() WHERE id = :run")
 _POSTPONE = text("""
 UPDATE agent_run SET look_at = :until, model_failures = model_failures + 1,
                      lease_until = NULL, lease_worker = NULL
 WHERE id = :run RETURNING model_failures
 """)
 _HAS_HEARD = text("SELECT 1 FROM run_message WHERE source_key = :key")
-_INSERT_MESSAGE = """
+_INSERT_MESSAGE = text("""
 INSERT INTO run_message (run_id, seq, turn, role, text, author_team_id, author_user_id, source_key)
-VALUES (%(run)s, %(seq)s, %(turn)s, %(role)s, %(text)s, %(team)s, %(user)s, %(key)s)
-"""
-_ADD_INPUT = """
+VALUES (:run, :seq, :turn, :role, :text, :team, :user, :key)
+""")
+_ADD_INPUT = text("""
 UPDATE agent_run SET inputs = inputs + 1, updated_at = clock_timestamp(),
        status = CASE WHEN status = 'completed' THEN 'working'::run_status ELSE status END
-WHERE id = %(run)s
-"""
-_PARK = """
+WHERE id = :run
+""")
+_PARK = text("""
 UPDATE agent_run SET status = 'pending_approval', updated_at = clock_timestamp()
-WHERE id = %(run)s AND status = 'working'
-"""
-_RELEASE = "UPDATE agent_run SET awaiting_calls = awaiting_calls - 1 WHERE id = %(run)s"
-_REOPEN = """
+WHERE id = :run AND status = 'working'
+""")
+_RELEASE = text("UPDATE agent_run SET awaiting_calls = awaiting_calls - 1 WHERE id = :run")
+_REOPEN = text("""
 UPDATE agent_run SET status = 'working', cause = NULL
-WHERE id = %(run)s AND status IN ('completed', 'denied', 'failed')
-"""
-_START_AFRESH = """
-UPDATE agent_run SET tokens_before = tokens, model_failures = 0, look_at = NULL WHERE id = %(run)s
-"""
-_ONE_CALL_LESS = """
+WHERE id = :run AND status IN ('completed', 'denied', 'failed')
+""")
+_START_AFRESH = text("""
+UPDATE agent_run SET tokens_before = tokens, model_failures = 0, look_at = NULL WHERE id = :run
+""")
+_ONE_CALL_LESS = text("""
 UPDATE agent_run SET awaiting_calls = awaiting_calls - 1, updated_at = clock_timestamp(),
        status = CASE WHEN status = 'pending_approval' AND NOT EXISTS (
-                         SELECT 1 FROM tool_call WHERE run_id = %(run)s AND state = 'asked' AND blocking)
+                         SELECT 1 FROM tool_call WHERE run_id = :run AND state = 'asked' AND blocking)
                      THEN 'working'::run_status ELSE status END
-WHERE id = %(run)s
-"""
-_ANSWER_CALL = """
-UPDATE tool_call SET state = 'answered', answer_kind = %(kind)s, answer = %(answer)s, lease_until = NULL,
+WHERE id = :run
+""")
+_ANSWER_CALL = text("""
+UPDATE tool_call SET state = 'answered', answer_kind = :kind, answer = :answer, lease_until = NULL,
                      answered_at = clock_timestamp()
-WHERE id = %(call)s AND state <> 'answered'
-"""
+WHERE id = :call AND state <> 'answered'
+""")

@@ -65,10 +65,10 @@ def delete_old(tx: Transaction) -> None:
     tx.add(_FORGET)
 
 
-_INSERT_LINK = """
+_INSERT_LINK = text("""
 INSERT INTO sign_in_link (hash, team_id, user_id, expires_at)
-VALUES (%(hash)s, %(team)s, %(user)s, clock_timestamp() + make_interval(secs => %(seconds)s))
-"""
+VALUES (:hash, :team, :user, clock_timestamp() + make_interval(secs => :seconds))
+""")
 _LINK = text("""
 SELECT team_id, user_id FROM sign_in_link
 WHERE hash = :hash AND used_at IS NULL AND expires_at > clock_timestamp()
@@ -78,10 +78,10 @@ UPDATE sign_in_link SET used_at = clock_timestamp()
 WHERE hash = :hash AND used_at IS NULL AND expires_at > clock_timestamp()
 RETURNING team_id, user_id
 """)
-_INSERT = """
+_INSERT = text("""
 INSERT INTO web_session (hash, team_id, user_id, via, expires_at)
-VALUES (%(hash)s, %(team)s, %(user)s, %(via)s, clock_timestamp() + make_interval(secs => %(seconds)s))
-"""
+VALUES (:hash, :team, :user, :via, clock_timestamp() + make_interval(secs => :seconds))
+""")
 _FIND = text("""
 SELECT team_id, user_id, via, expires_at FROM web_session
 WHERE hash = :hash AND ended_at IS NULL AND expires_at > clock_timestamp()
@@ -91,5 +91,5 @@ UPDATE web_session SET ended_at = clock_timestamp()
 WHERE hash = :hash AND ended_at IS NULL AND expires_at > clock_timestamp()
 RETURNING team_id, user_id
 """)
-_FORGET_LINKS = "DELETE FROM sign_in_link WHERE expires_at < clock_timestamp() - interval '1 day'"
-_FORGET = "DELETE FROM web_session WHERE expires_at < clock_timestamp() - interval '1 day'"
+_FORGET_LINKS = text("DELETE FROM sign_in_link WHERE expires_at < clock_timestamp() - interval '1 day'")
+_FORGET = text("DELETE FROM web_session WHERE expires_at < clock_timestamp() - interval '1 day'")

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 
 import pytest
+from sqlalchemy import text
 
 from agent.database.pools import Database
 from agent.store import outbox
@@ -118,7 +119,9 @@ async def test_a_line_whose_thread_has_no_root_yet_brings_nobody(
     here = Destination(TEAM, HERE)
     async with database.transaction() as tx:
         outbox.enqueue(tx, [outbox.request_line(here, asked.request_id, "reminder")])
-        tx.add("UPDATE delivery SET not_before = clock_timestamp() + interval '1 hour' WHERE kind = 'card'")
+        tx.add(
+            text("UPDATE delivery SET not_before = clock_timestamp() + interval '1 hour' WHERE kind = 'card'")
+        )
     assert HERE not in await deliveries.channels_due(database, TEAM)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import exc
+from sqlalchemy import exc, text
 from structlog.testing import capture_logs
 
 from agent.database.pools import Database
@@ -17,7 +17,7 @@ from agent.usecases.executions import Outcome
 from tests.integration.asking import GRACE, ask, ballot, column, reviewer
 
 Owner = psycopg.Connection[Any]
-INSERT = "INSERT INTO pause (scope, by, reason) VALUES (%(scope)s, 'test', NULL)"
+INSERT = text("INSERT INTO pause (scope, by, reason) VALUES (:scope, 'test', NULL)")
 SCOPES = "SELECT scope FROM pause"
 
 
@@ -58,7 +58,7 @@ async def test_a_value_that_json_cannot_hold_is_refused(database: Database) -> N
     """What has no text that PostgreSQL would read back as the same value is an error, not its `repr`."""
     with pytest.raises(TypeError, match="set"):
         async with database.transaction() as tx:
-            tx.add_rows("SELECT %(rows)s", [{"who": {"U0ADA"}}])
+            tx.add_rows(text("SELECT :rows"), [{"who": {"U0ADA"}}])
 
 
 FACTS = {"run.started", "request.opened", "request.approved", "execution.started", "execution.succeeded"}
