@@ -15,6 +15,7 @@ import aiohttp
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
+from slack_sdk.webhook.async_client import AsyncWebhookClient
 
 from signoff.errors import SignoffError
 from signoff.masks import mask
@@ -122,6 +123,15 @@ class SlackClient(AsyncWebClient):
         if not isinstance(answer.data, dict):
             raise SlackUnavailable(f"{api_method}: an answer that is none", taken=True)
         return answer
+
+    async def respond(self, response_url: str, **message: Any) -> None:
+        """Post a message to the `response_url` of a click or command (it works 5 times within 30 minutes)."""
+        webhook = AsyncWebhookClient(response_url, TIMEOUT, session=self.session, retry_handlers=[])
+        with translated("response_url", "its address"):
+            async with asyncio.timeout(TIMEOUT):
+                answer = await webhook.send_dict(await clean_payload(message))
+        if answer.status_code != 200:
+            raise _failure("response_url", answer)
 
     async def files_upload_v2(self, **options: Any) -> AsyncSlackResponse:
         """Uploads words (`content`) only: what cannot be read here cannot be cleaned. Raises ValueError."""

@@ -14,6 +14,7 @@ from aiohttp.test_utils import TestServer
 from slack_sandbox import SlackSandbox
 from slackbot.slack_api.client import RateLimited, SlackClient, SlackError, SlackRefused, SlackUnavailable
 from slackbot.slack_api.error_codes import Meaning
+from tests.planted import SECRETS
 
 ROOT = Path(__file__).parents[2]
 POST = "chat.postMessage"
@@ -96,11 +97,33 @@ async def test_a_429_silences_its_method_and_a_post_its_channel(slack: SlackSand
     assert len(slack.calls_of(POST)) == 3
 
 
+async def test_an_answer_at_a_response_url_is_masked_and_fails_as_every_call_does() -> None:
+    """What a click is answered with hides tokens, keeps its ids, and is sent once, whatever comes back."""
+    heard: list[Any] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        heard.append(await request.json())
+        return web.Response(status=200 if len(heard) == 1 else 429, headers={"Retry-After": "7"})
+
+    app = web.Application()
+    app.router.add_post("/actions", answer)
+    async with TestServer(app) as server:
+        client, url = SlackClient("xoxb-1", "http://127.0.0.1:9/"), str(server.make_url("/actions"))
+        await client.respond(url, text=f"no {SECRETS['github-token']}", response_type="ephemeral")
+        with pytest.raises(RateLimited) as failed:
+            await client.respond(url, text="again")
+    assert failed.value.seconds == 7
+    assert len(heard) == 2
+    assert heard[0]["response_type"] == "ephemeral"
+    assert "redacted" in heard[0]["text"]
+    assert SECRETS["github-token"] not in heard[0]["text"]
+
+
 # --- nothing goes past it ---------------------------------------------------------------------------------
 
 CLIENT = "slackbot/slack_api/client.py"
 FAILURES = {"SlackApiError", "SlackClientError", "SlackRequestError"}
-CLIENTS = {"AsyncWebClient", "WebClient", "AsyncWebhookClient", "WebhookClient", "AsyncSay"}
+CLIENTS = {"AsyncWebClient", "WebClient", "AsyncWebhookClient", "WebhookClient", "AsyncSay", "AsyncRespond"}
 OTHERS = {
     "slackbot/slack/socket_mode.py"
 }  # Slack's library opens sockets with a client that raises its own errors

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
+from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from agent.domain.errors import NotFound, Refused
 from agent.store import views
@@ -32,7 +32,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
     """The button in lists of runs."""
 
     @app.action(ACTION_CANCEL_RUN)
-    async def pressed(ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
+    async def pressed(ack: AsyncAck, body: dict[str, Any]) -> None:
         run_id = parse_id(body["actions"][0].get("value"))
         try:
             async with asyncio.timeout(ctx.budget):
@@ -40,13 +40,13 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
         except Refused as refused:
             told = refused.sentence
         except Exception:
-            tell(ctx, body, respond, OUTCOME_UNKNOWN)
+            tell(ctx, body, OUTCOME_UNKNOWN)
             raise
         await ack()
         if (body.get("view") or {}).get("type") == "home" and told == CANCELLED:
             ctx.homes.refresh(person_of(body))
         else:
-            tell(ctx, body, respond, told)
+            tell(ctx, body, told)
 
 
 async def cancel(ctx: ListenerContext, person: Person, run_id: UUID, path: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
+from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from slackbot.cards import ACTION_LINK, notice_modal
 from slackbot.slack.listeners.context import ListenerContext
@@ -19,10 +19,10 @@ _ANY = re.compile("")
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
     """Register last: Bolt asks listeners in the order of their registration."""
 
-    async def old_button(ack: AsyncAck, body: dict[str, object], respond: AsyncRespond) -> None:
+    async def old_button(ack: AsyncAck, body: dict[str, object]) -> None:
         await ack()
         if body.get("response_url") and not _only_a_link(body):
-            ctx.reply_ephemeral(respond, OLD_BUTTON)
+            ctx.reply_ephemeral(body, OLD_BUTTON)
 
     async def old_form(ack: AsyncAck) -> None:
         await ack(response_action="update", view=notice_modal("Not counted", OLD_FORM))

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
-from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
+from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from agent.domain.audit import AuditKind
 from agent.domain.errors import NotFound, Refusal, Refused, sentence
@@ -49,8 +49,8 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 
     def button(action_id: str, work: Work) -> None:
         @app.action(action_id)
-        async def pressed(ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
-            await _answer(ctx, ack, body, respond, work)
+        async def pressed(ack: AsyncAck, body: dict[str, Any]) -> None:
+            await _answer(ctx, ack, body, work)
 
     button(ACTION_APPROVE, _approve)
     button(ACTION_APPROVE_COMMENT, _open_approve_form)
@@ -61,9 +61,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
     button(ACTION_DONE, lambda ctx, click, body: _settle(ctx, click, body, "done"))
 
 
-async def _answer(
-    ctx: ListenerContext, ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond, work: Work
-) -> None:
+async def _answer(ctx: ListenerContext, ack: AsyncAck, body: dict[str, Any], work: Work) -> None:
     """Do the work of a button, then acknowledge. A failure is not acknowledged: Slack shows it on the button."""
     click = ButtonClick.read(body)
     if click is None:
@@ -76,11 +74,11 @@ async def _answer(
             told = refused.sentence
             details.show_change(ctx, click, body)  # what was shown there may be out of date
         except Exception:
-            tell(ctx, body, respond, OUTCOME_UNKNOWN)
+            tell(ctx, body, OUTCOME_UNKNOWN)
             raise
     await ack()
     if told:
-        tell(ctx, body, respond, told)
+        tell(ctx, body, told)
 
 
 async def _approve(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> str | None:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-
-from slack_bolt.context.respond.async_respond import AsyncRespond
 
 from agent.database.pools import Database
 from agent.runtime import shutdown
 from agent.runtime.agents import Registry
 from agent.runtime.services import Services
 from slackbot.cards import Card
-from slackbot.masking import clean_text
 from slackbot.slack.app_home import AppHomes
 from slackbot.slack_api.client import SlackClient
 from slackbot.slack_api.directory import Directory
@@ -77,9 +74,13 @@ class ListenerContext:
         """The agents that this process serves."""
         return self.services.registry
 
-    def reply_ephemeral(self, respond: AsyncRespond, text: str) -> None:
-        """Tell only the person who pressed or typed; the message that they acted on stays as it is."""
-        self.background.start(_respond(respond, text))
+    def reply_ephemeral(self, body: Mapping[str, Any], text: str) -> None:
+        """Tell only the person who acted; the message that they acted on stays as it is."""
+        self.background.start(
+            self.client.respond(
+                body["response_url"], text=text, response_type="ephemeral", replace_original=False
+            )
+        )
 
     def post_ephemeral(self, channel_id: str, user_id: str, card: Card, thread_ts: str | None = None) -> None:
         """Tell one person something in a channel, for events, which have no response_url."""
@@ -92,7 +93,3 @@ class ListenerContext:
                 thread_ts=thread_ts,
             )
         )
-
-
-async def _respond(respond: AsyncRespond, text: str) -> None:
-    await respond(text=await clean_text(text), response_type="ephemeral", replace_original=False)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
+from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from agent.domain.errors import Refusal, Refused
 from agent.domain.request import RequestView
@@ -47,38 +47,36 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
     """Details of a card, Open in a list, the file."""
 
     @app.action(ACTION_DETAILS)
-    async def asked(ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
+    async def asked(ack: AsyncAck, body: dict[str, Any]) -> None:
         click = ButtonClick.read(body)
         request_id = click.value.request_id if click else None
-        await _open(ctx, ack, body, respond, request_id)
+        await _open(ctx, ack, body, request_id)
 
     @app.action(ACTION_OPEN)
-    async def opened(ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
-        await _open(ctx, ack, body, respond, parse_id(body["actions"][0].get("value")))
+    async def opened(ack: AsyncAck, body: dict[str, Any]) -> None:
+        await _open(ctx, ack, body, parse_id(body["actions"][0].get("value")))
 
     @app.action(ACTION_FILE)
-    async def wanted(ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
+    async def wanted(ack: AsyncAck, body: dict[str, Any]) -> None:
         await ack()
         click = ButtonClick.read(body)
         if click is None:
-            tell(ctx, body, respond, OLD_BUTTON)
+            tell(ctx, body, OLD_BUTTON)
         else:
-            ctx.background.start(_send_file(ctx, click, body, respond))
+            ctx.background.start(_send_file(ctx, click, body))
 
 
-async def _open(
-    ctx: ListenerContext, ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond, request_id: UUID | None
-) -> None:
+async def _open(ctx: ListenerContext, ack: AsyncAck, body: dict[str, Any], request_id: UUID | None) -> None:
     """The modal opens at once; what belongs into it is looked up behind the acknowledgement."""
     if request_id is None:
         await ack()
-        tell(ctx, body, respond, OLD_BUTTON)
+        tell(ctx, body, OLD_BUTTON)
         return
     view_id = await show_empty(ctx, body, HEADING)
     await ack()
     if view_id is None:
         if body.get("response_url"):
-            tell(ctx, body, respond, NOT_OPENED)
+            tell(ctx, body, NOT_OPENED)
         return
     ctx.background.start(fill(ctx, view_id, person_of(body), request_id))
 
@@ -138,9 +136,7 @@ async def _permalink(ctx: ListenerContext, view: RequestView) -> str | None:
     return (await ctx.permalinks.of([thread])).get(thread)
 
 
-async def _send_file(
-    ctx: ListenerContext, click: ButtonClick, body: dict[str, Any], respond: AsyncRespond
-) -> None:
+async def _send_file(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> None:
     """To the person's own conversation with the app: the channel has not asked for it."""
     try:
         async with asyncio.timeout(4 * PATIENCE):
@@ -156,7 +152,7 @@ async def _send_file(
                 initial_comment=FILE_SENT,
             )
     except Refused as refused:
-        tell(ctx, body, respond, refused.sentence)
+        tell(ctx, body, refused.sentence)
     except Exception as error:
         log.warning("a file was not sent: %s", type(error).__name__, extra={"action": "file_failed"})
-        tell(ctx, body, respond, FILE_FAILED)
+        tell(ctx, body, FILE_FAILED)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import Any
 
-from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
+from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from agent.domain.errors import Refused
 from slackbot.cards import (
@@ -38,29 +38,27 @@ FAILED = "The list could not be looked up just now. Please try again."
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
     """Forward and back; and the list behind a card that stands for many requests."""
 
-    async def turned(ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
+    async def turned(ack: AsyncAck, body: dict[str, Any]) -> None:
         await ack()
         read = parse_page_value(body["actions"][0].get("value"))
-        if read is None or not _turn(ctx, body, respond, *read):
-            tell(ctx, body, respond, OLD_BUTTON)
+        if read is None or not _turn(ctx, body, *read):
+            tell(ctx, body, OLD_BUTTON)
 
-    async def opened(ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
+    async def opened(ack: AsyncAck, body: dict[str, Any]) -> None:
         read = parse_page_value(body["actions"][0].get("value"))
         view_id = await show_empty(ctx, body, HEADING) if read and read[0] in listing.LISTS else None
         await ack()
         if read is not None and view_id is not None:
             ctx.background.start(_in_modal(ctx, body, view_id, *read))
         else:
-            tell(ctx, body, respond, NOT_OPENED if read and read[0] in listing.LISTS else OLD_BUTTON)
+            tell(ctx, body, NOT_OPENED if read and read[0] in listing.LISTS else OLD_BUTTON)
 
     app.action(ACTION_PAGE)(turned)
     app.action(ACTION_PAGE_BACK)(turned)
     app.action(ACTION_LIST)(opened)
 
 
-def _turn(
-    ctx: ListenerContext, body: dict[str, Any], respond: AsyncRespond, what: str, query: dict[str, str]
-) -> bool:
+def _turn(ctx: ListenerContext, body: dict[str, Any], what: str, query: dict[str, str]) -> bool:
     """Begin to draw the page where its button is. False: it is none of ours."""
     view = body.get("view") or {}
     match what, view.get("type"):
@@ -75,7 +73,7 @@ def _turn(
         case _, "modal" if what in listing.LISTS:
             ctx.background.start(_in_modal(ctx, body, view["id"], what, query))
         case _, None if what in listing.LISTS:
-            ctx.background.start(_in_answer(ctx, body, respond, what, query))
+            ctx.background.start(_in_answer(ctx, body, what, query))
         case _:
             return False
     return True
@@ -89,15 +87,19 @@ async def _in_modal(
     await draw(ctx, view_id, shown)
 
 
-async def _in_answer(
-    ctx: ListenerContext, body: dict[str, Any], respond: AsyncRespond, what: str, query: dict[str, str]
-) -> None:
+async def _in_answer(ctx: ListenerContext, body: dict[str, Any], what: str, query: dict[str, str]) -> None:
     """Only a `response_url` can replace an ephemeral answer; every press brings a fresh one (5 uses, 30 min)."""
     card = await _page(ctx, body, what, query)
     if isinstance(card, str):
-        tell(ctx, body, respond, card)
+        tell(ctx, body, card)
     else:
-        await respond(text=card.text, blocks=card.blocks, response_type="ephemeral", replace_original=True)
+        await ctx.client.respond(
+            body["response_url"],
+            text=card.text,
+            blocks=card.blocks,
+            response_type="ephemeral",
+            replace_original=True,
+        )
 
 
 async def _page(ctx: ListenerContext, body: dict[str, Any], what: str, query: dict[str, str]) -> Card | str:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from slack_bolt.async_app import AsyncRespond
-
 from slackbot.cards import notice_modal, refusal_text, skeleton_modal
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack_api.client import SlackError, SlackRefused
@@ -46,9 +44,9 @@ async def draw(ctx: ListenerContext, view_id: str, view: Shown) -> None:
             raise
 
 
-def tell(ctx: ListenerContext, body: Mapping[str, Any], respond: AsyncRespond, sentence: str) -> None:
+def tell(ctx: ListenerContext, body: Mapping[str, Any], sentence: str) -> None:
     """Say a sentence to who acted, and to nobody else: below the message, or in a modal where there is none."""
     if body.get("response_url"):
-        ctx.reply_ephemeral(respond, refusal_text(sentence))
+        ctx.reply_ephemeral(body, refusal_text(sentence))
     else:
         ctx.background.start(show(ctx, body, notice_modal(NOT_COUNTED, sentence)))

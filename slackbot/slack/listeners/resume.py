@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
+from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from agent.domain.errors import NotFound, Refused
 from agent.usecases.runs import resumption
@@ -27,7 +27,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
     """The button; that somebody pressed it is a line in the same thread."""
 
     @app.action(ACTION_RESUME_RUN)
-    async def pressed(ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
+    async def pressed(ack: AsyncAck, body: dict[str, Any]) -> None:
         run_id = parse_id(body["actions"][0].get("value"))
         try:
             async with asyncio.timeout(ctx.budget):
@@ -35,11 +35,11 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
         except Refused as refused:
             told = refused.sentence
         except Exception:
-            tell(ctx, body, respond, OUTCOME_UNKNOWN)
+            tell(ctx, body, OUTCOME_UNKNOWN)
             raise
         await ack()
         if told:
-            tell(ctx, body, respond, told)
+            tell(ctx, body, told)
 
 
 async def _resume(ctx: ListenerContext, body: Mapping[str, Any], run_id: UUID) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 from uuid import UUID
 
-from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
+from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from agent.domain.errors import NotFound, Refused
 from agent.usecases import requests
@@ -27,7 +27,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 
     def button(action_id: str, verdict: Literal["retry", "done"]) -> None:
         @app.action(action_id)
-        async def pressed(ack: AsyncAck, body: dict[str, Any], respond: AsyncRespond) -> None:
+        async def pressed(ack: AsyncAck, body: dict[str, Any]) -> None:
             execution_id = parse_id(body["actions"][0].get("value"))
             try:
                 async with asyncio.timeout(ctx.budget):
@@ -35,11 +35,11 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
             except Refused as refused:
                 told = refused.sentence
             except Exception:
-                tell(ctx, body, respond, OUTCOME_UNKNOWN)
+                tell(ctx, body, OUTCOME_UNKNOWN)
                 raise
             await ack()
             if told:
-                tell(ctx, body, respond, told)
+                tell(ctx, body, told)
 
     button(ACTION_RETRY_CALL, "retry")
     button(ACTION_DONE_CALL, "done")

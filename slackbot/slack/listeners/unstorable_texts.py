@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
+from slack_bolt.async_app import AsyncAck, AsyncApp
 from slack_bolt.response import BoltResponse
 
 from signoff.storable_text import unstorable
@@ -32,7 +32,6 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
     async def storable(
         body: dict[str, Any],
         ack: AsyncAck,
-        respond: AsyncRespond,
         next_: Callable[[], Awaitable[BoltResponse]],
     ) -> BoltResponse:
         if errors := _errors_of_form(body):
@@ -40,7 +39,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
         if problem := _first_objection([body.get("text"), body.get("actions")]):
             if "command" in body:
                 return await ack(text=refusal_text(problem), response_type="ephemeral")
-            tell(ctx, body, respond, problem)
+            tell(ctx, body, problem)
             return await ack()
         return await next_()
 
