@@ -7,18 +7,17 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from slack_bolt.async_app import AsyncAck, AsyncApp
+from slack_bolt.async_app import AsyncApp
 
-from agent.domain.errors import NotFound, Refused
+from agent.domain.errors import NotFound
 from agent.store import views
 from agent.usecases import runs
 from signoff.values import Person
-from slackbot.cards import ACTION_CANCEL_RUN, parse_id
+from slackbot.cards import ACTION_CANCEL_RUN
 from slackbot.reviewing.visibility import reviewer_scope
 from slackbot.slack.listeners.button_click import person_of
-from slackbot.slack.listeners.catch_all import OLD_BUTTON
-from slackbot.slack.listeners.context import OUTCOME_UNKNOWN, ListenerContext
-from slackbot.slack.listeners.modals import tell
+from slackbot.slack.listeners.buttons import add_button, on_id
+from slackbot.slack.listeners.context import ListenerContext
 
 PATH = "slack_list"
 COMMAND = "slack_command"
@@ -31,22 +30,16 @@ NO_SUCH_RUN = "There is no such run, or it is not one that you may cancel."
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
     """The button in lists of runs."""
 
-    @app.action(ACTION_CANCEL_RUN)
-    async def pressed(ack: AsyncAck, body: dict[str, Any]) -> None:
-        run_id = parse_id(body["actions"][0].get("value"))
-        try:
-            async with asyncio.timeout(ctx.budget):
-                told = await cancel(ctx, person_of(body), run_id, PATH) if run_id else OLD_BUTTON
-        except Refused as refused:
-            told = refused.sentence
-        except Exception:
-            tell(ctx, body, OUTCOME_UNKNOWN)
-            raise
-        await ack()
-        if (body.get("view") or {}).get("type") == "home" and told == CANCELLED:
-            ctx.homes.refresh(person_of(body))
-        else:
-            tell(ctx, body, told)
+    add_button(app, ctx, ACTION_CANCEL_RUN, on_id(_cancel))
+
+
+async def _cancel(ctx: ListenerContext, body: dict[str, Any], run_id: UUID) -> str | None:
+    """End the run; App Home is drawn again instead of a word about it."""
+    told = await cancel(ctx, person_of(body), run_id, PATH)
+    if (body.get("view") or {}).get("type") != "home" or told != CANCELLED:
+        return told
+    ctx.homes.refresh(person_of(body))
+    return None
 
 
 async def cancel(ctx: ListenerContext, person: Person, run_id: UUID, path: str) -> str:

@@ -1,12 +1,12 @@
-"""The buttons of a request: commit first, then acknowledge, so that what looks like success is success."""
+"""The buttons of a request."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Literal
 
-from slack_bolt.async_app import AsyncAck, AsyncApp
+from slack_bolt.async_app import AsyncApp
 
 from agent.domain.audit import AuditKind
 from agent.domain.errors import NotFound, Refusal, Refused, sentence
@@ -27,9 +27,10 @@ from slackbot.cards import (
 from slackbot.masking import clean_view
 from slackbot.slack.listeners import details, edits
 from slackbot.slack.listeners.button_click import ButtonClick, card_of
+from slackbot.slack.listeners.buttons import add_button
 from slackbot.slack.listeners.catch_all import OLD_BUTTON
-from slackbot.slack.listeners.context import OUTCOME_UNKNOWN, ListenerContext
-from slackbot.slack.listeners.modals import Shown, show, tell
+from slackbot.slack.listeners.context import ListenerContext
+from slackbot.slack.listeners.modals import Shown, show
 from slackbot.slack.listeners.votes import cast_vote, vote_context
 
 FORM_NOT_OPENED = (
@@ -41,16 +42,14 @@ NOT_IN_DOUBT = "This was settled already, or it is not in doubt any more."
 GONE = "There is nothing like that any more."
 
 Work = Callable[[ListenerContext, ButtonClick, dict[str, Any]], Awaitable[str | None]]
-"""Does what a button is for; returns what the person should be told beyond what the surface will show."""
+"""The work of a button of a request, from its click and its payload."""
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
     """Approve, Reject, Edit, Ask again, Retry, Mark as done."""
 
     def button(action_id: str, work: Work) -> None:
-        @app.action(action_id)
-        async def pressed(ack: AsyncAck, body: dict[str, Any]) -> None:
-            await _answer(ctx, ack, body, work)
+        add_button(app, ctx, action_id, partial(_on_click, work))
 
     button(ACTION_APPROVE, _approve)
     button(ACTION_APPROVE_COMMENT, _open_approve_form)
@@ -61,24 +60,15 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
     button(ACTION_DONE, lambda ctx, click, body: _settle(ctx, click, body, "done"))
 
 
-async def _answer(ctx: ListenerContext, ack: AsyncAck, body: dict[str, Any], work: Work) -> None:
-    """Do the work of a button, then acknowledge. A failure is not acknowledged: Slack shows it on the button."""
+async def _on_click(work: Work, ctx: ListenerContext, body: dict[str, Any]) -> str | None:
     click = ButtonClick.read(body)
     if click is None:
-        told: str | None = OLD_BUTTON
-    else:
-        try:
-            async with asyncio.timeout(ctx.budget):
-                told = await work(ctx, click, body)
-        except Refused as refused:
-            told = refused.sentence
-            details.show_change(ctx, click, body)  # what was shown there may be out of date
-        except Exception:
-            tell(ctx, body, OUTCOME_UNKNOWN)
-            raise
-    await ack()
-    if told:
-        tell(ctx, body, told)
+        return OLD_BUTTON
+    try:
+        return await work(ctx, click, body)
+    except Refused:
+        details.show_change(ctx, click, body)  # what was shown there may be out of date
+        raise
 
 
 async def _approve(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> str | None:

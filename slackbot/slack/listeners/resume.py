@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from slack_bolt.async_app import AsyncAck, AsyncApp
+from slack_bolt.async_app import AsyncApp
 
-from agent.domain.errors import NotFound, Refused
+from agent.domain.errors import NotFound
 from agent.usecases.runs import resumption
 from signoff.errors import Conflict
-from slackbot.cards import ACTION_RESUME_RUN, parse_id
+from slackbot.cards import ACTION_RESUME_RUN
 from slackbot.slack.listeners.button_click import person_of
-from slackbot.slack.listeners.catch_all import OLD_BUTTON
+from slackbot.slack.listeners.buttons import add_button, on_id
 from slackbot.slack.listeners.clicks import GONE
-from slackbot.slack.listeners.context import OUTCOME_UNKNOWN, ListenerContext
-from slackbot.slack.listeners.modals import tell
+from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.settlements import PATH, thread_of
 
 NOT_FAILED = "This run has gone on already, or cannot any more; its first message says how it stands."
@@ -26,23 +24,10 @@ NOT_FAILED = "This run has gone on already, or cannot any more; its first messag
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
     """The button; that somebody pressed it is a line in the same thread."""
 
-    @app.action(ACTION_RESUME_RUN)
-    async def pressed(ack: AsyncAck, body: dict[str, Any]) -> None:
-        run_id = parse_id(body["actions"][0].get("value"))
-        try:
-            async with asyncio.timeout(ctx.budget):
-                told = await _resume(ctx, body, run_id) if run_id else OLD_BUTTON
-        except Refused as refused:
-            told = refused.sentence
-        except Exception:
-            tell(ctx, body, OUTCOME_UNKNOWN)
-            raise
-        await ack()
-        if told:
-            tell(ctx, body, told)
+    add_button(app, ctx, ACTION_RESUME_RUN, on_id(_resume))
 
 
-async def _resume(ctx: ListenerContext, body: Mapping[str, Any], run_id: UUID) -> str | None:
+async def _resume(ctx: ListenerContext, body: dict[str, Any], run_id: UUID) -> str | None:
     """Returns what the person should be told beyond the line. Raises Refused (recorded)."""
     person = person_of(body)
     by, administrator = await asyncio.gather(ctx.directory.identify(person), ctx.directory.is_admin(person))

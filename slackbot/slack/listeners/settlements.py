@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Literal
 from uuid import UUID
 
-from slack_bolt.async_app import AsyncAck, AsyncApp
+from slack_bolt.async_app import AsyncApp
 
-from agent.domain.errors import NotFound, Refused
+from agent.domain.errors import NotFound
 from agent.usecases import requests
 from signoff.errors import Conflict
-from slackbot.cards import ACTION_DONE_CALL, ACTION_RETRY_CALL, parse_id
+from slackbot.cards import ACTION_DONE_CALL, ACTION_RETRY_CALL
 from slackbot.slack.listeners.button_click import person_of
-from slackbot.slack.listeners.catch_all import OLD_BUTTON
+from slackbot.slack.listeners.buttons import add_button, on_id
 from slackbot.slack.listeners.clicks import GONE, NOT_IN_DOUBT
-from slackbot.slack.listeners.context import OUTCOME_UNKNOWN, ListenerContext
-from slackbot.slack.listeners.modals import tell
+from slackbot.slack.listeners.context import ListenerContext
 
 PATH = "slack_thread"
 
@@ -25,28 +25,12 @@ PATH = "slack_thread"
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
     """Both buttons; what came of it is a line in the same thread."""
 
-    def button(action_id: str, verdict: Literal["retry", "done"]) -> None:
-        @app.action(action_id)
-        async def pressed(ack: AsyncAck, body: dict[str, Any]) -> None:
-            execution_id = parse_id(body["actions"][0].get("value"))
-            try:
-                async with asyncio.timeout(ctx.budget):
-                    told = await _settle(ctx, body, execution_id, verdict) if execution_id else OLD_BUTTON
-            except Refused as refused:
-                told = refused.sentence
-            except Exception:
-                tell(ctx, body, OUTCOME_UNKNOWN)
-                raise
-            await ack()
-            if told:
-                tell(ctx, body, told)
-
-    button(ACTION_RETRY_CALL, "retry")
-    button(ACTION_DONE_CALL, "done")
+    add_button(app, ctx, ACTION_RETRY_CALL, on_id(partial(_settle, "retry")))
+    add_button(app, ctx, ACTION_DONE_CALL, on_id(partial(_settle, "done")))
 
 
 async def _settle(
-    ctx: ListenerContext, body: Mapping[str, Any], execution_id: UUID, verdict: Literal["retry", "done"]
+    verdict: Literal["retry", "done"], ctx: ListenerContext, body: dict[str, Any], execution_id: UUID
 ) -> str | None:
     """Returns what the person should be told beyond the line. Raises Refused (recorded)."""
     person = person_of(body)

@@ -1,0 +1,47 @@
+"""Buttons whose work commits before Slack is acknowledged, so that what looks like success is success."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+from uuid import UUID
+
+from slack_bolt.async_app import AsyncAck, AsyncApp
+
+from agent.domain.errors import Refused
+from slackbot.cards import parse_id
+from slackbot.slack.listeners.catch_all import OLD_BUTTON
+from slackbot.slack.listeners.context import OUTCOME_UNKNOWN, ListenerContext
+from slackbot.slack.listeners.modals import tell
+
+Work = Callable[[ListenerContext, dict[str, Any]], Awaitable[str | None]]
+"""Does what a button is for, from its payload; returns what the person should be told beyond what they will see."""
+
+
+def add_button(app: AsyncApp, ctx: ListenerContext, action_id: str, work: Work) -> None:
+    """Register a button. A failure is not acknowledged: Slack shows it on the button."""
+
+    @app.action(action_id)
+    async def pressed(ack: AsyncAck, body: dict[str, Any]) -> None:
+        try:
+            async with asyncio.timeout(ctx.budget):
+                told = await work(ctx, body)
+        except Refused as refused:
+            told = refused.sentence
+        except Exception:
+            tell(ctx, body, OUTCOME_UNKNOWN)
+            raise
+        await ack()
+        if told:
+            tell(ctx, body, told)
+
+
+def on_id(work: Callable[[ListenerContext, dict[str, Any], UUID], Awaitable[str | None]]) -> Work:
+    """The work of a button whose value is an id."""
+
+    async def with_id(ctx: ListenerContext, body: dict[str, Any]) -> str | None:
+        found = parse_id(body["actions"][0].get("value"))
+        return await work(ctx, body, found) if found else OLD_BUTTON
+
+    return with_id
