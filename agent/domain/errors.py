@@ -63,6 +63,7 @@ class Refusal(StrEnum):
     EDIT_UNCHECKED = "edit_unchecked"
     REDACTED_EDIT = "redacted_edit"
     EDITOR_ALONE = "editor_alone"
+    ADVISED = "advised"
     NOT_YOUR_RUN = "not_your_run"
     NOT_AN_ADMINISTRATOR = "not_an_administrator"
     NOT_YOURS_TO_ASK = "not_yours_to_ask"
@@ -124,6 +125,10 @@ _SENTENCES: dict[Refusal, str] = {
     Refusal.REDACTED_EDIT: "A value that is hidden from reviewers cannot be changed by them; nothing was changed.",
     Refusal.EDITOR_ALONE: (
         "You edited this action, so somebody else has to approve it (`editor_may_approve = false`)."
+    ),
+    Refusal.ADVISED: (
+        "The agent read a reason or note of yours before it proposed this action, so somebody else has to approve "
+        "it (`editor_may_approve = false`). You can still reject or edit it."
     ),
     Refusal.NOT_AN_ADMINISTRATOR: "Only administrators of this workspace can do this; nothing was changed.",
     Refusal.NOT_YOUR_RUN: "Only who started this run, or a reviewer of what it waits for, can cancel it.",

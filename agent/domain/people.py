@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from agent.domain.errors import Refusal
 from signoff.values import Person
@@ -24,3 +25,21 @@ class Standing:
     person: Person
     roles: frozenset[str] = field(default_factory=frozenset)
     refusal: Refusal | None = None
+
+
+class Involvement(StrEnum):
+    """What somebody had to do with a request before people were asked, or while they were; the strongest first."""
+
+    REQUESTER = "requester"  # it is asked on their behalf
+    KEY_OWNER = "key_owner"  # their program asked, for whomever
+    INSTRUCTOR = "instructor"  # told the agent, or one above it, what to do before it proposed the call
+    ADVISER = "adviser"  # a reason or note in their own words reached the agent before it proposed the call
+    EDITOR = "editor"  # changed the arguments, in any revision
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """A person whose approval of a request does not count, and why; stored with the request."""
+
+    person: Person
+    why: Involvement

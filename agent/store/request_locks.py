@@ -89,7 +89,7 @@ async def approved(connection: Connection, runs: Sequence[UUID]) -> Sequence[Row
 
 _REQUEST = text("""
 SELECT r.id, r.call_id, r.status::text AS status, r.revision, r.team_id, r.channel_id, r.approvals_required,
-       r.expires_at, r.decided_at, r.requester_team_id, r.requester_user_id,
+       r.expires_at, r.decided_at, r.requester_team_id, r.requester_user_id, r.excluded,
        r.approvers, (r.policy ->> 'prevent_self_review')::boolean AS prevent_self_review,
        r.policy -> 'reason_required' AS reason_required,
        (r.policy ->> 'editor_may_approve')::boolean AS editor_may_approve

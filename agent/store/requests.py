@@ -11,9 +11,10 @@ from psycopg.types.json import Jsonb
 from sqlalchemy import text
 
 from agent.database.transaction import Transaction
+from agent.domain.people import Exclusion
 from agent.domain.policy import Rule, snapshot_digest
 from agent.domain.request import Change, Verdict
-from agent.store import audit
+from agent.store import audit, exclusions
 from agent.store.ids import new_id, new_nonce
 from agent.store.outbox import Destination
 from signoff.canonical import canonical_bytes
@@ -55,7 +56,14 @@ class NewRequest:
     """Of the key, when ``principal`` is one."""
 
 
-def insert(tx: Transaction, request_id: UUID, new: NewRequest, content_digest: bytes, ask_no: int) -> None:
+def insert(
+    tx: Transaction,
+    request_id: UUID,
+    new: NewRequest,
+    content_digest: bytes,
+    ask_no: int,
+    excluded: Sequence[Exclusion],
+) -> None:
     """The request, its first revision and the place of its card."""
     snapshot = new.rule.snapshot()
     tx.add(
@@ -84,6 +92,7 @@ def insert(tx: Transaction, request_id: UUID, new: NewRequest, content_digest: b
         channel=new.destination.channel_id,
         seconds=new.rule.timeout.total_seconds(),
         remind_at=new.rule.remind_at[0] if new.rule.remind_at else None,
+        excluded=exclusions.as_json(excluded),
     )
     tx.add(
         _INSERT_REVISION,
@@ -117,7 +126,7 @@ def _changes(changes: Sequence[Change]) -> Jsonb:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A reviewer's edit of the present revision; ``n`` is its own number."""
+    """A reviewer's edit of the present revision; ``n`` is its own number, ``excluded`` is whom it leaves excluded."""
 
     request_id: UUID
     n: int
@@ -126,10 +135,13 @@ class Revision:
     description: str
     editor: Person
     changes: tuple[Change, ...]
+    excluded: tuple[Exclusion, ...]
 
 
 def revise(tx: Transaction, revision: Revision) -> None:
     """Put the revision in the place of the one before it, whose rationale and context it keeps."""
+    # First, so that the trigger on revisions of earlier versions finds the editor excluded and writes nothing.
+    tx.add(_MOVE_ON, id=revision.request_id, n=revision.n, excluded=exclusions.as_json(revision.excluded))
     tx.add(
         _INSERT_EDIT,
         id=revision.request_id,
@@ -146,7 +158,6 @@ def revise(tx: Transaction, revision: Revision) -> None:
         editor_user=revision.editor.user_id,
         changes=_changes(revision.changes),
     )
-    tx.add(_MOVE_ON, id=revision.request_id, n=revision.n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,11 +205,12 @@ _INSERT_REQUEST = text("""
 INSERT INTO approval_request (
     id, principal, api_key_id, client_id, content_digest, source, run_id, call_id, ask_no, agent, agent_version,
     requester_team_id, requester_user_id, requester_asserted, checkpoint_id, policy, policy_digest,
-    approvers, risk, approvals_required, team_id, channel_id, created_at, expires_at, remind_next)
+    approvers, risk, approvals_required, team_id, channel_id, excluded, created_at, expires_at,
+    remind_next)
 SELECT :id, :principal, CAST(:api_key AS uuid), :client_id, :content_digest, :source, :run_id,
        :call_id, :ask_no, :agent, :agent_version, :requester_team, :requester_user, :asserted,
        :checkpoint, :policy, :policy_digest, :approvers, :risk, :approvals, :team, :channel,
-       clock.now, clock.now + make_interval(secs => :seconds),
+       :excluded, clock.now, clock.now + make_interval(secs => :seconds),
        clock.now + make_interval(secs => :seconds * CAST(:remind_at AS float))
 FROM (SELECT clock_timestamp() AS now) AS clock
 """)
@@ -215,7 +227,9 @@ SELECT request_id, :n, :tool, :version, :action, :digest, :arguments, :facts, :a
        :description, rationale, context, :editor_team, :editor_user, :changes
 FROM request_revision WHERE request_id = :id AND n = :n - 1
 """)
-_MOVE_ON = text("UPDATE approval_request SET revision = :n WHERE id = :id AND status = 'waiting'")
+_MOVE_ON = text("""
+UPDATE approval_request SET revision = :n, excluded = :excluded WHERE id = :id AND status = 'waiting'
+""")
 _INSERT_PLACE = text("""
 INSERT INTO card_place (nonce, request_id, surface, team_id, channel_id)
 VALUES (:nonce, :id, 'channel', :team, :channel)

@@ -255,6 +255,7 @@ approval_request = Table(
     Column("escalated_at", Timestamp),
     Column("lapse_at", Timestamp),  # an approval for an executor outside can be claimed until then
     Column("lapsed_at", Timestamp),
+    Column("excluded", JSONB, nullable=False),  # whose approval does not count: [{team, user, why}, …]
     UniqueConstraint("principal", "client_id"),
     UniqueConstraint("call_id", "ask_no"),
     CheckConstraint("expires_at > created_at", name="expires_after_created"),
@@ -263,6 +264,7 @@ approval_request = Table(
     CheckConstraint("voided_at IS NULL OR status = 'approved'", name="only_approved_voided"),
     CheckConstraint("octet_length(policy_digest) = 32", name="policy_digest_size"),
     CheckConstraint("jsonb_typeof(approvers) = 'array' AND approvers <> '[]'", name="somebody_may_decide"),
+    CheckConstraint("jsonb_typeof(excluded) = 'array'", name="excluded_is_list"),
     CheckConstraint("reminded >= 0", name="reminded_not_negative"),
     CheckConstraint(
         "num_nonnulls(lapse_at, lapsed_at) = 0 OR (status = 'approved' AND call_id IS NULL)",

@@ -142,6 +142,9 @@ BROKEN = {
     "ck_approval_request_run_request_has_call": "UPDATE approval_request SET source = 'api'",
     "ck_approval_request_requester_with_team": "UPDATE approval_request SET requester_team_id = 'T1'",
     "ck_approval_request_somebody_may_decide": "UPDATE approval_request SET approvers = '[]'",
+    "ck_approval_request_excluded_is_list": """
+        ALTER TABLE approval_request DISABLE TRIGGER approval_request_exclusions_stay;
+        UPDATE approval_request SET excluded = '{}'""",
     "ck_approval_request_reminded_not_negative": "UPDATE approval_request SET reminded = -1",
     "ck_approval_request_only_approved_lapses": "UPDATE approval_request SET lapse_at = now()",
     "ck_approval_request_lapses_once": f"""

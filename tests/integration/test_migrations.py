@@ -214,6 +214,49 @@ def test_ancestors_and_keys_of_what_an_older_version_started(empty_url: str) -> 
     assert dict(asked) == {before: key, after: key}
 
 
+QUESTION_OF_0003 = """
+    INSERT INTO approval_request (id, principal, api_key_id, client_id, content_digest, source, agent, agent_version,
+        requester_team_id, requester_user_id, requester_asserted, checkpoint_id, policy, policy_digest, approvers, risk,
+        approvals_required, team_id, channel_id, expires_at)
+    VALUES (%s, 'key:ci', %s, gen_random_uuid()::text, sha256('c'), 'api', 'a', '1', 'T', 'UASKS', 'slack', 'all',
+            %s, sha256('p'), '["channel"]', 'high', 1, 'T', 'C', clock_timestamp() + interval '1 day')
+"""
+EDIT_OF_0003 = """
+    INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, author, description, context,
+                                  editor_team_id, editor_user_id, changes)
+    SELECT %s, n, 't', '1', 'a', sha256('a'), 'someone', 'd', '{}', CASE WHEN n > 1 THEN 'T' END,
+           CASE WHEN n > 1 THEN 'UEDITS' || n END, CASE WHEN n > 1 THEN '[]'::jsonb END
+    FROM generate_series(1, 3) AS n
+"""
+
+
+def test_exclusions_of_what_an_older_version_asked(empty_url: str) -> None:
+    """What version 0003 asked, before the upgrade or during the rollout, has its exclusions, edits included."""
+    migrations.upgrade(empty_url, to="0003")
+    key = uuid4()
+    policies = {
+        "{}": {"UASKS": "requester", "UOWNS": "key_owner", "UEDITS2": "editor", "UEDITS3": "editor"},
+        '{"prevent_self_review": false}': {"UEDITS2": "editor", "UEDITS3": "editor"},
+        '{"editor_may_approve": true}': {"UASKS": "requester", "UOWNS": "key_owner"},
+    }
+    before, after = ({uuid4(): policy for policy in policies} for _ in range(2))
+    with psycopg.connect(Address.read(empty_url).conninfo(), autocommit=True) as worker:
+        worker.execute(
+            """INSERT INTO api_key (id, name, prefix, hash, scopes, created_by, owner_team_id, owner_user_id)
+               VALUES (%s, 'ci', 'signoff_abcd', sha256('k'), '["request"]', 'cli', 'T', 'UOWNS')""",
+            [key],
+        )
+        worker.execute("SET ROLE signoff_app")
+        for asked in (before, after):
+            for request_id, policy in asked.items():
+                worker.execute(QUESTION_OF_0003, [request_id, key, policy])
+                worker.execute(EDIT_OF_0003, [request_id])
+            migrations.upgrade(empty_url)
+        stored: dict[Any, Any] = dict(worker.execute("SELECT id, excluded FROM approval_request").fetchall())
+    for request_id, policy in (before | after).items():
+        assert {each["user"]: each["why"] for each in stored[request_id]} == policies[policy]
+
+
 def test_version_0002_works_with_this_schema(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes of version 0002 stay ready while this version is rolled out."""
     found = migrations.current(database_url)

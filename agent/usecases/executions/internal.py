@@ -21,7 +21,18 @@ from agent.domain.errors import NotFound
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import AnswerKind, CallAnswer, RunLease
 from agent.fault_points import point
-from agent.store import ancestors, audit, calls, executions, outbox, request_locks, requests, run_starts, runs
+from agent.store import (
+    ancestors,
+    audit,
+    calls,
+    exclusions,
+    executions,
+    outbox,
+    request_locks,
+    requests,
+    run_starts,
+    runs,
+)
 from agent.store.audit import AuditEntry, ChainHead
 from agent.store.ids import new_id
 from agent.store.outbox import Destination, OutboxMessage
@@ -242,7 +253,8 @@ async def void_and_ask(db: Database, call_id: UUID, new: NewRequest) -> OpenOutc
         if call.blocking:
             runs.park(tx, run.id)
         subject = request_subject(request_id)
-        write_request(tx, request_id, new, call.ask_no + 1, audit.new_head(subject, old.at))
+        _, involved = await exclusions.involved(tx, call_id, None)
+        write_request(tx, request_id, new, call.ask_no + 1, audit.new_head(subject, old.at), involved)
         outbox.enqueue(tx, [*_card_of(call), *_line(call, "voided")])
     return OpenOutcome(request_id, created=True)
 

@@ -11,13 +11,14 @@ from sqlalchemy import Row
 
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
+from agent.domain import eligibility
 from agent.domain.audit import AuditKind, request_subject
 from agent.domain.changes import Difference, as_changes, differences, touches_hidden
 from agent.domain.errors import Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.policy import Rule, allows_edit
 from agent.domain.request import Place, RequestStatus
-from agent.store import audit, calls, outbox, request_locks, requests
+from agent.store import audit, calls, exclusions, outbox, request_locks, requests
 from agent.store.audit import AuditEntry, ChainHead
 from agent.store.outbox import Destination
 from agent.usecases.requests.eligibility import bind_place, editor, vote_refusal
@@ -121,7 +122,18 @@ def _write(
     requests.revise(
         tx,
         requests.Revision(
-            request.id, revision, edit.action, edit.facts, edit.description, edit.editor.person, changes
+            request.id,
+            revision,
+            edit.action,
+            edit.facts,
+            edit.description,
+            edit.editor.person,
+            changes,
+            eligibility.with_editor(
+                exclusions.from_json(request.excluded),
+                edit.editor.person,
+                editor_may_approve=request.editor_may_approve,
+            ),
         ),
     )
     actor, detail = _told(edit, digest=edit.action.digest.hex(), before=before.digest.hex())

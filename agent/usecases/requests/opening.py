@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,10 +15,12 @@ from sqlalchemy import Row
 from agent.database import jobs
 from agent.database.pools import Database
 from agent.database.transaction import Connection, Transaction
+from agent.domain import eligibility
 from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import NotFound
+from agent.domain.people import Exclusion, Involvement
 from agent.fault_points import point
-from agent.store import ancestors, audit, calls, clock, outbound, outbox, request_locks, requests, runs
+from agent.store import ancestors, audit, calls, exclusions, outbound, outbox, request_locks, requests, runs
 from agent.store.audit import AuditEntry, ChainHead
 from agent.store.ids import new_id
 from agent.store.outbox import Destination
@@ -60,14 +63,22 @@ async def open(db: Database, new: NewRequest) -> OpenOutcome:  # noqa: A001 - th
         elif (existing := await _find(tx, new)) is not None:
             return existing
         request_id = new_id()
-        head = audit.new_head(request_subject(request_id), await clock.now(tx))
-        write_request(tx, request_id, new, ask_no, head)
+        now, involved = await exclusions.involved(tx, new.call_id, new.api_key_id)
+        head = audit.new_head(request_subject(request_id), now)
+        write_request(tx, request_id, new, ask_no, head, involved)
         point("before_request_commits")
     point("after_request_commits")
     return OpenOutcome(request_id, created=True)
 
 
-def write_request(tx: Transaction, request_id: UUID, new: NewRequest, ask_no: int, head: ChainHead) -> None:
+def write_request(
+    tx: Transaction,
+    request_id: UUID,
+    new: NewRequest,
+    ask_no: int,
+    head: ChainHead,
+    involved: Sequence[Exclusion],
+) -> None:
     """The rows of a new request, its first audit event, its card, and the line in its run's thread."""
     tx.after_commit(
         partial(
@@ -80,7 +91,7 @@ def write_request(tx: Transaction, request_id: UUID, new: NewRequest, ask_no: in
             checkpoint=new.rule.checkpoint_id,
         )
     )
-    requests.insert(tx, request_id, new, content_digest(new), ask_no)
+    requests.insert(tx, request_id, new, content_digest(new), ask_no, _excluded(new, involved))
     detail = {
         "digest": new.action.digest.hex(),
         "checkpoint": new.rule.checkpoint_id,
@@ -94,6 +105,15 @@ def write_request(tx: Transaction, request_id: UUID, new: NewRequest, ask_no: in
     outbound.enqueue_opened(tx, request_id, new.rule.email)
     if new.call_id and new.has_pending_hook:
         tx.hint(jobs.execute_call(new.call_id))
+
+
+def _excluded(new: NewRequest, involved: Sequence[Exclusion]) -> tuple[Exclusion, ...]:
+    asker = [Exclusion(new.requester, Involvement.REQUESTER)] if new.requester else []
+    return eligibility.exclusions(
+        [*asker, *involved],
+        prevent_self_review=new.rule.prevent_self_review,
+        editor_may_approve=new.rule.editor_may_approve,
+    )
 
 
 def content_digest(new: NewRequest) -> bytes:

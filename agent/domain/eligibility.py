@@ -1,0 +1,200 @@
+"""Who may act on a request or a run, and why not. In doubt they may not.
+
+Facts come in as values and a refusal, or ``None``, goes out. Whose approval does not count, and why, is stored with a
+request when it opens (`exclusions`); every edit adds to it (`with_editor`). Requesters, owners of the key that
+asked and instructors may neither vote, edit nor settle; advisers and editors may do all but approve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from datetime import datetime
+from typing import Protocol
+
+from agent.domain.errors import Refusal, Refused
+from agent.domain.people import CHANNEL, Exclusion, Involvement, Standing
+from agent.domain.request import RequestStatus, Verdict
+from signoff.values import Person
+
+_REFUSALS = {
+    Involvement.REQUESTER: Refusal.SELF_REVIEW,
+    Involvement.KEY_OWNER: Refusal.SELF_REVIEW,
+    Involvement.INSTRUCTOR: Refusal.INSTRUCTED,
+    Involvement.ADVISER: Refusal.ADVISED,
+    Involvement.EDITOR: Refusal.EDITOR_ALONE,
+}
+_RANKS = {why: rank for rank, why in enumerate(Involvement)}
+_MAY_NOT_APPROVE = (Involvement.ADVISER, Involvement.EDITOR)
+"""All other involvements exclude from every act of a reviewer."""
+
+
+class Reviewable(Protocol):
+    """What a reviewer's act on a request depends on."""
+
+    @property
+    def status(self) -> RequestStatus: ...
+    @property
+    def revision(self) -> int: ...
+    @property
+    def approvers(self) -> tuple[str, ...]: ...
+    @property
+    def excluded(self) -> tuple[Exclusion, ...]: ...
+    @property
+    def allow_edit(self) -> bool: ...
+    @property
+    def expires_at(self) -> datetime: ...
+    @property
+    def decided_at(self) -> datetime | None: ...
+    @property
+    def decided_by(self) -> Person | None: ...
+
+
+class Doubtful(Protocol):
+    """What a person's word on an execution in doubt depends on."""
+
+    @property
+    def asked(self) -> bool: ...  # whether people had been asked about the call
+    @property
+    def approvers(self) -> tuple[str, ...]: ...
+    @property
+    def excluded(self) -> tuple[Exclusion, ...]: ...
+    @property
+    def requester(self) -> Person | None: ...
+
+
+class WaitingRequest(Protocol):
+    """A request that a run waits for, as far as cancelling the run depends on it."""
+
+    @property
+    def approvers(self) -> tuple[str, ...]: ...
+    @property
+    def channel_id(self) -> str: ...
+
+
+def exclusions(
+    involved: Iterable[Exclusion], *, prevent_self_review: bool, editor_may_approve: bool
+) -> tuple[Exclusion, ...]:
+    """Whose approval does not count under this policy. Each person has one entry, with their strongest involvement."""
+    found: dict[Person, Exclusion] = {}
+    for each in sorted(involved, key=lambda each: _RANKS[each.why]):
+        if _counts_against(each.why, prevent_self_review, editor_may_approve):
+            found.setdefault(each.person, each)
+    return tuple(found.values())
+
+
+def with_editor(
+    excluded: tuple[Exclusion, ...], editor: Person, *, editor_may_approve: bool
+) -> tuple[Exclusion, ...]:
+    """The same after this person's edit."""
+    if editor_may_approve or exclusion_of(excluded, editor) is not None:
+        return excluded
+    return (*excluded, Exclusion(editor, Involvement.EDITOR))
+
+
+def exclusion_of(excluded: Iterable[Exclusion], person: Person) -> Exclusion | None:
+    """This person's entry, if they are excluded."""
+    return next((each for each in excluded if each.person == person), None)
+
+
+def vote_refusal(
+    request: Reviewable, voter: Standing, verdict: Verdict, revision: int, now: datetime
+) -> Refused | None:
+    """Why this verdict on this revision does not count, or ``None``; ``now`` is the database's time."""
+    if (refused := _review_refusal(request, voter, revision, now)) is not None:
+        return refused
+    mine = exclusion_of(request.excluded, voter.person)
+    return Refused(_REFUSALS[mine.why]) if mine is not None and verdict is Verdict.APPROVE else None
+
+
+def edit_refusal(request: Reviewable, editor: Standing, revision: int, now: datetime) -> Refused | None:
+    """Why this person may neither edit this revision nor try an edit of it, or ``None``."""
+    if (refused := _review_refusal(request, editor, revision, now)) is not None:
+        return refused
+    return None if request.allow_edit else Refused(Refusal.EDIT_NOT_ALLOWED)
+
+
+def settlement_refusal(doubt: Doubtful, settler: Standing, *, administrator: bool) -> Refusal | None:
+    """Why this person may neither retry an execution in doubt nor take it as done, or ``None``.
+
+    Reviewers of the request settle it. A call that nobody was asked about is settled by the requester of its run or an
+    administrator of the workspace.
+    """
+    if settler.refusal is not None:
+        return settler.refusal
+    if not doubt.asked:
+        own = settler.person == doubt.requester
+        return None if own or administrator else Refusal.NOT_YOURS_TO_SETTLE
+    return _reviewer_refusal(doubt.approvers, doubt.excluded, settler)
+
+
+def asking_again_refusal(requester: Person | None, by: Standing) -> Refusal | None:
+    """Why this person may not have an expired request asked again, or ``None``."""
+    return by.refusal or (None if by.person == requester else Refusal.NOT_YOURS_TO_ASK)
+
+
+def cancel_refusal(
+    requester: Person | None, waiting: Iterable[WaitingRequest], by: Standing, channels: Collection[str]
+) -> Refusal | None:
+    """Why this person may not cancel a run, or ``None``.
+
+    Its requester may, and the reviewers of what it waits for; ``channels`` are the review channels they are in.
+    """
+    if by.refusal is not None or by.person == requester:
+        return by.refusal
+    roles = by.roles - {CHANNEL}  # membership counts for the channel of the request only
+    reviews = any(
+        roles.intersection(each.approvers) or (CHANNEL in each.approvers and each.channel_id in channels)
+        for each in waiting
+    )
+    return None if reviews else Refusal.NOT_YOUR_RUN
+
+
+def resume_refusal(requester: Person | None, by: Standing, *, administrator: bool) -> Refusal | None:
+    """Why this person may not resume a failed run, or ``None``."""
+    if by.refusal is not None:
+        return by.refusal
+    return None if by.person == requester or administrator else Refusal.NOT_YOURS_TO_RESUME
+
+
+def _counts_against(why: Involvement, prevent_self_review: bool, editor_may_approve: bool) -> bool:
+    if why is Involvement.EDITOR:
+        return not editor_may_approve
+    return prevent_self_review and not (why is Involvement.ADVISER and editor_may_approve)
+
+
+def _review_refusal(request: Reviewable, who: Standing, revision: int, now: datetime) -> Refused | None:
+    """What speaks against any act of this person on this revision."""
+    if who.refusal is not None:
+        return Refused(who.refusal)
+    if not request.approvers:
+        return Refused(Refusal.NO_REVIEWERS)
+    if (refusal := _reviewer_refusal(request.approvers, request.excluded, who)) is not None:
+        return Refused(refusal)
+    if (ended := _ended(request, now)) is not None:
+        return ended
+    return None if revision == request.revision else Refused(Refusal.STALE_REVISION)
+
+
+def _reviewer_refusal(
+    approvers: tuple[str, ...], excluded: tuple[Exclusion, ...], who: Standing
+) -> Refusal | None:
+    if who.roles.isdisjoint(approvers):
+        return Refusal.NOT_A_REVIEWER
+    mine = exclusion_of(excluded, who.person)
+    return None if mine is None or mine.why in _MAY_NOT_APPROVE else _REFUSALS[mine.why]
+
+
+def _ended(request: Reviewable, now: datetime) -> Refused | None:
+    if request.status is RequestStatus.CANCELLED:
+        return Refused(Refusal.WITHDRAWN)
+    late = request.status is RequestStatus.WAITING and request.expires_at <= now
+    if request.status is RequestStatus.EXPIRED or late:
+        return Refused(Refusal.EXPIRED, at=request.expires_at)
+    if request.status is not RequestStatus.WAITING:
+        return Refused(
+            Refusal.ALREADY_DECIDED,
+            outcome=request.status.value,
+            by=request.decided_by,
+            at=request.decided_at,
+        )
+    return None

@@ -1,0 +1,81 @@
+"""Whose approval of a request does not count: read when it opens, stored with it as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+from sqlalchemy import text
+
+from agent.database.transaction import Connection, query
+from agent.domain.people import Exclusion, Involvement
+from signoff.values import Person
+
+
+async def involved(
+    connection: Connection, call_id: UUID | None, api_key_id: UUID | None
+) -> tuple[datetime, list[Exclusion]]:
+    """The time, and everybody but the requester who had to do with what is asked now, whatever policy makes of it.
+
+    For a call, behind the lock of its run; ``api_key_id`` is that of a request that belongs to no run.
+    """
+    clock, people = await query(connection, _CLOCK, _INVOLVED, call=call_id, key=api_key_id)
+    return clock[0].now, [Exclusion(Person(row.team_id, row.user_id), Involvement(row.why)) for row in people]
+
+
+def as_json(excluded: Iterable[Exclusion]) -> Jsonb:
+    """The column's value."""
+    return Jsonb([{"team": e.person.team_id, "user": e.person.user_id, "why": e.why.value} for e in excluded])
+
+
+def from_json(stored: Sequence[Mapping[str, str]]) -> tuple[Exclusion, ...]:
+    """The column's value, read."""
+    return tuple(Exclusion(Person(e["team"], e["user"]), Involvement(e["why"])) for e in stored)
+
+
+_CLOCK = text("SELECT clock_timestamp() AS now")
+# A message has the number of the turn after which it came, a call that of its turn: the run's lock orders both, so no
+# clock is asked. Reasons and notes have times, compared with that of the proposal; a call that is asked again has the
+# turn of the one it repeats. In the runs above, what counts came before the call that the run below works for; where
+# none is known, all of it counts.
+_INVOLVED = text("""
+WITH RECURSIVE asked AS (
+    SELECT id, repeats FROM tool_call WHERE id = :call
+    UNION ALL SELECT earlier.id, earlier.repeats FROM asked JOIN tool_call AS earlier ON earlier.id = asked.repeats
+), lineage AS (
+    SELECT run_id, turn FROM tool_call WHERE id = :call
+    UNION ALL
+    SELECT child.parent_run_id, coalesce(above.turn, 2147483647)
+    FROM tool_call AS own JOIN agent_run AS a ON a.id = own.run_id
+    JOIN agent_run AS child ON child.id = ANY (a.ancestor_ids || a.id) AND child.parent_run_id IS NOT NULL
+    LEFT JOIN tool_call AS above ON above.id = child.parent_call_id
+    WHERE own.id = :call
+), proposal AS (
+    SELECT run_id, turn, coalesce((SELECT min(created_at) FROM tool_call
+                                   WHERE run_id = lineage.run_id AND turn = lineage.turn), 'infinity') AS at
+    FROM lineage
+)
+SELECT 'key_owner' AS why, owner_team_id AS team_id, owner_user_id AS user_id FROM api_key
+WHERE id = coalesce((SELECT a.api_key_id FROM tool_call AS c JOIN agent_run AS a ON a.id = c.run_id
+                     WHERE c.id = :call), CAST(:key AS uuid)) AND owner_user_id IS NOT NULL
+UNION
+SELECT 'instructor', m.author_team_id, m.author_user_id
+FROM proposal JOIN run_message AS m ON m.run_id = proposal.run_id AND m.turn < proposal.turn
+WHERE m.role = 'user' AND m.author_user_id IS NOT NULL
+UNION
+SELECT 'adviser', d.team_id, d.user_id
+FROM proposal JOIN approval_request AS r ON r.run_id = proposal.run_id JOIN decision AS d ON d.request_id = r.id
+WHERE d.outcome = 'rejected' AND btrim(d.reason) <> '' AND d.decided_at < proposal.at AND d.user_id IS NOT NULL
+  AND NOT jsonb_exists(coalesce(nullif(r.policy -> 'reject_reasons', 'null'), '[]'), d.reason)
+UNION
+SELECT 'adviser', s.team_id, s.user_id
+FROM proposal JOIN tool_call AS c ON c.run_id = proposal.run_id
+JOIN execution AS e ON e.call_id = c.id JOIN settlement AS s ON s.execution_id = e.id
+WHERE s.verdict = 'done' AND btrim(s.note) <> '' AND s.created_at < proposal.at
+UNION
+SELECT 'editor', v.editor_team_id, v.editor_user_id
+FROM asked JOIN approval_request AS r ON r.call_id = asked.id JOIN request_revision AS v ON v.request_id = r.id
+WHERE v.editor_user_id IS NOT NULL
+""")

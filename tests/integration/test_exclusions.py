@@ -1,0 +1,277 @@
+"""Whose approval of a request does not count: stored when it opens, and added to by edits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+from uuid import UUID
+
+import pytest
+from sqlalchemy import text
+
+from agent.database.pools import Database
+from agent.domain.api_keys import Scope
+from agent.domain.request import ExecutionStatus
+from agent.domain.run import NewRun, ProposedCall, Turn
+from agent.store import views
+from agent.usecases import api_keys, executions, requests, runs
+from agent.usecases.executions import Outcome
+from agent.usecases.requests import Edit
+from signoff.values import Action, Person
+from tests.integration.asking import (
+    ADA,
+    GRACE,
+    LINUS,
+    TEAM,
+    Asked,
+    asked_as,
+    ballot,
+    column,
+    question,
+    reviewer,
+    rows,
+    rule,
+    write,
+)
+
+EVE, MAX, ZOE = (Person(TEAM, user) for user in ("U0EVE", "U0MAX", "U0ZOE"))
+
+ASK_OF_0003 = text("""
+    INSERT INTO approval_request (id, principal, api_key_id, client_id, content_digest, source, run_id, call_id, ask_no,
+        agent, agent_version, requester_team_id, requester_user_id, requester_asserted, checkpoint_id, policy,
+        policy_digest, approvers, risk, approvals_required, team_id, channel_id, created_at, expires_at)
+    SELECT gen_random_uuid(), principal, api_key_id, client_id || ' of 0003', content_digest, source, run_id, call_id,
+           ask_no + 100, agent, agent_version, requester_team_id, requester_user_id, requester_asserted, checkpoint_id,
+           policy, policy_digest, approvers, risk, approvals_required, team_id, channel_id, created_at, expires_at
+    FROM approval_request WHERE id = :id RETURNING excluded
+""")
+"""What version 0003 writes of the same question."""
+
+EDIT_OF_0003 = (
+    """
+    INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, arguments, facts, author,
+                                  description, rationale, context, editor_team_id, editor_user_id, changes)
+    SELECT request_id, n + 1, tool, tool_version, action, digest, arguments, facts, 'slack:' || :user, description,
+           rationale, context, :team, :user, '[]'
+    FROM request_revision WHERE request_id = :id AND n = :n
+    """,
+    "UPDATE approval_request SET revision = :n + 1 WHERE id = :id AND status = 'waiting'",
+)
+"""What version 0003 writes of an edit."""
+
+
+async def begin(db: Database, **changes: Any) -> UUID:
+    new = NewRun("refunds", "1", "refund order 7", "slack", ADA, "slack", TEAM, "C0AGENTS")
+    return (await runs.start(db, replace(new, **changes))).run_id
+
+
+async def propose(db: Database, run_id: UUID) -> UUID:
+    """The call that the run's next turn proposes."""
+    leased = await runs.lease(db, run_id, "worker-1")
+    assert leased is not None
+    call = ProposedCall("call_0", "process_refund", '{"order_id": 9}')
+    await runs.record_turn(db, leased.lease, Turn("Asked for.", (call,), 10, leased.heard))
+    async with db.connection() as connection:
+        return (await views.calls(connection, run_id))[-1].id
+
+
+async def ask_about(db: Database, run_id: UUID, order: int = 0, **terms: Any) -> Asked:
+    """A waiting request about what the run proposes next."""
+    call_id = await propose(db, run_id)
+    opened = await requests.open(db, question(run_id, call_id, rule(allow_edit=True, **terms), order=order))
+    return await asked_as(db, opened.request_id, call_id, run_id)
+
+
+async def reject(db: Database, asked: Asked, person: Person, reason: str) -> None:
+    await requests.vote(db, ballot(asked, reviewer(person), "reject", reason=reason))
+    assert await runs.answer_call(db, asked.call_id) is None
+
+
+async def edit(db: Database, asked: Asked, person: Person, order: int, revision: int = 1) -> None:
+    action = Action("process_refund", "1", {"order_id": order})
+    await requests.edit(
+        db,
+        Edit(
+            asked.request_id, revision, reviewer(person), action, {"price": 9}, None, "Refund", "slack_modal"
+        ),
+    )
+
+
+async def excluded(db: Database, asked: Asked) -> set[tuple[str, str]]:
+    (stored,) = await column(db, "SELECT excluded FROM approval_request WHERE id = :id", id=asked.request_id)
+    return {(each["user"], each["why"]) for each in stored}
+
+
+async def as_written_by_0003(db: Database, asked: Asked) -> set[tuple[str, str]]:
+    """Who is excluded from the same question, opened by a worker of version 0003."""
+    async with db.transaction() as tx:
+        (stored,) = (await tx.execute(ASK_OF_0003, {"id": asked.request_id})).scalars()
+    return {(each["user"], each["why"]) for each in stored}
+
+
+async def test_asking_and_instructing_excludes(database: Database) -> None:
+    """The requester, the owner of the key and whoever spoke to the agent, or the one above it, before the proposal."""
+    await api_keys.create(database, "agency", [Scope.REQUEST, Scope.ON_BEHALF], by="test", owner=GRACE)
+    (key_id,) = await column(database, "SELECT id FROM api_key")
+    top = await begin(database, principal="key:agency", api_key_id=key_id)
+    await runs.add_message(database, top, "also refund order 9", LINUS, "m-1")
+    handed = await propose(database, top)
+    await runs.add_message(database, top, "how is it going?", MAX, "m-2")
+    below = await begin(
+        database, parent_run_id=top, parent_call_id=handed, principal="key:agency", api_key_id=key_id
+    )
+    await runs.add_message(database, below, "hurry", EVE, "m-3")
+    asked = await ask_about(database, below)
+    await runs.add_message(database, below, "why this one?", ZOE, "m-4")
+    expected = {
+        (ADA.user_id, "requester"),
+        (GRACE.user_id, "key_owner"),
+        (LINUS.user_id, "instructor"),
+        (EVE.user_id, "instructor"),
+    }
+    assert await excluded(database, asked) == expected
+    assert await as_written_by_0003(database, asked) == expected
+
+
+async def test_own_words_exclude_from_what_is_proposed_later(database: Database) -> None:
+    """A reason or note in a reviewer's own words counts for later calls; a choice of the checkpoint, a retry do not."""
+    run_id = await begin(database)
+    reasons = {"reject_reasons": ("Wrong amount",)}
+    first = await ask_about(database, run_id, 1, **reasons)
+    await reject(database, first, GRACE, "refund half of it")
+    assert await excluded(database, first) == {(ADA.user_id, "requester")}
+    await reject(database, await ask_about(database, run_id, 2, **reasons), LINUS, "Wrong amount")
+    await reject(database, await ask_about(database, run_id, 3, **reasons), ZOE, "  ")
+    doubtful = await ask_about(database, run_id, 4)
+    await requests.vote(database, ballot(doubtful, reviewer(LINUS), reason="fine by me"))
+    words: list[tuple[Person, Literal["retry", "done"]]] = [(MAX, "retry"), (EVE, "done")]
+    for settler, word in words:
+        claim = await executions.claim(database, doubtful.call_id, worker="w", idempotent=False)
+        assert claim is not None
+        await executions.report(database, claim, Outcome(ExecutionStatus.IN_DOUBT, "the line went dead"))
+        await requests.settle(database, claim.execution_id, reviewer(settler), word, "refund order 8, too")
+    last = await ask_about(database, run_id, 5)
+    expected = {(ADA.user_id, "requester"), (GRACE.user_id, "adviser"), (EVE.user_id, "adviser")}
+    assert await excluded(database, last) == expected
+    assert await as_written_by_0003(database, last) == expected
+
+
+async def test_own_words_count_below(database: Database) -> None:
+    """Advice to a run excludes its author from what a run below proposes that was started after it."""
+    top = await begin(database)
+    await reject(database, await ask_about(database, top), GRACE, "let payments do it")
+    handed = await propose(database, top)
+    below = await begin(database, parent_run_id=top, parent_call_id=handed)
+    asked = await ask_about(database, below)
+    assert (GRACE.user_id, "adviser") in await excluded(database, asked)
+    assert await as_written_by_0003(database, asked) == await excluded(database, asked)
+
+
+async def test_advice_after_the_proposal_does_not_count(database: Database) -> None:
+    """Of two calls of one turn, the reason given for one says nothing about the other, asked again or not."""
+    run_id = await begin(database)
+    leased = await runs.lease(database, run_id, "worker-1")
+    assert leased is not None
+    proposed = tuple(ProposedCall(f"call_{n}", "process_refund", "{}") for n in range(2))
+    await runs.record_turn(database, leased.lease, Turn("Two.", proposed, 10, leased.heard))
+    async with database.connection() as connection:
+        first, second = [call.id for call in await views.calls(connection, run_id)]
+    opened = await requests.open(database, question(run_id, first, rule()))
+    await reject(database, await asked_as(database, opened.request_id, first, run_id), GRACE, "no")
+    opened = await requests.open(database, question(run_id, second, rule(), order=1))
+    asked = await asked_as(database, opened.request_id, second, run_id)
+    assert await excluded(database, asked) == {(ADA.user_id, "requester")}
+    await write(
+        database,
+        "UPDATE approval_request SET expires_at = clock_timestamp(), created_at = created_at - interval '1 h' "
+        "WHERE id = :id",
+        id=asked.request_id,
+    )
+    await requests.expire_due(database)
+    again = await requests.ask_again(database, asked.request_id, reviewer(ADA))
+    opened = await requests.open(database, question(run_id, again, rule(), order=1))
+    repeated = await asked_as(database, opened.request_id, again, run_id)
+    assert await excluded(database, repeated) == {(ADA.user_id, "requester")}
+    assert await as_written_by_0003(database, repeated) == {(ADA.user_id, "requester")}
+
+
+async def test_every_editor_stays_excluded(database: Database) -> None:
+    """Both editors of a request are excluded from it, and from what asks for the same call again."""
+    run_id = await begin(database)
+    asked = await ask_about(database, run_id)
+    await edit(database, asked, GRACE, 1)
+    await edit(database, asked, EVE, 2, revision=2)
+    expected = {(ADA.user_id, "requester"), (GRACE.user_id, "editor"), (EVE.user_id, "editor")}
+    assert await excluded(database, asked) == expected
+    await requests.vote(database, ballot(asked, reviewer(LINUS), revision=3))
+    new = replace(question(run_id, asked.call_id, rule()), client_id="again")
+    opened = await executions.void_and_ask(database, asked.call_id, new)
+    again = replace(asked, request_id=opened.request_id)
+    assert await excluded(database, again) == expected
+    assert await as_written_by_0003(database, again) == expected
+    await write(
+        database,
+        "UPDATE approval_request SET expires_at = clock_timestamp(), created_at = created_at - interval '1 h' "
+        "WHERE id = :id",
+        id=again.request_id,
+    )
+    await requests.expire_due(database)
+    repeats = await requests.ask_again(database, again.request_id, reviewer(ADA))
+    opened = await requests.open(database, question(run_id, repeats, rule()))
+    repeated = replace(asked, request_id=opened.request_id)
+    assert await excluded(database, repeated) == expected
+    assert await as_written_by_0003(database, repeated) == expected
+
+
+async def test_policy_lifts_exclusions(database: Database) -> None:
+    """What the checkpoint allows excludes nobody."""
+    asked = await ask_about(
+        database, await begin(database), prevent_self_review=False, editor_may_approve=True
+    )
+    await edit(database, asked, GRACE, 1)
+    assert await excluded(database, asked) == set()
+    assert await as_written_by_0003(database, asked) == set()
+
+
+async def test_edits_by_version_0003(database: Database) -> None:
+    """An edit written by a worker of version 0003 excludes its editor, once, where the policy says so."""
+    run_id = await begin(database)
+    strict = await ask_about(database, run_id)
+    for n, person in enumerate((GRACE, GRACE, ADA), start=1):
+        for statement in EDIT_OF_0003:
+            values = {"id": strict.request_id, "n": n, "team": TEAM, "user": person.user_id}
+            await write(database, statement, **values)
+    assert await excluded(database, strict) == {(ADA.user_id, "requester"), (GRACE.user_id, "editor")}
+    (count,) = await column(
+        database,
+        "SELECT jsonb_array_length(excluded) FROM approval_request WHERE id = :id",
+        id=strict.request_id,
+    )
+    assert count == 2
+    lenient = await ask_about(database, await begin(database), editor_may_approve=True)
+    for statement in EDIT_OF_0003:
+        await write(database, statement, id=lenient.request_id, n=1, team=TEAM, user=GRACE.user_id)
+    assert await excluded(database, lenient) == {(ADA.user_id, "requester")}
+
+
+async def test_the_migration_finds_the_same(database: Database) -> None:
+    """The function that the migration fills old rows with agrees with what was stored when they were written."""
+    run_id = await begin(database)
+    await runs.add_message(database, run_id, "also refund order 9", LINUS, "m-1")
+    asked = await ask_about(database, run_id)
+    await edit(database, asked, GRACE, 1)
+    await requests.vote(database, ballot(asked, reviewer(EVE), "reject", reason="half", revision=2))
+    await runs.answer_call(database, asked.call_id)
+    await ask_about(database, run_id, 2)
+    for stored, filled in await rows(database, "SELECT excluded, exclusions(r) FROM approval_request AS r"):
+        assert stored == filled
+        assert len(stored) >= 3
+
+
+async def test_exclusions_stay(database: Database) -> None:
+    """No statement takes an exclusion back, nor replaces it by another reason."""
+    asked = await ask_about(database, await begin(database))
+    for value in ("[]", '[{"team": "T0SIGNOFF", "user": "U0ADA", "why": "editor"}]'):
+        with pytest.raises(Exception, match="stays excluded"):
+            await write(database, "UPDATE approval_request SET excluded = CAST(:value AS jsonb)", value=value)
+    assert await excluded(database, asked) == {(ADA.user_id, "requester")}

@@ -1,0 +1,182 @@
+"""Who may act on a request or a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from agent.domain import eligibility
+from agent.domain.errors import Refusal, Refused
+from agent.domain.people import Exclusion, Involvement, Standing
+from agent.domain.request import RequestStatus, Verdict
+from signoff.values import Person
+
+NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
+TEAM, GROUP = "T1", "S0REVIEWERS"
+ROLES = {
+    "requester": Involvement.REQUESTER,
+    "key owner": Involvement.KEY_OWNER,
+    "instructor": Involvement.INSTRUCTOR,
+    "adviser": Involvement.ADVISER,
+    "first editor": Involvement.EDITOR,
+    "last editor": Involvement.EDITOR,
+}
+PEOPLE = {role: Person(TEAM, f"U{n}") for n, role in enumerate(ROLES)}
+REVIEWER, STRANGER, GUEST = Person(TEAM, "UREVIEWER"), Person(TEAM, "USTRANGER"), Person(TEAM, "UGUEST")
+INVOLVED = tuple(Exclusion(PEOPLE[role], why) for role, why in ROLES.items())
+STANDINGS = {
+    **{role: Standing(person, frozenset({GROUP})) for role, person in PEOPLE.items()},
+    "reviewer": Standing(REVIEWER, frozenset({GROUP})),
+    "stranger": Standing(STRANGER),
+    "guest": Standing(GUEST, frozenset({GROUP}), Refusal.GUEST),
+}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a use case has locked, a view has read, or an execution in doubt came from."""
+
+    excluded: tuple[Exclusion, ...] = eligibility.exclusions(
+        INVOLVED, prevent_self_review=True, editor_may_approve=False
+    )
+    approvers: tuple[str, ...] = (GROUP,)
+    status: RequestStatus = RequestStatus.WAITING
+    revision: int = 2
+    allow_edit: bool = True
+    expires_at: datetime = NOW + timedelta(hours=1)
+    decided_at: datetime | None = None
+    decided_by: Person | None = None
+    asked: bool = True
+    requester: Person | None = PEOPLE["requester"]
+    channel_id: str = "C0REVIEW"
+
+
+def act(name: str, request: Request, who: Standing, *, revision: int = 2) -> Refusal | None:
+    """The refusal of this act, if any."""
+    refused: Refused | Refusal | None
+    match name:
+        case "approve" | "reject":
+            refused = eligibility.vote_refusal(request, who, Verdict(name), revision, NOW)
+        case "edit":
+            refused = eligibility.edit_refusal(request, who, revision, NOW)
+        case "settle":
+            refused = eligibility.settlement_refusal(request, who, administrator=False)
+        case "ask again":
+            refused = eligibility.asking_again_refusal(request.requester, who)
+        case "cancel":
+            refused = eligibility.cancel_refusal(request.requester, [request], who, ())
+        case _:
+            refused = eligibility.resume_refusal(request.requester, who, administrator=False)
+    return refused.code if isinstance(refused, Refused) else refused
+
+
+SELF, TOLD, GUESTS = Refusal.SELF_REVIEW, Refusal.INSTRUCTED, Refusal.GUEST
+ASK, RESUME = Refusal.NOT_YOURS_TO_ASK, Refusal.NOT_YOURS_TO_RESUME
+ACTS = ("approve", "reject", "edit", "settle", "ask again", "cancel", "resume")
+TABLE: dict[str, tuple[Refusal | None, ...]] = {
+    "reviewer": (None, None, None, None, ASK, None, RESUME),
+    "requester": (SELF, SELF, SELF, SELF, None, None, None),
+    "key owner": (SELF, SELF, SELF, SELF, ASK, None, RESUME),
+    "instructor": (TOLD, TOLD, TOLD, TOLD, ASK, None, RESUME),
+    "adviser": (Refusal.ADVISED, None, None, None, ASK, None, RESUME),
+    "first editor": (Refusal.EDITOR_ALONE, None, None, None, ASK, None, RESUME),
+    "last editor": (Refusal.EDITOR_ALONE, None, None, None, ASK, None, RESUME),
+    "stranger": (*[Refusal.NOT_A_REVIEWER] * 4, ASK, Refusal.NOT_YOUR_RUN, RESUME),
+    "guest": (GUESTS,) * 7,
+}
+
+
+@pytest.mark.parametrize("role", TABLE)
+def test_every_role_and_act(role: str) -> None:
+    """Each person may do exactly what the table says."""
+    found = {name: act(name, Request(), STANDINGS[role]) for name in ACTS}
+    assert found == dict(zip(ACTS, TABLE[role], strict=True))
+
+
+LIFTED = {
+    (True, False): set(ROLES),
+    (False, False): {"first editor", "last editor"},
+    (True, True): {"requester", "key owner", "instructor"},
+    (False, True): set(),
+}
+
+
+@pytest.mark.parametrize(("terms", "excluded"), LIFTED.items())
+def test_policy_lifts_exclusions(terms: tuple[bool, bool], excluded: set[str]) -> None:
+    """`prevent_self_review = false` lets those approve who asked or advised, `editor_may_approve` those who shaped."""
+    prevent_self_review, editor_may_approve = terms
+    found = eligibility.exclusions(
+        INVOLVED, prevent_self_review=prevent_self_review, editor_may_approve=editor_may_approve
+    )
+    request = Request(excluded=found)
+    assert {role for role in ROLES if act("approve", request, STANDINGS[role])} == excluded
+
+
+def test_the_strongest_involvement_stays() -> None:
+    """A person has one entry, and an edit or advice does not take the place of what excludes them from more."""
+    ada = PEOPLE["requester"]
+    involved = [Exclusion(ada, why) for why in reversed(Involvement)]
+    found = eligibility.exclusions(involved, prevent_self_review=True, editor_may_approve=False)
+    assert found == (Exclusion(ada, Involvement.REQUESTER),)
+    assert eligibility.with_editor(found, ada, editor_may_approve=False) == found
+
+
+def test_every_editor_stays() -> None:
+    """A second edit adds its editor, and the first one stays excluded; `editor_may_approve` adds nobody."""
+    once = eligibility.with_editor((), REVIEWER, editor_may_approve=False)
+    twice = eligibility.with_editor(once, STRANGER, editor_may_approve=False)
+    assert [each.person for each in twice] == [REVIEWER, STRANGER]
+    assert eligibility.with_editor((), REVIEWER, editor_may_approve=True) == ()
+
+
+@pytest.mark.parametrize("name", ["approve", "reject", "edit"])
+@pytest.mark.parametrize(
+    ("changes", "revision", "refusal"),
+    [
+        ({"status": RequestStatus.CANCELLED}, 2, Refusal.WITHDRAWN),
+        ({"status": RequestStatus.EXPIRED}, 2, Refusal.EXPIRED),
+        (
+            {"status": RequestStatus.REJECTED, "decided_at": NOW, "decided_by": STRANGER},
+            2,
+            Refusal.ALREADY_DECIDED,
+        ),
+        ({"expires_at": NOW}, 2, Refusal.EXPIRED),
+        ({"approvers": ()}, 2, Refusal.NO_REVIEWERS),
+        ({}, 1, Refusal.STALE_REVISION),
+    ],
+)
+def test_ended_late_or_changed(
+    name: str, changes: dict[str, object], revision: int, refusal: Refusal
+) -> None:
+    """No act of a reviewer counts on a request that has ended, is late, or is of another revision by now."""
+    request = replace(Request(), **changes)  # type: ignore[arg-type]
+    assert act(name, request, STANDINGS["reviewer"], revision=revision) is refusal
+
+
+def test_edits_where_the_checkpoint_allows_none() -> None:
+    """`allow_edit = false` refuses every edit."""
+    assert act("edit", Request(allow_edit=False), STANDINGS["reviewer"]) is Refusal.EDIT_NOT_ALLOWED
+
+
+def test_settling_what_nobody_was_asked_about() -> None:
+    """The run's requester or an administrator settles it; reviewers do not."""
+    doubt = Request(asked=False)
+    assert act("settle", doubt, STANDINGS["requester"]) is None
+    assert act("settle", doubt, STANDINGS["reviewer"]) is Refusal.NOT_YOURS_TO_SETTLE
+    assert eligibility.settlement_refusal(doubt, STANDINGS["stranger"], administrator=True) is None
+    assert eligibility.settlement_refusal(doubt, STANDINGS["guest"], administrator=True) is Refusal.GUEST
+
+
+def test_cancelling_as_a_member_of_the_channel() -> None:
+    """Members of a request's own channel may cancel its run, members of another review channel may not."""
+    request = Request(approvers=("channel",))
+    member = Standing(STRANGER, frozenset({"channel"}))
+    assert eligibility.cancel_refusal(None, [request], member, ["C0REVIEW"]) is None
+    assert eligibility.cancel_refusal(None, [request], member, ["C0OTHER"]) is Refusal.NOT_YOUR_RUN
+
+
+def test_resuming_as_an_administrator() -> None:
+    """Administrators may resume the runs of others."""
+    assert eligibility.resume_refusal(REVIEWER, STANDINGS["stranger"], administrator=True) is None
