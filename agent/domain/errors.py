@@ -72,6 +72,9 @@ class Refusal(StrEnum):
     NOT_YOURS_TO_TAKE_UP = "not_yours_to_take_up"
 
 
+DOUBTFUL = frozenset({Refusal.LOOKUP_FAILED, Refusal.RATE_LIMITED_LOOKUP})
+"""Slack did not say who somebody is; it may if asked again."""
+
 _SENTENCES: dict[Refusal, str] = {
     Refusal.NOT_A_REVIEWER: "You are not among the reviewers of this request, so your answer does not count.",
     Refusal.SELF_REVIEW: (

@@ -56,7 +56,14 @@ from slackbot.cards.values import (
     parse_id,
     parse_page_value,
 )
-from slackbot.cards.vote_forms import NEEDS_A_COMMENT, NEEDS_A_REASON, approve_modal, reason_of, reject_modal
+from slackbot.cards.vote_forms import (
+    NEEDS_A_COMMENT,
+    NEEDS_A_REASON,
+    REASON_MISSING,
+    approve_modal,
+    reason_of,
+    reject_modal,
+)
 
 __all__ = [
     "ACTION_AGENT",
@@ -88,6 +95,7 @@ __all__ = [
     "PAGE_OF_DETAILS",
     "PAGE_OF_HOME",
     "PAGE_OF_WAITING",
+    "REASON_MISSING",
     "AgentForm",
     "AgentLine",
     "ButtonValue",

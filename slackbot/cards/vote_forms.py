@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agent.domain.request import RequestView
+from agent.domain.request import RequestView, Verdict
 from slackbot.cards import blocks, inert, json_text, tree
 from slackbot.cards.modals import modal
 from slackbot.cards.request import title
@@ -25,6 +25,7 @@ MAX_CHOICES = 20
 MOST_RADIO_BUTTONS = 10
 NEEDS_A_REASON = "Choose a reason or write your own; one of them is required."
 NEEDS_A_COMMENT = "This checkpoint wants a note with an approval."
+REASON_MISSING = {Verdict.APPROVE: NEEDS_A_COMMENT, Verdict.REJECT: NEEDS_A_REASON}
 OWN_WORDS = "signoff:own_words"
 """The choice that says no reason by itself: so a required choice never stands in the way of own words."""
 

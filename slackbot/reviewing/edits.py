@@ -8,7 +8,6 @@ from typing import Any
 from agent.domain.people import Standing
 from agent.domain.request import Place, RequestStatus, RequestView
 from agent.runtime import judgement
-from agent.runtime.agents import Registry
 from agent.runtime.judgement import JudgedEdit
 from agent.runtime.services import Services
 from agent.usecases import requests
@@ -16,10 +15,8 @@ from agent.usecases.requests import Edit, EditOutcome
 from signoff.values import Person
 from slackbot.slack_api.directory import Directory
 
-
-def schema_for(agents: Registry, view: RequestView) -> Mapping[str, Any]:
-    """The JSON schema of the tool's arguments. Raises NotFound when this process does not serve the tool."""
-    return judgement.schema_of(agents, view)
+NOT_SERVED = "The tool of this request is not served by this process, so it cannot be edited here."
+NOTHING_CHANGED = "Nothing is different, so everything stays as it was."
 
 
 async def save(

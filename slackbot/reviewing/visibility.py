@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from agent.domain.errors import Refusal
+from agent.domain.errors import DOUBTFUL, Refusal
 from agent.domain.people import CHANNEL
 from agent.domain.request import HistoryLine, RequestLine, RequestView
 from agent.domain.run import RunView
@@ -15,8 +15,6 @@ from signoff.values import Person
 from slackbot.slack_api.directory import Directory
 
 Line = TypeVar("Line", bound=RequestLine)
-
-_DOUBTFUL = (Refusal.LOOKUP_FAILED, Refusal.RATE_LIMITED_LOOKUP)
 
 
 async def view_refusal(directory: Directory, person: Person, view: RequestView) -> Refusal | None:
@@ -29,7 +27,7 @@ async def view_refusal(directory: Directory, person: Person, view: RequestView) 
     standing = await directory.standing(person, [*view.approvers, CHANNEL], view.channel_id)
     if standing.roles or await directory.is_admin(person):
         return None
-    return standing.refusal if standing.refusal in _DOUBTFUL else Refusal.UNKNOWN_REQUEST
+    return standing.refusal if standing.refusal in DOUBTFUL else Refusal.UNKNOWN_REQUEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,7 @@ async def reviewer_scope(
     roles = {role for each in standings for role in each.roles} - {CHANNEL}
     named = zip(audiences, standings, strict=True)
     channels = {channel_id for (_, channel_id), each in named if CHANNEL in each.roles}
-    doubt = next((each.refusal for each in standings if each.refusal in _DOUBTFUL), None)
+    doubt = next((each.refusal for each in standings if each.refusal in DOUBTFUL), None)
     return ReviewerScope(tuple(sorted(roles)), tuple(sorted(channels)), doubt)
 
 

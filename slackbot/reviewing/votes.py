@@ -1,11 +1,12 @@
-"""From a person's word to a vote, whichever door it came through: their standing now, then the use case that judges."""
+"""A person's vote, on every path: what they may do now, then the use case that judges."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from uuid import UUID
 
 from agent.database.pools import Database
-from agent.domain.errors import Refusal, Refused
+from agent.domain.errors import DOUBTFUL, Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.request import Ballot, Place, Verdict
 from agent.store import views
@@ -14,7 +15,31 @@ from agent.usecases import requests
 from signoff.values import Person
 from slackbot.slack_api.directory import Directory
 
-_DOUBTFUL = (Refusal.LOOKUP_FAILED, Refusal.RATE_LIMITED_LOOKUP)
+BUDGET = 2.6
+"""Seconds for a decision. Slack stops waiting after 3 (identity 0.8, a connection 0.4, the transaction 1.2)."""
+
+OUTCOME_UNKNOWN = (
+    "Something took too long or failed, so nothing is known to be recorded. It is safe to try again: "
+    "an answer that was recorded after all is counted once."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewVote:
+    """A person's verdict on a revision of a request, as it arrived.
+
+    ``path`` is recorded with it, ``principal`` as well: the API key that carried the vote, if one did. ``place`` is
+    where a card's button was pressed, ``None`` on paths without cards.
+    """
+
+    person: Person
+    request_id: UUID
+    revision: int
+    verdict: Verdict
+    path: str
+    reason: str | None = None
+    place: Place | None = None
+    principal: str | None = None
 
 
 async def vote_context(db: Database, directory: Directory, request_id: UUID) -> VoteContext:
@@ -27,60 +52,38 @@ async def vote_context(db: Database, directory: Directory, request_id: UUID) -> 
 
 
 async def cast_vote(
-    db: Database,
-    directory: Directory,
-    person: Person,
-    request_id: UUID,
-    revision: int,
-    verdict: Verdict,
-    *,
-    path: str,
-    reason: str | None = None,
-    place: Place | None = None,
-    known: VoteContext | None = None,
-    principal: str | None = None,
+    db: Database, directory: Directory, vote: NewVote, known: VoteContext | None = None
 ) -> requests.VoteOutcome:
-    """Count this person's word. Raises Refused (recorded); anything else: nothing is known to be recorded.
-
-    ``path`` names the door for the record, ``principal`` the key that carried the word, if one did; ``place`` is
-    where a card's button was pressed, ``None`` at doors without cards.
-    """
-    known = known or await vote_context(db, directory, request_id)
-    voter, standings = await _standings(db, directory, person, revision, path, known, principal)
+    """Count this vote. Raises Refused (recorded); with any other error nothing is known to be recorded."""
+    known = known or await vote_context(db, directory, vote.request_id)
+    standings = await _standings(db, directory, vote, known)
     ballot = Ballot(
-        request_id=request_id,
-        revision=revision,
-        verdict=verdict,
-        voter=voter,
+        request_id=vote.request_id,
+        revision=vote.revision,
+        verdict=vote.verdict,
+        voter=standings[vote.person],
         standings=standings,
-        path=path,
-        reason=reason,
-        place=place,
-        principal=principal,
+        path=vote.path,
+        reason=vote.reason,
+        place=vote.place,
+        principal=vote.principal,
     )
     return await requests.vote(db, ballot)
 
 
 async def _standings(
-    db: Database,
-    directory: Directory,
-    person: Person,
-    revision: int,
-    path: str,
-    known: VoteContext,
-    principal: str | None,
-) -> tuple[Standing, dict[Person, Standing]]:
-    """The voter's standing and those of everybody whose vote is live.
+    db: Database, directory: Directory, vote: NewVote, known: VoteContext
+) -> dict[Person, Standing]:
+    """The standings of the voter and of everybody whose vote is live.
 
     When somebody's earlier vote cannot be judged now, this vote has to wait: counted without it, a quorum that
     is there would be missed, and nobody would be left to complete it.
     """
-    standings = await directory.standings([person, *known.voters], known.approvers, known.channel_id)
-    voter = standings[person]
-    doubt = next((each.refusal for each in standings.values() if each.refusal in _DOUBTFUL), None)
-    if voter.refusal is None and doubt is not None:
+    standings = await directory.standings([vote.person, *known.voters], known.approvers, known.channel_id)
+    doubt = next((each.refusal for each in standings.values() if each.refusal in DOUBTFUL), None)
+    if standings[vote.person].refusal is None and doubt is not None:
         await requests.record_refusal(
-            db, known.request_id, revision, person, doubt, path, principal=principal
+            db, vote.request_id, vote.revision, vote.person, doubt, vote.path, principal=vote.principal
         )
         raise Refused(doubt)
-    return voter, standings
+    return standings

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agent.domain.errors import Refusal, Refused
-from agent.domain.request import Place, RequestView
+from agent.domain.request import Place, RequestView, Verdict
 from agent.store import views
 from agent.store.views import StoredPlace
 from signoff.values import Person
 from slackbot.cards import ButtonValue, parse_button_value
+from slackbot.reviewing.votes import NewVote
 from slackbot.slack.listeners.context import ListenerContext
 
 _BY_BUTTON = {"channel": "slack_button", "home": "slack_home", "modal": "slack_details"}
@@ -54,6 +55,11 @@ class ButtonClick:
     def path(self) -> str:
         """By which door the press came, for the record."""
         return _BY_BUTTON[self.place.surface]
+
+    def vote(self, verdict: Verdict, path: str, reason: str | None = None) -> NewVote:
+        """The vote that it is."""
+        value = self.value
+        return NewVote(self.person, value.request_id, value.revision, verdict, path, reason, self.place)
 
 
 def person_of(body: Mapping[str, Any]) -> Person:

@@ -11,8 +11,9 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from agent.domain.errors import Refused
 from slackbot.cards import parse_id
+from slackbot.reviewing.votes import OUTCOME_UNKNOWN
 from slackbot.slack.listeners.catch_all import OLD_BUTTON
-from slackbot.slack.listeners.context import OUTCOME_UNKNOWN, ListenerContext
+from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.modals import tell
 
 Work = Callable[[ListenerContext, dict[str, Any]], Awaitable[str | None]]

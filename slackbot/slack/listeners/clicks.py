@@ -25,13 +25,14 @@ from slackbot.cards import (
     reject_modal,
 )
 from slackbot.masking import clean_view
-from slackbot.slack.listeners import details, edits
+from slackbot.reviewing import edits, votes
+from slackbot.slack.listeners import details
 from slackbot.slack.listeners.button_click import ButtonClick, card_of
 from slackbot.slack.listeners.buttons import add_button
 from slackbot.slack.listeners.catch_all import OLD_BUTTON
 from slackbot.slack.listeners.context import ListenerContext
+from slackbot.slack.listeners.edits import form_for
 from slackbot.slack.listeners.modals import Shown, show
-from slackbot.slack.listeners.votes import cast_vote, vote_context
 
 FORM_NOT_OPENED = (
     "Slack did not open the form in time, so nothing was recorded. Please press the button again."
@@ -72,10 +73,11 @@ async def _on_click(work: Work, ctx: ListenerContext, body: dict[str, Any]) -> s
 
 
 async def _approve(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> str | None:
-    known = await vote_context(ctx, click)
+    known = await votes.vote_context(ctx.db, ctx.directory, click.value.request_id)
     if Verdict.APPROVE.value in known.reason_required:
         return await _open_approve_form(ctx, click, body)
-    voted = await cast_vote(ctx, click, Verdict.APPROVE, path=click.path, known=known)
+    vote = click.vote(Verdict.APPROVE, click.path)
+    voted = await votes.cast_vote(ctx.db, ctx.directory, vote, known)
     details.show_change(ctx, click, body)
     if voted.repeated and voted.status is RequestStatus.WAITING:
         return sentence(Refusal.SAME_VOTE)
@@ -92,7 +94,7 @@ async def _open_reject_form(ctx: ListenerContext, click: ButtonClick, body: dict
 
 async def _open_edit_form(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> str | None:
     try:
-        form = await edits.form_for(ctx, await card_of(ctx, click), click)
+        form = await form_for(ctx, await card_of(ctx, click), click)
     except NotFound:
         return edits.NOT_SERVED
     return None if await show(ctx, body, form) else FORM_NOT_OPENED

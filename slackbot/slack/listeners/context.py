@@ -13,20 +13,13 @@ from agent.runtime import shutdown
 from agent.runtime.agents import Registry
 from agent.runtime.services import Services
 from slackbot.cards import Card
+from slackbot.reviewing.votes import BUDGET
 from slackbot.slack.app_home import AppHomes
 from slackbot.slack_api.client import SlackClient
 from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.permalinks import Permalinks
 
 log = logging.getLogger(__name__)
-
-BUDGET = 2.6
-"""Seconds from a payload to its answer; Slack stops waiting after 3 (0.8 for identity, 0.4 + 1.2 for the vote)."""
-
-OUTCOME_UNKNOWN = (
-    "Something took too long or failed, so nothing is known to be recorded. It is safe to try again: "
-    "an answer that was recorded after all is counted once."
-)
 
 
 class BackgroundTasks:

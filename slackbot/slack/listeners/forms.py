@@ -6,38 +6,40 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
-from agent.domain.errors import NotFound, Refusal, Refused
+from agent.domain.errors import DOUBTFUL, NotFound, Refusal, Refused
 from agent.domain.request import Verdict
+from agent.runtime.judgement import schema_of
 from signoff.errors import MalformedArguments
 from slackbot.cards import (
     CALLBACK_APPROVE,
     CALLBACK_EDIT,
     CALLBACK_REJECT,
-    NEEDS_A_COMMENT,
-    NEEDS_A_REASON,
+    REASON_MISSING,
     edit_errors,
     notice_modal,
+    read_edit,
     reason_of,
 )
 from slackbot.cards.values import REASON_BLOCK
-from slackbot.slack.listeners import details, edits
+from slackbot.reviewing import edits
+from slackbot.reviewing.votes import OUTCOME_UNKNOWN, cast_vote
+from slackbot.slack.listeners import details
 from slackbot.slack.listeners.button_click import ButtonClick, card_of
 from slackbot.slack.listeners.catch_all import OLD_FORM
-from slackbot.slack.listeners.context import OUTCOME_UNKNOWN, ListenerContext
+from slackbot.slack.listeners.context import ListenerContext
+from slackbot.slack.listeners.edits import PATH as EDIT_PATH
 from slackbot.slack.listeners.modals import NOT_COUNTED
-from slackbot.slack.listeners.votes import cast_vote
 
 log = logging.getLogger(__name__)
 
 PATH = "slack_modal"
-NOTHING_CHANGED = "Nothing is different, so everything stays as it was."
 
 
-_MAY_PASS = (Refusal.LOOKUP_FAILED, Refusal.RATE_LIMITED_LOOKUP)
 _ABOUT_THE_EDIT = (
     Refusal.STRICTER_CHECKPOINT,
     Refusal.EDIT_DENIED,
@@ -66,8 +68,8 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
         async def submitted(ack: AsyncAck, body: dict[str, Any], view: dict[str, Any]) -> None:
             await _answer(ctx, ack, body, view, work)
 
-    form(CALLBACK_REJECT, _reject)
-    form(CALLBACK_APPROVE, _approve)
+    form(CALLBACK_REJECT, partial(_vote, Verdict.REJECT))
+    form(CALLBACK_APPROVE, partial(_vote, Verdict.APPROVE))
     form(CALLBACK_EDIT, _edit)
 
 
@@ -97,22 +99,14 @@ async def _answer(
     details.show_change(ctx, click, body)
 
 
-async def _reject(ctx: ListenerContext, click: ButtonClick, view: dict[str, Any]) -> FormError | None:
-    return await _vote(ctx, click, view, Verdict.REJECT, NEEDS_A_REASON)
-
-
-async def _approve(ctx: ListenerContext, click: ButtonClick, view: dict[str, Any]) -> FormError | None:
-    return await _vote(ctx, click, view, Verdict.APPROVE, NEEDS_A_COMMENT)
-
-
 async def _vote(
-    ctx: ListenerContext, click: ButtonClick, view: dict[str, Any], verdict: Verdict, needs: str
+    verdict: Verdict, ctx: ListenerContext, click: ButtonClick, view: dict[str, Any]
 ) -> FormError | None:
     try:
-        await cast_vote(ctx, click, verdict, path=PATH, reason=reason_of(view) or None)
+        await cast_vote(ctx.db, ctx.directory, click.vote(verdict, PATH, reason_of(view)))
     except Refused as refused:
         if refused.code is Refusal.REASON_REQUIRED:
-            return FormError(errors={REASON_BLOCK: needs})
+            return FormError(errors={REASON_BLOCK: REASON_MISSING[verdict]})
         raise
     return None
 
@@ -120,14 +114,23 @@ async def _vote(
 async def _edit(ctx: ListenerContext, click: ButtonClick, view: dict[str, Any]) -> FormError | None:
     request = await card_of(ctx, click)
     try:
-        schema = edits.schema_for(ctx, request)
+        schema = schema_of(ctx.agents, request)
     except NotFound:
         return FormError(notice=edits.NOT_SERVED)
-    arguments, errors = edits.read_form(view["state"]["values"], schema, request)
+    arguments, errors = read_edit(view["state"]["values"], schema, request.action)
     if errors:
         return FormError(errors=errors)
     try:
-        edited = await edits.save(ctx, request, click, arguments)
+        edited = await edits.save(
+            ctx.services,
+            ctx.directory,
+            click.person,
+            request,
+            click.value.revision,
+            arguments,
+            path=EDIT_PATH,
+            place=click.place,
+        )
     except MalformedArguments as wrong:
         at = edit_errors(view, schema, request.action, arguments, wrong.problem, wrong.path)
         return FormError(at, str(wrong))
@@ -137,12 +140,14 @@ async def _edit(ctx: ListenerContext, click: ButtonClick, view: dict[str, Any]) 
         return FormError(
             edit_errors(view, schema, request.action, arguments, refused.sentence), refused.sentence
         )
-    return None if edited.changed else FormError(_somewhere(view, NOTHING_CHANGED), NOTHING_CHANGED)
+    return (
+        None if edited.changed else FormError(_somewhere(view, edits.NOTHING_CHANGED), edits.NOTHING_CHANGED)
+    )
 
 
 def _refused(view: dict[str, Any], refused: Refused) -> FormError:
     """What may be sent again soon stays in the form, with all that was typed; anything else takes its place."""
-    if refused.code in _MAY_PASS:
+    if refused.code in DOUBTFUL:
         return FormError(_somewhere(view, refused.sentence), refused.sentence)
     return FormError(notice=refused.sentence)
 

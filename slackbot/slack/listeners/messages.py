@@ -14,7 +14,7 @@ from typing import Any
 
 from slack_bolt.async_app import AsyncApp
 
-from agent.domain.errors import Refusal, Refused
+from agent.domain.errors import DOUBTFUL, Refused
 from agent.store import views
 from agent.usecases import runs
 from signoff.values import Person
@@ -117,7 +117,7 @@ async def _reply(ctx: ListenerContext, message: IncomingMessage, *, tell: bool) 
         if run_id is None:
             return False
         standing = await ctx.directory.identify(message.person)
-        if standing.refusal in (Refusal.RATE_LIMITED_LOOKUP, Refusal.LOOKUP_FAILED):
+        if standing.refusal in DOUBTFUL:
             raise SlackUnavailable("it is not known who speaks")
         if standing.refusal is not None:
             if tell:

@@ -16,10 +16,9 @@ from agent.domain.run import PendingQuestion, RunLine, RunStatus
 from agent.store import views
 from agent.store.views import RunList
 from agent.usecases import runs
-from slackbot.reviewing import votes
 from slackbot.reviewing.start_refusals import MAX_TASK
 from slackbot.reviewing.visibility import reviewer_scope
-from slackbot.web.api.key_votes import PATH, key_owner, seen_revision
+from slackbot.web.api.key_votes import PATH, cast_key_vote, key_owner
 from slackbot.web.api.requesters import UserId, requester_of
 from slackbot.web.api.run_starts import agent_named, start
 from slackbot.web.api.run_visibility import NO_SUCH_RUN, clean_run_lines, run_for, sees_all
@@ -262,16 +261,15 @@ async def respond_to_agent(
     asked = _chosen(line, body.request_id)
     person = await key_owner(ctx, caller, [(asked.request_id, asked.revision)])
     verdict = Verdict.APPROVE if body.response == "approve" else Verdict.REJECT
-    voted = await votes.cast_vote(
-        ctx.db,
-        ctx.slack.directory,
+    voted = await cast_key_vote(
+        ctx,
+        caller,
         person,
         asked.request_id,
-        seen_revision(body.revision, verdict, asked.revision),
         verdict,
-        path=PATH,
-        reason=body.reason,
-        principal=caller.name,
+        body.reason,
+        named=body.revision,
+        present=asked.revision,
     )
     return Responded(
         request_id=asked.request_id,

@@ -30,10 +30,9 @@ from agent.domain.run import RunStatus
 from agent.runtime.agents import Agent
 from agent.store import views
 from agent.usecases import runs
-from slackbot.reviewing import votes
 from slackbot.web.api.agents import IdempotencyKey, Key, Reason, Task
 from slackbot.web.api.agno_shapes import AgentOut, AgnoTool, RunOutput, run_output, run_tools
-from slackbot.web.api.key_votes import PATH, key_owner, seen_revision
+from slackbot.web.api.key_votes import cast_key_vote, key_owner
 from slackbot.web.api.requesters import Requester, looks_like_somebody, requester_of
 from slackbot.web.api.run_starts import agent_named, start
 from slackbot.web.api.run_visibility import NO_SUCH_RUN, run_for
@@ -237,16 +236,15 @@ async def continue_agent_run(
             # Who sends the arguments along, which were compared, has looked at them.
             named = word.revision if word.tool_args is None else revision
             try:
-                await votes.cast_vote(
-                    ctx.db,
-                    ctx.slack.directory,
+                await cast_key_vote(
+                    ctx,
+                    caller,
                     person,
                     request_id,
-                    seen_revision(named, verdict, revision),
                     verdict,
-                    path=PATH,
-                    reason=word.confirmation_note,
-                    principal=caller.name,
+                    word.confirmation_note,
+                    named=named,
+                    present=revision,
                 )
             except Refused as refused:
                 if not counted:

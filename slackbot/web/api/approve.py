@@ -11,9 +11,8 @@ from pydantic import ConfigDict, Field, StringConstraints
 
 from agent.domain.errors import Refusal, Refused
 from agent.domain.request import RequestStatus, RequestView, Verdict
-from slackbot.reviewing import votes
 from slackbot.web.api import request_lookup
-from slackbot.web.api.key_votes import seen_revision
+from slackbot.web.api.key_votes import cast_key_vote
 from slackbot.web.api.request_lookup import RequestId
 from slackbot.web.api.shapes import PersonOut, RequestModel, ReviewOut, review, rfc3339
 from slackbot.web.http.api_keys import Decider
@@ -23,9 +22,6 @@ from slackbot.web.http.idempotency import IDEMPOTENT
 from slackbot.web.http.problems import ProblemRaised, documented
 
 router = APIRouter(route_class=StrictRoute, tags=["Decisions"])
-
-PATH = "api"
-"""By which door the vote came, for the record."""
 
 
 class VerdictIn(StrEnum):
@@ -71,17 +67,16 @@ async def decide(request: Request, request_id: RequestId, principal: Decider, bo
         raise request_lookup.not_found()
     verdict = _VERDICTS[body.decision]
     try:
-        await votes.cast_vote(
-            ctx.db,
-            ctx.slack.directory,
+        await cast_key_vote(
+            ctx,
+            principal,
             principal.owner,
             known.request_id,
-            seen_revision(body.revision, verdict, known.revision),
             verdict,
-            path=PATH,
-            reason=body.reason or None,
+            body.reason or None,
+            named=body.revision,
+            present=known.revision,
             known=known,
-            principal=principal.name,
         )
     except Refused as refused:
         raise await _told(ctx, known.request_id, refused) from None

@@ -8,8 +8,12 @@ from uuid import UUID
 from agent.domain.api_keys import Principal, Scope
 from agent.domain.errors import Refusal, Refused
 from agent.domain.request import Verdict
+from agent.store.views import VoteContext
 from agent.usecases import requests
+from agent.usecases.requests import VoteOutcome
 from signoff.values import Person
+from slackbot.reviewing import votes
+from slackbot.reviewing.votes import NewVote
 from slackbot.web.http.context import WebContext
 from slackbot.web.http.problems import ProblemRaised
 
@@ -35,12 +39,23 @@ async def key_owner(ctx: WebContext, principal: Principal, asked: Sequence[tuple
     raise ProblemRaised(403, "scope-missing", "Scope missing", words)
 
 
-def seen_revision(named: int | None, verdict: Verdict, present: int) -> int:
-    """The revision that a word is on.
+async def cast_key_vote(
+    ctx: WebContext,
+    principal: Principal,
+    person: Person,
+    request_id: UUID,
+    verdict: Verdict,
+    reason: str | None,
+    *,
+    named: int | None,
+    present: int,
+    known: VoteContext | None = None,
+) -> VoteOutcome:
+    """Cast a vote of the key's owner. ``named`` is the revision that the caller gives, ``present`` the latest one.
 
-    Who approves without naming one has looked at the first: after an edit that word is stale, and nobody approves
-    what they may not have seen. A no is a no to every revision.
+    An approval that names none is on the first revision: after an edit it is stale, and nobody approves what they may
+    not have seen. A rejection is one of every revision.
     """
-    if named is not None:
-        return named
-    return 1 if verdict is Verdict.APPROVE else present
+    revision = named or (1 if verdict is Verdict.APPROVE else present)
+    vote = NewVote(person, request_id, revision, verdict, PATH, reason, principal=principal.name)
+    return await votes.cast_vote(ctx.db, ctx.slack.directory, vote, known)

@@ -9,11 +9,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from agent.domain.api_keys import Principal, Scope
-from agent.domain.errors import Refusal
+from agent.domain.errors import DOUBTFUL, Refusal
 from signoff.values import Person
 from slackbot.reviewing.start_refusals import start_refusal
 from slackbot.web.http.context import WebContext
-from slackbot.web.http.problems import DOUBTFUL, ProblemRaised, retry_later
+from slackbot.web.http.problems import ProblemRaised, retry_later
 
 UserId = Annotated[str, Field(pattern=r"^[UW][A-Z0-9]{2,20}$", description="A person's id in Slack.")]
 _USER_ID = re.compile(r"[UW][A-Z0-9]{2,20}")

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from agent.database.errors import DatabaseUnavailable, OutcomeUnknown
-from agent.domain.errors import NotFound, Refusal, Refused
+from agent.domain.errors import DOUBTFUL, NotFound, Refusal, Refused
 from agent.usecases.api_keys import TooManyCalls
 from signoff.errors import Conflict, MalformedArguments
 from slackbot.masking import clean_now
@@ -108,7 +108,6 @@ def invalid(*faults: tuple[str, str]) -> ProblemRaised:
 
 
 GONE = frozenset({Refusal.ALREADY_DECIDED, Refusal.EXPIRED, Refusal.WITHDRAWN, Refusal.STALE_REVISION})
-DOUBTFUL = frozenset({Refusal.LOOKUP_FAILED, Refusal.RATE_LIMITED_LOOKUP})
 
 
 def handle(app: FastAPI) -> None:

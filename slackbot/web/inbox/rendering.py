@@ -17,10 +17,10 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from agent.database.errors import DatabaseUnavailable, OutcomeUnknown
-from agent.domain.errors import NotFound, Refusal, Refused
+from agent.domain.errors import DOUBTFUL, NotFound, Refusal, Refused
 from signoff.errors import MalformedArguments
 from slackbot.web.auth.visitors import ForeignForm, NotSignedIn
-from slackbot.web.http.problems import DOUBTFUL, GONE, ProblemRaised
+from slackbot.web.http.problems import GONE, ProblemRaised
 from slackbot.web.inbox import assets, words
 
 POLICY = "; ".join(

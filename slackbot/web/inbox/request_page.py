@@ -11,11 +11,11 @@ from uuid import UUID
 
 from agent.domain.errors import NotFound, Refusal, Refused, sentence
 from agent.domain.request import RequestStatus, RequestView, Verdict
+from agent.runtime.judgement import schema_of
 from agent.store import views
 from signoff.values import Person, Risk
 from slackbot.cards import Names, edit_fields, json_text, status, unreadable
 from slackbot.masking import clean_view
-from slackbot.reviewing import edits
 from slackbot.reviewing.visibility import view_refusal
 from slackbot.web.auth.visitors import Visitor
 from slackbot.web.http.context import WebContext
@@ -193,7 +193,7 @@ def _objection(view: RequestView, who: Visitor, refusal: Refusal | None, reviews
 
 def _fields(ctx: WebContext, view: RequestView) -> Sequence[Any]:
     try:
-        return edit_fields(view, edits.schema_for(ctx.services.registry, view))
+        return edit_fields(view, schema_of(ctx.services.registry, view))
     except NotFound:
         return ()
 

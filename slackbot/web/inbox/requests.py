@@ -12,12 +12,16 @@ from fastapi import APIRouter, Request
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
-from agent.domain.errors import NotFound, Refused
+from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.request import RequestView, Verdict
+from agent.runtime.judgement import schema_of
 from agent.usecases import requests
 from signoff.errors import MalformedArguments
-from slackbot.cards import NEEDS_A_COMMENT, NEEDS_A_REASON, edit_errors, read_edit
-from slackbot.reviewing import edits, votes
+from signoff.values import Risk
+from slackbot.cards import REASON_MISSING, edit_errors, read_edit, unreadable
+from slackbot.masking import clean_view
+from slackbot.reviewing import edits
+from slackbot.reviewing.votes import BUDGET, OUTCOME_UNKNOWN, NewVote, cast_vote
 from slackbot.web.auth.visitors import Form, Signed, Visitor
 from slackbot.web.http.context import WebContext, web_context
 from slackbot.web.inbox import edit_form
@@ -25,19 +29,10 @@ from slackbot.web.inbox.rendering import PageRoute, page, redirect_after_form
 from slackbot.web.inbox.request_page import EnteredForm, open_page, true_view
 
 PATH = "page"
-BUDGET = 2.6
-"""Seconds for a decision, as for a click: identity 0.8, waiting for a connection 0.4, the vote 1.2."""
-
 MAX_REASON = 3000
 
 SURE = "Please tick that you are sure: this is a {risk}-risk action."
-NOTHING_CHANGED = "Nothing is different, so everything stays as it was."
-NOT_SERVED = "The tool of this request is not served by this process, so it cannot be edited here."
 TOO_LATE = "This request is settled already; there is nothing left to withdraw."
-TOO_SLOW = (
-    "It took too long, so nothing is known to be recorded. It is safe to send it again: an answer that was recorded "
-    "after all is counted once."
-)
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -67,16 +62,13 @@ async def approve(request: Request, request_id: str, who: Signed, form: Form) ->
     """Say yes to the revision that was shown."""
     ctx, comment = web_context(request), _text(form, "comment")
     view = await true_view(ctx, who, request_id)
-    typed = {"comment": comment}
-    if withheld := (await open_page(ctx, who, request_id)).withheld:
+    typed = EnteredForm("approve", values={"comment": comment})
+    if withheld := unreadable(await clean_view(view)):
         problem = f"Approve is withheld: {withheld}"  # whatever was sent: no such button was shown
-        return await _back(ctx, who, request_id, EnteredForm("approve", problem, values=typed), 409)
-    if "approve" in view.reason_required and not comment:
-        return await _back(ctx, who, request_id, EnteredForm("approve", NEEDS_A_COMMENT, values=typed), 422)
-    if view.risk.value in ("high", "critical") and form.get("sure") != "yes":
-        problem = SURE.format(risk=view.risk.value)
-        return await _back(ctx, who, request_id, EnteredForm("approve", problem, values=typed), 422)
-    return await _vote(ctx, who, view, form, Verdict.APPROVE, comment, EnteredForm("approve", values=typed))
+        return await _show(ctx, who, request_id, _with(typed, problem), 409)
+    if view.risk >= Risk.HIGH and form.get("sure") != "yes":
+        return await _show(ctx, who, request_id, _with(typed, SURE.format(risk=view.risk.value)), 422)
+    return await _vote(ctx, who, view, form, Verdict.APPROVE, comment, typed)
 
 
 @router.post("/inbox/requests/{request_id}/reject")
@@ -84,12 +76,10 @@ async def reject(request: Request, request_id: str, who: Signed, form: Form) -> 
     """Say no, with a reason: one of the checkpoint's, own words, or both."""
     ctx, choice, own = web_context(request), _text(form, "choice"), _text(form, "own")
     view = await true_view(ctx, who, request_id)
-    typed = {"choice": choice, "own": own}
     chosen = choice if choice in view.reject_reasons else ""
     reason = ": ".join(part for part in (chosen, own) if part)[:MAX_REASON]
-    if "reject" in view.reason_required and not reason:
-        return await _back(ctx, who, request_id, EnteredForm("reject", NEEDS_A_REASON, values=typed), 422)
-    return await _vote(ctx, who, view, form, Verdict.REJECT, reason, EnteredForm("reject", values=typed))
+    typed = EnteredForm("reject", values={"choice": choice, "own": own})
+    return await _vote(ctx, who, view, form, Verdict.REJECT, reason, typed)
 
 
 @router.post("/inbox/requests/{request_id}/edit")
@@ -100,12 +90,12 @@ async def edit(request: Request, request_id: str, who: Signed, form: Form) -> Re
     entered = edit_form.read_form(form)
     typed = EnteredForm("edit", values={key: value for key, value in form.items() if isinstance(value, str)})
     try:
-        schema = edits.schema_for(ctx.services.registry, view)
+        schema = schema_of(ctx.services.registry, view)
     except NotFound:
-        return await _back(ctx, who, request_id, _with(typed, NOT_SERVED), 409)
+        return await _show(ctx, who, request_id, _with(typed, edits.NOT_SERVED), 409)
     arguments, errors = read_edit(edit_form.states(form, schema, view.action), schema, view.action)
     if errors:
-        return await _back(ctx, who, request_id, _with(typed, "", errors), 422)
+        return await _show(ctx, who, request_id, _with(typed, "", errors), 422)
     try:
         async with asyncio.timeout(BUDGET):
             edited = await edits.save(
@@ -120,13 +110,13 @@ async def edit(request: Request, request_id: str, who: Signed, form: Form) -> Re
     except MalformedArguments as wrong:
         blocks = {"blocks": [{"type": "input", "block_id": each} for each in entered]}
         at = edit_errors(blocks, schema, view.action, arguments, wrong.problem, wrong.path)
-        return await _back(ctx, who, request_id, _with(typed, "" if at else str(wrong), at), 422)
+        return await _show(ctx, who, request_id, _with(typed, "" if at else str(wrong), at), 422)
     except Refused as refused:
-        return await _back(ctx, who, request_id, _with(typed, refused.sentence), 409)
+        return await _show(ctx, who, request_id, _with(typed, refused.sentence), 409)
     except TimeoutError:
-        return await _back(ctx, who, request_id, _with(typed, TOO_SLOW), 503)
+        return await _show(ctx, who, request_id, _with(typed, OUTCOME_UNKNOWN), 503)
     if not edited.changed:
-        return await _back(ctx, who, request_id, _with(typed, NOTHING_CHANGED), 422)
+        return await _show(ctx, who, request_id, _with(typed, edits.NOTHING_CHANGED), 422)
     return redirect_after_form(f"/inbox/requests/{request_id}")
 
 
@@ -138,7 +128,7 @@ async def withdraw(request: Request, request_id: str, who: Signed, form: Form) -
     if who.person != view.requester:
         raise NotFound(request_id)
     if not await requests.withdraw(ctx.db, view.id, who.person, _text(form, "why") or None):
-        return await _back(ctx, who, request_id, EnteredForm("withdraw", TOO_LATE), 409)
+        return await _show(ctx, who, request_id, EnteredForm("withdraw", TOO_LATE), 409)
     return redirect_after_form(f"/inbox/requests/{request_id}")
 
 
@@ -151,27 +141,18 @@ async def _vote(
     reason: str,
     typed: EnteredForm,
 ) -> Response:
+    revision = _revision(form, view)
+    vote = NewVote(who.person, view.id, revision, verdict, PATH, reason or None)
     try:
         async with asyncio.timeout(BUDGET):
-            await votes.cast_vote(
-                ctx.db,
-                ctx.slack.directory,
-                who.person,
-                view.id,
-                _revision(form, view),
-                verdict,
-                path=PATH,
-                reason=reason or None,
-            )
+            await cast_vote(ctx.db, ctx.slack.directory, vote)
     except Refused as refused:
-        return await _back(ctx, who, str(view.id), _with(typed, refused.sentence), 409)
+        if refused.code is Refusal.REASON_REQUIRED:
+            return await _show(ctx, who, str(view.id), _with(typed, REASON_MISSING[verdict]), 422)
+        return await _show(ctx, who, str(view.id), _with(typed, refused.sentence), 409)
     except TimeoutError:
-        return await _back(ctx, who, str(view.id), _with(typed, TOO_SLOW), 503)
+        return await _show(ctx, who, str(view.id), _with(typed, OUTCOME_UNKNOWN), 503)
     return redirect_after_form(f"/inbox/requests/{view.id}")
-
-
-async def _back(ctx: WebContext, who: Visitor, request_id: str, typed: EnteredForm, status: int) -> Response:
-    return await _show(ctx, who, request_id, typed, status)
 
 
 async def _show(

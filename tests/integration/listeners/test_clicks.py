@@ -13,7 +13,8 @@ from agent.domain.request import Verdict
 from agent.usecases import requests
 from slack_sandbox import ScreenUser
 from slackbot.cards import ACTION_APPROVE, ACTION_ASK_AGAIN, ACTION_REJECT, ACTION_RETRY, ButtonValue
-from slackbot.slack.listeners import clicks, context
+from slackbot.reviewing.votes import OUTCOME_UNKNOWN
+from slackbot.slack.listeners import clicks
 from tests.integration.asking import GRACE, LINUS, ask, ballot, reviewer, rule
 from tests.integration.listeners.conftest import House
 
@@ -224,7 +225,7 @@ async def test_a_rejection_that_is_not_known_stays_in_the_form(house: House) -> 
     form = house.slack.views("U0GRACE")[-1]
     with house.stuck(asked.request_id):
         answer = await grace.submit(form, {REASON: "no"})
-    assert answer.errors == {"signoff:reason": context.OUTCOME_UNKNOWN}
+    assert answer.errors == {"signoff:reason": OUTCOME_UNKNOWN}
     assert await house.status(asked.request_id) == "waiting"
     await grace.submit(form, {REASON: "no"})
     assert await house.status(asked.request_id) == "rejected"

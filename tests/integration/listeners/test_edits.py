@@ -16,7 +16,9 @@ from slackbot.cards import (
     ACTION_REJECT,
     NEEDS_A_REASON,
 )
-from slackbot.slack.listeners import context, edits, forms
+from slackbot.reviewing.edits import NOTHING_CHANGED
+from slackbot.reviewing.votes import OUTCOME_UNKNOWN
+from slackbot.slack.listeners import edits
 from tests.integration.asking import Asked, rule
 from tests.integration.listeners.conftest import LOOKED_UP, House
 
@@ -140,7 +142,7 @@ async def test_saving_what_is_the_same_changes_nothing(http_house: House) -> Non
     """No difference: no revision, and the form, still open, says so."""
     asked, _, form = await editing_form(http_house)
     answer = await http_house.slack.person("U0GRACE").submit(form, {})
-    assert list(answer.errors.values()) == [forms.NOTHING_CHANGED]
+    assert list(answer.errors.values()) == [NOTHING_CHANGED]
     assert (await revision(http_house, asked))[0] == 1
 
 
@@ -168,7 +170,7 @@ async def test_an_edit_that_is_not_known_stays_in_the_form(http_house: House) ->
     grace = http_house.slack.person("U0GRACE")
     with http_house.stuck(asked.request_id):
         answer = await grace.submit(form, {AMOUNT: "40"})
-    assert context.OUTCOME_UNKNOWN in answer.errors.values()
+    assert OUTCOME_UNKNOWN in answer.errors.values()
     await grace.submit(form, {AMOUNT: "40"})
     assert (await revision(http_house, asked))[0] == 2
 
