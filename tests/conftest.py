@@ -9,6 +9,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+# Tests call loopback only. No client loads the system's certificates from a folder that has none.
+os.environ.pop("SSL_CERT_FILE", None)
+os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
+
 import psycopg
 import pytest
 import structlog

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import ssl
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from functools import wraps
+from functools import cache, wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import httpx2
@@ -30,7 +31,18 @@ def _options(url: str, key: str) -> dict[str, Any]:
     if not key or not key.isascii() or not key.isprintable():
         raise ValueError("the key is empty or no key; `signoff keys create` makes one")
     headers = {"Authorization": f"Bearer {key}", "User-Agent": "signoff-client"}
-    return {"base_url": url.rstrip("/"), "headers": headers, "follow_redirects": False}
+    return {
+        "base_url": url.rstrip("/"),
+        "headers": headers,
+        "follow_redirects": False,
+        "verify": _certificates(),
+    }
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """The trusted certificates, shared by all clients: loading them takes longer than most requests."""
+    return httpx2.create_ssl_context()
 
 
 def _request(call: HttpRequest) -> dict[str, Any]:

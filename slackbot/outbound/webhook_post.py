@@ -7,8 +7,10 @@ import hashlib
 import hmac
 import json
 import socket
+import ssl
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from ipaddress import ip_address
 from typing import Any
 
@@ -29,6 +31,12 @@ def signature(secret: str, timestamp: int, body: bytes) -> str:
     return f"v1={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"
 
 
+@cache
+def _certificates() -> ssl.SSLContext:
+    """The certificates that the system trusts, loaded once per process."""
+    return httpx2.create_ssl_context(trust_env=False)
+
+
 class WebhookPoster:
     """Posts notices. `allowed` are networks that are barred for webhooks otherwise."""
 
@@ -41,6 +49,7 @@ class WebhookPoster:
             timeout=TIMEOUT,
             follow_redirects=False,
             trust_env=False,
+            verify=_certificates(),
             limits=httpx2.Limits(max_keepalive_connections=0),
         )
 

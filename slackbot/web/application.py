@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
+from functools import cache
 
-from fastapi import Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -36,27 +37,26 @@ def application(ctx: WebContext, more: Sequence[BaseRoute] = ()) -> FastAPI:
         version=API_VERSION,
         docs_url=None,
         redoc_url=None,
-        generate_unique_id_function=openapi.operation_id,
-        dependencies=[Depends(refuse_unstorable)],
     )
     openapi.describe(app)
     app.state.ctx = ctx
     app.state.feed = Feed(ctx.db, ctx.watch)
     problems.handle(app)
-    app.include_router(pending.router)
-    app.include_router(approve.router)
-    app.include_router(sign_in.router)
-    app.include_router(inbox.router)
-    app.include_router(webhooks.router)
-    app.include_router(agno.router)
-    app.include_router(agents.router)
-    app.include_router(events.router)
-    app.include_router(openapi.router)
-    app.include_router(executions.router)
-    app.router.routes.extend(more)
+    app.router.routes.extend([*_routes(), *more])
     app.add_middleware(BodyLimit)
     app.add_middleware(RouteCounter)
     return app
+
+
+@cache
+def _routes() -> list[BaseRoute]:
+    """Our routes, shared by all applications of a process: FastAPI takes a while to analyse their signatures."""
+    together = APIRouter(
+        generate_unique_id_function=openapi.operation_id, dependencies=[Depends(refuse_unstorable)]
+    )
+    for module in (pending, approve, sign_in, inbox, webhooks, agno, agents, events, openapi, executions):
+        together.include_router(module.router)
+    return together.routes
 
 
 class RouteCounter:

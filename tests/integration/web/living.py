@@ -16,7 +16,7 @@ from agent.runtime.agents import Agent
 from agent.usecases import api_keys
 from signoff.values import Person
 from slackbot.app import Service
-from tests.integration.service.conftest import House, a_house, until
+from tests.integration.service.conftest import NO_TLS, House, a_house, until
 
 TEAM = "T0SANDBOX"
 ADA, GRACE, LINUS = (Person(TEAM, user) for user in ("U0ADA", "U0GRACE", "U0LINUS"))
@@ -54,7 +54,11 @@ class Living:
         """A client with a key of its own."""
         secret = await self.key(name, *scopes, owner=owner)
         client = httpx.AsyncClient(
-            base_url=self.url, headers={"Authorization": f"Bearer {secret}"}, timeout=60, trust_env=False
+            base_url=self.url,
+            headers={"Authorization": f"Bearer {secret}"},
+            timeout=60,
+            trust_env=False,
+            verify=NO_TLS,
         )
         return await self.stack.enter_async_context(client)
 
