@@ -1,14 +1,44 @@
-"""The driver's connection below SQLAlchemy's, for what only the driver can do, or does in a fraction of the time."""
+"""The driver below SQLAlchemy: its connection, and statements in the form that it takes."""
 
 from __future__ import annotations
 
-from typing import Any, cast
+from functools import cache
+from typing import Any, LiteralString, cast
 
 import psycopg
+from sqlalchemy import BindParameter, SelectBase, TextClause
+from sqlalchemy.dialects.postgresql.psycopg import PGCompiler_psycopg, PGDialect_psycopg
 from sqlalchemy.ext.asyncio import AsyncConnection
+
+Statement = TextClause | SelectBase
+"""What is sent through the driver: a whole text, or a read composed of the tables in ``agent.store.tables``."""
 
 
 def driver_of(connection: AsyncConnection) -> psycopg.AsyncConnection[Any]:
     """The psycopg connection; only valid while the caller holds the SQLAlchemy one."""
     raw = connection.sync_connection.connection.driver_connection  # type: ignore[union-attr]
     return cast("psycopg.AsyncConnection[Any]", raw)
+
+
+@cache
+def sql_of(statement: Statement) -> LiteralString:
+    """Compile a constant statement for the driver, with its parameters as ``%(name)s``.
+
+    Values that the statement itself contains are written into it: a partial index is used only for a condition that
+    the planner can read.
+    """
+    return statement.compile(dialect=_DIALECT).string
+
+
+class _Compiler(PGCompiler_psycopg):
+    def visit_bindparam(self, bindparam: BindParameter[Any], *args: Any, **options: Any) -> Any:
+        if not bindparam.required:
+            options["literal_binds"] = True
+        return super().visit_bindparam(bindparam, *args, **options)  # type: ignore[no-untyped-call]
+
+
+class _Dialect(PGDialect_psycopg):
+    statement_compiler = _Compiler
+
+
+_DIALECT = _Dialect()  # type: ignore[no-untyped-call]

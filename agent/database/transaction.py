@@ -11,8 +11,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import datetime
-from functools import cache
-from typing import Any, LiteralString, Self
+from typing import Any, Self
 from uuid import UUID
 
 import psycopg
@@ -20,12 +19,11 @@ from psycopg import AsyncCursor
 from psycopg.pq import TransactionStatus
 from psycopg.rows import namedtuple_row
 from sqlalchemy import CursorResult, Executable, TextClause, exc
-from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.database import jobs
 from agent.database.address import Address
-from agent.database.driver import driver_of
+from agent.database.driver import Statement, driver_of, sql_of
 from agent.database.errors import BudgetExceeded, DatabaseError, DatabaseUnavailable, OutcomeUnknown
 from agent.database.jobs import Hint
 from agent.database.liveness import hang_up
@@ -109,7 +107,7 @@ class Transaction:
             return
         async with self._raw.pipeline(), self._raw.cursor() as cursor:
             for statement, parameters in statements:
-                await cursor.execute(_for_driver(statement), parameters)
+                await cursor.execute(sql_of(statement), parameters)
             await jobs.defer(self._raw, hints)
 
     @asynccontextmanager
@@ -196,23 +194,24 @@ Connection = AsyncConnection | Transaction
 """What reads and locks take: a connection that only reads, or a transaction."""
 
 
-async def query(connection: Connection, *questions: TextClause, **parameters: Any) -> list[list[Any]]:
-    """Send these one behind the other; returns the rows of each, with their columns as attributes.
+async def query(connection: Connection, *statements: Statement, **parameters: Any) -> list[list[Any]]:
+    """Send statements in one round trip; returns the rows of each, with their columns as attributes.
 
     Each starts when the one before it has ended, a wait for a lock included, and sees what is committed then.
-    All take their values from the same ``parameters``. Also for what is asked all day long alone: SQLAlchemy takes
-    as long to pass a question on as the driver to ask it.
+    All take their values from the same ``parameters``. Pass constants, or the result of a cached function: a
+    statement is compiled once and then bypasses SQLAlchemy, which takes as long to pass it on as the driver to
+    execute it.
     """
     raw = driver_of(connection.connection if isinstance(connection, Transaction) else connection)
-    if len(questions) == 1:
+    if len(statements) == 1:
         cursor = raw.cursor(row_factory=namedtuple_row)
-        await cursor.execute(_for_driver(questions[0]), parameters)
+        await cursor.execute(sql_of(statements[0]), parameters)
         return [await _rows(cursor)]
     async with raw.pipeline():
         cursors = []
-        for question in questions:
+        for statement in statements:
             cursor = raw.cursor(row_factory=namedtuple_row)
-            cursors.append(await cursor.execute(_for_driver(question), parameters))
+            cursors.append(await cursor.execute(sql_of(statement), parameters))
     return [await _rows(cursor) for cursor in cursors]
 
 
@@ -238,15 +237,6 @@ def _as_text(value: Any) -> str:
     if isinstance(value, UUID):
         return str(value)
     raise TypeError(f"no text for a value of type {type(value).__name__}")
-
-
-@cache
-def _for_driver(question: TextClause) -> LiteralString:
-    """The statement as the driver wants its parameters named."""
-    return question.compile(dialect=_DIALECT).string
-
-
-_DIALECT = PGDialect_psycopg()  # type: ignore[no-untyped-call]
 
 
 def _sqlstate(error: BaseException) -> str | None:

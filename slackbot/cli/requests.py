@@ -156,7 +156,7 @@ async def _one(db: Database, request_id: str) -> RequestView:
 
 async def _id(db: Database, prefix: str) -> UUID:
     async with db.connection() as connection:
-        found = await views.request_ids_like(connection, prefix)
+        found = await views.requests_like(connection, id_prefix=prefix)
     if len(found) != 1:
         told = await clean_text(terminal.line(prefix, 60))
         why = "several requests begin" if found else "no request begins"

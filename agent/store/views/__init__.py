@@ -3,6 +3,7 @@
 from agent.store.views.change_token import change_token, changed_subjects, recently_changed
 from agent.store.views.events import Transition, now, transitions
 from agent.store.views.floods import Flood, flood
+from agent.store.views.id_prefixes import requests_like, runs_like
 from agent.store.views.metrics import ServiceCounts, service_counts
 from agent.store.views.open_calls import (
     ApprovedVersion,
@@ -37,7 +38,6 @@ from agent.store.views.requests import (
     request_in_thread,
     request_view,
     request_views,
-    requests_like,
     vote_context,
 )
 from agent.store.views.run_lists import (
@@ -61,7 +61,6 @@ from agent.store.views.runs import (
     run_in_thread,
     run_view,
     running,
-    runs_like,
     values_of,
     waiting_descendant_calls,
 )
@@ -69,9 +68,7 @@ from agent.store.views.schema_version import schema_version
 from agent.store.views.search import (
     CastVote,
     events_between,
-    request_ids_like,
     requests_between,
-    run_ids_like,
     search_requests,
     search_runs,
     votes_between,
@@ -117,7 +114,6 @@ __all__ = [
     "recently_decided",
     "rejection",
     "request_events",
-    "request_ids_like",
     "request_in_thread",
     "request_view",
     "request_views",
@@ -127,7 +123,6 @@ __all__ = [
     "requests_of",
     "requests_page",
     "root_of_run",
-    "run_ids_like",
     "run_in_thread",
     "run_line",
     "run_lines",

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from sqlalchemy import text
 
 from agent.database.transaction import Connection
-from agent.store.views.descendants import with_descendants
 
 
 async def change_token(connection: Connection) -> str:
@@ -50,24 +49,28 @@ SELECT subject, max(seq)::text AS token FROM audit_event
 WHERE at > now() - interval '2 seconds' AND subject LIKE 'request:%' GROUP BY subject
 """)
 # Only what has changed travels: with thousands of waiters that is a few rows a look.
-_CHANGED = text(f"""
-SELECT subject, h.seq::text AS token
-FROM unnest(CAST(:subjects AS text[]), CAST(:known AS text[])) AS watched (subject, known)
-JOIN audit_head AS h USING (subject)
-WHERE h.seq::text <> known
+_CHANGED = text("""
+WITH RECURSIVE family AS (
+    SELECT id AS watched, known, id FROM unnest(CAST(:runs AS uuid[]), CAST(:runs_known AS text[])) AS run (id, known)
+    UNION ALL
+    SELECT family.watched, family.known, child.id FROM family
+    JOIN tool_call AS call ON call.run_id = family.id AND call.state = 'delegated'
+    JOIN agent_run AS child ON child.parent_run_id = call.run_id AND child.parent_call_id = call.id
+), standing AS (
+    SELECT family.watched, family.known, string_agg(concat_ws('/',
+        run.status, run.turn, run.inputs, run.heard, run.awaiting_calls, run.updated_at, (
+        SELECT string_agg(calls.state::text || calls.n, ',' ORDER BY calls.state)
+        FROM (SELECT state, count(*) AS n FROM tool_call WHERE run_id = run.id GROUP BY state) AS calls)),
+        ' ' ORDER BY run.id) AS token
+    FROM family JOIN agent_run AS run ON run.id = family.id GROUP BY family.watched, family.known
+)
+SELECT subject, head.seq::text AS token
+FROM unnest(CAST(:subjects AS text[]), CAST(:known AS text[])) AS other (subject, known)
+JOIN audit_head AS head USING (subject)
+WHERE head.seq::text <> other.known
 UNION ALL
-SELECT 'run:' || id, token
-FROM unnest(CAST(:runs AS uuid[]), CAST(:runs_known AS text[])) AS watched (id, known)
-JOIN (
-    SELECT agent_run.id, string_agg(concat_ws('/',
-        f.status, f.turn, f.inputs, f.heard, f.awaiting_calls, f.updated_at, (
-        SELECT string_agg(c.state::text || c.n, ',' ORDER BY c.state)
-        FROM (SELECT state, count(*) AS n FROM tool_call WHERE run_id = f.id GROUP BY state) AS c)), ' ' ORDER BY f.id)
-           AS token
-    FROM agent_run CROSS JOIN LATERAL ({with_descendants("agent_run")}) AS i JOIN agent_run AS f ON f.id = i.id
-    WHERE agent_run.id = ANY(CAST(:runs AS uuid[])) GROUP BY agent_run.id) AS r USING (id)
-WHERE token <> known
-""")  # noqa: S608 - constants
+SELECT 'run:' || watched, token FROM standing WHERE token <> known
+""")
 _PULSE = text("""
 SELECT coalesce(latest.at::text, '') || '/' || (
     SELECT count(*) FROM audit_event WHERE at > latest.at - interval '15 seconds')

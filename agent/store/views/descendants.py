@@ -1,36 +1,57 @@
-"""Runs with those below them that they wait for."""
+"""Runs below a run: those that work for its delegated calls, and those that work for theirs.
+
+A run whose call already has its answer is not among them: nothing above waits for it.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+from uuid import UUID
 
-def descendants_query(run: str) -> str:
-    """A query of the runs (``id``, ``agent``) that work for calls of the run ``run``, and those that work for these.
+from sqlalchemy import CTE, ColumnElement, FromClause, and_, exists, func, select, union_all
+from sqlalchemy.dialects.postgresql import aggregate_order_by
 
-    One whose call has its answer already is none of them: nothing above waits for it any more.
-    """
-    return f"""WITH RECURSIVE below AS (
-               SELECT r.id, r.agent FROM tool_call AS g
-               JOIN agent_run AS r ON r.parent_run_id = g.run_id AND r.parent_call_id = g.id
-               WHERE g.run_id = {run}.id AND g.state = 'delegated'
-               UNION ALL
-               SELECT r.id, r.agent FROM below AS b
-               JOIN tool_call AS g ON g.run_id = b.id AND g.state = 'delegated'
-               JOIN agent_run AS r ON r.parent_run_id = g.run_id AND r.parent_call_id = g.id)
-           SELECT id, agent FROM below"""  # noqa: S608 - a constant
+from agent.domain.run import CallState
+from agent.store.tables import agent_run, tool_call
 
 
-def with_descendants(run: str) -> str:
-    """A query of the ids of this run and of those below it. To be joined, laterally where ``run`` stands beside it."""
-    return f"SELECT {run}.id UNION ALL SELECT b.id FROM ({descendants_query(run)}) AS b"  # noqa: S608 - a constant
+def descendants(run_id: ColumnElement[UUID]) -> CTE:
+    """The runs (``id``, ``agent``) below the run with this id: a parameter, or a column of the statement around it."""
+    call, child = tool_call.alias("call"), agent_run.alias("child")
+    works_for = and_(child.c.parent_run_id == call.c.run_id, child.c.parent_call_id == call.c.id)
+    below = (
+        select(child.c.id, child.c.agent)
+        .select_from(call.join(child, works_for))
+        .where(call.c.run_id == run_id, call.c.state == CallState.DELEGATED)
+        .correlate_except(call, child)
+        .cte("below", recursive=True, nesting=True)
+    )
+    delegated = and_(call.c.run_id == below.c.id, call.c.state == CallState.DELEGATED)
+    return below.union_all(
+        select(child.c.id, child.c.agent).select_from(below.join(call, delegated).join(child, works_for))
+    )
 
 
-def waiting_descendants_column(run: str) -> str:
-    """A column ``waiting_below``: the agent of each request that waits in a run below, the first asked first."""
-    return f"""(SELECT array_agg(b.agent ORDER BY w.id) FROM ({descendants_query(run)}) AS b
-           JOIN tool_call AS w ON w.run_id = b.id AND w.state = 'asked') AS waiting_below"""  # noqa: S608 - a constant
+def with_descendants(run_id: ColumnElement[UUID]) -> FromClause:
+    """The id of this run and those of the runs below it."""
+    return union_all(select(run_id.label("id")).correlate_except(), select(descendants(run_id).c.id)).lateral(
+        "family"
+    )
 
 
-def descendant_waits(run: str) -> str:
-    """A condition: people are asked about something in a run below."""
-    return f"""EXISTS (SELECT 1 FROM ({descendants_query(run)}) AS b
-           JOIN tool_call AS w ON w.run_id = b.id AND w.state = 'asked')"""  # noqa: S608 - a constant
+def waiting_descendants(run_id: ColumnElement[UUID]) -> ColumnElement[Any]:
+    """The agent of each request that waits in a run below, the first asked first."""
+    below, asked = descendants(run_id), tool_call.alias("asked")
+    return (
+        select(func.array_agg(aggregate_order_by(below.c.agent, asked.c.id)))
+        .select_from(below)
+        .join(asked, and_(asked.c.run_id == below.c.id, asked.c.state == CallState.ASKED))
+        .scalar_subquery()
+    )
+
+
+def descendant_waits(run_id: ColumnElement[UUID]) -> ColumnElement[bool]:
+    """Whether people are asked about something in a run below."""
+    below, asked = descendants(run_id), tool_call.alias("asked")
+    waiting = and_(asked.c.run_id == below.c.id, asked.c.state == CallState.ASKED)
+    return exists(select(1).select_from(below.join(asked, waiting)))

@@ -1,22 +1,43 @@
-"""From what somebody typed for an id to the ids that may be meant."""
+"""Requests and runs by what somebody typed for an id: the id, its beginning, or its short form."""
 
 from __future__ import annotations
 
+from functools import cache
 from uuid import UUID
 
-from sqlalchemy import TextClause
+from sqlalchemy import Select, Table, Text, bindparam, cast, func, select
 
-from agent.database.transaction import Connection
+from agent.database.transaction import Connection, query
 from agent.domain.short_ids import parse_id_prefix
-
-BETWEEN = "id BETWEEN :first AND :last AND replace(CAST(id AS text), '-', '') ~ :pattern LIMIT 2"
-"""The end of a query for `meant`."""
+from agent.store.tables import agent_run, approval_request
 
 
-async def ids_with_prefix(connection: Connection, query: TextClause, typed: str, **more: str) -> list[UUID]:
-    """Up to two ids that fit a whole id, its beginning or its short form; two mean ambiguous."""
+async def requests_like(connection: Connection, *, id_prefix: str, team_id: str | None = None) -> list[UUID]:
+    """Up to two requests that may be meant, of one team if given; two mean ambiguous."""
+    return await _ids_like(connection, approval_request, id_prefix, team_id)
+
+
+async def runs_like(connection: Connection, *, id_prefix: str, team_id: str | None = None) -> list[UUID]:
+    """Up to two runs that may be meant, of one team if given; two mean ambiguous."""
+    return await _ids_like(connection, agent_run, id_prefix, team_id)
+
+
+async def _ids_like(connection: Connection, table: Table, typed: str, team_id: str | None) -> list[UUID]:
     wanted = parse_id_prefix(typed)
     if wanted is None:
         return []
-    parameters = {"first": wanted.first, "last": wanted.last, "pattern": wanted.pattern, **more}
-    return list((await connection.execute(query, parameters)).scalars())
+    key = {"first": wanted.first, "last": wanted.last, "pattern": wanted.pattern, "team": team_id}
+    (rows,) = await query(connection, _like(table, of_team=team_id is not None), **key)
+    return [row.id for row in rows]
+
+
+@cache
+def _like(table: Table, *, of_team: bool) -> Select[tuple[UUID]]:
+    written = func.replace(cast(table.c.id, Text), "-", "")
+    found = (
+        select(table.c.id)
+        .where(table.c.id.between(bindparam("first"), bindparam("last")))
+        .where(written.regexp_match(bindparam("pattern")))
+        .limit(2)
+    )
+    return found.where(table.c.team_id == bindparam("team")) if of_team else found

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from uuid import UUID
 
-from sqlalchemy import text
+from sqlalchemy import Select, bindparam, select, text, tuple_
 
-from agent.database.transaction import Connection
+from agent.database.transaction import Connection, query
 from agent.domain.request import RequestStatus
+from agent.store.tables import approval_request
+from agent.store.views.pages import last_position
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +48,9 @@ async def requests_page(
 ) -> list[UUID]:
     """A page of requests, newest first; ``after`` is the last one of the page before."""
     given = {"principal": principal, "agent": agent, "since": since, "after": after}
-    given = {name: value for name, value in given.items() if value is not None}
-    conditions = "".join(f" AND {_CONDITIONS[name]}" for name in given)
-    # Written out, so that the index of what waits can be used.
-    conditions += f" AND status = '{status.value}'" if status else ""
-    query = text(_PAGE.replace("{conditions}", conditions))
-    return list((await connection.execute(query, {"team": team_id, "limit": limit, **given})).scalars())
+    filters = frozenset(name for name, value in given.items() if value is not None)
+    (rows,) = await query(connection, _page(status, filters), team=team_id, limit=limit, **given)
+    return [row.id for row in rows]
 
 
 _OPENED_AS = text(
@@ -59,12 +59,22 @@ _OPENED_AS = text(
 _NAMED = text(
     "SELECT id FROM approval_request WHERE client_id = :client AND team_id = :team AND source = 'api' LIMIT 2"
 )
-_CONDITIONS = {
-    "principal": "principal = :principal",
-    "agent": "agent = :agent",
-    "since": "created_at >= :since",
-    "after": "(created_at, id) < ((SELECT created_at FROM approval_request WHERE id = :after), CAST(:after AS uuid))",
+_REQUEST = approval_request.c
+_FILTERS = {
+    "principal": _REQUEST.principal == bindparam("principal"),
+    "agent": _REQUEST.agent == bindparam("agent"),
+    "since": _REQUEST.created_at >= bindparam("since"),
+    "after": tuple_(_REQUEST.created_at, _REQUEST.id) < last_position(_REQUEST.created_at),
 }
-_PAGE = """
-SELECT id FROM approval_request WHERE team_id = :team{conditions} ORDER BY created_at DESC, id DESC LIMIT :limit
-"""
+
+
+@cache
+def _page(status: RequestStatus | None, filters: frozenset[str]) -> Select[tuple[UUID]]:
+    page = (
+        select(_REQUEST.id)
+        .where(_REQUEST.team_id == bindparam("team"), *(_FILTERS[name] for name in sorted(filters)))
+        .order_by(_REQUEST.created_at.desc(), _REQUEST.id.desc())
+        .limit(bindparam("limit"))
+    )
+    # Part of the statement, so that the index of what waits can be used.
+    return page if status is None else page.where(_REQUEST.status == status)

@@ -25,7 +25,6 @@ from agent.domain.request import (
     VoteView,
 )
 from agent.store import pause
-from agent.store.views.id_prefixes import BETWEEN, ids_with_prefix
 from signoff.canonical import parse_canonical
 from signoff.values import Action, Person, Risk
 
@@ -109,11 +108,6 @@ async def rejection(connection: Connection, run_id: UUID, digest: bytes) -> Reje
     """The latest rejection in this run of this very action, as it was proposed or as it was edited."""
     row = (await connection.execute(_REJECTION, {"run": run_id, "digest": digest})).one_or_none()
     return Rejection(row.id, row.reason) if row is not None else None
-
-
-async def requests_like(connection: Connection, *, team_id: str, id_prefix: str) -> list[UUID]:
-    """Up to two requests whose id begins so, or whose short id it is; two mean ambiguous."""
-    return await ids_with_prefix(connection, _LIKE, id_prefix, team=team_id)
 
 
 async def request_in_thread(
@@ -303,7 +297,6 @@ JOIN request_revision AS v ON v.request_id = r.id AND v.digest = :digest
 JOIN decision AS d ON d.request_id = r.id AND d.outcome = 'rejected'
 WHERE r.run_id = :run ORDER BY r.id DESC LIMIT 1
 """)
-_LIKE = text(f"SELECT id FROM approval_request WHERE team_id = :team AND {BETWEEN}")  # noqa: S608 - a constant
 _IN_THREAD = text("""
 SELECT request_id FROM card_place WHERE team_id = :team AND channel_id = :channel AND ts = :ts
 """)

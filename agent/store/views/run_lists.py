@@ -5,17 +5,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
+from functools import cache
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Row, text
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    Select,
+    SelectBase,
+    Uuid,
+    and_,
+    bindparam,
+    exists,
+    func,
+    literal_column,
+    select,
+    text,
+    union,
+)
+from sqlalchemy.dialects.postgresql import aggregate_order_by
 
-from agent.database.transaction import Connection
-from agent.domain.run import PendingQuestion, RunLine
+from agent.database.transaction import Connection, query
+from agent.domain.request import RequestStatus, Verdict
+from agent.domain.run import CallState, PendingQuestion, RunLine, RunStatus
+from agent.store import tables
+from agent.store.tables import agent_run, approval_request, request_revision, tool_call
 from agent.store.views.descendants import descendant_waits, with_descendants
-from agent.store.views.runs import RUN_COLUMNS, run_of
+from agent.store.views.runs import RUN_VIEW, run_of
 
 MOST_ASKED = 20
 """Waiting requests that a line names."""
@@ -45,22 +65,15 @@ async def run_lines(
     after: UUID | None = None,
 ) -> list[RunLine]:
     """A page of a list; of runs that this principal started, if one is given."""
-    parameters: dict[str, Any] = {"team": team_id, "limit": limit}
-    conditions = ""
-    if principal is not None:
-        conditions, parameters["principal"] = " AND agent_run.principal = :principal", principal
-    if after is not None:
-        conditions, parameters["after"] = f"{conditions} AND agent_run.id < :after", after
-    page = _PAGES[which].replace("{conditions}", conditions)
-    query = text(_LINES.replace("{page}", page))
-    return [_line(row) for row in await connection.execute(query, parameters)]
+    page = _page(which, of_principal=principal is not None, later=after is not None)
+    (rows,) = await query(connection, page, team=team_id, principal=principal, after=after, limit=limit)
+    return [_line(row) for row in rows]
 
 
 async def run_line(connection: Connection, run_id: UUID) -> RunLine | None:
     """One run with what it and those below it wait for, or ``None``."""
-    page = "SELECT id FROM agent_run WHERE id = :id"
-    row = (await connection.execute(text(_LINES.replace("{page}", page)), {"id": run_id})).one_or_none()
-    return _line(row) if row is not None else None
+    (rows,) = await query(connection, _LINE, id=run_id)
+    return _line(rows[0]) if rows else None
 
 
 async def run_of_session(connection: Connection, principal: str, session_id: str, agent: str) -> UUID | None:
@@ -81,8 +94,8 @@ async def is_busy(connection: Connection, run_id: UUID) -> bool:
 
     That is: a turn is due, or a call is judged or runs.
     """
-    found: bool = (await connection.execute(_BUSY, {"id": run_id})).scalar_one()
-    return found
+    ((row,),) = await query(connection, _BUSY, id=run_id)
+    return bool(row.busy)
 
 
 def _line(row: Row[Any]) -> RunLine:
@@ -102,65 +115,127 @@ def _line(row: Row[Any]) -> RunLine:
     return RunLine(run_of(row), asked)
 
 
-_WAITING = f"""
-(SELECT DISTINCT r.run_id AS id FROM approval_request AS r JOIN agent_run ON agent_run.id = r.run_id
- WHERE r.team_id = :team AND r.status = 'waiting' AND r.run_id IS NOT NULL{{conditions}}
- ORDER BY r.run_id DESC LIMIT :limit)
-UNION
-(SELECT agent_run.id FROM (SELECT DISTINCT run_id FROM tool_call WHERE state = 'delegated') AS d
- JOIN agent_run ON agent_run.id = d.run_id
- WHERE agent_run.team_id = :team AND status IN ('working', 'pending_approval', 'completed'){{conditions}}
-   AND {descendant_waits("agent_run")}
- ORDER BY agent_run.id DESC LIMIT :limit)
-ORDER BY id DESC LIMIT :limit
-"""  # noqa: S608 - constants
-_ACTIVE = f"""
-(SELECT id FROM agent_run
- WHERE team_id = :team AND status IN ('working', 'pending_approval'){{conditions}} ORDER BY id DESC LIMIT :limit)
-UNION ({_WAITING})
-ORDER BY id DESC LIMIT :limit
-"""  # noqa: S608 - constants
-_OVER = """
-SELECT id FROM agent_run WHERE team_id = :team AND status = '{status}'{conditions}
-ORDER BY id DESC LIMIT :limit
-"""
-_IN_PEACE = f"""{{conditions}}
-  AND NOT EXISTS (SELECT 1 FROM approval_request AS r WHERE r.run_id = agent_run.id AND r.status = 'waiting')
-  AND NOT {descendant_waits("agent_run")}"""  # noqa: S608 - constants
-_PAGES = {
-    RunList.ACTIVE: _ACTIVE,
-    RunList.WAITING: _WAITING,
-    RunList.APPROVED: _OVER.replace("{status}", "completed").replace("{conditions}", _IN_PEACE),
-    RunList.DENIED: _OVER.replace("{status}", "denied"),
-    RunList.FAILED: _OVER.replace("{status}", "failed"),
-    RunList.CANCELLED: _OVER.replace("{status}", "cancelled"),
-}
-_LINES = f"""
-WITH page AS MATERIALIZED ({{page}})
-SELECT {RUN_COLUMNS}, w.asked FROM page JOIN agent_run USING (id) CROSS JOIN LATERAL (
-    SELECT coalesce(json_agg(json_build_object(
-        'id', q.request_id, 'agent', q.agent, 'above', q.above, 'revision', q.revision,
-        'description', q.description, 'approvals', q.given, 'required', q.approvals_required,
-        'expires', q.expires_at) ORDER BY q.request_id), '[]'::json) AS asked
-    FROM (SELECT r.id AS request_id, r.agent, a.ancestor_agents AS above, r.revision, v.description,
-                 r.approvals_required, r.expires_at,
-                 (SELECT count(*) FROM vote AS b
-                  WHERE b.request_id = r.id AND b.revision = r.revision AND b.superseded_by IS NULL
-                    AND b.verdict = 'approve') AS given
-          FROM ({with_descendants("agent_run")}) AS f
-          JOIN approval_request AS r ON r.run_id = f.id AND r.status = 'waiting'
-          JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
-          JOIN agent_run AS a ON a.id = f.id ORDER BY r.id LIMIT {MOST_ASKED}) AS q
-) AS w ORDER BY id DESC
-"""  # noqa: S608 - constants
+_AT_WORK = (RunStatus.WORKING, RunStatus.PENDING_APPROVAL)
+_request = approval_request.alias("request")
+_waits = _request.c.status == RequestStatus.WAITING
+
+
+@cache
+def _page(which: RunList, *, of_principal: bool, later: bool) -> Select[Any]:
+    conditions: list[ColumnElement[bool]] = []
+    if of_principal:
+        conditions.append(agent_run.c.principal == bindparam("principal"))
+    if later:
+        conditions.append(agent_run.c.id < bindparam("after"))
+    of_team = select(agent_run.c.id).where(agent_run.c.team_id == bindparam("team"), *conditions)
+    if which is RunList.ACTIVE:
+        at_work = of_team.where(agent_run.c.status.in_(_AT_WORK))
+        return _lines(_newest(at_work, _asking(conditions), _delegating(of_team)))
+    if which is RunList.WAITING:
+        return _lines(_newest(_asking(conditions), _delegating(of_team)))
+    if which is RunList.APPROVED:
+        asks = exists().where(_request.c.run_id == agent_run.c.id, _waits)
+        completed = of_team.where(agent_run.c.status == RunStatus.COMPLETED)
+        return _lines(_newest(completed.where(~asks, ~descendant_waits(agent_run.c.id))))
+    return _lines(_newest(of_team.where(agent_run.c.status == RunStatus(which))))
+
+
+def _asking(conditions: Sequence[ColumnElement[bool]]) -> Select[tuple[UUID]]:
+    """Runs with a request that waits, through the index on these."""
+    return (
+        select(_request.c.run_id)
+        .distinct()
+        .join(agent_run, agent_run.c.id == _request.c.run_id)
+        .where(_request.c.team_id == bindparam("team"), _waits, _request.c.run_id.is_not(None), *conditions)
+    )
+
+
+def _delegating(of_team: Select[tuple[UUID]]) -> Select[tuple[UUID]]:
+    """Runs that wait for a run below them, which waits for people."""
+    delegated = (
+        select(tool_call.c.run_id).distinct().where(tool_call.c.state == CallState.DELEGATED).subquery()
+    )
+    return of_team.join(delegated, delegated.c.run_id == agent_run.c.id).where(
+        agent_run.c.status.in_([*_AT_WORK, RunStatus.COMPLETED]), descendant_waits(agent_run.c.id)
+    )
+
+
+def _newest(*runs: Select[tuple[UUID]]) -> SelectBase:
+    """The newest of all these; each part reads no more of its index than the page needs."""
+    pages = [ids.order_by(ids.selected_columns[0].desc()).limit(bindparam("limit")) for ids in runs]
+    if len(pages) == 1:
+        return pages[0]
+    every = union(*pages)
+    return every.order_by(every.selected_columns[0].desc()).limit(bindparam("limit"))
+
+
+def _lines(page: SelectBase) -> Select[Any]:
+    """The runs of a page with what they, and those below them, wait for."""
+    ids = page.cte("page").prefix_with("MATERIALIZED")
+    return (
+        RUN_VIEW.add_columns(_questions().label("asked"))
+        .join(ids, ids.c[0] == agent_run.c.id)
+        .order_by(agent_run.c.id.desc())
+    )
+
+
+def _questions() -> ColumnElement[Any]:
+    member, revision, vote = (
+        agent_run.alias("member"),
+        request_revision.alias("revision"),
+        tables.vote.alias("vote"),
+    )
+    family = with_descendants(agent_run.c.id)
+    approvals = (
+        select(func.count())
+        .where(
+            vote.c.request_id == _request.c.id,
+            vote.c.revision == _request.c.revision,
+            vote.c.superseded_by.is_(None),
+            vote.c.verdict == Verdict.APPROVE,
+        )
+        .scalar_subquery()
+    )
+    question = (
+        select(
+            _request.c.id,
+            _request.c.agent,
+            member.c.ancestor_agents.label("above"),
+            _request.c.revision,
+            revision.c.description,
+            approvals.label("approvals"),
+            _request.c.approvals_required.label("required"),
+            _request.c.expires_at.label("expires"),
+        )
+        .select_from(family)
+        .join(_request, and_(_request.c.run_id == family.c.id, _waits))
+        .join(revision, and_(revision.c.request_id == _request.c.id, revision.c.n == _request.c.revision))
+        .join(member, member.c.id == family.c.id)
+        .order_by(_request.c.id)
+        .limit(MOST_ASKED)
+        .subquery("question")
+    )
+    listed = func.json_agg(aggregate_order_by(question.table_valued(), question.c.id))
+    return select(func.coalesce(listed, literal_column("'[]'::json"))).select_from(question).scalar_subquery()
+
+
+_LINE = _lines(select(agent_run.c.id).where(agent_run.c.id == bindparam("id")))
 _OF_SESSION = text("""
 SELECT id FROM agent_run WHERE principal = :principal AND session_id = :session AND agent = :agent
 ORDER BY id DESC LIMIT 1
 """)
 _OF_KEY = text("SELECT id FROM agent_run WHERE start_key = :key")
-_BUSY = text(f"""
-SELECT bool_or((f.status IN ('working', 'pending_approval') AND f.inputs > f.heard) OR EXISTS (
-    SELECT 1 FROM tool_call AS c WHERE c.run_id = f.id AND c.state IN ('new', 'ready', 'refused', 'claimed')))
-FROM agent_run CROSS JOIN LATERAL ({with_descendants("agent_run")}) AS i JOIN agent_run AS f ON f.id = i.id
-WHERE agent_run.id = :id
-""")  # noqa: S608 - constants
+
+
+def _busy() -> Select[tuple[bool]]:
+    family = with_descendants(bindparam("id", type_=Uuid))
+    run, call = agent_run.alias("run"), tool_call.alias("call")
+    states = [CallState.NEW, CallState.READY, CallState.REFUSED, CallState.CLAIMED]
+    turn_due = and_(run.c.status.in_(_AT_WORK), run.c.inputs > run.c.heard)
+    at_work = exists().where(call.c.run_id == run.c.id, call.c.state.in_(states))
+    return select(func.bool_or(turn_due | at_work).label("busy")).select_from(
+        family.join(run, run.c.id == family.c.id)
+    )
+
+
+_BUSY = _busy()

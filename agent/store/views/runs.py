@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Row, text
+from sqlalchemy import Row, and_, bindparam, case, func, select, text
 
 from agent.database.transaction import Connection, query
 from agent.domain.changes import between
+from agent.domain.request import RequestStatus
 from agent.domain.run import (
     AnswerKind,
     CallAnswer,
@@ -21,8 +22,8 @@ from agent.domain.run import (
     RunValues,
     RunView,
 )
-from agent.store.views.descendants import descendants_query, waiting_descendants_column
-from agent.store.views.id_prefixes import BETWEEN, ids_with_prefix
+from agent.store.tables import agent_run, approval_request, request_revision, tool_call
+from agent.store.views.descendants import descendants, waiting_descendants
 from agent.store.views.requests import person
 from signoff.values import Person
 
@@ -53,8 +54,8 @@ class OpenCallDetails:
 
 async def run_view(connection: Connection, run_id: UUID) -> RunView | None:
     """One run, or ``None``."""
-    row = (await connection.execute(_RUN, {"id": run_id})).one_or_none()
-    return run_of(row) if row is not None else None
+    (rows,) = await query(connection, _RUN, id=run_id)
+    return run_of(rows[0]) if rows else None
 
 
 async def root_of_run(connection: Connection, run_id: UUID) -> UUID:
@@ -66,13 +67,13 @@ async def recent_runs(
     connection: Connection, *, team_id: str | None = None, limit: int = 20
 ) -> list[RunView]:
     """The latest runs, newest first; of one team, if given."""
-    rows = (await connection.execute(_RECENT, {"team": team_id, "limit": limit})).all()
+    (rows,) = await query(connection, _OF_ALL if team_id is None else _OF_TEAM, team=team_id, limit=limit)
     return [run_of(row) for row in rows]
 
 
 async def running(connection: Connection, team_id: str, limit: int = 20) -> list[RunView]:
     """Runs of a team that are at work or wait for people, newest first."""
-    rows = (await connection.execute(_RUNNING, {"team": team_id, "limit": limit})).all()
+    (rows,) = await query(connection, _RUNNING, team=team_id, limit=limit)
     return [run_of(row) for row in rows]
 
 
@@ -114,11 +115,6 @@ async def values_of(connection: Connection, run_ids: Sequence[UUID]) -> dict[UUI
     }
 
 
-async def runs_like(connection: Connection, *, team_id: str, id_prefix: str) -> list[UUID]:
-    """Up to two runs whose id begins so, or whose short id it is; two mean ambiguous."""
-    return await ids_with_prefix(connection, _LIKE, id_prefix, team=team_id)
-
-
 async def run_in_thread(connection: Connection, team_id: str, channel_id: str, thread_ts: str) -> UUID | None:
     """The run whose conversation that thread is."""
     parameters = {"team": team_id, "channel": channel_id, "ts": thread_ts}
@@ -137,13 +133,13 @@ async def messages(connection: Connection, run_id: UUID) -> tuple[Message, ...]:
 
 async def calls(connection: Connection, run_id: UUID) -> tuple[CallView, ...]:
     """The run's calls by turn and index."""
-    rows = (await connection.execute(_CALLS, {"run": run_id})).all()
+    (rows,) = await query(connection, _CALLS, run=run_id)
     return tuple(_call(row) for row in rows)
 
 
 async def waiting_descendant_calls(connection: Connection, run_id: UUID) -> tuple[CallView, ...]:
     """Calls of runs below, which the run waits for, that people are asked about."""
-    rows = (await connection.execute(_ASKED_BELOW, {"run": run_id})).all()
+    (rows,) = await query(connection, _ASKED_BELOW, run=run_id)
     return tuple(_call(row) for row in rows)
 
 
@@ -233,24 +229,25 @@ def _call(row: Row[Any]) -> CallView:
     )
 
 
-RUN_COLUMNS = f"""id, agent, agent_version, principal, session_id, task, status::text AS status, cause,
-       requester_team_id, requester_user_id, parent_run_id, channel_id, thread_ts, turn, steps, tokens, tokens_before,
-       awaiting_calls, created_at, updated_at, answer, progress, erased_at,
-       (SELECT count(*) FROM tool_call AS w WHERE w.run_id = agent_run.id AND w.state = 'asked') AS waiting,
-       {waiting_descendants_column("agent_run")}, ancestor_ids, ancestor_agents"""  # noqa: S608 - a constant
-_RUN = text(f"SELECT {RUN_COLUMNS} FROM agent_run WHERE id = :id")  # noqa: S608 - a constant
-_RUN_OF_CALL = text(
-    f"SELECT {RUN_COLUMNS} FROM agent_run WHERE id = (SELECT run_id FROM tool_call WHERE id = :call)"  # noqa: S608
+_asked = tool_call.alias("asked")
+RUN_VIEW = select(
+    agent_run,
+    select(func.count())
+    .where(_asked.c.run_id == agent_run.c.id, _asked.c.state == CallState.ASKED)
+    .scalar_subquery()
+    .label("waiting"),
+    waiting_descendants(agent_run.c.id).label("waiting_below"),
 )
+"""Runs with what `run_of` reads."""
+
+_RUN = RUN_VIEW.where(agent_run.c.id == bindparam("id"))
+_RUN_OF_CALL = RUN_VIEW.where(
+    agent_run.c.id == select(tool_call.c.run_id).where(tool_call.c.id == bindparam("call")).scalar_subquery()
+)
+_OF_ALL = RUN_VIEW.order_by(agent_run.c.id.desc()).limit(bindparam("limit"))
+_OF_TEAM = _OF_ALL.where(agent_run.c.team_id == bindparam("team"))
+_RUNNING = _OF_TEAM.where(agent_run.c.status.in_([RunStatus.WORKING, RunStatus.PENDING_APPROVAL]))
 _ROOT = text("SELECT coalesce(ancestor_ids[1], id) FROM agent_run WHERE id = :id")
-_RECENT = text(f"""
-SELECT {RUN_COLUMNS} FROM agent_run WHERE CAST(:team AS text) IS NULL OR team_id = :team
-ORDER BY id DESC LIMIT :limit
-""")  # noqa: S608 - a constant
-_RUNNING = text(f"""
-SELECT {RUN_COLUMNS} FROM agent_run WHERE team_id = :team AND status IN ('working', 'pending_approval')
-ORDER BY id DESC LIMIT :limit
-""")  # noqa: S608 - a constant
 _CANCEL_PAPER = text("""
 WITH RECURSIVE family AS (
     SELECT id FROM agent_run WHERE id = :id
@@ -276,7 +273,6 @@ LEFT JOIN approval_request AS r ON r.call_id = c.id
 LEFT JOIN request_revision AS v ON v.request_id = r.id
 GROUP BY f.root
 """)
-_LIKE = text(f"SELECT id FROM agent_run WHERE team_id = :team AND {BETWEEN}")  # noqa: S608 - a constant
 _IN_THREAD = text("""
 SELECT id FROM agent_run WHERE team_id = :team AND channel_id = :channel AND thread_ts = :ts
 """)
@@ -284,25 +280,48 @@ _MESSAGES = text("""
 SELECT seq, role::text AS role, turn, text, author_team_id, author_user_id, created_at
 FROM run_message WHERE run_id = :id ORDER BY seq
 """)
-_CALL_COLUMNS = """
-SELECT c.id, c.run_id, c.turn, c.index AS position, c.model_call_id, c.tool, c.raw_arguments,
-       c.state::text AS state, c.blocking, c.answer_kind::text AS answer_kind, c.answer, c.repeats, r.id AS request_id,
-       c.created_at, c.answered_at, v.action AS edited_action,
-       CASE WHEN v.action IS NOT NULL THEN (
-           SELECT b.action FROM approval_request AS o JOIN request_revision AS b ON b.request_id = o.id AND b.n = 1
-           WHERE o.call_id = c.id AND o.ask_no = 1) END AS proposed_action
-FROM tool_call AS c
-LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
-LEFT JOIN request_revision AS v
-       ON v.request_id = r.id AND v.n = r.revision AND r.status = 'approved' AND v.editor_user_id IS NOT NULL
-"""
-_CALLS = text(f"{_CALL_COLUMNS} WHERE c.run_id = :run ORDER BY c.turn, c.index")
-_ASKED_BELOW = text(f"""
-{_CALL_COLUMNS} WHERE c.state = 'asked' AND c.run_id IN (
-    SELECT b.id FROM agent_run CROSS JOIN LATERAL ({descendants_query("agent_run")}) AS b WHERE agent_run.id = :run)
-ORDER BY c.id
-""")  # noqa: S608 - constants
-_CALL = text(f"{_CALL_COLUMNS} WHERE c.id = :call")
+_request, _first_request = approval_request.alias("request"), approval_request.alias("first_request")
+_edit, _proposal = request_revision.alias("edit"), request_revision.alias("proposal")
+_proposed_action = (
+    select(_proposal.c.action)
+    .join(_first_request, and_(_proposal.c.request_id == _first_request.c.id, _proposal.c.n == 1))
+    .where(_first_request.c.call_id == tool_call.c.id, _first_request.c.ask_no == 1)
+    .scalar_subquery()
+)
+_CALL_VIEW = (
+    select(
+        *(
+            tool_call.c[name]
+            for name in ("id", "run_id", "turn", "model_call_id", "tool", "raw_arguments", "state")
+        ),
+        *(
+            tool_call.c[name]
+            for name in ("blocking", "answer_kind", "answer", "repeats", "created_at", "answered_at")
+        ),
+        tool_call.c.index.label("position"),
+        _request.c.id.label("request_id"),
+        _edit.c.action.label("edited_action"),
+        case((_edit.c.action.is_not(None), _proposed_action)).label("proposed_action"),
+    )
+    .outerjoin(_request, and_(_request.c.call_id == tool_call.c.id, _request.c.ask_no == tool_call.c.ask_no))
+    .outerjoin(
+        _edit,
+        and_(
+            _edit.c.request_id == _request.c.id,
+            _edit.c.n == _request.c.revision,
+            _request.c.status == RequestStatus.APPROVED,
+            _edit.c.editor_user_id.is_not(None),
+        ),
+    )
+)
+_CALLS = _CALL_VIEW.where(tool_call.c.run_id == bindparam("run")).order_by(
+    tool_call.c.turn, tool_call.c.index
+)
+_ASKED_BELOW = _CALL_VIEW.where(
+    tool_call.c.state == CallState.ASKED,
+    tool_call.c.run_id.in_(select(descendants(bindparam("run")).c.id)),
+).order_by(tool_call.c.id)
+_CALL = _CALL_VIEW.where(tool_call.c.id == bindparam("call"))
 _HELD = text("SELECT held FROM tool_call WHERE id = :call")
 _AT_WORK = text("""
 SELECT a.requester_asserted, a.team_id, m.text AS words, c.tool_version, c.announced_at, c.held,

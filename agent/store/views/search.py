@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from uuid import UUID
 
-from sqlalchemy import text
+from sqlalchemy import ColumnElement, Select, Table, bindparam, case, exists, literal, select, text
 
-from agent.database.transaction import Connection
+from agent.database.transaction import Connection, query
 from agent.domain.audit import AuditEvent
 from agent.domain.request import RequestStatus, Verdict
-from agent.domain.run import RunStatus
+from agent.domain.run import CallState, RunStatus
 from agent.store.ids import id_at
+from agent.store.tables import agent_run, approval_request, run_status, tool_call
 from agent.store.views.descendants import descendant_waits
-from agent.store.views.id_prefixes import BETWEEN, ids_with_prefix
 from signoff.values import Person
 
 SKEW = timedelta(minutes=5)
@@ -35,14 +36,7 @@ async def search_requests(
     limit: int = 20,
 ) -> list[UUID]:
     """The latest requests of which all this is true, newest first."""
-    parameters = {
-        "status": status.value if status else None,
-        "agent": agent,
-        "since": since,
-        "first": _first(since),
-        "limit": limit,
-    }
-    return list((await connection.execute(_REQUESTS, parameters)).scalars())
+    return await _newest(connection, approval_request, status, agent, since, limit)
 
 
 async def search_runs(
@@ -54,24 +48,22 @@ async def search_runs(
     limit: int = 20,
 ) -> list[UUID]:
     """The same for runs; ``status`` is that of ``RunView.shown``."""
-    parameters = {
-        "status": status.value if status else None,
-        "agent": agent,
-        "since": since,
-        "first": _first(since),
-        "limit": limit,
-    }
-    return list((await connection.execute(_RUNS, parameters)).scalars())
+    return await _newest(connection, agent_run, status, agent, since, limit)
 
 
-async def request_ids_like(connection: Connection, prefix: str) -> list[UUID]:
-    """Up to two requests, of any team, whose id begins so."""
-    return await ids_with_prefix(connection, _REQUEST_LIKE, prefix)
-
-
-async def run_ids_like(connection: Connection, prefix: str) -> list[UUID]:
-    """Up to two runs, of any team, whose id begins so."""
-    return await ids_with_prefix(connection, _RUN_LIKE, prefix)
+async def _newest(
+    connection: Connection,
+    table: Table,
+    status: RequestStatus | RunStatus | None,
+    agent: str | None,
+    since: datetime | None,
+    limit: int,
+) -> list[UUID]:
+    given = {"status": status, "agent": agent, "since": since}
+    filters = frozenset(name for name, value in given.items() if value is not None)
+    first = None if since is None else _before(since)
+    (rows,) = await query(connection, _search(table, filters), **given, first=first, limit=limit)
+    return [row.id for row in rows]
 
 
 async def requests_between(
@@ -137,33 +129,36 @@ async def events_between(
     ]
 
 
-def _first(since: datetime | None) -> UUID:
-    return UUID(int=0) if since is None else _before(since)
-
-
 def _before(at: datetime) -> UUID:
     return id_at(at - SKEW)
 
 
-_FILTERS = """id >= :first AND (CAST(:since AS timestamptz) IS NULL OR created_at >= :since)
-  AND (CAST(:agent AS text) IS NULL OR agent = :agent)"""
-_SHOWN = f"""
-CASE WHEN status NOT IN ('working', 'pending_approval', 'completed') THEN status::text
-     WHEN EXISTS (SELECT 1 FROM tool_call AS c WHERE c.run_id = agent_run.id AND c.state = 'asked')
-       OR {descendant_waits("agent_run")} THEN 'pending_approval'
-     WHEN status = 'pending_approval' THEN 'working' ELSE status::text END"""  # noqa: S608 - constants
-_REQUESTS = text(f"""
-SELECT id FROM approval_request
-WHERE {_FILTERS} AND (CAST(:status AS text) IS NULL OR status = CAST(:status AS request_status))
-ORDER BY id DESC LIMIT :limit
-""")  # noqa: S608 - a constant
-_RUNS = text(f"""
-SELECT id FROM agent_run
-WHERE {_FILTERS} AND (CAST(:status AS text) IS NULL OR CAST(:status AS text) = {_SHOWN})
-ORDER BY id DESC LIMIT :limit
-""")  # noqa: S608 - a constant
-_REQUEST_LIKE = text(f"SELECT id FROM approval_request WHERE {BETWEEN}")  # noqa: S608 - a constant
-_RUN_LIKE = text(f"SELECT id FROM agent_run WHERE {BETWEEN}")  # noqa: S608 - a constant
+@cache
+def _search(table: Table, filters: frozenset[str]) -> Select[tuple[UUID]]:
+    """The newest rows of requests or runs, in the order of the primary key."""
+    found = select(table.c.id).order_by(table.c.id.desc()).limit(bindparam("limit"))
+    if "since" in filters:
+        found = found.where(table.c.id >= bindparam("first"), table.c.created_at >= bindparam("since"))
+    if "agent" in filters:
+        found = found.where(table.c.agent == bindparam("agent"))
+    if "status" in filters:
+        shown = table.c.status if table is approval_request else _shown_status()
+        found = found.where(shown == bindparam("status"))
+    return found
+
+
+def _shown_status() -> ColumnElement[str]:
+    """What ``RunView.shown`` says of a run."""
+    status = agent_run.c.status
+    asks = exists().where(tool_call.c.run_id == agent_run.c.id, tool_call.c.state == CallState.ASKED)
+    return case(
+        (status.not_in([RunStatus.WORKING, RunStatus.PENDING_APPROVAL, RunStatus.COMPLETED]), status),
+        (asks | descendant_waits(agent_run.c.id), literal(RunStatus.PENDING_APPROVAL, run_status)),
+        (status == RunStatus.PENDING_APPROVAL, literal(RunStatus.WORKING, run_status)),
+        else_=status,
+    )
+
+
 _REQUESTS_BETWEEN = text("""
 SELECT id FROM approval_request
 WHERE id > :after AND ((created_at >= :since AND created_at < :until) OR (decided_at >= :since AND decided_at < :until))
