@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from agent.store import views
 from slackbot.cards import AgentLine, Card, agent_list, misunderstood_command, run_list, usage
+from slackbot.reviewing.members import check_member
 from slackbot.reviewing.visibility import visible_runs
 from slackbot.slack.listeners import agent_form, cancel, listing, pause
-from slackbot.slack.listeners.command_input import SlashCommand, check_belongs
+from slackbot.slack.listeners.command_input import SlashCommand
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.run_starts import start
 
@@ -40,7 +41,7 @@ async def _list(ctx: ListenerContext, _: SlashCommand) -> Card:
 
 
 async def _status(ctx: ListenerContext, said: SlashCommand) -> Card:
-    await check_belongs(ctx, said.person)
+    await check_member(ctx.directory, said.person)
     if not said.rest:
         return await listing.recent_runs(ctx, said.person)
     async with ctx.db.connection() as connection:
@@ -54,7 +55,7 @@ async def _status(ctx: ListenerContext, said: SlashCommand) -> Card:
 
 
 async def _cancel(ctx: ListenerContext, said: SlashCommand) -> Card:
-    await check_belongs(ctx, said.person)
+    await check_member(ctx.directory, said.person)
     if not said.rest:
         return misunderstood_command("/agent", WHICH_RUN, about="cancel")
     async with ctx.db.connection() as connection:

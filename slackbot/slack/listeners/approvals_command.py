@@ -9,9 +9,10 @@ from agent.store import views
 from agent.usecases import sessions
 from slackbot.cards import PAGE_OF_WAITING, Card, misunderstood_command, request_details, usage
 from slackbot.masking import clean_view
+from slackbot.reviewing.members import check_member
 from slackbot.reviewing.visibility import view_refusal
 from slackbot.slack.listeners import listing
-from slackbot.slack.listeners.command_input import SlashCommand, check_belongs
+from slackbot.slack.listeners.command_input import SlashCommand
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.history_query import UnclearQuery, read_query
 
@@ -31,6 +32,7 @@ NO_ADDRESS = (
 async def _list(
     ctx: ListenerContext, said: SlashCommand, what: str, query: listing.Query | None = None
 ) -> Card:
+    await check_member(ctx.directory, said.person)
     return await listing.page(ctx, said.person, what, query or {}) or usage("/approvals")
 
 
@@ -58,7 +60,7 @@ async def _history(ctx: ListenerContext, said: SlashCommand) -> Card:
 async def _show(ctx: ListenerContext, said: SlashCommand) -> Card:
     if not said.rest:
         return misunderstood_command("/approvals", WHICH, about="show")
-    await check_belongs(ctx, said.person)
+    await check_member(ctx.directory, said.person)
     async with ctx.db.connection() as connection:
         ids: list[UUID] = await views.requests_like(
             connection, team_id=ctx.directory.own_team_id, id_prefix=said.rest
@@ -74,7 +76,7 @@ async def _show(ctx: ListenerContext, said: SlashCommand) -> Card:
 
 
 async def _inbox(ctx: ListenerContext, said: SlashCommand) -> Card:
-    await check_belongs(ctx, said.person)
+    await check_member(ctx.directory, said.person)
     if ctx.invitation is None:
         app_id, team_id = said.body.get("api_app_id"), ctx.directory.own_team_id
         home = f" <slack://app?team={team_id}&id={app_id}&tab=home|Open it>." if app_id else ""

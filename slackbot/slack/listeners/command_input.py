@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent.domain.errors import Refused
 from signoff.values import Person
-from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.run_starts import split, unescape
 
 
@@ -29,10 +27,3 @@ class SlashCommand:
         verb, rest = split(unescape(body.get("text") or ""))
         person = Person(body["team_id"], body["user_id"])
         return cls(person, body["channel_id"], body["trigger_id"], verb.lower(), rest, body)
-
-
-async def check_belongs(ctx: ListenerContext, person: Person) -> None:
-    """Raises Refused for who does not belong here: lists are for members."""
-    standing = await ctx.directory.identify(person)
-    if standing.refusal is not None:
-        raise Refused(standing.refusal)

@@ -19,7 +19,7 @@ from agent.store import views
 from agent.usecases import runs
 from signoff.values import Person
 from slackbot.cards import Card, refusal_text, usage
-from slackbot.reviewing.start_refusals import start_refusal
+from slackbot.reviewing.members import NotAMember, check_member
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.run_starts import split, start, unescape
 from slackbot.slack.listeners.unstorable_texts import objection
@@ -116,12 +116,13 @@ async def _reply(ctx: ListenerContext, message: IncomingMessage, *, tell: bool) 
             )
         if run_id is None:
             return False
-        standing = await ctx.directory.identify(message.person)
-        if standing.refusal in DOUBTFUL:
-            raise SlackUnavailable("it is not known who speaks")
-        if standing.refusal is not None:
+        try:
+            await check_member(ctx.directory, message.person)
+        except NotAMember as refused:
+            if refused.code in DOUBTFUL:
+                raise SlackUnavailable("it is not known who speaks") from None
             if tell:
-                _whisper(ctx, message, Card(start_refusal(standing.refusal), []))
+                _whisper(ctx, message, Card(refused.sentence, []))
             return True
         if problem := objection(message.words):
             if tell:

@@ -6,7 +6,8 @@ from agent.domain.errors import Refusal, Refused
 from agent.usecases import pause as stop_switch
 from slackbot.cards import Card, misunderstood_command
 from slackbot.masking import clean_text
-from slackbot.slack.listeners.command_input import SlashCommand, check_belongs
+from slackbot.reviewing.members import check_member
+from slackbot.slack.listeners.command_input import SlashCommand
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.run_starts import closest_name
 
@@ -24,7 +25,7 @@ async def resume(ctx: ListenerContext, said: SlashCommand) -> Card:
 
 
 async def _turn(ctx: ListenerContext, said: SlashCommand, *, stop: bool) -> Card:
-    await check_belongs(ctx, said.person)
+    await check_member(ctx.directory, said.person)
     if not await ctx.directory.is_admin(said.person):
         raise Refused(Refusal.NOT_AN_ADMINISTRATOR)
     name, _, reason = said.rest.partition(" ")

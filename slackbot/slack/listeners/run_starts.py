@@ -7,17 +7,12 @@ from collections.abc import Iterable
 
 from agent.runtime.agents import Agent
 from agent.store import views
-from agent.usecases import runs
-from agent.usecases.runs import NewRun
 from signoff.values import Person
 from slackbot.cards import Card, misunderstood_command, run_started
-from slackbot.reviewing.start_refusals import MAX_TASK, start_refusal
+from slackbot.reviewing import run_starts
+from slackbot.reviewing.members import NotAMember
+from slackbot.reviewing.run_starts import NotStarted, Requester
 from slackbot.slack.listeners.context import ListenerContext
-from slackbot.slack_api.client import SlackError
-
-CHANNEL_UNKNOWN = (
-    "Slack did not tell us about this channel, so nothing was started. Please try again in a moment."
-)
 
 
 def closest_name(word: str, known: Iterable[str]) -> str | None:
@@ -57,36 +52,24 @@ async def begin(
     ctx: ListenerContext, person: Person, agent: Agent, task: str, *, channel_id: str, start_key: str, by: str
 ) -> Card | str:
     """Start this agent: the card that says so, or a sentence that says why not."""
-    if len(task) > MAX_TASK:
-        return f"This task has {len(task):,} characters; up to {MAX_TASK:,} are taken."
-    if problem := await _objection(ctx, person, channel_id):
-        return problem
-    new = NewRun(
-        agent=agent.name,
-        agent_version=agent.version,
-        task=task,
-        principal=by,
-        requester=person,
-        requester_asserted="slack",
-        team_id=ctx.directory.own_team_id,
-        channel_id=channel_id,
-        start_key=start_key,
-    )
-    started = await runs.start(ctx.db, new)
+    try:
+        started = await run_starts.start(
+            ctx.services,
+            ctx.directory,
+            agent,
+            task,
+            Requester(person, "slack"),
+            by,
+            channel_id=channel_id,
+            start_key=start_key,
+        )
+    except NotAMember as refused:
+        return refused.sentence
+    except NotStarted as problem:
+        return str(problem)
     async with ctx.db.connection() as connection:
         run = await views.run_view(connection, started.run_id)
     return run_started(run) if run is not None else Card(f"{agent.name} has started.", [])
-
-
-async def _objection(ctx: ListenerContext, person: Person, channel_id: str) -> str | None:
-    """Why this person may not start anything here."""
-    standing = await ctx.directory.identify(person)
-    if standing.refusal is not None:
-        return start_refusal(standing.refusal)
-    try:
-        return await ctx.directory.channel_problem(channel_id)
-    except (SlackError, TimeoutError):
-        return CHANNEL_UNKNOWN
 
 
 def _misunderstood(ctx: ListenerContext, name: str, task: str) -> Card:

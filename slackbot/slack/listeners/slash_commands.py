@@ -11,7 +11,6 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from agent.domain.errors import Refused
 from slackbot.cards import Card, misunderstood_command, refusal_text
-from slackbot.reviewing.start_refusals import start_refusal
 from slackbot.slack.listeners import agent_command, approvals_command
 from slackbot.slack.listeners.command_input import SlashCommand
 from slackbot.slack.listeners.context import ListenerContext
@@ -58,9 +57,7 @@ async def _safely(ctx: ListenerContext, said: SlashCommand, act: Verb) -> Card |
         async with asyncio.timeout(ctx.budget):
             return await act(ctx, said)
     except Refused as refused:
-        standing = await ctx.directory.identify(said.person)
-        told = start_refusal(refused.code) if standing.refusal is refused.code else refused.sentence
-        return Card(refusal_text(told), [])
+        return Card(refusal_text(refused.sentence), [])
     except Exception as error:
         log.exception("a command failed", extra={"action": "listener_failed", "kind": type(error).__name__})
         return Card(_WHEN_FAILED.get(said.verb, FAILED), [])

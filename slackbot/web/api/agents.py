@@ -16,10 +16,10 @@ from agent.domain.run import PendingQuestion, RunLine, RunStatus
 from agent.store import views
 from agent.store.views import RunList
 from agent.usecases import runs
-from slackbot.reviewing.start_refusals import MAX_TASK
+from slackbot.reviewing.run_starts import MAX_TASK
 from slackbot.reviewing.visibility import reviewer_scope
 from slackbot.web.api.key_votes import PATH, cast_key_vote, key_owner
-from slackbot.web.api.requesters import UserId, requester_of
+from slackbot.web.api.requesters import UserId, claimed_requester
 from slackbot.web.api.run_starts import agent_named, start
 from slackbot.web.api.run_visibility import NO_SUCH_RUN, clean_run_lines, run_for, sees_all
 from slackbot.web.api.shapes import After, Limit, Moment, PersonOut, RequestModel, ResponseModel
@@ -183,7 +183,7 @@ async def start_agent(
     """
     ctx = web_context(request)
     agent = agent_named(ctx, body.name)
-    requester = await requester_of(ctx, caller, body.requester)
+    requester = claimed_requester(ctx, caller, body.requester)
     started = await start(ctx, caller, agent, body.task, requester, start_key=body.start_key or key)
     if not started.created:
         response.status_code = 200

@@ -30,10 +30,12 @@ from agent.domain.run import RunStatus
 from agent.runtime.agents import Agent
 from agent.store import views
 from agent.usecases import runs
+from slackbot.reviewing.members import check_member
+from slackbot.reviewing.run_starts import Requester
 from slackbot.web.api.agents import IdempotencyKey, Key, Reason, Task
 from slackbot.web.api.agno_shapes import AgentOut, AgnoTool, RunOutput, run_output, run_tools
 from slackbot.web.api.key_votes import cast_key_vote, key_owner
-from slackbot.web.api.requesters import Requester, looks_like_somebody, requester_of
+from slackbot.web.api.requesters import claimed_requester, looks_like_somebody
 from slackbot.web.api.run_starts import agent_named, start
 from slackbot.web.api.run_visibility import NO_SUCH_RUN, run_for
 from slackbot.web.http.api_keys import Asker, Reader
@@ -142,7 +144,8 @@ async def create_agent_run(
     ctx = web_context(request)
     agent = agent_named(ctx, agent_id)
     named = body.user_id if body.user_id and looks_like_somebody(body.user_id) else None
-    requester = await requester_of(ctx, caller, named)
+    requester = claimed_requester(ctx, caller, named)
+    await check_member(ctx.slack.directory, requester.person)
     run_id = await _conversation(ctx, caller, agent.name, body, requester, key)
     if run_id is None:
         run_id = await _begin(ctx, caller, agent, body, requester, key)

@@ -20,7 +20,9 @@ from signoff.canonical import canonical_bytes
 from signoff.errors import Conflict, SignoffError
 from signoff.values import Action
 from slackbot.masking import clean_value
-from slackbot.web.api.requesters import Requester, check_standing, claimed_requester
+from slackbot.reviewing.members import check_member
+from slackbot.reviewing.run_starts import Requester
+from slackbot.web.api.requesters import claimed_requester
 from slackbot.web.api.shapes import ActionOut, Moment, RequestModel, ResponseModel
 from slackbot.web.http.context import WebContext
 from slackbot.web.http.problems import ProblemRaised, retry_later
@@ -141,8 +143,7 @@ async def ask(ctx: WebContext, principal: Principal, body: AskIn) -> OpenedReque
     )
     if judged.rule is None:
         return await _without_review(ctx, principal, body, action, judged)
-    _ = ctx.slack  # without Slack nobody can be asked
-    await check_standing(ctx, requester)
+    await check_member(ctx.slack.directory, requester.person)
     try:
         destination = ctx.services.destination(judged.rule.channel)
     except SignoffError as away:

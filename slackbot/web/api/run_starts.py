@@ -5,13 +5,12 @@ from __future__ import annotations
 import difflib
 
 from agent.domain.api_keys import Principal
-from agent.domain.run import NewRun
 from agent.runtime.agents import Agent
 from agent.store import views
-from agent.usecases import runs
 from agent.usecases.runs import StartOutcome
 from signoff.errors import Conflict
-from slackbot.web.api.requesters import Requester
+from slackbot.reviewing import run_starts
+from slackbot.reviewing.run_starts import Requester
 from slackbot.web.http.context import WebContext
 from slackbot.web.http.problems import ProblemRaised
 
@@ -42,24 +41,20 @@ async def start(
 
     The same start key finds the same run. Raises Conflict when that one was started for something else.
     """
-    destination = ctx.services.destination(None)
-    new = NewRun(
-        agent=agent.name,
-        agent_version=agent.version,
-        task=task,
-        principal=principal.name,
-        requester=requester.person,
-        requester_asserted=requester.asserted,
-        team_id=destination.team_id,
-        channel_id=destination.channel_id,
+    started = await run_starts.start(
+        ctx.services,
+        ctx.slack.directory,
+        agent,
+        task,
+        requester,
+        principal.name,
         start_key=f"{principal.name}:{start_key}" if start_key else None,
         session_id=session_id,
         api_key_id=principal.key_id,
     )
-    started = await runs.start(ctx.db, new)
     if not started.created:
         async with ctx.db.connection() as connection:
             run = await views.run_view(connection, started.run_id)
-        if run is None or (run.agent, run.task, run.requester) != (new.agent, new.task, new.requester):
+        if run is None or (run.agent, run.task, run.requester) != (agent.name, task, requester.person):
             raise Conflict("a run was started with this key before, for another agent, task or requester")
     return started

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -151,9 +151,12 @@ class House:
     @contextmanager
     def without_database(self) -> Iterator[None]:
         """The listeners' database does not answer."""
-        object.__setattr__(self.ctx, "db", Database("postgresql://nobody@127.0.0.1:1/nowhere"))
+        away, served = Database("postgresql://nobody@127.0.0.1:1/nowhere"), self.ctx.services
+        for name, value in {"db": away, "services": replace(served, db=away)}.items():
+            object.__setattr__(self.ctx, name, value)
         yield
-        object.__setattr__(self.ctx, "db", self.db)
+        for name, value in {"db": self.db, "services": served}.items():
+            object.__setattr__(self.ctx, name, value)
 
     async def told(self, user: str, words: str) -> str:
         """Wait until this person has been told something with these words in it."""

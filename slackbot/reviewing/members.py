@@ -1,0 +1,33 @@
+"""Who may start agents, talk to them and list what waits: members of the workspace."""
+
+from __future__ import annotations
+
+from agent.domain.errors import Refusal, Refused
+from signoff.values import Person
+from slackbot.slack_api.directory import Directory
+
+_MAY_NOT = {
+    Refusal.GUEST: "Guests of this workspace cannot start agents or talk to them.",
+    Refusal.EXTERNAL: "You belong to another workspace; only members of this one can start agents or talk to them.",
+    Refusal.STRANGER: "Slack does not know you as a member of this workspace, so you cannot start agents.",
+    Refusal.LOOKUP_FAILED: "Slack did not tell us who you are, so nothing was started. Please try again in a moment.",
+    Refusal.RATE_LIMITED_LOOKUP: (
+        "Slack asked us to slow down before we could check who you are, so nothing was started. "
+        "Please try again in a minute."
+    ),
+}
+
+
+class NotAMember(Refused):
+    """Somebody may not start agents or talk to them."""
+
+    def __init__(self, code: Refusal) -> None:
+        super().__init__(code)
+        self.sentence = _MAY_NOT.get(code) or self.sentence.replace("review requests", "start agents")
+
+
+async def check_member(directory: Directory, person: Person | None) -> None:
+    """Raise NotAMember unless Slack says now that this person belongs to the workspace. None (a program) passes."""
+    standing = await directory.identify(person) if person else None
+    if standing is not None and standing.refusal is not None:
+        raise NotAMember(standing.refusal)
