@@ -13,7 +13,7 @@ from sqlalchemy import Select, bindparam, select, text, tuple_
 from agent.database.transaction import Connection, query
 from agent.domain.request import RequestStatus
 from agent.store.tables import approval_request
-from agent.store.views.pages import last_position
+from agent.store.views.request_parts import last_position
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from agent.domain.request import (
     Verdict,
     VoteView,
 )
-from agent.store import pause
+from agent.store.views import request_rows
 from signoff.canonical import parse_canonical
 from signoff.values import Action, Person, Risk
 
@@ -66,14 +66,14 @@ async def vote_context(connection: Connection, request_id: UUID) -> VoteContext 
 
 async def request_view(connection: Connection, request_id: UUID) -> RequestView | None:
     """Everything that may be shown of a request, with the place of its channel card."""
-    (found,) = await query(connection, _VIEW, id=request_id)
+    (found,) = await query(connection, request_rows.ONE, id=request_id)
     return _view(found[0]) if found else None
 
 
 async def request_views(connection: Connection, request_ids: Sequence[UUID]) -> list[RequestView]:
     """The same of several requests, in the order asked for; ids that are unknown stay out."""
     ids = list(dict.fromkeys(request_ids))
-    (rows,) = await query(connection, _FEW_VIEWS if len(ids) <= FEW else _VIEWS, ids=ids)
+    (rows,) = await query(connection, request_rows.FEW if len(ids) <= FEW else request_rows.MANY, ids=ids)
     found = {row.id: _view(row) for row in rows}
     return [found[request_id] for request_id in request_ids if request_id in found]
 
@@ -242,51 +242,6 @@ SELECT r.id, r.revision, r.approvers, r.team_id, r.channel_id,
         WHERE v.request_id = r.id AND v.revision = r.revision AND v.superseded_by IS NULL) AS voters
 FROM approval_request AS r WHERE r.id = :id
 """)
-_VIEWED = f"""
-SELECT a.ancestor_agents AS above, r.id, u.seq, r.status::text AS status, r.revision, v.tool, v.tool_version,
-       v.action, v.digest, v.erased_at, v.facts, v.description, v.rationale, r.agent,
-       r.agent_version, r.run_id, r.source, r.requester_team_id, r.requester_user_id, r.requester_asserted,
-       r.checkpoint_id, r.risk::text AS risk, r.policy, r.approvers, r.approvals_required, r.team_id, r.channel_id,
-       r.created_at, r.expires_at, r.voided_at, r.escalated_at, r.principal, r.client_id, r.lapse_at, r.lapsed_at,
-       v.context, v.editor_team_id, v.editor_user_id,
-       v.changes, p.nonce, p.ts, a.channel_id AS run_channel_id, a.thread_ts AS run_thread_ts,
-       d.outcome::text AS outcome, d.team_id AS decided_team_id, d.user_id AS decided_user_id,
-       d.reason AS decided_reason, d.decided_at,
-       n.id IS NOT NULL AS repeated, m.id AS again_id, q.channel_id AS again_channel, q.ts AS again_ts,
-       r.status = 'approved' AND coalesce(c.answer_kind = 'withdrawn', false) AS stopped,
-       e.id AS execution_id, e.attempt, e.status::text AS execution_status, e.started_at, e.finished_at,
-       e.error, e.result, h.by AS paused_by, h.scope AS paused_scope,
-       s.team_id AS settled_team_id, s.user_id AS settled_user_id, s.verdict::text AS settled_as,
-       (SELECT b.facts FROM approval_request AS o JOIN request_revision AS b ON b.request_id = o.id
-        WHERE o.call_id = r.call_id AND o.ask_no = r.ask_no - 1 AND b.n = o.revision) AS previous_facts,
-       (SELECT coalesce(json_agg(json_build_object('team', team_id, 'user', user_id, 'verdict', verdict,
-                                                   'reason', reason, 'at', created_at) ORDER BY id), '[]'::json)
-        FROM vote WHERE request_id = r.id AND revision = r.revision AND superseded_by IS NULL) AS votes
-FROM approval_request AS r
-JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
-LEFT JOIN audit_head AS u ON u.subject = 'request:' || r.id
-LEFT JOIN agent_run AS a ON a.id = r.run_id
-LEFT JOIN tool_call AS c ON c.id = r.call_id AND c.ask_no = r.ask_no
-LEFT JOIN card_place AS p ON p.request_id = r.id AND p.surface = 'channel'
-LEFT JOIN decision AS d ON d.request_id = r.id
-LEFT JOIN LATERAL (SELECT * FROM execution WHERE request_id = r.id ORDER BY attempt DESC LIMIT 1) AS e ON true
-LEFT JOIN settlement AS s ON s.execution_id = e.id
-LEFT JOIN LATERAL (SELECT by, scope FROM pause
-                   WHERE {pause.pause_applies("r.agent", "a.ancestor_agents")} ORDER BY scope LIMIT 1) AS h ON true
-LEFT JOIN tool_call AS n ON n.repeats = r.call_id AND r.status = 'expired'
-LEFT JOIN approval_request AS m ON m.call_id = n.id AND m.ask_no = n.ask_no
-LEFT JOIN card_place AS q ON q.request_id = m.id AND q.surface = 'channel'
-WHERE r.id"""  # noqa: S608 - a constant
-_VIEW = text(f"{_VIEWED} = :id")
-# To plan all these joins takes longer than to run them for a few, and PostgreSQL keeps a plan only where it expects as
-# much of it as of one made for these very values: of one id it does, of an array only where it cannot know its length,
-# hence the ARRAY. OFFSET 0 keeps it from joining whole tables. A kept plan is as good as what was known of the tables
-# when it was made; for many it is made anew.
-_FEW_VIEWS = text(f"""
-SELECT one.* FROM unnest(ARRAY(SELECT unnest(CAST(:ids AS uuid[])))) AS asked (id)
-CROSS JOIN LATERAL ({_VIEWED} = asked.id OFFSET 0) AS one
-""")  # noqa: S608 - a constant
-_VIEWS = text(f"{_VIEWED} = ANY(CAST(:ids AS uuid[]))")
 _PLACE = text("""
 SELECT surface::text AS surface, team_id, user_id, channel_id, ts FROM card_place
 WHERE nonce = :nonce AND request_id = :id

@@ -22,7 +22,6 @@ from sqlalchemy import (
     bindparam,
     exists,
     func,
-    literal_column,
     select,
     text,
     union,
@@ -30,11 +29,11 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 
 from agent.database.transaction import Connection, query
-from agent.domain.request import RequestStatus, Verdict
+from agent.domain.request import RequestStatus
 from agent.domain.run import CallState, PendingQuestion, RunLine, RunStatus
-from agent.store import tables
 from agent.store.tables import agent_run, approval_request, request_revision, tool_call
 from agent.store.views.descendants import descendant_waits, with_descendants
+from agent.store.views.request_parts import EMPTY_LIST, approvals, present_revision
 from agent.store.views.runs import RUN_VIEW, run_of
 
 MOST_ASKED = 20
@@ -180,22 +179,8 @@ def _lines(page: SelectBase) -> Select[Any]:
 
 
 def _questions() -> ColumnElement[Any]:
-    member, revision, vote = (
-        agent_run.alias("member"),
-        request_revision.alias("revision"),
-        tables.vote.alias("vote"),
-    )
+    member, revision = agent_run.alias("member"), request_revision.alias("revision")
     family = with_descendants(agent_run.c.id)
-    approvals = (
-        select(func.count())
-        .where(
-            vote.c.request_id == _request.c.id,
-            vote.c.revision == _request.c.revision,
-            vote.c.superseded_by.is_(None),
-            vote.c.verdict == Verdict.APPROVE,
-        )
-        .scalar_subquery()
-    )
     question = (
         select(
             _request.c.id,
@@ -203,20 +188,20 @@ def _questions() -> ColumnElement[Any]:
             member.c.ancestor_agents.label("above"),
             _request.c.revision,
             revision.c.description,
-            approvals.label("approvals"),
+            approvals(_request).label("approvals"),
             _request.c.approvals_required.label("required"),
             _request.c.expires_at.label("expires"),
         )
         .select_from(family)
         .join(_request, and_(_request.c.run_id == family.c.id, _waits))
-        .join(revision, and_(revision.c.request_id == _request.c.id, revision.c.n == _request.c.revision))
+        .join(revision, present_revision(_request, revision))
         .join(member, member.c.id == family.c.id)
         .order_by(_request.c.id)
         .limit(MOST_ASKED)
         .subquery("question")
     )
     listed = func.json_agg(aggregate_order_by(question.table_valued(), question.c.id))
-    return select(func.coalesce(listed, literal_column("'[]'::json"))).select_from(question).scalar_subquery()
+    return select(func.coalesce(listed, EMPTY_LIST)).select_from(question).scalar_subquery()
 
 
 _LINE = _lines(select(agent_run.c.id).where(agent_run.c.id == bindparam("id")))

@@ -1,0 +1,67 @@
+"""Parts of the statements that read requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    FromClause,
+    Tuple,
+    Uuid,
+    and_,
+    bindparam,
+    func,
+    literal_column,
+    select,
+    tuple_,
+)
+
+from agent.domain.request import Verdict
+from agent.store.tables import approval_request, vote
+
+EMPTY_LIST: ColumnElement[Any] = literal_column("'[]'::json")
+
+
+def present_revision(request: FromClause, revision: FromClause) -> ColumnElement[bool]:
+    """Joins a request to the revision that people are asked about."""
+    return and_(revision.c.request_id == request.c.id, revision.c.n == request.c.revision)
+
+
+def channel_card(request: FromClause, place: FromClause) -> ColumnElement[bool]:
+    """Joins a request to the place of its card in the channel."""
+    return and_(place.c.request_id == request.c.id, place.c.surface == "channel")
+
+
+def is_live(ballot: FromClause, request: FromClause) -> ColumnElement[bool]:
+    """Whether a vote counts: it is on the present revision, and its voter has not cast another."""
+    return and_(
+        ballot.c.request_id == request.c.id,
+        ballot.c.revision == request.c.revision,
+        ballot.c.superseded_by.is_(None),
+    )
+
+
+def approvals(request: FromClause) -> ColumnElement[int]:
+    """How many people have approved."""
+    ballot = vote.alias("ballot")
+    approving = ballot.c.verdict == Verdict.APPROVE
+    return (
+        select(func.count()).where(is_live(ballot, request), approving).correlate(request).scalar_subquery()
+    )
+
+
+def voters(request: FromClause) -> ColumnElement[Any]:
+    """Who has voted, as a list of ``[team, user]``."""
+    ballot = vote.alias("ballot")
+    people = func.json_agg(func.json_build_array(ballot.c.team_id, ballot.c.user_id))
+    found = select(func.coalesce(people, EMPTY_LIST)).where(is_live(ballot, request))
+    return found.correlate(request).scalar_subquery()
+
+
+def last_position(time: Column[Any]) -> Tuple:
+    """The time and the id of the request ``:after``, to be compared with those columns of an index."""
+    last = approval_request.alias("last")
+    its_time = select(last.c[time.name]).where(last.c.id == bindparam("after")).scalar_subquery()
+    return tuple_(its_time, bindparam("after", type_=Uuid))

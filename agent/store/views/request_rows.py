@@ -1,0 +1,134 @@
+"""The statements behind `request_view` and `request_views`: one row for each request."""
+
+from __future__ import annotations
+
+from sqlalchemy import Text, Uuid, and_, any_, bindparam, cast, func, literal, or_, select, true
+from sqlalchemy.dialects.postgresql import ARRAY, aggregate_order_by
+
+from agent.domain.pause import EVERYTHING
+from agent.domain.request import RequestStatus
+from agent.domain.run import AnswerKind
+from agent.store import tables
+from agent.store.tables import agent_run, audit_head, decision, request_revision, settlement, tool_call
+from agent.store.views.request_parts import EMPTY_LIST, channel_card, is_live, present_revision
+
+_request = tables.approval_request.alias("request")
+_revision = request_revision.alias("revision")
+_place = tables.card_place.alias("place")
+_repeat_call = tool_call.alias("repeat_call")
+_repeat = tables.approval_request.alias("repeat")
+_repeat_place = tables.card_place.alias("repeat_place")
+_execution = (
+    select(tables.execution)
+    .where(tables.execution.c.request_id == _request.c.id)
+    .order_by(tables.execution.c.attempt.desc())
+    .limit(1)
+    .lateral("execution")
+)
+_pause = (
+    select(tables.pause.c.by, tables.pause.c.scope)
+    .where(
+        or_(
+            tables.pause.c.scope == EVERYTHING,
+            tables.pause.c.scope == _request.c.agent,
+            tables.pause.c.scope == any_(agent_run.c.ancestor_agents),
+        )
+    )
+    .order_by(tables.pause.c.scope)
+    .limit(1)
+    .lateral("pause")
+)
+_earlier, _earlier_revision = (
+    tables.approval_request.alias("earlier"),
+    request_revision.alias("earlier_revision"),
+)
+_previous_facts = (
+    select(_earlier_revision.c.facts)
+    .join(_earlier, present_revision(_earlier, _earlier_revision))
+    .where(_earlier.c.call_id == _request.c.call_id, _earlier.c.ask_no == _request.c.ask_no - 1)
+    .scalar_subquery()
+)
+_ballot = tables.vote.alias("ballot")
+_live = (
+    select(
+        _ballot.c.id,
+        _ballot.c.team_id.label("team"),
+        _ballot.c.user_id.label("user"),
+        _ballot.c.verdict,
+        _ballot.c.reason,
+        _ballot.c.created_at.label("at"),
+    )
+    .where(is_live(_ballot, _request))
+    .correlate(_request)
+    .subquery("live")
+)
+_votes = select(
+    func.coalesce(func.json_agg(aggregate_order_by(_live.table_valued(), _live.c.id)), EMPTY_LIST)
+)
+_withdrawn = func.coalesce(tool_call.c.answer_kind == AnswerKind.WITHDRAWN, False)
+_VIEW = (
+    select(
+        *_request.c,
+        *(_revision.c[name] for name in ("tool", "tool_version", "action", "digest", "facts", "description")),
+        *(_revision.c[name] for name in ("rationale", "context", "changes", "erased_at")),
+        *(_revision.c[name] for name in ("editor_team_id", "editor_user_id")),
+        audit_head.c.seq,
+        agent_run.c.ancestor_agents.label("above"),
+        agent_run.c.channel_id.label("run_channel_id"),
+        agent_run.c.thread_ts.label("run_thread_ts"),
+        _place.c.nonce,
+        _place.c.ts,
+        decision.c.outcome,
+        decision.c.team_id.label("decided_team_id"),
+        decision.c.user_id.label("decided_user_id"),
+        decision.c.reason.label("decided_reason"),
+        _repeat_call.c.id.is_not(None).label("repeated"),
+        _repeat.c.id.label("again_id"),
+        _repeat_place.c.channel_id.label("again_channel"),
+        _repeat_place.c.ts.label("again_ts"),
+        and_(_request.c.status == RequestStatus.APPROVED, _withdrawn).label("stopped"),
+        _execution.c.id.label("execution_id"),
+        _execution.c.status.label("execution_status"),
+        *(_execution.c[name] for name in ("attempt", "started_at", "finished_at", "error", "result")),
+        settlement.c.team_id.label("settled_team_id"),
+        settlement.c.user_id.label("settled_user_id"),
+        settlement.c.verdict.label("settled_as"),
+        _pause.c.by.label("paused_by"),
+        _pause.c.scope.label("paused_scope"),
+        _previous_facts.label("previous_facts"),
+        _votes.scalar_subquery().label("votes"),
+    )
+    .select_from(_request)
+    .join(_revision, present_revision(_request, _revision))
+    .outerjoin(audit_head, audit_head.c.subject == literal("request:") + cast(_request.c.id, Text))
+    .outerjoin(agent_run, agent_run.c.id == _request.c.run_id)
+    .outerjoin(tool_call, and_(tool_call.c.id == _request.c.call_id, tool_call.c.ask_no == _request.c.ask_no))
+    .outerjoin(_place, channel_card(_request, _place))
+    .outerjoin(decision, decision.c.request_id == _request.c.id)
+    .outerjoin(_execution, true())
+    .outerjoin(settlement, settlement.c.execution_id == _execution.c.id)
+    .outerjoin(_pause, true())
+    .outerjoin(
+        _repeat_call,
+        and_(_repeat_call.c.repeats == _request.c.call_id, _request.c.status == RequestStatus.EXPIRED),
+    )
+    .outerjoin(
+        _repeat, and_(_repeat.c.call_id == _repeat_call.c.id, _repeat.c.ask_no == _repeat_call.c.ask_no)
+    )
+    .outerjoin(_repeat_place, channel_card(_repeat, _repeat_place))
+)
+_ids = bindparam("ids", type_=ARRAY(Uuid))
+
+ONE = _VIEW.where(_request.c.id == bindparam("id"))
+MANY = _VIEW.where(_request.c.id == any_(_ids))
+# To plan all these joins takes longer than to run them for a few, and PostgreSQL keeps a plan only where it expects as
+# much of it as of one made for these very values: of one id it does, of an array only where it cannot know its length,
+# hence the ARRAY. OFFSET 0 keeps it from joining whole tables. A kept plan is as good as what was known of the tables
+# when it was made; for many it is made anew.
+_asked = (
+    func.unnest(func.array(select(func.unnest(_ids)).scalar_subquery()))
+    .table_valued("id")
+    .render_derived(name="asked")
+)
+_each = _VIEW.where(_request.c.id == _asked.c.id).offset(0).lateral("each")
+FEW = select(_each).select_from(_asked.join(_each, true()))
