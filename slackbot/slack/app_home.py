@@ -17,17 +17,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent.database.pools import Database
-from agent.domain.request import Count, HistoryLine, RequestLine, RequestView
-from agent.domain.run import RunView
+from agent.domain.request import RequestLine, RequestView
 from agent.store import views
 from agent.usecases import requests
 from signoff.values import Person
 from slackbot.cards import PAGE_OF_HOME, HomeView, Pages, home, notice_modal, page_value
 from slackbot.cards.app_home import MAX_ROWS, MAX_WAITING
 from slackbot.cards.cursor import Cursor
-from slackbot.masking import clean_lines, clean_runs, clean_view
-from slackbot.reviewing.visibility import channels_of, reviewer_scope
-from slackbot.slack_api.client import RateLimited, SlackClient, SlackError, SlackRefused
+from slackbot.masking import clean_view
+from slackbot.reviewing.listing import ListPage, PersonalLists, without_secrets
+from slackbot.slack_api.client import SlackClient, SlackError, SlackRefused
 from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.permalinks import Permalinks
 
@@ -43,8 +42,6 @@ MOST = 500
 """People whose Homes are kept fresh; beyond that, those who opened theirs longest ago are forgotten."""
 
 AT_ONCE = 4
-LOOKED_THROUGH = 60
-"""Runs and decisions that are looked through for those that a person may see."""
 
 SORRY = (
     "Members of this workspace see here what waits for them. You are not one, or Slack did not tell us so."
@@ -87,7 +84,6 @@ class AppHomes:
         self._viewers: dict[Person, HomeViewer] = {}
         self._pulse: str | None = None
         self._looked_at = 0.0
-        self._silent_until = 0.0
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -163,8 +159,6 @@ class AppHomes:
 
     async def _publish_due(self) -> None:
         now = self._clock()
-        if now < self._silent_until:
-            return
         due = [each for each in self._viewers.values() if each.stale and each.not_before <= now]
         room = asyncio.Semaphore(AT_ONCE)
 
@@ -193,7 +187,7 @@ class AppHomes:
             log.warning("a Home was not drawn: %s", type(error).__name__, extra={"action": "home_failed"})
 
     def _not_published(self, viewer: HomeViewer, error: SlackError) -> None:
-        """A 429 silences all of them: Slack counts per method. A refusal is this person's, and tried later.
+        """Try later: after the silence that Slack asks for, or some time after a refusal.
 
         A conflict of hashes means that another process has published since: the Home is that one's now.
         """
@@ -202,10 +196,7 @@ class AppHomes:
             if self._viewers.get(viewer.person) is viewer:
                 del self._viewers[viewer.person]
             return
-        if isinstance(error, RateLimited):
-            self._silent_until = self._clock() + error.seconds
-        elif error.status:
-            viewer.not_before = self._clock() + 15 * self._pace
+        viewer.not_before = self._clock() + (error.seconds or (15 if error.status else 1) * self._pace)
         log.warning("a Home was not published: %s", error, extra={"action": "home_failed"})
 
     def _forget(self) -> None:
@@ -217,79 +208,44 @@ class AppHomes:
         now = self._clock()
         due = [each.not_before for each in self._viewers.values() if each.stale]
         soonest = min([self._looked_at + self._pace, *due])
-        return max(soonest, self._silent_until if due else 0.0, now + 0.01) - now
+        return max(soonest, now + 0.01) - now
 
     # --- what a Home shows ------------------------------------------------------------------------------
 
     async def _draw(self, viewer: HomeViewer) -> dict[str, Any]:
-        person, team_id = viewer.person, self._directory.own_team_id
+        person = viewer.person
         if (await self._directory.identify(person)).refusal is not None:
             return {"type": "home", "blocks": notice_modal("Home", SORRY)["blocks"]}
-        async with self._db.connection() as connection:
-            audiences = await views.audiences(connection, team_id)
-        scope = await reviewer_scope(self._directory, person, audiences)
-        async with self._db.connection() as connection:
-            waiting = await views.waiting_for(
-                connection,
-                team_id,
-                person.user_id,
-                scope.roles,
-                scope.channels,
-                MAX_WAITING + 1,
-                viewer.waiting.after,
-            )
-            only_page = viewer.waiting.back is None and len(waiting) <= MAX_WAITING
-            count = (
-                Count(len(waiting))
-                if only_page
-                else await views.count_waiting_for(
-                    connection, team_id, person.user_id, scope.roles, scope.channels
-                )
-            )
-            waiting_views = await views.request_views(connection, [line.id for line in waiting[:MAX_WAITING]])
-            mine = await views.requests_of(connection, person, MAX_ROWS + 1, viewer.mine.after)
-            running = await views.running(connection, team_id, LOOKED_THROUGH)
-            decided = await views.recently_decided(connection, team_id, LOOKED_THROUGH)
-        decided, running = await self._visible(person, decided, running)
-        async with self._db.connection() as connection:
-            values = await views.values_of(connection, [run.id for run in running])
+        lists = PersonalLists(self._db, self._directory, person)
+        waiting = await lists.waiting_for_me(viewer.waiting, MAX_WAITING)
+        mine = await lists.asked_by_me(viewer.mine, MAX_ROWS)
+        running = (await lists.latest_runs(running=True))[:MAX_ROWS]
+        decided = await lists.latest_decided(MAX_ROWS)
         links = await self._permalinks.of([each.thread for each in decided if each.thread])
         return home(
             HomeView(
-                waiting=await self._with_places(person, waiting_views),
-                mine=await clean_lines(mine[:MAX_ROWS]),
-                running=await clean_runs(running, values=values),
-                decided=await clean_lines(decided),
-                waiting_count=count,
-                waiting_pages=_pages(viewer, waiting, "waiting", MAX_WAITING),
-                mine_pages=_pages(viewer, mine, "mine", MAX_ROWS),
-                cancellable=frozenset(each.id for each in running if each.requester == person),
+                waiting=await self._with_places(person, waiting.lines),
+                mine=mine.lines,
+                running=await without_secrets(self._db, running),
+                decided=decided,
+                waiting_count=waiting.count,
+                waiting_pages=_pages(viewer, "waiting", waiting),
+                mine_pages=_pages(viewer, "mine", mine),
+                cancellable=lists.cancellable(running),
                 links={each.id: links[each.thread] for each in decided if each.thread in links},
             )
         )
 
-    async def _with_places(self, person: Person, waiting_views: Sequence[RequestView]) -> list[RequestView]:
+    async def _with_places(self, person: Person, lines: Sequence[RequestLine]) -> list[RequestView]:
         """Each with the nonce under which its buttons work here, and without secrets."""
+        async with self._db.connection() as connection:
+            waiting_views = await views.request_views(connection, [line.id for line in lines])
         nonces = await requests.create_places(self._db, [view.id for view in waiting_views], "home", person)
         placed = [replace(view, place_nonce=nonces[view.id]) for view in waiting_views if view.id in nonces]
         return list(await asyncio.gather(*(clean_view(view) for view in placed)))
 
-    async def _visible(
-        self, person: Person, decided: Sequence[HistoryLine], running: Sequence[RunView]
-    ) -> tuple[list[HistoryLine], list[RunView]]:
-        """Those of this person, and of channels that they are in."""
-        named = {line.channel_id for line in decided} | {run.channel_id for run in running if run.channel_id}
-        channels = await channels_of(self._directory, person, named)
-        lines = [
-            each
-            for each in decided
-            if each.channel_id in channels or person in (each.requester, each.decided_by)
-        ]
-        runs = [each for each in running if each.channel_id in channels or each.requester == person]
-        return lines[:MAX_ROWS], runs[:MAX_ROWS]
 
-
-def _pages(viewer: HomeViewer, lines: Sequence[RequestLine], which: str, size: int) -> Pages:
+def _pages(viewer: HomeViewer, which: str, page: ListPage[Any]) -> Pages:
     """Where Back and Next of one of the two lists lead; the other one stays where it is."""
     here = {"waiting": viewer.waiting, "mine": viewer.mine}
 
@@ -299,5 +255,4 @@ def _pages(viewer: HomeViewer, lines: Sequence[RequestLine], which: str, size: i
         there = here | {which: cursor}
         return page_value(PAGE_OF_HOME, **{name: str(each) or None for name, each in there.items()})
 
-    forward = here[which].forward(lines[size - 1].id) if len(lines) > size else None
-    return Pages(back=to(here[which].back), forward=to(forward))
+    return Pages(back=to(page.back), forward=to(page.forward))

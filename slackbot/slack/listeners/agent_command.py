@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agent.store import views
 from slackbot.cards import AgentLine, Card, agent_list, misunderstood_command, run_list, usage
+from slackbot.reviewing.listing import GOING, without_secrets
 from slackbot.reviewing.members import check_member
 from slackbot.reviewing.visibility import visible_runs
 from slackbot.slack.listeners import agent_form, cancel, listing, pause
@@ -50,8 +51,8 @@ async def _status(ctx: ListenerContext, said: SlashCommand) -> Card:
     seen = await visible_runs(ctx.directory, said.person, [run]) if run else []
     if not seen:
         return Card(AMBIGUOUS if len(ids) > 1 else NO_SUCH_RUN, [])
-    going = frozenset(each.id for each in seen if each.status in listing.GOING)
-    return run_list(await listing.clean_visible_runs(ctx, seen), cancellable=going)
+    going = frozenset(each.id for each in seen if each.status in GOING)
+    return run_list(await without_secrets(ctx.db, seen), cancellable=going)
 
 
 async def _cancel(ctx: ListenerContext, said: SlashCommand) -> Card:

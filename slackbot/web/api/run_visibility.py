@@ -11,7 +11,8 @@ from agent.domain.errors import NotFound
 from agent.domain.run import RunLine, RunView
 from agent.store import views
 from signoff.values import Person
-from slackbot.masking import clean_runs, clean_value
+from slackbot.masking import clean_value
+from slackbot.reviewing.listing import without_secrets
 from slackbot.reviewing.visibility import channels_of, reviewer_scope
 from slackbot.web.http.context import WebContext
 
@@ -53,9 +54,7 @@ async def _sees(ctx: WebContext, person: Person, run: RunView, known: views.Canc
 
 async def clean_run_lines(ctx: WebContext, lines: Sequence[RunLine]) -> list[RunLine]:
     """Copies in which no secret can be read, nor what the checkpoints of a run's calls hide."""
-    async with ctx.db.connection() as connection:
-        values = await views.values_of(connection, [line.run.id for line in lines])
-    runs = await clean_runs([line.run for line in lines], values=values)
+    runs = await without_secrets(ctx.db, [line.run for line in lines])
     asked = await clean_value([[each.description for each in line.asked] for line in lines])
     return [
         RunLine(

@@ -13,16 +13,19 @@ from starlette.responses import Response
 
 from agent.domain.request import HistoryLine, RequestLine, RequestStatus
 from agent.store import views
+from signoff.values import Person
 from slackbot.cards import Names
 from slackbot.cards.cursor import Cursor
+from slackbot.reviewing.listing import ListFilter, ListPage, PersonalLists
 from slackbot.reviewing.visibility import view_refusal
 from slackbot.web.auth.visitors import Signed, Visitor
 from slackbot.web.http.context import WebContext, web_context
-from slackbot.web.inbox import listing
-from slackbot.web.inbox.listing import ListFilter, ListPage
 from slackbot.web.inbox.rendering import PageRoute, page, redirect_after_form
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+PAGE = 25
+LATELY = 5
 
 At = Annotated[str, Query(max_length=1000)]
 Word = Annotated[str, Query(max_length=200)]
@@ -58,8 +61,11 @@ async def history(
     ctx = web_context(request)
     if _ID.match(q.strip()) and (found := await _by_id(ctx, who, q.strip())):
         return redirect_after_form(f"/inbox/requests/{found}")
-    wanted, unclear = _wanted(q, status, agent, person, since)
-    list_page = await listing.search(ctx, who.person, wanted, Cursor.read(at))
+    wanted, unclear = _wanted(ctx.slack.team_id, q, status, agent, person, since)
+    lists = _lists(ctx, who)
+    search = lists.waiting if wanted.status is RequestStatus.WAITING else lists.decided
+    list_page: ListPage[Any] = await search(wanted, Cursor.read(at), PAGE)
+    chosen = wanted.person.user_id if wanted.person else ""
     kept = {"q": q, "status": status, "agent": agent, "person": person, "since": since}
     return page(
         "history.html",
@@ -70,21 +76,22 @@ async def history(
         asked=kept,
         unclear=unclear,
         agents=sorted(_agents(ctx, list_page.lines, wanted.agent)),
-        people=sorted(_people(list_page.lines, wanted.person)),
-        **await _named(ctx, who, list_page.lines, [wanted.person] if wanted.person else []),
+        people=sorted(_people(list_page.lines, chosen)),
+        **await _named(ctx, who, list_page.lines, [chosen] if chosen else []),
     )
 
 
 async def _waiting(ctx: WebContext, who: Visitor, at: str) -> dict[str, Any]:
-    found = await listing.waiting(ctx, who.person, Cursor.read(at))
-    lately = await listing.recently_decided(ctx, who.person)
+    lists = _lists(ctx, who)
+    mine, others = await lists.waiting_for_others(Cursor.read(at), PAGE)
+    lately = await lists.latest_decided(LATELY)
     return {
-        "mine": found.mine,
-        "others": found.others,
+        "mine": mine,
+        "others": others,
         "lately": lately,
         "at": at,
-        "turns": _turns("/inbox", {}, found.mine),
-        **await _named(ctx, who, [*found.mine.lines, *found.others.lines, *lately]),
+        "turns": _turns("/inbox", {}, mine),
+        **await _named(ctx, who, [*mine.lines, *others.lines, *lately]),
     }
 
 
@@ -98,7 +105,11 @@ async def _by_id(ctx: WebContext, who: Visitor, text: str) -> str | None:
     return str(view.id)
 
 
-def _wanted(q: str, status: str, agent: str, person: str, since: str) -> tuple[ListFilter, str]:
+def _lists(ctx: WebContext, who: Visitor) -> PersonalLists:
+    return PersonalLists(ctx.db, ctx.slack.directory, who.person)
+
+
+def _wanted(team_id: str, q: str, status: str, agent: str, person: str, since: str) -> tuple[ListFilter, str]:
     """The filters, and what of them is not understood and therefore left out."""
     problems = []
     known = status in set(RequestStatus)
@@ -113,9 +124,14 @@ def _wanted(q: str, status: str, agent: str, person: str, since: str) -> tuple[L
         day = None
         problems.append(f"“{since}” is no date like 2026-11-01.")
     earliest = day if day is None or day.tzinfo else day.replace(tzinfo=UTC)
-    return ListFilter(RequestStatus(status) if known else None, agent, person, earliest, q), " ".join(
-        problems
+    wanted = ListFilter(
+        RequestStatus(status) if known else None,
+        agent,
+        Person(team_id, person) if person else None,
+        earliest,
+        q,
     )
+    return wanted, " ".join(problems)
 
 
 def _turns(path: str, kept: dict[str, str], list_page: ListPage[Any]) -> dict[str, str | None]:

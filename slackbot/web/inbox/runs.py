@@ -13,13 +13,13 @@ from starlette.responses import Response
 from agent.domain.errors import NotFound
 from agent.domain.run import CallView, Message, RunView
 from agent.store import views
-from slackbot.masking import clean_run, clean_runs, clean_value, hidden_in_run
+from slackbot.masking import clean_run, clean_value, hidden_in_run
+from slackbot.reviewing.listing import PersonalLists, without_secrets
 from slackbot.reviewing.visibility import visible_runs
 from slackbot.web.auth.visitors import Signed, Visitor
 from slackbot.web.http.context import WebContext, web_context
 from slackbot.web.inbox.rendering import PageRoute, page
 
-MOST_RUNS = 100
 MOST_ENTRIES = 300
 """Messages and calls of one run that its page shows, the latest."""
 
@@ -43,10 +43,8 @@ class ConversationEntry:
 async def runs(request: Request, who: Signed) -> Response:
     """The latest runs that the visitor may see."""
     ctx = web_context(request)
-    async with ctx.db.connection() as connection:
-        found = await views.recent_runs(connection, team_id=ctx.slack.team_id, limit=MOST_RUNS)
-        values = await views.values_of(connection, [each.id for each in found])
-    seen = await clean_runs(await visible_runs(ctx.slack.directory, who.person, found), values=values)
+    found = await PersonalLists(ctx.db, ctx.slack.directory, who.person).latest_runs()
+    seen = await without_secrets(ctx.db, found)
     return page("runs.html", here="runs", visitor=who, runs=seen, **await _named(ctx, who, seen))
 
 

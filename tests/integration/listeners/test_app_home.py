@@ -6,6 +6,8 @@ import time
 from typing import Any
 
 from agent.database.pools import Database
+from agent.domain.request import Verdict
+from agent.usecases import requests
 from slackbot.cards import (
     ACTION_APPROVE,
     ACTION_CANCEL_RUN,
@@ -16,7 +18,7 @@ from slackbot.cards import (
 )
 from slackbot.cards.app_home import MAX_WAITING
 from slackbot.slack.app_home import AppHomes
-from tests.integration.asking import GRACE, ask, rule
+from tests.integration.asking import GRACE, LINUS, ask, ballot, reviewer, rule
 from tests.integration.listeners.conftest import House
 
 REASON = "signoff:reason/signoff:reason_input"
@@ -179,6 +181,19 @@ async def test_a_rate_limit_is_waited_for(http_house: House) -> None:
     await home(house, "U0GRACE", "Waiting for me (1)")
     assert time.monotonic() - began >= 1.0
     assert len(house.slack.calls_of("views.publish")) == 2
+
+
+async def test_home_shows_what_commands_show(http_house: House) -> None:
+    """A reviewer outside the channel finds a decided request in Home, as in `/approvals history`."""
+    house = http_house
+    house.slack.workspace.channels["C0REVIEW"].members.discard("U0GRACE")
+    asked = await ask(house.db, rule(approvers=("U0GRACE", "U0LINUS")))
+    await requests.vote(house.db, ballot(asked, reviewer(LINUS, "U0LINUS"), Verdict.REJECT))
+    grace = house.slack.person("U0GRACE")
+    answer = await grace.command("/approvals", "history", "C0AGENTS")
+    assert str(asked.request_id) in str(answer.response)
+    grace.open_home()
+    await home(house, "U0GRACE", str(asked.request_id))
 
 
 async def test_who_does_not_belong_here_sees_no_requests(http_house: House) -> None:
