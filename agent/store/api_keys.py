@@ -141,10 +141,16 @@ INSERT INTO api_key (id, name, prefix, hash, scopes, owner_team_id, owner_user_i
 VALUES (:id, :name, :prefix, :hash, :scopes, :team, :user, :agent, :per_minute,
         :created_by, :expires_at)
 """)
-_COLUMNS = """id, name, prefix, scopes, owner_team_id, owner_user_id, agent, per_minute, created_at, expires_at,
-       revoked_at"""
-_LOCK = text(f"SELECT {_COLUMNS} FROM api_key WHERE name = :name FOR NO KEY UPDATE")  # noqa: S608 - our own words
-_LIST = text(f"SELECT {_COLUMNS} FROM api_key ORDER BY id")  # noqa: S608 - our own words
+_LOCK = text("""
+SELECT id, name, prefix, scopes, owner_team_id, owner_user_id, agent, per_minute, created_at, expires_at,
+       revoked_at
+FROM api_key WHERE name = :name FOR NO KEY UPDATE
+""")
+_LIST = text("""
+SELECT id, name, prefix, scopes, owner_team_id, owner_user_id, agent, per_minute, created_at, expires_at,
+       revoked_at
+FROM api_key ORDER BY id
+""")
 _REVOKE = text("UPDATE api_key SET revoked_at = clock_timestamp() WHERE id = :id AND revoked_at IS NULL")
 _ROTATE = text("""
 UPDATE api_key SET prefix = :prefix, hash = :hash,

@@ -211,11 +211,11 @@ UPDATE agent_run SET status = 'working', updated_at = clock_timestamp()
 WHERE id = (SELECT run_id FROM tool_call WHERE id = :call) AND status = 'pending_approval'
   AND NOT EXISTS (SELECT 1 FROM tool_call AS c WHERE c.run_id = agent_run.id AND c.state = 'asked' AND c.blocking)
 """)
-_CALL = text(f"""
+_CALL = text("""
 SELECT c.id, c.run_id, c.state::text AS state, c.blocking, c.tool, c.raw_arguments, c.ask_no, c.repeats,
        c.answer_kind::text AS answer_kind, c.answer, c.action, c.digest,
        a.status IN ('denied', 'failed', 'cancelled') AND c.repeats IS NULL AS in_vain,
-       {pause.run_is_paused("a")} AS paused,
+       EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', a.agent) OR scope = ANY (a.ancestor_agents)) AS paused,
        r.id AS request_id, r.team_id, r.channel_id, r.voided_at, r.policy ->> 'on_reject' AS on_reject,
        d.outcome::text AS outcome, d.digest AS decided_digest, d.user_id AS decided_by, v.action AS decided_action,
        v.editor_team_id, v.editor_user_id, v.changes,
@@ -227,7 +227,7 @@ LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
 LEFT JOIN decision AS d ON d.request_id = r.id
 LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = d.revision
 WHERE c.id = :call
-""")  # noqa: S608 - constants
+""")
 _HEAD_OF_CALL = text("""
 SELECT subject, seq, hash, clock_timestamp() AS at FROM audit_head
 WHERE subject = (SELECT coalesce('request:' || r.id, 'run:' || c.run_id)

@@ -101,20 +101,20 @@ def lapse(tx: Transaction, request_ids: Sequence[UUID]) -> None:
 
 
 _TAKE_REQUEST = text("SELECT 1 FROM approval_request WHERE id = :id FOR NO KEY UPDATE")
-_APPROVAL = text(f"""
+_APPROVAL = text("""
 SELECT r.id, r.principal, r.call_id, r.status::text AS status, r.team_id, r.channel_id,
        r.lapsed_at IS NOT NULL OR coalesce(r.lapse_at <= clock_timestamp(), false) AS lapsed,
        d.revision, d.digest, v.action, v.erased_at, v.editor_user_id IS NOT NULL AS edited,
        e.id AS execution_id, e.status::text AS execution_status, s.verdict::text AS settled_as,
        coalesce(e.attempt, 0) AS attempts,
-       EXISTS (SELECT 1 FROM pause WHERE {pause.pause_applies("r.agent", "'{}'::text[]")}) AS paused
+       EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', r.agent)) AS paused
 FROM approval_request AS r
 LEFT JOIN decision AS d ON d.request_id = r.id
 LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = d.revision
 LEFT JOIN LATERAL (SELECT * FROM execution WHERE request_id = r.id ORDER BY attempt DESC LIMIT 1) AS e ON true
 LEFT JOIN settlement AS s ON s.execution_id = e.id
 WHERE r.id = :id
-""")  # noqa: S608 - constants
+""")
 _TAKE_REQUEST_OF_ATTEMPT = text("""
 SELECT 1 FROM approval_request WHERE id = (SELECT request_id FROM execution WHERE id = :id AND call_id IS NULL)
 FOR NO KEY UPDATE

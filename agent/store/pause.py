@@ -2,6 +2,11 @@
 
 A claim holds the switch shared until it commits, and whoever turns it waits for those: once a pause has returned,
 nothing of what it names begins any more.
+
+A run is stopped by a pause of everything, of its agent, or of any agent that handed the task down to it. Each
+statement that begins something says so itself, in the same words::
+
+    EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', run.agent) OR scope = ANY (run.ancestor_agents))
 """
 
 from __future__ import annotations
@@ -16,20 +21,6 @@ from agent.domain.pause import EVERYTHING, Pause
 
 HOLD = text("SELECT pg_advisory_xact_lock_shared(hashtextextended('signoff pause ' || current_schema(), 0))")
 """For transactions that claim; send it before the statement that looks."""
-
-
-def pause_applies(agent: str, ancestors: str) -> str:
-    """A condition on a row of ``pause``: it stops an agent in a run that these ``ancestors`` (agents) handed down.
-
-    A pause of everything does, one of that agent, and one of any agent that handed the task down to it: who stops an
-    agent stops what is done for it.
-    """
-    return f"(pause.scope = '*' OR pause.scope = {agent} OR pause.scope = ANY ({ancestors}))"
-
-
-def run_is_paused(run: str) -> str:
-    """A condition: nothing of the run that ``run`` names in the query may begin now."""
-    return f"EXISTS (SELECT 1 FROM pause WHERE {pause_applies(f'{run}.agent', f'{run}.ancestor_agents')})"  # noqa: S608
 
 
 async def lock_switch(connection: Connection) -> None:
@@ -81,9 +72,9 @@ _LIST = text("SELECT scope, by, reason, created_at FROM pause ORDER BY scope <> 
 _AGENTS = text("SELECT agent FROM agent_run UNION SELECT agent FROM approval_request ORDER BY agent")
 _BEGIN = text("INSERT INTO pause (scope, by, reason) VALUES (:scope, :by, :reason)")
 _END = text("DELETE FROM pause WHERE scope = :scope")
-_HELD_UP = text(f"""
-SELECT c.id AS call_id, r.id, r.team_id, r.channel_id FROM tool_call AS c
-JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
-JOIN agent_run AS a ON a.id = c.run_id CROSS JOIN (SELECT CAST(:scope AS text) AS scope) AS pause
-WHERE c.state = 'ready' AND {pause_applies("a.agent", "a.ancestor_agents")} LIMIT :limit
-""")  # noqa: S608 - constants
+_HELD_UP = text("""
+SELECT call.id AS call_id, request.id, request.team_id, request.channel_id FROM tool_call AS call
+JOIN approval_request AS request ON request.call_id = call.id AND request.ask_no = call.ask_no
+JOIN agent_run AS run ON run.id = call.run_id
+WHERE call.state = 'ready' AND (:scope IN ('*', run.agent) OR :scope = ANY (run.ancestor_agents)) LIMIT :limit
+""")

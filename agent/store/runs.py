@@ -13,7 +13,6 @@ from sqlalchemy import Row, text
 from agent.database import jobs
 from agent.database.transaction import Connection, Transaction, query
 from agent.domain.run import AnswerKind, CallAnswer, NewRun, RunLease, RunStatus, Turn
-from agent.store import pause
 from agent.store.outbox import Destination
 from signoff.values import Person
 
@@ -321,15 +320,15 @@ VALUES (:id, :parent_run, :parent_call, :agent, :version, :task, :principal, :st
 ON CONFLICT (start_key) DO NOTHING
 """)
 _RUN_OF_KEY = text("SELECT id FROM agent_run WHERE start_key = :key")
-_TAKE_LEASE = text(f"""
+_TAKE_LEASE = text("""
 UPDATE agent_run SET lease_epoch = lease_epoch + 1, lease_worker = :worker,
                      lease_until = clock_timestamp() + make_interval(secs => :seconds)
 WHERE id = :id AND inputs > heard AND status IN ('working', 'pending_approval')
   AND (lease_until IS NULL OR lease_until <= clock_timestamp())
   AND (look_at IS NULL OR look_at <= clock_timestamp())
-  AND NOT {pause.run_is_paused("agent_run")}
+  AND NOT EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', agent_run.agent) OR scope = ANY (agent_run.ancestor_agents))
 RETURNING lease_epoch, inputs, model_failures, clock_timestamp() AS at
-""")  # noqa: S608 - constants
+""")
 # Many rows at once, in no order of ours: one that somebody holds now is left to the next beat, not waited for.
 _BEAT = text("""
 UPDATE agent_run SET lease_until = clock_timestamp() + make_interval(secs => :seconds)
