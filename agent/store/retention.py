@@ -10,10 +10,36 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from sqlalchemy import TextClause, text
+from sqlalchemy import (
+    ColumnElement,
+    FromClause,
+    ScalarSelect,
+    Select,
+    Table,
+    TextClause,
+    and_,
+    bindparam,
+    exists,
+    func,
+    or_,
+    select,
+    text,
+)
 
-from agent.database.transaction import Connection
+from agent.database.transaction import Connection, query
+from agent.domain.request import ExecutionStatus, RequestStatus
+from agent.domain.run import CallState, RunStatus
 from agent.store.ids import id_at
+from agent.store.tables import (
+    agent_run,
+    approval_request,
+    delivery,
+    execution,
+    notice,
+    request_revision,
+    settlement,
+    tool_call,
+)
 
 FIRST = UUID(int=0)
 """Before every id."""
@@ -33,7 +59,7 @@ async def cutoff(connection: Connection, ago: timedelta) -> datetime:
 async def count(connection: Connection, before: datetime) -> tuple[int, int, int, int]:
     """How many runs, requests, deliveries and notices are due to be erased."""
     parameters = {"before": before, "last": _last_id(before)}
-    row = (await connection.execute(_COUNT, parameters)).one()
+    ((row,),) = await query(connection, _COUNT, **parameters)
     return row.runs, row.requests, row.deliveries, row.notices
 
 
@@ -80,15 +106,15 @@ async def forget_notices(connection: Connection, before: datetime, limit: int) -
 
 
 async def _ids(
-    connection: Connection, query: TextClause, before: datetime, after: UUID, limit: int
+    connection: Connection, due: Select[tuple[UUID]], before: datetime, after: UUID, limit: int
 ) -> list[UUID]:
-    parameters = {"before": before, "last": _last_id(before), "after": after, "limit": limit}
-    return list((await connection.execute(query, parameters)).scalars())
+    (rows,) = await query(connection, due, before=before, last=_last_id(before), after=after, limit=limit)
+    return [row.id for row in rows]
 
 
-async def _forget(connection: Connection, query: TextClause, before: datetime, limit: int) -> int:
+async def _forget(connection: Connection, statement: TextClause, before: datetime, limit: int) -> int:
     parameters = {"before": before, "last": _last_id(before), "limit": limit}
-    return (await connection.execute(query, parameters)).rowcount
+    return (await connection.execute(statement, parameters)).rowcount
 
 
 def _last_id(before: datetime) -> UUID:
@@ -102,51 +128,108 @@ SELECT pg_has_role(current_user, relowner, 'USAGE') FROM pg_class WHERE oid = 'r
 _MOMENT = text("SELECT clock_timestamp() - make_interval(secs => :seconds)")
 # What stands in the place of every text that was erased; a guard of the schema expects these very words.
 _NOTE = text("SELECT 'erased on ' || to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD')")
-# An attempt under way or in doubt, or one that ended, or that a person settled, lately.
-_OPEN_ATTEMPT = """
-EXISTS (SELECT FROM execution AS e LEFT JOIN settlement AS s ON s.execution_id = e.id
-        WHERE {of} AND (e.status = 'claimed' OR e.finished_at >= :before OR s.created_at >= :before
-                        OR (e.status = 'in_doubt' AND s.execution_id IS NULL)))
-"""
-_DUE_RUN = f"""
-a.id < :last AND a.status NOT IN ('working', 'pending_approval') AND a.inputs = a.heard
-AND a.updated_at < :before AND (a.erased_at IS NULL OR a.erased_at < a.updated_at)
-AND NOT EXISTS (SELECT FROM tool_call AS c WHERE c.run_id = a.id
-                AND (c.state <> 'answered' OR c.answered_at >= :before
-                     OR {_OPEN_ATTEMPT.format(of="e.call_id = c.id")}))
-AND NOT EXISTS (SELECT FROM approval_request AS r WHERE r.run_id = a.id
-                AND (r.status = 'waiting' OR r.decided_at >= :before OR r.lapse_at IS NOT NULL
-                     OR {_OPEN_ATTEMPT.format(of="e.request_id = r.id")}))
-"""  # noqa: S608 - constants
-_DUE_REQUEST = f"""
-r.id < :last AND r.run_id IS NULL AND r.decided_at < :before AND r.lapse_at IS NULL
-AND (EXISTS (SELECT FROM request_revision AS v WHERE v.request_id = r.id AND v.erased_at IS NULL)
-     OR EXISTS (SELECT FROM execution AS e
-                WHERE e.request_id = r.id AND num_nonnulls(e.result, e.error, e.late_result) > 0))
-AND NOT {_OPEN_ATTEMPT.format(of="e.request_id = r.id")}
-"""  # noqa: S608 - constants
-_RUNS = text(f"""
-SELECT a.id FROM agent_run AS a WHERE a.id > :after AND {_DUE_RUN}
-ORDER BY a.id LIMIT :limit FOR UPDATE SKIP LOCKED
-""")  # noqa: S608 - constants
-_REQUESTS = text(f"""
-SELECT r.id FROM approval_request AS r WHERE r.id > :after AND {_DUE_REQUEST}
-ORDER BY r.id LIMIT :limit FOR UPDATE SKIP LOCKED
-""")  # noqa: S608 - constants
-_OLD = "id < :last AND state <> 'pending' AND created_at < :before"
-_COUNT = text(f"""
-SELECT (SELECT count(*) FROM agent_run AS a WHERE {_DUE_RUN}) AS runs,
-       (SELECT count(*) FROM approval_request AS r WHERE {_DUE_REQUEST})
-       + (SELECT count(*) FROM approval_request AS q JOIN agent_run AS a ON a.id = q.run_id WHERE {_DUE_RUN})
-       AS requests,
-       (SELECT count(*) FROM delivery WHERE {_OLD}) AS deliveries,
-       (SELECT count(*) FROM notice WHERE {_OLD}) AS notices
-""")  # noqa: S608 - constants
+_BEFORE: ColumnElement[datetime] = bindparam("before")
+
+
+def _open_attempt(of: ColumnElement[bool]) -> ColumnElement[bool]:
+    """An attempt under way or in doubt, or one that ended, or that a person settled, lately."""
+    return exists(
+        select(1)
+        .select_from(execution.outerjoin(settlement, settlement.c.execution_id == execution.c.id))
+        .where(
+            of,
+            or_(
+                execution.c.status == ExecutionStatus.CLAIMED,
+                execution.c.finished_at >= _BEFORE,
+                settlement.c.created_at >= _BEFORE,
+                and_(execution.c.status == ExecutionStatus.IN_DOUBT, settlement.c.execution_id.is_(None)),
+            ),
+        )
+    )
+
+
+_RUN_IS_DUE = and_(
+    agent_run.c.id < bindparam("last"),
+    agent_run.c.status.not_in([RunStatus.WORKING, RunStatus.PENDING_APPROVAL]),
+    agent_run.c.inputs == agent_run.c.heard,
+    agent_run.c.updated_at < _BEFORE,
+    or_(agent_run.c.erased_at.is_(None), agent_run.c.erased_at < agent_run.c.updated_at),
+    ~exists().where(
+        tool_call.c.run_id == agent_run.c.id,
+        or_(
+            tool_call.c.state != CallState.ANSWERED,
+            tool_call.c.answered_at >= _BEFORE,
+            _open_attempt(execution.c.call_id == tool_call.c.id),
+        ),
+    ),
+    ~exists().where(
+        approval_request.c.run_id == agent_run.c.id,
+        or_(
+            approval_request.c.status == RequestStatus.WAITING,
+            approval_request.c.decided_at >= _BEFORE,
+            approval_request.c.lapse_at.is_not(None),
+            _open_attempt(execution.c.request_id == approval_request.c.id),
+        ),
+    ),
+)
+_REQUEST_IS_DUE = and_(
+    approval_request.c.id < bindparam("last"),
+    approval_request.c.run_id.is_(None),
+    approval_request.c.decided_at < _BEFORE,
+    approval_request.c.lapse_at.is_(None),
+    or_(
+        exists().where(
+            request_revision.c.request_id == approval_request.c.id, request_revision.c.erased_at.is_(None)
+        ),
+        exists().where(
+            execution.c.request_id == approval_request.c.id,
+            func.num_nonnulls(execution.c.result, execution.c.error, execution.c.late_result) > 0,
+        ),
+    ),
+    ~_open_attempt(execution.c.request_id == approval_request.c.id),
+)
+
+
+def _next(table: Table, is_due: ColumnElement[bool]) -> Select[tuple[UUID]]:
+    return (
+        select(table.c.id)
+        .where(table.c.id > bindparam("after"), is_due)
+        .order_by(table.c.id)
+        .limit(bindparam("limit"))
+        .with_for_update(skip_locked=True)
+    )
+
+
+def _count(rows: FromClause, *conditions: ColumnElement[bool]) -> ScalarSelect[int]:
+    return select(func.count()).select_from(rows).where(*conditions).scalar_subquery()
+
+
+def _is_old(table: Table) -> ColumnElement[bool]:
+    return and_(table.c.id < bindparam("last"), table.c.state != "pending", table.c.created_at < _BEFORE)
+
+
+_RUNS = _next(agent_run, _RUN_IS_DUE)
+_REQUESTS = _next(approval_request, _REQUEST_IS_DUE)
+_of_run = approval_request.alias("of_run")
+_COUNT = select(
+    _count(agent_run, _RUN_IS_DUE).label("runs"),
+    (
+        _count(approval_request, _REQUEST_IS_DUE)
+        + _count(_of_run.join(agent_run, agent_run.c.id == _of_run.c.run_id), _RUN_IS_DUE)
+    ).label("requests"),
+    _count(delivery, _is_old(delivery)).label("deliveries"),
+    _count(notice, _is_old(notice)).label("notices"),
+)
 _REQUESTS_OF_RUNS = text(
     "SELECT id FROM approval_request WHERE run_id = ANY(:ids) ORDER BY id FOR NO KEY UPDATE"
 )
 # Lines hold what they tell, and nobody is served by one that could not be told in all that time; a card is drawn anew.
-_TOLD = "(state <> 'pending' OR kind NOT IN ('card', 'run_root'))"
+_FORGET_OF_RUNS = text("""
+DELETE FROM delivery WHERE run_id = ANY(:ids) AND (state <> 'pending' OR kind NOT IN ('card', 'run_root'))
+""")
+_FORGET_OF_REQUESTS = text("""
+DELETE FROM delivery WHERE request_id = ANY(:ids) AND (state <> 'pending' OR kind NOT IN ('card', 'run_root'))
+""")
 # A cause of one of our own words is an outcome; any other is a text of a model or a tool.
 _OF_RUNS = (
     text("""
@@ -162,7 +245,7 @@ WHERE run_id = ANY(:ids)"""),
     text("""
 UPDATE execution SET result = NULL, error = NULL, late_result = NULL
 WHERE call_id IN (SELECT id FROM tool_call WHERE run_id = ANY(:ids))"""),
-    text(f"DELETE FROM delivery WHERE run_id = ANY(:ids) AND {_TOLD}"),  # noqa: S608 - a constant
+    _FORGET_OF_RUNS,
 )
 _OF_REQUESTS = (
     text("""
@@ -171,10 +254,15 @@ UPDATE request_revision SET action = '', arguments = NULL, facts = NULL, rationa
     changes = CASE WHEN changes IS NOT NULL THEN CAST('[]' AS jsonb) END, erased_at = now()
 WHERE request_id = ANY(:ids) AND erased_at IS NULL"""),
     text("UPDATE execution SET result = NULL, error = NULL, late_result = NULL WHERE request_id = ANY(:ids)"),
-    text(f"DELETE FROM delivery WHERE request_id = ANY(:ids) AND {_TOLD}"),  # noqa: S608 - a constant
+    _FORGET_OF_REQUESTS,
 )
-_FORGET = """
-DELETE FROM {table} WHERE id IN (SELECT id FROM {table} WHERE {old} ORDER BY id LIMIT :limit FOR UPDATE SKIP LOCKED)
-"""
-_DELIVERIES = text(_FORGET.format(table="delivery", old=_OLD))
-_NOTICES = text(_FORGET.format(table="notice", old=_OLD))
+_DELIVERIES = text("""
+DELETE FROM delivery WHERE id IN (
+    SELECT id FROM delivery WHERE id < :last AND state <> 'pending' AND created_at < :before
+    ORDER BY id LIMIT :limit FOR UPDATE SKIP LOCKED)
+""")
+_NOTICES = text("""
+DELETE FROM notice WHERE id IN (
+    SELECT id FROM notice WHERE id < :last AND state <> 'pending' AND created_at < :before
+    ORDER BY id LIMIT :limit FOR UPDATE SKIP LOCKED)
+""")
