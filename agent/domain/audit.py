@@ -17,6 +17,9 @@ from signoff.errors import MalformedArguments
 
 FIRST_SEQ = 1
 
+DIRECT = "direct"
+"""The `path` of an act that came through no interface: a program called the use case itself."""
+
 
 class AuditKind(StrEnum):
     """What can happen, as it is named in the record."""

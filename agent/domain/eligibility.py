@@ -106,6 +106,15 @@ def vote_refusal(
     return Refused(_REFUSALS[mine.why]) if mine is not None and verdict is Verdict.APPROVE else None
 
 
+def counts(request: Reviewable, voter: Standing, verdict: Verdict) -> bool:
+    """Whether an earlier vote of this person counts towards the quorum now."""
+    return (
+        voter.refusal is None
+        and _reviewer_refusal(request.approvers, request.excluded, voter) is None
+        and not (verdict is Verdict.APPROVE and exclusion_of(request.excluded, voter.person))
+    )
+
+
 def edit_refusal(request: Reviewable, editor: Standing, revision: int, now: datetime) -> Refused | None:
     """Why this person may neither edit this revision nor try an edit of it, or ``None``."""
     if (refused := _review_refusal(request, editor, revision, now)) is not None:

@@ -24,6 +24,10 @@ EXTERNAL = "external"
 """The action of a program's request that names none, and the version of every action that is done outside."""
 
 
+FactValues = Mapping[str, Any]
+"""What a tool's look-up said about an action: JSON values by name."""
+
+
 class RequestStatus(StrEnum):
     """Where a request stands. Expired is not rejected, and callers are told which."""
 
@@ -58,6 +62,24 @@ class Place:
     surface: str
     channel_id: str | None = None
     message_ts: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPlace:
+    """A stored card; ``person`` is whose own place it is (App Home, modal)."""
+
+    surface: str
+    person: Person | None
+    channel_id: str | None
+    message_ts: str | None
+
+    def fits(self, place: Place, person: Person) -> bool:
+        """Whether this person's click came from this card. An unsaved ``ts`` fits every message of the channel."""
+        if self.surface != place.surface:
+            return False
+        if self.surface != "channel":
+            return self.person == person
+        return self.channel_id == place.channel_id and self.message_ts in (None, place.message_ts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from sqlalchemy import Row, text
 from agent.database.transaction import Connection, Transaction
 from agent.domain.request import ExecutionStatus
 from agent.metrics import EXECUTIONS
-from agent.store.instructors import INSTRUCTORS
 from signoff.values import Person
 
 log = structlog.get_logger(__name__)
@@ -133,28 +132,20 @@ WHERE id = ANY(:ids) AND worker = :worker AND status = 'claimed'
 _RUN_OF_EXECUTION = text("""
 SELECT c.run_id FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id WHERE e.id = :id
 """)
-_EXECUTION = text(f"""
+_EXECUTION = text("""
 SELECT e.id, e.status::text AS status, e.attempt, e.lease_epoch, e.idempotent, e.lease_until, e.worker,
        e.lease_until <= clock_timestamp() AS lease_over,
        e.result, e.error,
        c.id AS call_id, c.state::text AS call_state, c.tool, c.raw_arguments, c.blocking, c.repeats,
-       c.run_id, a.channel_id AS run_channel_id, a.thread_ts,
-       r.id AS request_id, r.team_id, r.channel_id, r.approvers,
-       (r.policy ->> 'prevent_self_review')::boolean AS prevent_self_review,
+       c.run_id, r.id AS request_id, r.team_id, r.channel_id,
        CASE WHEN v.editor_user_id IS NOT NULL THEN v.action END AS edited_action,
        (SELECT b.action FROM approval_request AS o JOIN request_revision AS b ON b.request_id = o.id AND b.n = 1
-        WHERE o.call_id = c.id AND o.ask_no = 1) AS proposed_action,
-       coalesce(r.requester_team_id, a.requester_team_id) AS requester_team_id,
-       coalesce(r.requester_user_id, a.requester_user_id) AS requester_user_id,
-       k.owner_team_id AS asker_team, k.owner_user_id AS asker_user,
-       {INSTRUCTORS.format(call="c.id")} AS instructors,
-       EXISTS (SELECT 1 FROM settlement WHERE execution_id = e.id) AS settled
-FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id JOIN agent_run AS a ON a.id = c.run_id
-LEFT JOIN api_key AS k ON k.id = a.api_key_id
+        WHERE o.call_id = c.id AND o.ask_no = 1) AS proposed_action
+FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id
 LEFT JOIN approval_request AS r ON r.id = e.request_id
 LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 WHERE e.id = :id FOR NO KEY UPDATE OF c, e
-""")  # noqa: S608 - constants
+""")
 _LOST = text("""
 SELECT id FROM execution WHERE status = 'claimed' AND lease_until <= (SELECT clock_timestamp())
   AND call_id IS NOT NULL AND id <> ALL(CAST(:but AS uuid[])) ORDER BY lease_until LIMIT :limit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -12,6 +13,7 @@ from sqlalchemy import Row, text
 
 from agent.database.transaction import Connection, Transaction, query
 from agent.store import pause
+from agent.store.outbox import Destination
 
 log = structlog.get_logger(__name__)
 
@@ -43,16 +45,26 @@ async def silent_claims(connection: Connection, limit: int, but: Collection[UUID
     return list((await connection.execute(_SILENT, {"limit": limit, "but": list(but)})).scalars())
 
 
+@dataclass(frozen=True, slots=True)
+class OverdueApproval:
+    """An approved request, locked, that nobody claimed in time."""
+
+    id: UUID
+    destination: Destination
+
+
 async def overdue_approvals(
     connection: Connection, limit: int, but: Collection[UUID] = ()
-) -> Sequence[Row[Any]]:
+) -> list[OverdueApproval]:
     """Approvals that nobody claimed in time, and that nobody else holds; without those named."""
-    return (await connection.execute(_OVERDUE, {"limit": limit, "but": list(but)})).all()
+    rows = await connection.execute(_OVERDUE, {"limit": limit, "but": list(but)})
+    return [OverdueApproval(row.id, Destination(row.team_id, row.channel_id)) for row in rows]
 
 
-async def overdue_approval(connection: Connection, request_id: UUID) -> Sequence[Row[Any]]:
+async def overdue_approval(connection: Connection, request_id: UUID) -> list[OverdueApproval]:
     """The same of one."""
-    return (await connection.execute(_OVERDUE_ONE, {"id": request_id})).all()
+    rows = await connection.execute(_OVERDUE_ONE, {"id": request_id})
+    return [OverdueApproval(row.id, Destination(row.team_id, row.channel_id)) for row in rows]
 
 
 def insert(
@@ -119,19 +131,12 @@ _TAKE_REQUEST_OF_ATTEMPT = text("""
 SELECT 1 FROM approval_request WHERE id = (SELECT request_id FROM execution WHERE id = :id AND call_id IS NULL)
 FOR NO KEY UPDATE
 """)
-# The names are those of `executions.lock`, so that a person's word on either is judged alike.
 _ATTEMPT = text("""
 SELECT e.id, e.status::text AS status, e.attempt, e.worker, e.result, e.error, e.late_result,
        e.lease_until <= clock_timestamp() AS lease_over,
        extract(epoch FROM clock_timestamp() - e.started_at)::float AS seconds,
-       CASE e.status WHEN 'in_doubt' THEN 'in_doubt' ELSE 'claimed' END AS call_state,
-       r.id AS request_id, r.principal, r.team_id, r.channel_id, r.approvers,
-       (r.policy ->> 'prevent_self_review')::boolean AS prevent_self_review,
-       r.requester_team_id, r.requester_user_id, k.owner_team_id AS asker_team, k.owner_user_id AS asker_user,
-       '[]'::jsonb AS instructors,
-       EXISTS (SELECT 1 FROM settlement WHERE execution_id = e.id) AS settled
+       r.id AS request_id, r.principal, r.team_id, r.channel_id
 FROM execution AS e JOIN approval_request AS r ON r.id = e.request_id
-LEFT JOIN api_key AS k ON k.id = r.api_key_id
 WHERE e.id = :id AND e.call_id IS NULL FOR NO KEY UPDATE OF e
 """)
 _CLAIMED_WITH = text(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -13,20 +13,35 @@ from sqlalchemy import Row, text
 
 from agent.database.transaction import Connection, Transaction
 from agent.domain.audit import AuditKind
-from agent.store import audit, outbox
+from agent.domain.people import Exclusion
+from agent.store import audit, exclusions, outbox
 from agent.store.audit import AuditEntry, ChainHead
 from agent.store.outbox import Destination, OutboxMessage
 from signoff.values import Person
 
 
-async def lock_due(connection: Connection, limit: int, but: Collection[UUID] = ()) -> Sequence[Row[Any]]:
-    """Waiting requests of which people should be reminded now, and that nobody else holds, without those named."""
-    return (await connection.execute(_REMINDERS_DUE, {"limit": limit, "but": list(but)})).all()
+@dataclass(frozen=True, slots=True)
+class DueReminder:
+    """A waiting request, locked, of which people should be reminded now."""
+
+    id: UUID
+    destination: Destination
+    approvers: tuple[str, ...]
+    notify: tuple[str, ...]
+    excluded: tuple[Exclusion, ...]
+    expires_at: datetime
+    window: timedelta
+    remind_at: tuple[float, ...]
 
 
-async def lock_due_one(connection: Connection, request_id: UUID) -> Sequence[Row[Any]]:
+async def lock_due(connection: Connection, limit: int, but: Collection[UUID] = ()) -> list[DueReminder]:
+    """Requests that a reminder is due for and that nobody else holds, without those named."""
+    return [_due(row) for row in await connection.execute(_REMINDERS_DUE, {"limit": limit, "but": list(but)})]
+
+
+async def lock_due_one(connection: Connection, request_id: UUID) -> list[DueReminder]:
     """The request, locked, if a reminder is due and nobody else holds it."""
-    return (await connection.execute(_REMINDER_DUE, {"id": request_id})).all()
+    return [_due(row) for row in await connection.execute(_REMINDER_DUE, {"id": request_id})]
 
 
 async def voters(connection: Connection, request_ids: Sequence[UUID]) -> dict[UUID, set[Person]]:
@@ -109,6 +124,19 @@ def remind(tx: Transaction, reminders: Sequence[Reminder]) -> None:
     outbox.enqueue(tx, [_line(r, "reminder", r.people, r.expires_at) for r in timely])
 
 
+def _due(row: Row[Any]) -> DueReminder:
+    return DueReminder(
+        row.id,
+        Destination(row.team_id, row.channel_id),
+        tuple(row.approvers),
+        tuple(row.notify or ()),
+        exclusions.from_json(row.excluded),
+        row.expires_at,
+        timedelta(seconds=row.seconds),
+        tuple(row.remind_at),
+    )
+
+
 def _line(about: Escalation | Reminder, line: str, people: Sequence[str], at: datetime) -> OutboxMessage:
     return outbox.request_line(
         about.destination, about.request_id, line, people=list(people), at=at.isoformat()
@@ -127,20 +155,20 @@ UPDATE approval_request AS r SET reminded = e.count, remind_next = e.next
 FROM unnest(CAST(:ids AS uuid[]), CAST(:counts AS smallint[]), CAST(:next AS timestamptz[])) AS e (id, count, next)
 WHERE r.id = e.id
 """)
-_EVERY_REMINDER = """
+_REMINDERS_DUE = text("""
 SELECT r.id, r.team_id, r.channel_id, r.expires_at, r.approvers, r.policy -> 'notify' AS notify,
-       r.policy -> 'remind_at' AS remind_at, (r.policy ->> 'timeout')::float AS seconds,
-       (r.policy ->> 'prevent_self_review')::boolean AS prevent_self_review,
-       (r.policy ->> 'editor_may_approve')::boolean AS editor_may_approve,
-       r.requester_team_id, r.requester_user_id, v.editor_team_id, v.editor_user_id
-FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
+       r.policy -> 'remind_at' AS remind_at, (r.policy ->> 'timeout')::float AS seconds, r.excluded
+FROM approval_request AS r
 WHERE r.status = 'waiting' AND r.remind_next <= (SELECT clock_timestamp())
-"""
-_REMINDERS_DUE = text(
-    _EVERY_REMINDER
-    + " AND r.id <> ALL(CAST(:but AS uuid[])) ORDER BY r.remind_next LIMIT :limit FOR NO KEY UPDATE OF r SKIP LOCKED"
-)
-_REMINDER_DUE = text(_EVERY_REMINDER + " AND r.id = :id FOR NO KEY UPDATE OF r SKIP LOCKED")
+  AND r.id <> ALL(CAST(:but AS uuid[])) ORDER BY r.remind_next LIMIT :limit FOR NO KEY UPDATE OF r SKIP LOCKED
+""")
+_REMINDER_DUE = text("""
+SELECT r.id, r.team_id, r.channel_id, r.expires_at, r.approvers, r.policy -> 'notify' AS notify,
+       r.policy -> 'remind_at' AS remind_at, (r.policy ->> 'timeout')::float AS seconds, r.excluded
+FROM approval_request AS r
+WHERE r.status = 'waiting' AND r.remind_next <= (SELECT clock_timestamp())
+  AND r.id = :id FOR NO KEY UPDATE OF r SKIP LOCKED
+""")
 _VOTERS = text("""
 SELECT v.request_id, v.team_id, v.user_id FROM vote AS v
 JOIN approval_request AS r ON r.id = v.request_id AND r.revision = v.revision

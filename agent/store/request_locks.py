@@ -6,23 +6,100 @@ statement's own expressions before it waits.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Row, text
 
 from agent.database.transaction import Connection, query
-from agent.store.instructors import INSTRUCTORS
+from agent.domain.audit import request_subject
+from agent.domain.people import Exclusion
+from agent.domain.policy import Rule, Snapshot
+from agent.domain.request import RequestStatus, StoredPlace, Verdict
+from agent.store import exclusions
+from agent.store.audit import ChainHead
+from agent.store.outbox import Destination
+from agent.store.views.requests import person
+from signoff.values import Person
 
 
-async def lock(connection: Connection, request_id: UUID) -> Row[Any] | None:
-    """A request, locked, with what votes on it depend on of the policy it was opened under.
+@dataclass(frozen=True, slots=True)
+class LockedRequest:
+    """A request as its locking statement found it, with what an act on it depends on."""
 
-    Its revision is read behind the lock (``ballot``, ``revision``): a join with the present revision would lose
+    id: UUID
+    call_id: UUID | None
+    destination: Destination
+    status: RequestStatus
+    revision: int
+    approvals_required: int
+    approvers: tuple[str, ...]
+    excluded: tuple[Exclusion, ...]
+    reason_required: frozenset[str]
+    allow_edit: bool
+    editor_may_approve: bool
+    expires_at: datetime
+    decided_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVote:
+    """A vote that is not superseded; ``revision`` may be an earlier one."""
+
+    id: UUID
+    person: Person
+    verdict: Verdict
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewedRequest(LockedRequest):
+    """A locked request, with what reviewers did so far as it stands after the lock."""
+
+    digest: bytes  # of the present revision
+    editor: Person | None  # whose edit made it
+    votes: tuple[StoredVote, ...]
+    decided_by: Person | None
+    place: StoredPlace | None
+    head: ChainHead
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRevision:
+    """One revision's action, as canonical bytes, and the policy of its request."""
+
+    canonical: bytes
+    digest: bytes
+    policy: Snapshot
+
+    @property
+    def rule(self) -> Rule:
+        return Rule.from_snapshot(self.policy)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiredRequest:
+    """A run's request, to be asked again."""
+
+    id: UUID
+    status: RequestStatus
+    call_id: UUID
+    run_id: UUID
+    destination: Destination
+    requester: Person | None
+    erased: bool
+
+
+async def lock(connection: Connection, request_id: UUID) -> LockedRequest | None:
+    """The request, locked.
+
+    Its revision is read behind the lock (``lock_for_vote``, ``revision``): a join with the present revision would lose
     the row when that changes while the statement waits for it.
     """
-    return (await connection.execute(_REQUEST, {"id": request_id})).one_or_none()
+    row = (await connection.execute(_REQUEST, {"id": request_id})).one_or_none()
+    return LockedRequest(**_locked(row)) if row else None
 
 
 async def lock_of_call(connection: Connection, call_id: UUID) -> None:
@@ -31,67 +108,101 @@ async def lock_of_call(connection: Connection, call_id: UUID) -> None:
 
 
 async def lock_for_vote(
-    connection: Connection, request_id: UUID, subject: str, nonce: str | None
-) -> tuple[Row[Any], Row[Any]] | None:
-    """`request`, and what a vote on it depends on, as it stands after the lock.
-
-    That is: the present revision's digest and editor, the owner of the key that asked, who instructed the agent,
-    the live votes, the decision, the audit head, the place named by the nonce, and the time.
-    """
+    connection: Connection, request_id: UUID, nonce: str | None
+) -> ReviewedRequest | None:
+    """The request, locked, with the head of its audit chain and the place that the nonce names."""
     found, state = await query(
-        connection, _REQUEST, _BALLOT_STATE, id=request_id, subject=subject, nonce=nonce
+        connection,
+        _REQUEST,
+        _STATE_FOR_VOTE,
+        id=request_id,
+        subject=request_subject(request_id),
+        nonce=nonce,
     )
-    return (found[0], state[0]) if found else None
+    return _reviewed(found[0], state[0]) if found else None
 
 
-async def revision(connection: Connection, request_id: UUID, n: int) -> Row[Any]:
-    """One revision's action and digest, and the policy of its request."""
-    return (await connection.execute(_REVISION, {"id": request_id, "n": n})).one()
+async def revision(connection: Connection, request_id: UUID, n: int) -> StoredRevision:
+    """One revision of a request."""
+    row = (await connection.execute(_REVISION, {"id": request_id, "n": n})).one()
+    return StoredRevision(bytes(row.action), bytes(row.digest), row.policy)
 
 
-async def find_by_call(connection: Connection, call_id: UUID) -> Row[Any] | None:
-    """The request that stands for the call now, with its first digest."""
-    return (await connection.execute(_REQUEST_OF_CALL, {"call": call_id})).one_or_none()
+async def find_by_call(connection: Connection, call_id: UUID) -> tuple[UUID, bytes] | None:
+    """The request that stands for the call now, and its first digest."""
+    row = (await connection.execute(_REQUEST_OF_CALL, {"call": call_id})).one_or_none()
+    return (row.id, bytes(row.digest)) if row else None
 
 
-async def lock_client_id(connection: Connection, principal: str, client_id: str) -> Row[Any] | None:
-    """The request of that name, once nobody else is opening it; a second opener waits here for the first."""
+async def lock_client_id(connection: Connection, principal: str, client_id: str) -> tuple[UUID, bytes] | None:
+    """The request of that name and its content's digest; a second opener waits here for the first."""
     key = {"principal": principal, "client": client_id}
     await connection.execute(_TAKE_CLIENT_ID, key)
-    return (await connection.execute(_REQUEST_OF_CLIENT, key)).one_or_none()
+    row = (await connection.execute(_REQUEST_OF_CLIENT, key)).one_or_none()
+    return (row.id, bytes(row.content_digest)) if row else None
 
 
-async def find_expired(connection: Connection, request_id: UUID) -> Row[Any] | None:
+async def find_expired(connection: Connection, request_id: UUID) -> ExpiredRequest | None:
     """A run's request with its call, to be asked again."""
-    return (await connection.execute(_CALL_OF_REQUEST, {"id": request_id})).one_or_none()
+    row = (await connection.execute(_CALL_OF_REQUEST, {"id": request_id})).one_or_none()
+    if row is None:
+        return None
+    return ExpiredRequest(
+        row.id,
+        RequestStatus(row.status),
+        row.call_id,
+        row.run_id,
+        Destination(row.team_id, row.channel_id),
+        person(row.requester_team_id, row.requester_user_id),
+        row.erased_at is not None,
+    )
 
 
-async def lock_due(connection: Connection, limit: int, but: Collection[UUID] = ()) -> Sequence[Row[Any]]:
-    """Overdue waiting requests that nobody else holds, without those named."""
-    return (await connection.execute(_DUE, {"limit": limit, "but": list(but)})).all()
+def _locked(row: Row[Any]) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "call_id": row.call_id,
+        "destination": Destination(row.team_id, row.channel_id),
+        "status": RequestStatus(row.status),
+        "revision": row.revision,
+        "approvals_required": row.approvals_required,
+        "approvers": tuple(row.approvers),
+        "excluded": exclusions.from_json(row.excluded),
+        "reason_required": frozenset(row.reason_required or ()),
+        "allow_edit": bool(row.allow_edit),
+        "editor_may_approve": bool(row.editor_may_approve),
+        "expires_at": row.expires_at,
+        "decided_at": row.decided_at,
+    }
 
 
-async def lock_due_one(connection: Connection, request_id: UUID) -> Sequence[Row[Any]]:
-    """The request, locked, if it is due and nobody else holds it."""
-    return (await connection.execute(_DUE_ONE, {"id": request_id})).all()
-
-
-async def lock_waiting(connection: Connection, runs: Sequence[UUID]) -> Sequence[Row[Any]]:
-    """The waiting requests of these runs, locked."""
-    await connection.execute(_TAKE_OPEN_OF_RUNS, {"runs": list(runs)})
-    return (await connection.execute(_OPEN_OF_RUNS, {"runs": list(runs)})).all()
-
-
-async def approved(connection: Connection, runs: Sequence[UUID]) -> Sequence[Row[Any]]:
-    """The requests of these runs whose calls may run and have not begun. Nothing is locked: their runs are."""
-    return (await connection.execute(_APPROVED_OF_RUNS, {"runs": list(runs)})).all()
+def _reviewed(row: Row[Any], state: Row[Any]) -> ReviewedRequest:
+    place = StoredPlace(
+        state.surface, person(state.place_team, state.place_user), state.place_channel, state.place_ts
+    )
+    return ReviewedRequest(
+        **_locked(row),
+        digest=bytes(state.digest),
+        editor=person(state.editor_team_id, state.editor_user_id),
+        votes=tuple(
+            StoredVote(
+                UUID(each["id"]),
+                Person(each["team"], each["user"]),
+                Verdict(each["verdict"]),
+                each["revision"],
+            )
+            for each in state.votes
+        ),
+        decided_by=person(state.decided_team_id, state.decided_user_id),
+        place=place if state.surface else None,
+        head=ChainHead(state.subject, state.seq, bytes(state.hash), state.at),
+    )
 
 
 _REQUEST = text("""
 SELECT r.id, r.call_id, r.status::text AS status, r.revision, r.team_id, r.channel_id, r.approvals_required,
-       r.expires_at, r.decided_at, r.requester_team_id, r.requester_user_id, r.excluded,
-       r.approvers, (r.policy ->> 'prevent_self_review')::boolean AS prevent_self_review,
-       r.policy -> 'reason_required' AS reason_required,
+       r.expires_at, r.decided_at, r.approvers, r.excluded, r.policy -> 'reason_required' AS reason_required,
+       (r.policy ->> 'allow_edit')::boolean AS allow_edit,
        (r.policy ->> 'editor_may_approve')::boolean AS editor_may_approve
 FROM approval_request AS r WHERE r.id = :id FOR NO KEY UPDATE
 """)
@@ -99,23 +210,21 @@ _TAKE_REQUEST_OF_CALL = text("""
 SELECT 1 FROM approval_request AS r JOIN tool_call AS c ON c.id = r.call_id AND c.ask_no = r.ask_no
 WHERE c.id = :call FOR NO KEY UPDATE OF r
 """)
-_BALLOT_STATE = text(f"""
-SELECT clock_timestamp() AS now, h.seq, h.hash, v.digest, v.editor_team_id, v.editor_user_id,
-       {INSTRUCTORS.format(call="r.call_id")} AS instructors,
-       p.nonce, p.surface::text AS surface, p.channel_id AS place_channel, p.ts AS place_ts,
+_STATE_FOR_VOTE = text("""
+SELECT clock_timestamp() AS at, h.subject, h.seq, h.hash, v.digest, v.editor_team_id, v.editor_user_id,
+       p.surface::text AS surface, p.channel_id AS place_channel, p.ts AS place_ts,
        p.team_id AS place_team, p.user_id AS place_user,
-       k.owner_team_id AS asker_team, k.owner_user_id AS asker_user,
-       (SELECT team_id || '/' || user_id FROM decision WHERE request_id = :id) AS decided_by,
-       (SELECT coalesce(json_agg(json_build_array(team_id, user_id, verdict, id, revision)), '[]'::json)
+       d.team_id AS decided_team_id, d.user_id AS decided_user_id,
+       (SELECT coalesce(json_agg(json_build_object('id', id, 'team', team_id, 'user', user_id, 'verdict', verdict,
+                                                   'revision', revision)), '[]'::json)
         FROM vote WHERE request_id = :id AND superseded_by IS NULL) AS votes
 FROM audit_head AS h
 JOIN approval_request AS r ON r.id = :id
 JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 LEFT JOIN card_place AS p ON p.nonce = CAST(:nonce AS text) AND p.request_id = :id
-LEFT JOIN agent_run AS a ON a.id = r.run_id
-LEFT JOIN api_key AS k ON k.id = coalesce(a.api_key_id, r.api_key_id)
+LEFT JOIN decision AS d ON d.request_id = r.id
 WHERE h.subject = :subject FOR NO KEY UPDATE OF h
-""")  # noqa: S608 - constants
+""")
 _REVISION = text("""
 SELECT r.policy, v.action, v.digest FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id
 WHERE r.id = :id AND v.n = :n
@@ -134,32 +243,4 @@ SELECT r.id, r.status::text AS status, r.call_id, c.run_id, r.team_id, r.channel
        r.requester_team_id, r.requester_user_id, v.erased_at
 FROM approval_request AS r JOIN tool_call AS c ON c.id = r.call_id
 JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision WHERE r.id = :id
-""")
-# The clock as a subquery is read once, and so can bound the index scan; a volatile function in the condition itself
-# would be called for every waiting row.
-_EVERY_DUE = """
-SELECT r.id, r.call_id, r.team_id, r.channel_id, r.revision, v.digest,
-       r.policy ->> 'on_timeout' = 'escalate' AND r.escalated_at IS NULL AS escalates, r.approvers,
-       r.policy -> 'escalate_to' AS escalate_to, (r.policy ->> 'timeout')::float AS seconds,
-       r.policy -> 'remind_at' AS remind_at
-FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
-WHERE r.status = 'waiting' AND r.expires_at <= (SELECT clock_timestamp())
-"""
-_DUE = text(
-    _EVERY_DUE
-    + " AND r.id <> ALL(CAST(:but AS uuid[])) ORDER BY r.expires_at LIMIT :limit FOR NO KEY UPDATE OF r SKIP LOCKED"
-)
-_DUE_ONE = text(_EVERY_DUE + " AND r.id = :id FOR NO KEY UPDATE OF r SKIP LOCKED")
-_TAKE_OPEN_OF_RUNS = text("""
-SELECT 1 FROM approval_request WHERE run_id = ANY(:runs) AND status = 'waiting' ORDER BY id FOR NO KEY UPDATE
-""")
-_OPEN_OF_RUNS = text("""
-SELECT r.id, r.call_id, r.team_id, r.channel_id, r.revision, r.approvers, v.digest
-FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
-WHERE r.run_id = ANY(:runs) AND r.status = 'waiting' ORDER BY r.id
-""")
-_APPROVED_OF_RUNS = text("""
-SELECT r.id, r.team_id, r.channel_id FROM tool_call AS c
-JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
-WHERE c.run_id = ANY(:runs) AND c.state = 'ready' ORDER BY r.id
 """)

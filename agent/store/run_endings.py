@@ -14,9 +14,8 @@ from agent.database.transaction import Transaction
 from agent.domain.audit import AuditKind, request_subject, run_subject
 from agent.domain.request import RequestStatus
 from agent.domain.run import RunStatus
-from agent.store import ancestors, audit, outbound, outbox, request_endings, request_locks, runs
+from agent.store import ancestors, audit, open_requests, outbound, outbox, request_endings, runs
 from agent.store.audit import AuditEntry
-from agent.store.outbox import Destination
 from agent.store.runs import LockedRun
 from signoff.values import Person
 
@@ -79,7 +78,7 @@ async def end_run(
 
 async def withdraw_open(tx: Transaction, run_ids: list[UUID], by: Person | None, reason: str) -> None:
     """Withdraw every waiting request of these runs: nobody is asked in vain."""
-    rows = await request_locks.lock_waiting(tx, run_ids)
+    rows = await open_requests.lock_waiting(tx, run_ids)
     if not rows:
         return
     heads = await audit.lock_heads(tx, [request_subject(row.id) for row in rows])
@@ -87,7 +86,7 @@ async def withdraw_open(tx: Transaction, run_ids: list[UUID], by: Person | None,
         request_endings.RequestEnding(
             request_id=row.id,
             call_id=row.call_id,
-            destination=Destination(row.team_id, row.channel_id),
+            destination=row.destination,
             revision=row.revision,
             digest=row.digest,
             outcome=RequestStatus.CANCELLED,
@@ -102,10 +101,10 @@ async def withdraw_open(tx: Transaction, run_ids: list[UUID], by: Person | None,
 
 async def _stop_calls(tx: Transaction, run_ids: list[UUID], reason: str) -> None:
     """Calls that are not judged yet, or may run already, will not; the cards of approved ones say so."""
-    for row in await request_locks.approved(tx, run_ids):
-        destination = Destination(row.team_id, row.channel_id)
+    for request_id, destination in await open_requests.approved(tx, run_ids):
         outbox.enqueue(
-            tx, [outbox.card(destination, row.id), outbox.request_line(destination, row.id, "stopped")]
+            tx,
+            [outbox.card(destination, request_id), outbox.request_line(destination, request_id, "stopped")],
         )
     tx.add(_STOP_CALLS, runs=run_ids, reason=reason)
 

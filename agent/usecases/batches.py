@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Any
+from typing import Protocol, TypeVar
 from uuid import UUID
 
 import structlog
-from sqlalchemy import Row
 
 from agent.database.errors import DatabaseUnavailable, DatabaseUnusable, OutcomeUnknown, in_one_line
 from agent.database.pools import Database
@@ -26,13 +25,23 @@ TRANSIENT_DB_ERRORS = (DatabaseUnavailable, DatabaseUnusable, OutcomeUnknown)
 
 log = structlog.get_logger(__name__)
 
-Find = Callable[[Connection, int, Collection[UUID]], Awaitable[Sequence[Row[Any]]]]
-"""Locks and returns up to so many items, without those named; each row has an ``id``."""
 
-FindOne = Callable[[Connection, UUID], Awaitable[Sequence[Row[Any]]]]
+class Identified(Protocol):
+    """An item of a batch."""
+
+    @property
+    def id(self) -> UUID: ...
+
+
+Item = TypeVar("Item", bound=Identified)
+
+Find = Callable[[Connection, int, Collection[UUID]], Awaitable[Sequence[Item]]]
+"""Locks and returns up to so many items, without those named."""
+
+FindOne = Callable[[Connection, UUID], Awaitable[Sequence[Item]]]
 """The same of one item, if it is still due and nobody else is at it."""
 
-Do = Callable[[Transaction, Sequence[Row[Any]]], Awaitable[None]]
+Do = Callable[[Transaction, Sequence[Item]], Awaitable[None]]
 
 
 class FailedItems:
@@ -58,7 +67,7 @@ class FailedItems:
 
 
 async def isolate_failures(
-    db: Database, find: Find, find_one: FindOne, do: Do, *, size: int, broken: FailedItems
+    db: Database, find: Find[Item], find_one: FindOne[Item], do: Do[Item], *, size: int, broken: FailedItems
 ) -> int:
     """Do what is due, ``size`` items a transaction. Returns how many were dealt with.
 
@@ -66,7 +75,7 @@ async def isolate_failures(
     """
     dealt = 0
     while True:
-        found: Sequence[Row[Any]] = ()
+        found: Sequence[Item] = ()
         try:
             async with db.transaction() as tx:
                 found = await find(tx, size, broken.ids)
@@ -84,7 +93,7 @@ async def isolate_failures(
 
 
 async def _one_by_one(
-    db: Database, find_one: FindOne, do: Do, items: Sequence[UUID], broken: FailedItems
+    db: Database, find_one: FindOne[Item], do: Do[Item], items: Sequence[UUID], broken: FailedItems
 ) -> int:
     dealt = 0
     for item in items:

@@ -16,7 +16,6 @@ from sqlalchemy import text
 
 from agent.database.pools import Database
 from agent.database.transaction import Connection
-from agent.domain.audit import request_subject
 from agent.store import request_locks, views
 from tests.integration.asking import ask
 
@@ -42,7 +41,7 @@ async def _several(connection: Connection, request_id: UUID) -> object:
 
 
 async def _ballot(connection: Connection, request_id: UUID) -> object:
-    return await request_locks.lock_for_vote(connection, request_id, request_subject(request_id), None)
+    return await request_locks.lock_for_vote(connection, request_id, None)
 
 
 @pytest.fixture

@@ -38,10 +38,18 @@ async def refusal(db: Database, word) -> Refusal:
 async def test_a_keys_owner_does_not_decide_what_it_asks_for_others(database: Database) -> None:
     """Naming somebody else as the requester does not make the key's owner a reviewer of their own program."""
     await api_keys.create(database, "agency", [Scope.REQUEST, Scope.ON_BEHALF], by="test", owner=GRACE)
+    (key_id,) = await column(database, "SELECT id FROM api_key")
     run_id, (call_id,) = await start(database)
     theirs = question(run_id, call_id, rule(), requester=ADA)
     outside_one = replace(
-        theirs, principal=AGENCY, client_id="r-1", source="api", run_id=None, call_id=None, content=b"c" * 32
+        theirs,
+        principal=AGENCY,
+        api_key_id=key_id,
+        client_id="r-1",
+        source="api",
+        run_id=None,
+        call_id=None,
+        content=b"c" * 32,
     )
     request_id = (await requests.open(database, outside_one)).request_id
     asked = await asked_as(database, request_id, call_id, run_id)
@@ -77,10 +85,18 @@ async def test_nor_what_became_of_it_outside(database: Database) -> None:
     )
     principal = await api_keys.authenticate(database, secret)
     assert principal is not None
+    (key_id,) = await column(database, "SELECT id FROM api_key")
     run_id, (call_id,) = await start(database)
     theirs = question(run_id, call_id, rule(), requester=ADA)
     outside_one = replace(
-        theirs, principal=AGENCY, client_id="r-1", source="api", run_id=None, call_id=None, content=b"c" * 32
+        theirs,
+        principal=AGENCY,
+        api_key_id=key_id,
+        client_id="r-1",
+        source="api",
+        run_id=None,
+        call_id=None,
+        content=b"c" * 32,
     )
     request_id = (await requests.open(database, outside_one)).request_id
     asked = await asked_as(database, request_id, call_id, run_id)

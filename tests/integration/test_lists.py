@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from agent.database.pools import Database
 from agent.domain.request import RequestLine, RequestStatus
-from agent.store import reminders, request_locks, views
+from agent.store import open_requests, reminders, views
 from agent.store.views import request_lists
 from agent.usecases import requests
 from signoff.values import Person
@@ -167,7 +167,7 @@ async def test_what_waits_for_somebody_else_is_not_read(database: Database, owne
         < 500
     )
     assert await pages(database, request_lists._COUNT_WAITING_FOR.text, whose | {"limit": 2001}) < 500
-    assert await pages(database, request_locks._DUE.text, {"limit": 500, "but": []}) < 50
+    assert await pages(database, open_requests._DUE.text, {"limit": 500, "but": []}) < 50
     assert await pages(database, reminders._REMINDERS_DUE.text, {"limit": 500, "but": []}) < 50
 
 

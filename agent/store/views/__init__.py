@@ -31,7 +31,6 @@ from agent.store.views.request_lists import (
 )
 from agent.store.views.requests import (
     Rejection,
-    StoredPlace,
     VoteContext,
     place_for,
     rejection,
@@ -86,7 +85,6 @@ __all__ = [
     "Rejection",
     "RunList",
     "ServiceCounts",
-    "StoredPlace",
     "Transition",
     "VoteContext",
     "agents_at_work",

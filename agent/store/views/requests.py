@@ -21,6 +21,7 @@ from agent.domain.request import (
     FollowUp,
     RequestStatus,
     RequestView,
+    StoredPlace,
     Verdict,
     VoteView,
 )
@@ -76,16 +77,6 @@ async def request_views(connection: Connection, request_ids: Sequence[UUID]) -> 
     (rows,) = await query(connection, request_rows.FEW if len(ids) <= FEW else request_rows.MANY, ids=ids)
     found = {row.id: _view(row) for row in rows}
     return [found[request_id] for request_id in request_ids if request_id in found]
-
-
-@dataclass(frozen=True, slots=True)
-class StoredPlace:
-    """Where a request may be acted on; ``person``: whose own place it is (home, modal)."""
-
-    surface: str
-    person: Person | None
-    channel_id: str | None
-    message_ts: str | None
 
 
 async def place_for(connection: Connection, request_id: UUID, nonce: str) -> StoredPlace | None:

@@ -26,6 +26,7 @@ from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.fault_points import point
 from agent.store import audit, executions, external_executions, outbox
 from agent.store.audit import AuditEntry, ChainHead
+from agent.store.external_executions import OverdueApproval
 from agent.store.ids import new_id
 from agent.store.outbox import Destination
 from agent.usecases import requests
@@ -273,15 +274,14 @@ async def lapse_due(db: Database, *, batch_size: int = 200) -> int:
 _BROKEN_LAPSES = FailedItems("lapse")
 
 
-async def _lapse(tx: Transaction, due: Sequence[Row[Any]]) -> None:
+async def _lapse(tx: Transaction, due: Sequence[OverdueApproval]) -> None:
     external_executions.lapse(tx, [row.id for row in due])
     heads = await audit.lock_heads(tx, [request_subject(row.id) for row in due])
     entry = AuditEntry(AuditKind.APPROVAL_LAPSED, audit.SYSTEM, {})
     audit.append_all(tx, [(heads[request_subject(row.id)], entry) for row in due])
     for row in due:
-        destination = Destination(row.team_id, row.channel_id)
         outbox.enqueue(
-            tx, [outbox.card(destination, row.id), outbox.request_line(destination, row.id, "lapsed")]
+            tx, [outbox.card(row.destination, row.id), outbox.request_line(row.destination, row.id, "lapsed")]
         )
 
 

@@ -37,9 +37,8 @@ from agent.store.audit import AuditEntry, ChainHead
 from agent.store.ids import new_id
 from agent.store.outbox import Destination, OutboxMessage
 from agent.store.requests import NewRequest
-from agent.store.views.requests import stored_changes
+from agent.store.views.requests import person, stored_changes
 from agent.usecases.batches import TRANSIENT_DB_ERRORS, FailedItems
-from agent.usecases.requests.eligibility import editor
 from agent.usecases.requests.opening import OpenOutcome, write_request
 from signoff.errors import Conflict
 from signoff.values import Action
@@ -247,7 +246,7 @@ async def void_and_ask(db: Database, call_id: UUID, new: NewRequest) -> OpenOutc
         old = await _head(tx, call)
         detail = {"because": "what was shown has changed", "anew": str(request_id)}
         audit.append(tx, old, AuditEntry(AuditKind.REQUEST_REOPENED, audit.SYSTEM, detail))
-        if (by := editor(call)) is not None:
+        if (by := person(call.editor_team_id, call.editor_user_id)) is not None:
             new = replace(new, editor=by, changes=stored_changes(call.changes))
         calls.mark_asked(tx, new, blocking=call.blocking)
         if call.blocking:

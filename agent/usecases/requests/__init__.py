@@ -6,7 +6,7 @@ Each writes its facts, their audit events, what must be told and the hints that 
 from agent.store.requests import NewRequest
 from agent.usecases.requests.asking_again import ask_again
 from agent.usecases.requests.card_places import create_place, create_places
-from agent.usecases.requests.edits import Edit, EditOutcome, edit
+from agent.usecases.requests.edits import Edit, EditAttempt, EditOutcome, check_edit, edit
 from agent.usecases.requests.endings import expire_due, withdraw, withdraw_and_rejudge
 from agent.usecases.requests.opening import OpenOutcome, open, write_request  # noqa: A004 - the word of the trade
 from agent.usecases.requests.reminders import remind_due
@@ -15,11 +15,13 @@ from agent.usecases.requests.votes import VoteOutcome, record_refusal, vote
 
 __all__ = [
     "Edit",
+    "EditAttempt",
     "EditOutcome",
     "NewRequest",
     "OpenOutcome",
     "VoteOutcome",
     "ask_again",
+    "check_edit",
     "create_place",
     "create_places",
     "edit",

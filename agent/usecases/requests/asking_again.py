@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
-
-from sqlalchemy import Row
 
 from agent.database import jobs
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
-from agent.domain.audit import AuditKind, request_subject
-from agent.domain.errors import NotFound, Refusal, Refused
+from agent.domain import eligibility
+from agent.domain.audit import DIRECT, AuditKind, request_subject
+from agent.domain.errors import NotFound, Refused
 from agent.domain.people import Standing
 from agent.domain.request import RequestStatus
 from agent.store import audit, calls, outbox, request_locks, runs
 from agent.store.audit import AuditEntry
-from agent.store.outbox import Destination
-from agent.usecases.requests.eligibility import DIRECTLY, requester
+from agent.store.request_locks import ExpiredRequest
 from signoff.errors import Conflict
 
 
-async def ask_again(db: Database, request_id: UUID, by: Standing, *, path: str = DIRECTLY) -> UUID:
+async def ask_again(db: Database, request_id: UUID, by: Standing, *, path: str = DIRECT) -> UUID:
     """After an expiry, let the requester have the same action judged and asked about anew.
 
     It becomes a new call of the same run whose outcome the model hears of when it comes; asking twice is one
@@ -38,9 +35,9 @@ async def ask_again(db: Database, request_id: UUID, by: Standing, *, path: str =
     return outcome
 
 
-async def _ask_again(tx: Transaction, expired: Row[Any], by: Standing, path: str) -> UUID | Refused:
+async def _ask_again(tx: Transaction, expired: ExpiredRequest, by: Standing, path: str) -> UUID | Refused:
     await runs.lock(tx, expired.run_id)
-    refusal = by.refusal or (None if by.person == requester(expired) else Refusal.NOT_YOURS_TO_ASK)
+    refusal = eligibility.asking_again_refusal(expired.requester, by)
     detail = {"path": path}
     subject = request_subject(expired.id)
     if refusal is not None:
@@ -48,15 +45,15 @@ async def _ask_again(tx: Transaction, expired: Row[Any], by: Standing, path: str
         told = {"refusal": refusal.value, **detail}
         audit.append(tx, head, AuditEntry(AuditKind.ASK_AGAIN_REFUSED, audit.actor(by.person), told))
         return Refused(refusal)
-    if expired.status != RequestStatus.EXPIRED.value:
+    if expired.status is not RequestStatus.EXPIRED:
         raise Conflict("only an expired request can be asked again")
-    if expired.erased_at is not None:
+    if expired.erased:
         raise Conflict("what was asked has been erased; let the agent ask anew")
     call_id, created = await calls.repeat(tx, expired.call_id)
     if created:
         head = (await audit.lock_heads(tx, [subject]))[subject]
         told = {"call": str(call_id), **detail}
         audit.append(tx, head, AuditEntry(AuditKind.REQUEST_REOPENED, audit.actor(by.person), told))
-        outbox.enqueue(tx, [outbox.card(Destination(expired.team_id, expired.channel_id), expired.id)])
+        outbox.enqueue(tx, [outbox.card(expired.destination, expired.id)])
         tx.hint(jobs.execute_call(call_id))
     return call_id

@@ -1,47 +1,57 @@
-"""A reviewer changes the arguments: a new revision, with a digest of its own, that is asked about anew."""
+"""A reviewer changes the arguments: a new revision, with its own digest, that is asked about again."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 from uuid import UUID
-
-from sqlalchemy import Row
 
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.domain import eligibility
-from agent.domain.audit import AuditKind, request_subject
+from agent.domain.audit import AuditKind
 from agent.domain.changes import Difference, as_changes, differences, touches_hidden
 from agent.domain.errors import Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.policy import Rule, allows_edit
-from agent.domain.request import Place, RequestStatus
-from agent.store import audit, calls, exclusions, outbox, request_locks, requests
-from agent.store.audit import AuditEntry, ChainHead
-from agent.store.outbox import Destination
-from agent.usecases.requests.eligibility import bind_place, editor, vote_refusal
+from agent.domain.request import FactValues, Place, RequestStatus
+from agent.store import audit, calls, outbox, request_locks, requests
+from agent.store.audit import AuditEntry
+from agent.store.request_locks import ReviewedRequest
+from agent.usecases.requests import places
 from signoff.values import Action
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
-    """What a reviewer made of a revision, judged (``agent.runtime.judgement.revise``).
+class EditAttempt:
+    """A reviewer who wants to change a revision; ``place`` is ``None`` only for paths without a card."""
 
-    ``rule`` is the one that would catch the edited action now, ``None`` when policy would let it run; ``path`` says by
-    which door it came, ``place`` is ``None`` only for doors without a card.
+    request_id: UUID
+    revision: int
+    editor: Standing
+    path: str
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What a reviewer made of a revision, judged (``agent.runtime.judgement.judge_edit``).
+
+    ``rule`` is the one that would catch the edited action now, ``None`` when policy would let it run.
     """
 
     request_id: UUID
     revision: int
     editor: Standing
     action: Action
-    facts: Mapping[str, Any] | None
+    facts: FactValues | None
     rule: Rule | None
     description: str
     path: str
     place: Place | None = None
+
+    @property
+    def attempt(self) -> EditAttempt:
+        return EditAttempt(self.request_id, self.revision, self.editor, self.path, self.place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +61,17 @@ class EditOutcome:
     revision: int
     editor_may_approve: bool
     changed: bool = True
+
+
+async def check_edit(db: Database, attempt: EditAttempt) -> None:
+    """Refuse an edit that ``edit`` would refuse whatever it changes, before its facts are looked up.
+
+    Raises ``Refused`` (recorded), ``BudgetExceeded`` and ``OutcomeUnknown``.
+    """
+    async with db.decision_transaction() as tx:
+        refused = await _check(tx, attempt)
+    if refused is not None:
+        raise refused
 
 
 async def edit(db: Database, edit: Edit) -> EditOutcome:
@@ -66,47 +87,54 @@ async def edit(db: Database, edit: Edit) -> EditOutcome:
     return outcome
 
 
-async def _edit(tx: Transaction, edit: Edit) -> EditOutcome | Refused:
-    nonce = edit.place.nonce if edit.place else None
-    subject = request_subject(edit.request_id)
-    found = await request_locks.lock_for_vote(tx, edit.request_id, subject, nonce)
-    if found is None:
+async def _check(tx: Transaction, attempt: EditAttempt) -> Refused | None:
+    request = await _lock(tx, attempt)
+    if request is None:
         return Refused(Refusal.UNKNOWN_REQUEST)
-    request, state = found
-    if edit.place is not None and state.nonce is None:
-        return Refused(Refusal.UNKNOWN_REQUEST)
-    shown = await request_locks.revision(tx, request.id, request.revision)
-    opened = Rule.from_snapshot(shown.policy)
-    if _is_repeated(request, state, edit):
-        return EditOutcome(request.revision, opened.editor_may_approve)
-    before = Action.from_canonical(bytes(shown.action))
-    made = differences(before.arguments, edit.action.arguments)
-    refused = vote_refusal(request, state, edit.editor, edit.place, edit.revision)
-    refused = refused or _refused(edit, opened, before, made)
-    head = ChainHead(subject, state.seq, state.hash, state.now)
+    # The same edit, delivered again, is about the revision before the one that it made.
+    again = request.editor == attempt.editor.person and request.revision == attempt.revision + 1
+    refused = _refusal(request, replace(attempt, revision=request.revision) if again else attempt)
     if refused is not None:
-        audit.append(tx, head, AuditEntry(AuditKind.EDIT_REFUSED, *_told(edit, refusal=refused.code.value)))
+        audit.append(tx, request.head, _refusal_entry(attempt, refused))
+    return refused
+
+
+async def _edit(tx: Transaction, edit: Edit) -> EditOutcome | Refused:
+    request = await _lock(tx, edit.attempt)
+    if request is None:
+        return Refused(Refusal.UNKNOWN_REQUEST)
+    if _is_repeated(request, edit):
+        return EditOutcome(request.revision, request.editor_may_approve)
+    shown = await request_locks.revision(tx, request.id, request.revision)
+    before = Action.from_canonical(shown.canonical)
+    made = differences(before.arguments, edit.action.arguments)
+    refused = _refusal(request, edit.attempt) or _content_refusal(edit, shown.rule, before, made)
+    if refused is not None:
+        audit.append(tx, request.head, _refusal_entry(edit.attempt, refused))
         return refused
     if not made:
-        return EditOutcome(request.revision, opened.editor_may_approve, changed=False)
-    bind_place(tx, state, edit.place)
-    _write(tx, request, edit, before, made, head)
-    return EditOutcome(request.revision + 1, opened.editor_may_approve)
+        return EditOutcome(request.revision, request.editor_may_approve, changed=False)
+    places.bind(tx, request.place, edit.place)
+    _write(tx, request, edit, before, made)
+    return EditOutcome(request.revision + 1, request.editor_may_approve)
 
 
-def _is_repeated(request: Row[Any], state: Row[Any], edit: Edit) -> bool:
-    """The very same edit, delivered again: it stands already."""
-    return (
-        request.status == RequestStatus.WAITING.value
-        and request.revision == edit.revision + 1
-        and editor(state) == edit.editor.person
-        and bytes(state.digest) == edit.action.digest
+async def _lock(tx: Transaction, attempt: EditAttempt) -> ReviewedRequest | None:
+    nonce = attempt.place.nonce if attempt.place else None
+    request = await request_locks.lock_for_vote(tx, attempt.request_id, nonce)
+    known = request is not None and (attempt.place is None or request.place is not None)
+    return request if known else None
+
+
+def _refusal(request: ReviewedRequest, attempt: EditAttempt) -> Refused | None:
+    """Why this person may not edit this revision from there, or ``None``."""
+    return places.refusal(request.place, attempt.place, attempt.editor.person) or eligibility.edit_refusal(
+        request, attempt.editor, attempt.revision, request.head.at
     )
 
 
-def _refused(edit: Edit, opened: Rule, before: Action, made: list[Difference]) -> Refused | None:
-    if not opened.allow_edit:
-        return Refused(Refusal.EDIT_NOT_ALLOWED)
+def _content_refusal(edit: Edit, opened: Rule, before: Action, made: list[Difference]) -> Refused | None:
+    """Why nobody may change the action into this one, or ``None``."""
     if touches_hidden(made, before.arguments, edit.action.arguments, opened.redact):
         return Refused(Refusal.REDACTED_EDIT)
     if edit.rule is not None and not allows_edit(opened, edit.rule):
@@ -114,37 +142,41 @@ def _refused(edit: Edit, opened: Rule, before: Action, made: list[Difference]) -
     return None
 
 
+def _is_repeated(request: ReviewedRequest, edit: Edit) -> bool:
+    """The very same edit, delivered again: it stands already."""
+    return (
+        request.status is RequestStatus.WAITING
+        and request.revision == edit.revision + 1
+        and request.editor == edit.editor.person
+        and request.digest == edit.action.digest
+    )
+
+
 def _write(
-    tx: Transaction, request: Row[Any], edit: Edit, before: Action, made: list[Difference], head: ChainHead
+    tx: Transaction, request: ReviewedRequest, edit: Edit, before: Action, made: list[Difference]
 ) -> None:
-    changes = as_changes(made)
-    revision = request.revision + 1
+    editor, changes, revision = edit.editor.person, as_changes(made), request.revision + 1
+    excluded = eligibility.with_editor(
+        request.excluded, editor, editor_may_approve=request.editor_may_approve
+    )
     requests.revise(
         tx,
         requests.Revision(
-            request.id,
-            revision,
-            edit.action,
-            edit.facts,
-            edit.description,
-            edit.editor.person,
-            changes,
-            eligibility.with_editor(
-                exclusions.from_json(request.excluded),
-                edit.editor.person,
-                editor_may_approve=request.editor_may_approve,
-            ),
+            request.id, revision, edit.action, edit.facts, edit.description, editor, changes, excluded
         ),
     )
-    actor, detail = _told(edit, digest=edit.action.digest.hex(), before=before.digest.hex())
-    audit.append(tx, head, AuditEntry(AuditKind.REQUEST_EDITED, actor, detail))
+    detail = {**_detail(edit.attempt), "digest": edit.action.digest.hex(), "before": before.digest.hex()}
+    audit.append(tx, request.head, AuditEntry(AuditKind.REQUEST_EDITED, audit.actor(editor), detail))
     if request.call_id is not None:
         calls.supersede_action(tx, request.call_id)
-    destination = Destination(request.team_id, request.channel_id)
-    line = outbox.edited_line(destination, request.id, edit.editor.person, revision, changes)
-    outbox.enqueue(tx, [outbox.card(destination, request.id), line])
+    line = outbox.edited_line(request.destination, request.id, editor, revision, changes)
+    outbox.enqueue(tx, [outbox.card(request.destination, request.id), line])
 
 
-def _told(edit: Edit, **facts: str) -> tuple[str, dict[str, Any]]:
-    """Actor and detail of an audit event about this edit."""
-    return audit.actor(edit.editor.person), {"revision": edit.revision, "path": edit.path, **facts}
+def _refusal_entry(attempt: EditAttempt, refused: Refused) -> AuditEntry:
+    detail = {**_detail(attempt), "refusal": refused.code.value}
+    return AuditEntry(AuditKind.EDIT_REFUSED, audit.actor(attempt.editor.person), detail)
+
+
+def _detail(attempt: EditAttempt) -> dict[str, object]:
+    return {"revision": attempt.revision, "path": attempt.path}

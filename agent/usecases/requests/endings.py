@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
-from typing import Any
 from uuid import UUID
-
-from sqlalchemy import Row
 
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
@@ -16,11 +12,12 @@ from agent.domain.audit import request_subject
 from agent.domain.errors import NotFound
 from agent.domain.request import RequestStatus
 from agent.fault_points import point
-from agent.store import audit, reminders, request_endings, request_locks
+from agent.store import audit, open_requests, reminders, request_endings, request_locks
 from agent.store.audit import ChainHead
-from agent.store.outbox import Destination
+from agent.store.open_requests import DueRequest, OpenRequest
 from agent.store.reminders import Escalation
 from agent.store.request_endings import RequestEnding
+from agent.store.request_locks import LockedRequest
 from agent.usecases.batches import FailedItems, isolate_failures
 from signoff.values import Person
 
@@ -36,7 +33,7 @@ async def withdraw(
         request = await request_locks.lock(tx, request_id)
         if request is None:
             raise NotFound(f"no request {request_id}")
-        if request.status != RequestStatus.WAITING.value:
+        if request.status is not RequestStatus.WAITING:
             return False
         subject = request_subject(request.id)
         head = (await audit.lock_heads(tx, [subject]))[subject]
@@ -55,7 +52,7 @@ async def withdraw_and_rejudge(db: Database, request_id: UUID, reason: str, *, p
         request = await request_locks.lock(tx, request_id)
         if request is None:
             raise NotFound(f"no request {request_id}")
-        if request.status != RequestStatus.WAITING.value or request.call_id is None:
+        if request.status is not RequestStatus.WAITING or request.call_id is None:
             return False
         subject = request_subject(request.id)
         head = (await audit.lock_heads(tx, [subject]))[subject]
@@ -73,8 +70,8 @@ async def expire_due(db: Database, *, batch_size: int = 100) -> int:
     """
     return await isolate_failures(
         db,
-        request_locks.lock_due,
-        request_locks.lock_due_one,
+        open_requests.lock_due,
+        open_requests.lock_due_one,
         _expire_or_escalate,
         size=batch_size,
         broken=_BROKEN,
@@ -84,7 +81,7 @@ async def expire_due(db: Database, *, batch_size: int = 100) -> int:
 _BROKEN = FailedItems("expire")
 
 
-async def _expire_or_escalate(tx: Transaction, rows: Sequence[Row[Any]]) -> None:
+async def _expire_or_escalate(tx: Transaction, rows: Sequence[DueRequest]) -> None:
     heads = await audit.lock_heads(tx, [request_subject(row.id) for row in rows])
     due = [(row, heads[request_subject(row.id)]) for row in rows]
     expired = [
@@ -97,21 +94,20 @@ async def _expire_or_escalate(tx: Transaction, rows: Sequence[Row[Any]]) -> None
     point("in_expiry_batch")
 
 
-def _escalation(row: Row[Any], head: ChainHead) -> Escalation:
-    window = timedelta(seconds=row.seconds)
+def _escalation(row: DueRequest, head: ChainHead) -> Escalation:
     return Escalation(
         request_id=row.id,
-        destination=Destination(row.team_id, row.channel_id),
-        added=tuple(row.escalate_to),
+        destination=row.destination,
+        added=row.escalate_to,
         approvers=tuple(dict.fromkeys([*row.approvers, *row.escalate_to])),
-        expires_at=head.at + window,
-        remind_next=head.at + window * row.remind_at[0] if row.remind_at else None,
+        expires_at=head.at + row.window,
+        remind_next=head.at + row.window * row.remind_at[0] if row.remind_at else None,
         head=head,
     )
 
 
 def ending(
-    request: Row[Any],
+    request: LockedRequest | OpenRequest,
     digest: bytes,
     outcome: RequestStatus,
     by: Person | None,
@@ -122,9 +118,9 @@ def ending(
     return RequestEnding(
         request_id=request.id,
         call_id=request.call_id,
-        destination=Destination(request.team_id, request.channel_id),
+        destination=request.destination,
         revision=request.revision,
-        digest=bytes(digest),
+        digest=digest,
         outcome=outcome,
         by=by,
         reason=reason,

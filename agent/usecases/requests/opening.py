@@ -159,15 +159,17 @@ async def _existing(connection: Connection, new: NewRequest) -> OpenOutcome:
     found = await request_locks.find_by_call(connection, new.call_id) if new.call_id else None
     if found is None:
         raise Conflict(f"tool call {new.call_id} has been judged otherwise already")
-    if found.digest != new.action.digest:
+    request_id, digest = found
+    if digest != new.action.digest:
         raise Conflict(f"tool call {new.call_id} was asked about with other arguments")
-    return OpenOutcome(found.id, created=False)
+    return OpenOutcome(request_id, created=False)
 
 
 async def _find(connection: Connection, new: NewRequest) -> OpenOutcome | None:
     found = await request_locks.lock_client_id(connection, new.principal, new.client_id)
     if found is None:
         return None
-    if found.content_digest != content_digest(new):
+    request_id, digest = found
+    if digest != content_digest(new):
         raise Conflict(f"request {new.client_id!r} exists with other content")
-    return OpenOutcome(found.id, created=False)
+    return OpenOutcome(request_id, created=False)

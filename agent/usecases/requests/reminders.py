@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import timedelta
-from typing import Any
-
-from sqlalchemy import Row
 
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.domain.audit import request_subject
 from agent.store import audit, reminders
 from agent.store.audit import ChainHead
-from agent.store.outbox import Destination
-from agent.store.reminders import Reminder
+from agent.store.reminders import DueReminder, Reminder
 from agent.usecases.batches import FailedItems, isolate_failures
-from agent.usecases.requests.eligibility import editor, requester
 from signoff.values import Person
 
 
@@ -34,7 +28,7 @@ async def remind_due(db: Database, *, batch_size: int = 200) -> int:
 _BROKEN = FailedItems("remind")
 
 
-async def _remind(tx: Transaction, due: Sequence[Row[Any]]) -> None:
+async def _remind(tx: Transaction, due: Sequence[DueReminder]) -> None:
     subjects = [request_subject(row.id) for row in due]
     voters = await reminders.voters(tx, [row.id for row in due])
     heads = await audit.lock_heads(tx, subjects)
@@ -45,31 +39,26 @@ async def _remind(tx: Transaction, due: Sequence[Row[Any]]) -> None:
     reminders.remind(tx, found)
 
 
-def _reminder(row: Row[Any], voters: Collection[Person], head: ChainHead) -> Reminder:
-    window = timedelta(seconds=row.seconds)
-    opened = row.expires_at - window
-    passed = sum(opened + window * fraction <= head.at for fraction in row.remind_at)
+def _reminder(row: DueReminder, voters: Collection[Person], head: ChainHead) -> Reminder:
+    opened = row.expires_at - row.window
+    passed = sum(opened + row.window * fraction <= head.at for fraction in row.remind_at)
     later = row.remind_at[passed:]
     return Reminder(
         request_id=row.id,
-        destination=Destination(row.team_id, row.channel_id),
+        destination=row.destination,
         people=_still_able(row, voters),
         reminded=passed,
-        remind_next=opened + window * later[0] if later else None,
+        remind_next=opened + row.window * later[0] if later else None,
         expires_at=row.expires_at,
         head=head,
     )
 
 
-def _still_able(row: Row[Any], voters: Collection[Person]) -> tuple[str, ...]:
-    """The users and groups to mention: reviewers but those who have voted or may not.
+def _still_able(row: DueReminder, voters: Collection[Person]) -> tuple[str, ...]:
+    """The users and groups to mention: reviewers but those who have voted or are excluded.
 
     A channel's members are too many to mention; for them the checkpoint's `notify` stands in.
     """
     named = [approver for approver in row.approvers if approver != "channel"] or row.notify
-    done = {person.user_id for person in voters}
-    if row.prevent_self_review and (asker := requester(row)) is not None:
-        done.add(asker.user_id)
-    if not row.editor_may_approve and (changed_by := editor(row)) is not None:
-        done.add(changed_by.user_id)
+    done = {person.user_id for person in (*voters, *(each.person for each in row.excluded))}
     return tuple(name for name in named if name not in done)

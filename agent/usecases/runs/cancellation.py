@@ -6,22 +6,21 @@ from collections.abc import Collection, Sequence
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Row
-
 from agent.database.pools import Database
 from agent.database.transaction import Connection, Transaction
-from agent.domain.audit import AuditKind, run_subject
+from agent.domain import eligibility
+from agent.domain.audit import DIRECT, AuditKind, run_subject
 from agent.domain.errors import NotFound, Refusal, Refused
-from agent.domain.people import CHANNEL, Standing
+from agent.domain.people import Standing
 from agent.domain.run import RunStatus
-from agent.store import ancestors, audit, request_locks, run_endings, runs, views
+from agent.store import ancestors, audit, open_requests, run_endings, runs, views
 from agent.store.audit import AuditEntry
-from agent.usecases.requests.eligibility import DIRECTLY
+from agent.store.open_requests import OpenRequest
 from signoff.values import Person
 
 
 async def cancel(
-    db: Database, run_id: UUID, by: Standing, channels: Collection[str] = (), *, path: str = DIRECTLY
+    db: Database, run_id: UUID, by: Standing, channels: Collection[str] = (), *, path: str = DIRECT
 ) -> bool:
     """Stop a run and those that it started: nobody is asked any more, and nothing begins that has not begun.
 
@@ -71,7 +70,7 @@ async def _cancel(
     tx: Transaction, run_id: UUID, by: Standing, channels: frozenset[str], path: str
 ) -> bool | Refused:
     family, asked = await _family(tx, run_id)
-    refusal = _objection(family[-1], by, channels, asked)
+    refusal = eligibility.cancel_refusal(family[-1].requester, asked, by, channels)
     if refusal is not None:
         await _refuse_cancel(tx, run_id, by, refusal, path)
         return Refused(refusal)
@@ -79,19 +78,19 @@ async def _cancel(
     return await _end(tx, family, asked, by.person, **facts)
 
 
-async def _family(connection: Connection, run_id: UUID) -> tuple[list[runs.LockedRun], Sequence[Row[Any]]]:
+async def _family(connection: Connection, run_id: UUID) -> tuple[list[runs.LockedRun], Sequence[OpenRequest]]:
     """The run, last, and those below it, all locked, with what they ask."""
     below_first = await ancestors.run_with_descendants(connection, run_id)
     family = [run for each in below_first if (run := await runs.lock(connection, each)) is not None]
     if not family:
         raise NotFound(f"no run {run_id}")
-    return family, await request_locks.lock_waiting(connection, [run.id for run in family])
+    return family, await open_requests.lock_waiting(connection, [run.id for run in family])
 
 
 async def _end(
     tx: Transaction,
     family: Sequence[runs.LockedRun],
-    asked: Sequence[Row[Any]],
+    asked: Sequence[OpenRequest],
     by: Person | None,
     **facts: Any,
 ) -> bool:
@@ -103,20 +102,6 @@ async def _end(
             tx, run, RunStatus.CANCELLED, "cancelled", by, with_above=with_above, **facts
         )
     return bool(working)
-
-
-def _objection(
-    run: runs.LockedRun, by: Standing, channels: frozenset[str], asked: Sequence[Row[Any]]
-) -> Refusal | None:
-    """Why this person may not cancel the run, or ``None``."""
-    if by.refusal is not None or by.person == run.requester:
-        return by.refusal
-    roles = by.roles - {CHANNEL}  # whose members counts: that of the request, and no other
-    reviews = any(
-        roles & set(each.approvers) or (CHANNEL in each.approvers and each.channel_id in channels)
-        for each in asked
-    )
-    return None if reviews else Refusal.NOT_YOUR_RUN
 
 
 async def _refuse_cancel(tx: Transaction, run_id: UUID, by: Standing, refusal: Refusal, path: str) -> None:

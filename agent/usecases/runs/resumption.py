@@ -6,12 +6,12 @@ from uuid import UUID
 
 from agent.database.pools import Database
 from agent.database.transaction import Connection, Transaction
-from agent.domain.audit import AuditKind
+from agent.domain import eligibility
+from agent.domain.audit import DIRECT, AuditKind
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.run import RunStatus, RunView
 from agent.store import ancestors, audit, outbox, runs, views
-from agent.usecases.requests.eligibility import DIRECTLY
 from agent.usecases.runs.audit import record
 from signoff.errors import Conflict
 from signoff.values import Person
@@ -27,7 +27,7 @@ async def resume(
     *,
     administrator: bool = False,
     thread: tuple[str, str] | None = None,
-    path: str = DIRECTLY,
+    path: str = DIRECT,
 ) -> None:
     """Let a failed run go on, with fresh limits: its requester may, and an ``administrator`` of the workspace.
 
@@ -36,7 +36,9 @@ async def resume(
     """
     async with db.transaction() as tx:
         run, seen = await _failed(tx, run_id)
-        refusal = _objection(seen, by, administrator=administrator, thread=thread)
+        elsewhere = thread is not None and thread != (seen.channel_id, seen.thread_ts)
+        refusal = eligibility.resume_refusal(seen.requester, by, administrator=administrator)
+        refusal = Refusal.WRONG_PLACE if elsewhere else refusal
         if refusal is None:
             await _go_on(tx, run, by.person, audit.actor(by.person), path)
         else:
@@ -65,17 +67,6 @@ async def _failed(connection: Connection, run_id: UUID) -> tuple[runs.LockedRun,
     if run.parent_call_id is not None and not await ancestors.parent_waits(connection, run):
         raise Conflict("the run above has been told that this one failed; resume that one")
     return run, seen
-
-
-def _objection(
-    run: RunView, by: Standing, *, administrator: bool, thread: tuple[str, str] | None
-) -> Refusal | None:
-    """Why this person's word does not count, or ``None``."""
-    if thread is not None and thread != (run.channel_id, run.thread_ts):
-        return Refusal.WRONG_PLACE
-    if by.refusal is not None:
-        return by.refusal
-    return None if by.person == run.requester or administrator else Refusal.NOT_YOURS_TO_RESUME
 
 
 async def _go_on(tx: Transaction, run: runs.LockedRun, by: Person | None, actor: str, path: str) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 from agent.domain.errors import Refusal, Refused
 from agent.domain.request import Place, RequestView, Verdict
 from agent.store import views
-from agent.store.views import StoredPlace
 from signoff.values import Person
 from slackbot.cards import ButtonValue, parse_button_value
 from slackbot.reviewing.votes import NewVote
@@ -86,15 +85,6 @@ async def card_of(ctx: ListenerContext, click: ButtonClick) -> RequestView:
         stored = await views.place_for(connection, click.value.request_id, click.place.nonce)
     if view is None or stored is None or view.team_id != ctx.directory.own_team_id:
         raise Refused(Refusal.UNKNOWN_REQUEST)
-    if not _fits(stored, click):
+    if not stored.fits(click.place, click.person):
         raise Refused(Refusal.WRONG_PLACE)
     return replace(view, place_nonce=click.place.nonce)
-
-
-def _fits(stored: StoredPlace, click: ButtonClick) -> bool:
-    if stored.surface != click.place.surface:
-        return False
-    if stored.surface != "channel":
-        return stored.person == click.person
-    here = (click.place.channel_id, click.place.message_ts)
-    return here == (stored.channel_id, stored.message_ts or click.place.message_ts)

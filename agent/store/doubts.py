@@ -1,0 +1,110 @@
+"""Executions in doubt, as a person settles them: attempts at a run's call, and attempts outside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import text
+
+from agent.database.transaction import Connection, query
+from agent.domain.people import Exclusion
+from agent.store import exclusions
+from agent.store.outbox import Destination
+from agent.store.views.requests import person
+from signoff.values import Person
+
+
+@dataclass(frozen=True, slots=True)
+class DoubtfulCall:
+    """The run's call that an attempt was made at; actions are canonical bytes."""
+
+    id: UUID
+    tool: str
+    raw_arguments: str
+    blocking: bool
+    repeats: UUID | None
+    proposed_action: bytes | None
+    edited_action: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """An execution, locked, with the request that allowed it; ``call`` is ``None`` for an attempt outside.
+
+    ``open``: it is still in doubt. ``subject`` is that of the audit chain that tells of it. ``request_id`` and
+    ``destination`` are ``None`` where nobody was asked.
+    """
+
+    execution_id: UUID
+    open: bool
+    subject: str
+    run_id: UUID | None
+    run_thread: tuple[str, str] | None
+    call: DoubtfulCall | None
+    request_id: UUID | None
+    destination: Destination | None
+    requester: Person | None
+    approvers: tuple[str, ...]
+    excluded: tuple[Exclusion, ...]
+
+    @property
+    def asked(self) -> bool:
+        return self.request_id is not None
+
+
+async def lock(connection: Connection, execution_id: UUID) -> Doubt | None:
+    """The execution with its call, locked behind its run; one outside, behind its request."""
+    *_, found = await query(connection, _TAKE_REQUEST, _TAKE_CALL, _TAKE_EXECUTION, _DOUBT, id=execution_id)
+    if not found:
+        return None
+    row = found[0]
+    call = DoubtfulCall(
+        row.call_id,
+        row.tool,
+        row.raw_arguments,
+        row.blocking,
+        row.repeats,
+        row.proposed_action,
+        row.edited_action,
+    )
+    return Doubt(
+        execution_id=row.id,
+        open=row.open,
+        subject=row.subject,
+        run_id=row.run_id,
+        run_thread=(row.run_channel_id, row.thread_ts) if row.run_channel_id and row.thread_ts else None,
+        call=call if row.call_id else None,
+        request_id=row.request_id,
+        destination=Destination(row.team_id, row.channel_id) if row.request_id else None,
+        requester=person(row.requester_team_id, row.requester_user_id),
+        approvers=tuple(row.approvers or ()),
+        excluded=exclusions.from_json(row.excluded or ()),
+    )
+
+
+_TAKE_REQUEST = text("""
+SELECT 1 FROM approval_request WHERE id = (SELECT request_id FROM execution WHERE id = :id AND call_id IS NULL)
+FOR NO KEY UPDATE
+""")
+_TAKE_CALL = text("""
+SELECT 1 FROM tool_call WHERE id = (SELECT call_id FROM execution WHERE id = :id) FOR NO KEY UPDATE
+""")
+_TAKE_EXECUTION = text("SELECT 1 FROM execution WHERE id = :id FOR NO KEY UPDATE")
+_DOUBT = text("""
+SELECT e.id, e.status = 'in_doubt' AND coalesce(c.state = 'in_doubt', true)
+             AND NOT EXISTS (SELECT 1 FROM settlement WHERE execution_id = e.id) AS open,
+       coalesce('request:' || r.id, 'run:' || c.run_id) AS subject,
+       c.id AS call_id, c.tool, c.raw_arguments, c.blocking, c.repeats,
+       c.run_id, a.channel_id AS run_channel_id, a.thread_ts,
+       r.id AS request_id, r.team_id, r.channel_id, r.approvers, r.excluded,
+       CASE WHEN v.editor_user_id IS NOT NULL THEN v.action END AS edited_action,
+       (SELECT b.action FROM approval_request AS o JOIN request_revision AS b ON b.request_id = o.id AND b.n = 1
+        WHERE o.call_id = c.id AND o.ask_no = 1) AS proposed_action,
+       coalesce(r.requester_team_id, a.requester_team_id) AS requester_team_id,
+       coalesce(r.requester_user_id, a.requester_user_id) AS requester_user_id
+FROM execution AS e LEFT JOIN tool_call AS c ON c.id = e.call_id LEFT JOIN agent_run AS a ON a.id = c.run_id
+LEFT JOIN approval_request AS r ON r.id = e.request_id
+LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
+WHERE e.id = :id
+""")

@@ -1,0 +1,119 @@
+"""Waiting requests that are about to end, locked: overdue ones, and those of runs that end."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Row, text
+
+from agent.database.transaction import Connection
+from agent.store.outbox import Destination
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRequest:
+    """A waiting request, locked, that is about to end."""
+
+    id: UUID
+    call_id: UUID | None
+    destination: Destination
+    revision: int
+    digest: bytes
+    approvers: tuple[str, ...]
+
+    @property
+    def channel_id(self) -> str:
+        return self.destination.channel_id
+
+
+@dataclass(frozen=True, slots=True)
+class DueRequest(OpenRequest):
+    """One whose deadline has passed; ``escalates``: it gets more reviewers and another window instead."""
+
+    escalates: bool
+    escalate_to: tuple[str, ...]
+    window: timedelta
+    remind_at: tuple[float, ...]
+
+
+async def lock_due(connection: Connection, limit: int, but: Collection[UUID] = ()) -> list[DueRequest]:
+    """Overdue waiting requests that nobody else holds, without those named."""
+    return [_due(row) for row in await connection.execute(_DUE, {"limit": limit, "but": list(but)})]
+
+
+async def lock_due_one(connection: Connection, request_id: UUID) -> list[DueRequest]:
+    """The request, locked, if it is due and nobody else holds it."""
+    return [_due(row) for row in await connection.execute(_DUE_ONE, {"id": request_id})]
+
+
+async def lock_waiting(connection: Connection, runs: Sequence[UUID]) -> list[OpenRequest]:
+    """The waiting requests of these runs, locked."""
+    await connection.execute(_TAKE_OPEN_OF_RUNS, {"runs": list(runs)})
+    rows = await connection.execute(_OPEN_OF_RUNS, {"runs": list(runs)})
+    return [OpenRequest(**_open(row)) for row in rows]
+
+
+async def approved(connection: Connection, runs: Sequence[UUID]) -> list[tuple[UUID, Destination]]:
+    """The requests of these runs whose calls may run and have not begun. Nothing is locked: their runs are."""
+    rows = await connection.execute(_APPROVED_OF_RUNS, {"runs": list(runs)})
+    return [(row.id, Destination(row.team_id, row.channel_id)) for row in rows]
+
+
+def _open(row: Row[Any]) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "call_id": row.call_id,
+        "destination": Destination(row.team_id, row.channel_id),
+        "revision": row.revision,
+        "digest": bytes(row.digest),
+        "approvers": tuple(row.approvers),
+    }
+
+
+def _due(row: Row[Any]) -> DueRequest:
+    return DueRequest(
+        **_open(row),
+        escalates=bool(row.escalates),
+        escalate_to=tuple(row.escalate_to or ()),
+        window=timedelta(seconds=row.seconds or 0),
+        remind_at=tuple(row.remind_at or ()),
+    )
+
+
+# The clock as a subquery is read once, and so can bound the index scan; a volatile function in the condition itself
+# would be called for every waiting row.
+_DUE = text("""
+SELECT r.id, r.call_id, r.team_id, r.channel_id, r.revision, v.digest,
+       r.policy ->> 'on_timeout' = 'escalate' AND r.escalated_at IS NULL AS escalates, r.approvers,
+       r.policy -> 'escalate_to' AS escalate_to, (r.policy ->> 'timeout')::float AS seconds,
+       r.policy -> 'remind_at' AS remind_at
+FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
+WHERE r.status = 'waiting' AND r.expires_at <= (SELECT clock_timestamp())
+  AND r.id <> ALL(CAST(:but AS uuid[])) ORDER BY r.expires_at LIMIT :limit FOR NO KEY UPDATE OF r SKIP LOCKED
+""")
+_DUE_ONE = text("""
+SELECT r.id, r.call_id, r.team_id, r.channel_id, r.revision, v.digest,
+       r.policy ->> 'on_timeout' = 'escalate' AND r.escalated_at IS NULL AS escalates, r.approvers,
+       r.policy -> 'escalate_to' AS escalate_to, (r.policy ->> 'timeout')::float AS seconds,
+       r.policy -> 'remind_at' AS remind_at
+FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
+WHERE r.status = 'waiting' AND r.expires_at <= (SELECT clock_timestamp())
+  AND r.id = :id FOR NO KEY UPDATE OF r SKIP LOCKED
+""")
+_TAKE_OPEN_OF_RUNS = text("""
+SELECT 1 FROM approval_request WHERE run_id = ANY(:runs) AND status = 'waiting' ORDER BY id FOR NO KEY UPDATE
+""")
+_OPEN_OF_RUNS = text("""
+SELECT r.id, r.call_id, r.team_id, r.channel_id, r.revision, r.approvers, v.digest
+FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
+WHERE r.run_id = ANY(:runs) AND r.status = 'waiting' ORDER BY r.id
+""")
+_APPROVED_OF_RUNS = text("""
+SELECT r.id, r.team_id, r.channel_id FROM tool_call AS c
+JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
+WHERE c.run_id = ANY(:runs) AND c.state = 'ready' ORDER BY r.id
+""")

@@ -1,0 +1,24 @@
+"""The card that a button was pressed on, compared with the stored one."""
+
+from __future__ import annotations
+
+from agent.database.transaction import Transaction
+from agent.domain.errors import Refusal, Refused
+from agent.domain.request import Place, StoredPlace
+from agent.store import requests
+from signoff.values import Person
+
+
+def refusal(stored: StoredPlace | None, place: Place | None, person: Person) -> Refused | None:
+    """Why this person's click does not count where it was made, or ``None``; ``place`` is ``None`` without a card."""
+    if place is None or (stored is not None and stored.fits(place, person)):
+        return None
+    return Refused(Refusal.WRONG_PLACE)
+
+
+def bind(tx: Transaction, stored: StoredPlace | None, place: Place | None) -> None:
+    """Store which message the card is, if its ``ts`` was not saved: an act that counts says so."""
+    if place is None or stored is None or not place.message_ts:
+        return
+    if stored.surface == "channel" and stored.message_ts is None:
+        requests.bind_place(tx, place.nonce, place.message_ts)
