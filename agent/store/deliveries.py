@@ -8,8 +8,8 @@ from uuid import UUID
 
 from sqlalchemy import Row, text
 
-from agent.database.transaction import Connection, Transaction
-from agent.store.floods import RECENT
+from agent.database.transaction import Connection, Transaction, query
+from agent.store import due_deliveries
 
 LINES_AT_ONCE = 10
 """Thread lines that go out as one message when they wait together."""
@@ -30,7 +30,8 @@ async def release_destination(connection: Connection, team_id: str, channel_id: 
 
 async def channels_due(connection: Connection, team_id: str) -> list[str]:
     """Channels without a lease where a delivery may go out now, or something is left that a digest stands for."""
-    return list((await connection.execute(_CHANNELS_DUE, {"team": team_id})).scalars())
+    (rows,) = await query(connection, due_deliveries.CHANNELS_DUE, team=team_id)
+    return [row.channel_id for row in rows]
 
 
 async def renew(
@@ -51,12 +52,15 @@ async def renew(
 async def next_pending(connection: Connection, team_id: str, channel_id: str) -> Row[Any] | None:
     """The delivery to be sent next, with the ``ts`` of its card or thread, and in how many seconds it may go."""
     key = {"team": team_id, "channel": channel_id}
-    first = (await connection.execute(_NEXT, key)).one_or_none()
-    if first is None:
-        return (await connection.execute(_LATER, key)).one_or_none()
+    (rows,) = await query(connection, due_deliveries.NEXT, **key)
+    if not rows:
+        (rows,) = await query(connection, due_deliveries.LATER, **key)
+        return rows[0] if rows else None
+    first: Row[Any] = rows[0]
     if not (first.kind == "digest" or (first.kind == "card" and first.root_ts is None)):
         return first
-    return (await connection.execute(_FAIREST, {**key, "first": first.id})).one_or_none() or first
+    (rows,) = await query(connection, due_deliveries.FAIREST, **key, first=first.id)
+    return rows[0] if rows else first
 
 
 async def same_thread(connection: Connection, first: Row[Any]) -> Sequence[Row[Any]]:
@@ -135,23 +139,6 @@ def mark_dead(tx: Transaction, ids: Sequence[UUID], error: str) -> None:
     tx.add(_DEAD, ids=list(ids), error=error)
 
 
-# A line waits for its root, and for every earlier line of its own thread. In this order: the last look costs most.
-_IN_TURN = """CASE WHEN d.kind IN ('card', 'run_root', 'direct', 'digest') THEN true
-            WHEN coalesce(p.ts, a.thread_ts) IS NULL THEN false
-            ELSE NOT EXISTS (SELECT 1 FROM delivery AS e
-                             WHERE e.state = 'pending' AND e.kind = d.kind AND e.id < d.id
-                               AND (e.request_id = d.request_id OR e.run_id = d.run_id)) END"""
-# What changes a message that stands; Slack counts these apart from new messages, and so do we.
-_CHANGE = "d.kind IN ('card', 'run_root', 'digest')"
-_READY_AT = f"""CASE WHEN {_CHANGE} AND coalesce(p.ts, a.thread_ts, g.ts) IS NOT NULL
-                     THEN o.next_update_at ELSE o.next_at END"""
-# The first part says nothing new, but spares a look at every line while new messages rest.
-_READY = f"(o.next_at <= clock_timestamp() OR {_CHANGE}) AND {_READY_AT} <= clock_timestamp()"
-_PLACES = """
-LEFT JOIN digest_card AS g ON g.team_id = d.team_id AND g.channel_id = d.channel_id AND g.agent = d.agent
-LEFT JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel'
-LEFT JOIN agent_run AS a ON a.id = d.run_id
-"""
 _TAKE = text("""
 INSERT INTO outlet AS o (team_id, channel_id, lease_epoch, lease_until, lease_worker)
 VALUES (:team, :channel, 1, clock_timestamp() + make_interval(secs => :seconds), :worker)
@@ -164,28 +151,6 @@ _RELEASE = text("""
 UPDATE outlet SET lease_until = NULL, lease_worker = NULL
 WHERE team_id = :team AND channel_id = :channel AND lease_epoch = :epoch
 """)
-# Each channel is found by one step through the index of what is pending, however much that is.
-# A channel is not due because of a line whose thread has no root yet: what the line waits for is.
-_CHANNELS_DUE = text(f"""
-WITH RECURSIVE each AS (
-    SELECT min(channel_id) AS channel_id FROM delivery WHERE team_id = :team AND state = 'pending'
-    UNION ALL
-    SELECT (SELECT min(d.channel_id) FROM delivery AS d
-            WHERE d.team_id = :team AND d.state = 'pending' AND d.channel_id > each.channel_id)
-    FROM each WHERE each.channel_id IS NOT NULL
-)
-SELECT each.channel_id FROM each LEFT JOIN outlet AS o ON o.team_id = :team AND o.channel_id = each.channel_id
-WHERE each.channel_id IS NOT NULL AND (o.lease_until IS NULL OR o.lease_until <= clock_timestamp())
-  AND (EXISTS (SELECT 1 FROM delivery AS d {_PLACES}
-               WHERE d.team_id = :team AND d.channel_id = each.channel_id AND d.state = 'pending'
-                 AND d.not_before <= clock_timestamp() AND {_IN_TURN} AND (o.next_at IS NULL OR ({_READY})))
-       OR EXISTS (SELECT 1 FROM delivery AS d
-                  JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel'
-                   AND p.folded AND p.ts IS NULL
-                  WHERE d.team_id = :team AND d.channel_id = each.channel_id AND d.state = 'pending'
-                    AND d.kind IN ('card', 'thread_line') AND NOT d.ambiguous))
-ORDER BY random()
-""")  # noqa: S608 - a constant
 _HOLD = text("""
 UPDATE outlet SET lease_until = clock_timestamp() + make_interval(secs => :seconds),
                   next_at = greatest(next_at, clock_timestamp() + make_interval(secs => :posts)),
@@ -214,27 +179,6 @@ _WELL = text("""
 UPDATE outlet SET trouble = NULL, trouble_since = NULL
 WHERE team_id = :team AND channel_id = :channel AND trouble IS NOT NULL
 """)
-_WAITS = f"""
-SELECT d.id, d.kind::text AS kind, d.request_id, d.run_id, d.agent, d.body, d.wanted, d.attempts, d.error,
-       d.ambiguous, coalesce(p.ts, a.thread_ts, g.ts) AS root_ts,
-       greatest(0, extract(epoch FROM {_READY_AT} - clock_timestamp()))::float AS wait
-FROM delivery AS d JOIN outlet AS o USING (team_id, channel_id) {_PLACES} {{more}}
-WHERE d.team_id = :team AND d.channel_id = :channel AND d.state = 'pending' AND d.not_before <= clock_timestamp()
-  AND {_IN_TURN}
-"""  # noqa: S608 - a constant
-_OLDEST = "ORDER BY d.priority, d.id LIMIT 1"
-_NEXT = text(f"{_WAITS.format(more='')} AND {_READY} {_OLDEST}")
-_LATER = text(f"{_WAITS.format(more='')} {_OLDEST}")
-# There are few of these: what would be many is folded. Agents that have had fewer cards lately go first.
-_LATELY = (
-    f"LEFT JOIN approval_request AS r ON r.id = d.request_id LEFT JOIN ({RECENT}) AS f ON f.agent = r.agent"
-)
-_NEW_CARDS = f"""
-  AND {_READY} AND d.priority = (SELECT priority FROM delivery WHERE id = :first)
-  AND (d.kind = 'digest' OR (d.kind = 'card' AND p.ts IS NULL))
-ORDER BY d.kind = 'digest', coalesce(f.lately, 0), d.id LIMIT 1
-"""  # noqa: S608 - a constant
-_FAIREST = text(_WAITS.format(more=_LATELY) + _NEW_CARDS)
 _SAME_THREAD = text("""
 SELECT id, body FROM delivery
 WHERE state = 'pending' AND kind = CAST(:kind AS delivery_kind) AND id >= :first AND ambiguous = :ambiguous

@@ -5,22 +5,20 @@ A folded request has no card and no thread; whatever would be told there is skip
 
 from __future__ import annotations
 
-from sqlalchemy import text
+from uuid import UUID
 
-from agent.database.transaction import Connection, Transaction
+from sqlalchemy import ColumnElement, Integer, Select, and_, bindparam, func, or_, select, text, update
+
+from agent.database.transaction import Connection, Transaction, query
+from agent.store.due_deliveries import recent_cards
 from agent.store.outbox import Destination
-
-RECENT = """
-SELECT r.agent, count(*) AS lately FROM card_place AS p JOIN approval_request AS r ON r.id = p.request_id
-WHERE p.team_id = :team AND p.channel_id = :channel AND p.surface = 'channel'
-  AND p.ts >= (extract(epoch FROM clock_timestamp()) - 60)::bigint::text GROUP BY r.agent
-"""
-"""How many cards each agent has had in the channel within a minute; Slack's ``ts`` is the time of posting."""
+from agent.store.tables import approval_request, card_place, delivery
 
 
 async def is_flood(connection: Connection, destination: Destination, limit: int) -> bool:
     """Whether cards have to be folded."""
-    return bool((await connection.execute(_FOUND, _key(destination, limit))).first())
+    (rows,) = await query(connection, _FOUND, **_key(destination, limit))
+    return bool(rows)
 
 
 async def has_stranded_lines(connection: Connection, destination: Destination) -> bool:
@@ -34,7 +32,8 @@ async def fold(connection: Connection, destination: Destination, limit: int) -> 
 
     What somebody else holds at this moment is left to the next look.
     """
-    return list((await connection.execute(_FOLD, _key(destination, limit))).scalars())
+    (rows,) = await query(connection, _FOLD, **_key(destination, limit))
+    return [row.agent for row in rows]
 
 
 def place_digest(tx: Transaction, destination: Destination, agent: str, ts: str) -> None:
@@ -48,39 +47,60 @@ def _key(destination: Destination, limit: int) -> dict[str, str | int]:
     return {"team": destination.team_id, "channel": destination.channel_id, "limit": limit}
 
 
-_BOTH = "(d.kind = 'card' OR (d.kind = 'thread_line' AND p.folded))"
-_CARDS = "d.kind = 'card' AND d.priority < 2"  # which spares a look at all lines that wait
-_EXCESS = f"""
-SELECT w.id FROM (
-    SELECT d.id, p.folded, r.agent,
-           count(*) FILTER (WHERE NOT p.folded) OVER (PARTITION BY r.agent ORDER BY d.kind, d.priority, d.id) AS rank
-    FROM delivery AS d
-    JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel' AND p.ts IS NULL
-    JOIN approval_request AS r ON r.id = d.request_id
-    WHERE d.team_id = :team AND d.channel_id = :channel AND d.state = 'pending' AND NOT d.ambiguous
-      AND {{what}}
-) AS w LEFT JOIN ({RECENT}) AS f ON f.agent = w.agent
-WHERE w.folded OR w.rank > greatest(0, :limit - coalesce(f.lately, 0))
-"""  # noqa: S608 - a constant
-_FOUND = text(f"{_EXCESS.format(what=_CARDS)} LIMIT 1")
+_channel_card = and_(card_place.c.request_id == delivery.c.request_id, card_place.c.surface == "channel")
+
+
+def _excess(what: ColumnElement[bool]) -> Select[tuple[UUID]]:
+    """Deliveries of requests that are folded already, or are more than their agent may show now."""
+    order = (delivery.c.kind, delivery.c.priority, delivery.c.id)
+    rank = (
+        func.count().filter(~card_place.c.folded).over(partition_by=approval_request.c.agent, order_by=order)
+    )
+    waiting = (
+        select(delivery.c.id, card_place.c.folded, approval_request.c.agent, rank.label("rank"))
+        .join(card_place, and_(_channel_card, card_place.c.ts.is_(None)))
+        .join(approval_request, approval_request.c.id == delivery.c.request_id)
+        .where(delivery.c.team_id == bindparam("team"), delivery.c.channel_id == bindparam("channel"))
+        .where(delivery.c.state == "pending", ~delivery.c.ambiguous, what)
+        .subquery("waiting")
+    )
+    recent = recent_cards()
+    room = func.greatest(0, bindparam("limit", type_=Integer) - func.coalesce(recent.c.lately, 0))
+    return (
+        select(waiting.c.id)
+        .outerjoin(recent, recent.c.agent == waiting.c.agent)
+        .where(or_(waiting.c.folded, waiting.c.rank > room))
+    )
+
+
+def _fold() -> Select[tuple[str]]:
+    folded_line = and_(delivery.c.kind == "thread_line", card_place.c.folded)
+    held = (
+        select(delivery.c.id, card_place.c.nonce, approval_request.c.agent)
+        .join(card_place, _channel_card)
+        .join(approval_request, approval_request.c.id == delivery.c.request_id)
+        .where(delivery.c.id.in_(_excess(or_(delivery.c.kind == "card", folded_line))))
+        .where(delivery.c.state == "pending")
+        .order_by(delivery.c.id)
+        .with_for_update(of=[delivery, card_place], skip_locked=True)
+        .cte("held")
+    )
+    skipped = update(delivery).values(state="skipped").where(delivery.c.id == held.c.id)
+    folded = (
+        update(card_place).values(folded=True).where(card_place.c.nonce == held.c.nonce, ~card_place.c.folded)
+    )
+    agents = select(held.c.agent).distinct().order_by(held.c.agent)
+    return agents.add_cte(skipped.cte("skipped"), folded.cte("folded_now"))
+
+
+# The priority spares a look at all lines that wait.
+_FOUND = _excess(and_(delivery.c.kind == "card", delivery.c.priority < 2)).limit(1)
+_FOLD = _fold()
 _STRANDED = text("""
 SELECT 1 FROM delivery AS d
 JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel' AND p.folded AND p.ts IS NULL
 WHERE d.team_id = :team AND d.channel_id = :channel AND d.state = 'pending' AND d.kind = 'thread_line' LIMIT 1
 """)
-_FOLD = text(f"""
-WITH held AS (
-    SELECT d.id, p.nonce, r.agent FROM delivery AS d
-    JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel'
-    JOIN approval_request AS r ON r.id = d.request_id
-    WHERE d.id IN ({_EXCESS.format(what=_BOTH)}) AND d.state = 'pending' ORDER BY d.id FOR UPDATE OF d, p SKIP LOCKED
-), skipped AS (
-    UPDATE delivery AS d SET state = 'skipped' FROM held WHERE d.id = held.id
-), folded AS (
-    UPDATE card_place AS p SET folded = true FROM held WHERE p.nonce = held.nonce AND NOT p.folded
-)
-SELECT DISTINCT agent FROM held ORDER BY agent
-""")  # noqa: S608 - a constant
 _PLACE = text("""
 INSERT INTO digest_card (team_id, channel_id, agent, ts) VALUES (:team, :channel, :agent, :ts)
 ON CONFLICT (team_id, channel_id, agent) DO UPDATE SET ts = excluded.ts

@@ -1,0 +1,155 @@
+"""Which deliveries may go out now, in which channels: the statements for `deliveries` and `floods`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Float,
+    Select,
+    Subquery,
+    Text,
+    and_,
+    bindparam,
+    case,
+    cast,
+    exists,
+    extract,
+    false,
+    func,
+    or_,
+    select,
+    true,
+)
+
+from agent.store.tables import (
+    agent_run,
+    approval_request,
+    card_place,
+    delivery,
+    destination,
+    digest_card,
+)
+
+_now = func.clock_timestamp()
+_team: ColumnElement[str] = bindparam("team")
+_channel: ColumnElement[str] = bindparam("channel")
+_channel_card = and_(card_place.c.request_id == delivery.c.request_id, card_place.c.surface == "channel")
+_earlier = delivery.alias("earlier")
+_earlier_line = exists().where(
+    _earlier.c.state == "pending",
+    _earlier.c.kind == delivery.c.kind,
+    _earlier.c.id < delivery.c.id,
+    or_(_earlier.c.request_id == delivery.c.request_id, _earlier.c.run_id == delivery.c.run_id),
+)
+# A line waits for its root, and for every earlier line of its own thread. In this order: the last look costs most.
+_in_turn = case(
+    (delivery.c.kind.in_(["card", "run_root", "direct", "digest"]), true()),
+    (func.coalesce(card_place.c.ts, agent_run.c.thread_ts).is_(None), false()),
+    else_=~_earlier_line,
+)
+_root_ts = func.coalesce(card_place.c.ts, agent_run.c.thread_ts, digest_card.c.ts)
+# What changes a message that stands; Slack counts these apart from new messages, and so do we.
+_is_change = delivery.c.kind.in_(["card", "run_root", "digest"])
+_ready_at = case(
+    (and_(_is_change, _root_ts.is_not(None)), destination.c.next_update_at), else_=destination.c.next_at
+)
+# The first part says nothing new, but spares a look at every line while new messages rest.
+_is_ready = and_(or_(destination.c.next_at <= _now, _is_change), _ready_at <= _now)
+_places = (
+    delivery.outerjoin(
+        digest_card,
+        and_(
+            digest_card.c.team_id == delivery.c.team_id,
+            digest_card.c.channel_id == delivery.c.channel_id,
+            digest_card.c.agent == delivery.c.agent,
+        ),
+    )
+    .outerjoin(card_place, _channel_card)
+    .outerjoin(agent_run, agent_run.c.id == delivery.c.run_id)
+)
+_pending = and_(delivery.c.team_id == _team, delivery.c.state == "pending")
+
+
+def recent_cards() -> Subquery:
+    """How many cards each agent has had in the channel within a minute; Slack's ``ts`` is the time of posting."""
+    since = cast(cast(extract("epoch", _now) - 60, BigInteger), Text)
+    return (
+        select(approval_request.c.agent, func.count().label("lately"))
+        .join(card_place, card_place.c.request_id == approval_request.c.id)
+        .where(card_place.c.team_id == _team, card_place.c.channel_id == _channel)
+        .where(card_place.c.surface == "channel", card_place.c.ts >= since)
+        .group_by(approval_request.c.agent)
+        .subquery("recent")
+    )
+
+
+def _channels_due() -> Select[tuple[str]]:
+    """Each channel is found by one step through the index of what is pending, however much that is.
+
+    A channel is not due because of a line whose thread has no root yet: what the line waits for is.
+    """
+    each = (
+        select(func.min(delivery.c.channel_id).label("channel_id"))
+        .where(_pending)
+        .cte("each", recursive=True)
+    )
+    following = select(func.min(delivery.c.channel_id)).where(
+        _pending, delivery.c.channel_id > each.c.channel_id
+    )
+    each = each.union_all(select(following.scalar_subquery()).where(each.c.channel_id.is_not(None)))
+    here = and_(_pending, delivery.c.channel_id == each.c.channel_id)
+    may_go = or_(destination.c.next_at.is_(None), _is_ready)
+    goes = exists(select(1).select_from(_places).where(here, delivery.c.not_before <= _now, _in_turn, may_go))
+    folded = and_(_channel_card, card_place.c.folded, card_place.c.ts.is_(None))
+    is_left = exists(
+        select(1)
+        .select_from(delivery.join(card_place, folded))
+        .where(here, delivery.c.kind.in_(["card", "thread_line"]), ~delivery.c.ambiguous)
+    )
+    lease = and_(destination.c.team_id == _team, destination.c.channel_id == each.c.channel_id)
+    return (
+        select(each.c.channel_id)
+        .select_from(each.outerjoin(destination, lease))
+        .where(
+            each.c.channel_id.is_not(None),
+            or_(destination.c.lease_until.is_(None), destination.c.lease_until <= _now),
+            or_(goes, is_left),
+        )
+        .order_by(func.random())
+    )
+
+
+CHANNELS_DUE = _channels_due()
+_here = and_(destination.c.team_id == delivery.c.team_id, destination.c.channel_id == delivery.c.channel_id)
+_waiting: Select[Any] = (
+    select(
+        *(delivery.c[name] for name in ("id", "kind", "request_id", "run_id", "agent", "body", "wanted")),
+        *(delivery.c[name] for name in ("attempts", "error", "ambiguous")),
+        _root_ts.label("root_ts"),
+        cast(func.greatest(0, extract("epoch", _ready_at - _now)), Float).label("wait"),
+    )
+    .select_from(_places.join(destination, _here))
+    .where(_pending, delivery.c.channel_id == _channel, delivery.c.not_before <= _now, _in_turn)
+)
+_oldest = _waiting.order_by(delivery.c.priority, delivery.c.id).limit(1)
+
+NEXT = _oldest.where(_is_ready)
+LATER = _oldest
+_first = delivery.alias("first")
+_recent = recent_cards()
+# There are few of these: what would be many is folded. Agents that have had fewer cards lately go first.
+FAIREST = (
+    _waiting.outerjoin(approval_request, approval_request.c.id == delivery.c.request_id)
+    .outerjoin(_recent, _recent.c.agent == approval_request.c.agent)
+    .where(
+        _is_ready,
+        delivery.c.priority
+        == select(_first.c.priority).where(_first.c.id == bindparam("first")).scalar_subquery(),
+        or_(delivery.c.kind == "digest", and_(delivery.c.kind == "card", card_place.c.ts.is_(None))),
+    )
+    .order_by(delivery.c.kind == "digest", func.coalesce(_recent.c.lately, 0), delivery.c.id)
+    .limit(1)
+)
