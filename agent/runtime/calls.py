@@ -168,7 +168,9 @@ async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool
         await attempts.give_up(services, work, tool, f"policy denies this now: {judgement.because}")
     elif decided is None and judgement.verdict == "ask":
         await attempts.give_up(services, work, tool, "this needs approval now; nothing ran, propose it again")
-    elif decided is not None and (changed := _changed(work, agent, decided, action, facts, judgement.rule)):
+    elif decided is not None and (
+        changed := _changed(work, agent, tool, decided, action, facts, judgement.rule)
+    ):
         if _in_vain(work):
             await attempts.give_up(services, work, tool, f"{changed}, and the run has ended; nothing ran")
             return False
@@ -181,21 +183,33 @@ async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool
 
 
 def _as_of_now(work: OpenCallDetails, tool: Tool, decided: Action | None) -> Action:
-    """The decided arguments under the tool's present version; raises MalformedArguments if they do not fit."""
+    """The decided arguments as the tool would get them now, its present defaults written out.
+
+    Raises MalformedArguments if they do not fit.
+    """
     if decided is None:
         return read_action(tool, work.call.raw_arguments)
-    tool.signature.values(decided.arguments)
-    return Action(tool.name, tool.version, decided.arguments)
+    return Action(tool.name, tool.version, tool.signature.complete(decided.arguments))
 
 
 def _changed(
-    work: OpenCallDetails, agent: Agent, decided: Action, now: Action, facts: Facts, rule: Rule | None
+    work: OpenCallDetails,
+    agent: Agent,
+    tool: Tool,
+    decided: Action,
+    now: Action,
+    facts: Facts,
+    rule: Rule | None,
 ) -> str | None:
     """Why an approval does not cover what would run now, or None."""
-    if decided.digest != work.digest_decided:
+    if not decided.digest == work.digest_decided == work.digest_recorded:
         return "the stored action is not the one that was decided"
-    if decided.canonical != now.canonical:
+    if decided.tool_version != now.tool_version:
         return f"the tool's version is {now.tool_version}, approved was {decided.tool_version}"
+    if decided.canonical != now.canonical:
+        return "the tool would get arguments that nobody approved: its defaults have changed"
+    if work.signature_decided not in (None, tool.signature.digest):
+        return "the tool's parameters have changed"
     if work.asked_version not in (None, agent.version):
         return f"the agent's version is {agent.version}, approved was {work.asked_version}"
     if facts.failed:

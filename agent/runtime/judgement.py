@@ -106,6 +106,7 @@ class JudgedEdit:
     facts: Mapping[str, Any] | None
     rule: Rule | None
     description: str
+    signature_digest: bytes | None = None
 
 
 async def judge_edit(
@@ -129,7 +130,7 @@ async def judge_edit(
     judgement = judge(services, view, tool, action, facts)
     if judgement.verdict == "deny":
         raise Refused(Refusal.EDIT_DENIED)
-    return JudgedEdit(action, facts.values, judgement.rule, judgement.description)
+    return JudgedEdit(action, facts.values, judgement.rule, judgement.description, tool.signature.digest)
 
 
 def schema_of(registry: Registry, view: RequestView) -> Mapping[str, Any]:
@@ -209,6 +210,7 @@ async def question(
         requester_asserted=work.requester_asserted,
         destination=services.destination(rule.channel),
         client_id=f"{work.call.id}{again}",
+        signature_digest=tool.signature.digest,
         run_id=work.run.id,
         call_id=work.call.id,
         background=tool.background,

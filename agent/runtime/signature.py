@@ -4,6 +4,7 @@ Validation is strict: a value is taken as it is or refused, never bent into shap
 inside nested models. What has no JSON schema is refused when the tool is defined, by the parameter's name.
 """
 
+import hashlib
 import inspect
 import re
 import typing
@@ -42,6 +43,8 @@ class Signature:
     names: tuple[str, ...]
     wants_context: bool
     schema: Mapping[str, Any]
+    digest: bytes
+    """SHA-256 over the parameters' names, types and defaults; their descriptions do not count."""
     _model: type[BaseModel]
 
     def complete(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,7 +94,8 @@ def signature_of(function: Callable[..., Any], title: str, descriptions: Mapping
     names = tuple(parameter.name for parameter in parameters)
     if tuple(schema["properties"]) != names:
         raise TypeError(f"{title}: an alias renames a parameter; the model must see its own name")
-    return Signature(names, CONTEXT in inspect.signature(function).parameters, schema, model)
+    digest = hashlib.sha256(canonical_bytes(_without_words(schema))).digest()
+    return Signature(names, CONTEXT in inspect.signature(function).parameters, schema, digest, model)
 
 
 def check_subset(function: Callable[..., Any], title: str, allowed: tuple[str, ...]) -> None:
@@ -159,6 +163,27 @@ def _check_default(adapter: TypeAdapter[Any], default: Any, where: str) -> None:
             canonical_bytes(adapter.dump_python(default, mode="json"))
     except (ValidationError, PydanticSerializationError, MalformedArguments, UserWarning):
         raise TypeError(f"{where} has the default {default!r}, which does not fit its type as JSON") from None
+
+
+def _without_words(schema: Any) -> Any:
+    """A JSON schema without what only explains it: titles, descriptions, examples."""
+    match schema:
+        case Mapping():
+            kept = {key: part for key, part in schema.items() if key not in _WORDS}
+            return {key: _below(key, part) for key, part in kept.items()}
+        case list():
+            return [_without_words(part) for part in schema]
+        case _:
+            return schema
+
+
+def _below(keyword: str, part: Any) -> Any:
+    if keyword in ("properties", "$defs"):  # here the keys are names
+        return {name: _without_words(schema) for name, schema in part.items()}
+    return part if keyword in ("default", "const", "enum") else _without_words(part)
+
+
+_WORDS = frozenset({"title", "description", "examples"})
 
 
 def _filled(given: Any, dumped: Any) -> Any:

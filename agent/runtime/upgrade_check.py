@@ -65,7 +65,7 @@ def _problem(agent: Agent, policy: Policy, call: OpenCall) -> tuple[str, Remedy]
         return "there is no such tool any more", Remedy.CANCEL
     action = Action.from_canonical(call.action)
     try:
-        tool.signature.values(action.arguments)
+        completed = tool.signature.complete(action.arguments)
     except MalformedArguments as error:
         return f"its arguments do not fit the tool any more: {error}", Remedy.CANCEL
     requester = call.requester.user_id if call.requester else None
@@ -74,6 +74,8 @@ def _problem(agent: Agent, policy: Policy, call: OpenCall) -> tuple[str, Remedy]
         return f"policy denies it now: {judged.because}", Remedy.CANCEL
     if tool.version != action.tool_version:
         return _outdated(action.tool_version, "the tool's", tool.version), Remedy.ASK_AGAIN
+    if completed != action.arguments or call.signature_digest not in (None, tool.signature.digest):
+        return "the tool's parameters have changed: an approval counts no more", Remedy.ASK_AGAIN
     if call.agent_version not in (None, agent.version):
         return _outdated(str(call.agent_version), "the agent's", agent.version), Remedy.ASK_AGAIN
     return None

@@ -218,6 +218,8 @@ SELECT c.id, c.run_id, c.state::text AS state, c.blocking, c.tool, c.raw_argumen
        EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', a.agent) OR scope = ANY (a.ancestor_agents)) AS paused,
        r.id AS request_id, r.team_id, r.channel_id, r.voided_at, r.policy ->> 'on_reject' AS on_reject,
        d.outcome::text AS outcome, d.digest AS decided_digest, d.user_id AS decided_by, v.action AS decided_action,
+       (SELECT decode(detail ->> 'digest', 'hex') FROM audit_event
+        WHERE subject = 'request:' || r.id AND event = 'request.decided') AS recorded_digest,
        v.editor_team_id, v.editor_user_id, v.changes,
        (SELECT coalesce(max(attempt), 0) FROM execution WHERE call_id = c.id) AS attempts,
        (SELECT s.verdict = 'retry' FROM execution AS e LEFT JOIN settlement AS s ON s.execution_id = e.id

@@ -116,7 +116,10 @@ _TAKE_REQUEST = text("SELECT 1 FROM approval_request WHERE id = :id FOR NO KEY U
 _APPROVAL = text("""
 SELECT r.id, r.principal, r.call_id, r.status::text AS status, r.team_id, r.channel_id,
        r.lapsed_at IS NOT NULL OR coalesce(r.lapse_at <= clock_timestamp(), false) AS lapsed,
-       d.revision, d.digest, v.action, v.erased_at, v.editor_user_id IS NOT NULL AS edited,
+       d.revision, d.digest,
+       (SELECT decode(detail ->> 'digest', 'hex') FROM audit_event
+        WHERE subject = 'request:' || r.id AND event = 'request.decided') AS recorded_digest,
+       v.action, v.erased_at, v.editor_user_id IS NOT NULL AS edited,
        e.id AS execution_id, e.status::text AS execution_status, s.verdict::text AS settled_as,
        coalesce(e.attempt, 0) AS attempts,
        EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', r.agent)) AS paused

@@ -50,6 +50,8 @@ class NewRequest:
     editor: Person | None = None
     """Whose edit of an approval that became void this repeats, with what it had changed."""
     changes: tuple[Change, ...] = ()
+    signature_digest: bytes | None = None
+    """Of the tool's parameters (``Signature.digest``); ``None``: not compared before execution."""
     content: bytes | None = None
     """SHA-256 over all that a program sent; ``None``: over what people are shown."""
     api_key_id: UUID | None = None
@@ -107,6 +109,7 @@ def insert(
         description=new.description,
         rationale=new.rationale,
         context=Jsonb(dict(new.context)),
+        signature=new.signature_digest,
         editor_team=new.editor.team_id if new.editor else None,
         editor_user=new.editor.user_id if new.editor else None,
         changes=_changes(new.changes) if new.editor else None,
@@ -136,6 +139,7 @@ class Revision:
     editor: Person
     changes: tuple[Change, ...]
     excluded: tuple[Exclusion, ...]
+    signature_digest: bytes | None = None
 
 
 def revise(tx: Transaction, revision: Revision) -> None:
@@ -154,6 +158,7 @@ def revise(tx: Transaction, revision: Revision) -> None:
         facts=None if revision.facts is None else canonical_bytes(dict(revision.facts)),
         author=audit.actor(revision.editor),
         description=revision.description,
+        signature=revision.signature_digest,
         editor_team=revision.editor.team_id,
         editor_user=revision.editor.user_id,
         changes=_changes(revision.changes),
@@ -216,15 +221,18 @@ FROM (SELECT clock_timestamp() AS now) AS clock
 """)
 _INSERT_REVISION = text("""
 INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, arguments, facts, author,
-                              description, rationale, context, editor_team_id, editor_user_id, changes)
+                              description, rationale, context, editor_team_id, editor_user_id, changes,
+                              signature_digest)
 VALUES (:id, 1, :tool, :version, :action, :digest, :arguments, :facts, :author,
-        :description, :rationale, :context, :editor_team, :editor_user, :changes)
+        :description, :rationale, :context, :editor_team, :editor_user, :changes,
+        :signature)
 """)
 _INSERT_EDIT = text("""
 INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, arguments, facts, author,
-                              description, rationale, context, editor_team_id, editor_user_id, changes)
+                              description, rationale, context, editor_team_id, editor_user_id, changes,
+                              signature_digest)
 SELECT request_id, :n, :tool, :version, :action, :digest, :arguments, :facts, :author,
-       :description, rationale, context, :editor_team, :editor_user, :changes
+       :description, rationale, context, :editor_team, :editor_user, :changes, :signature
 FROM request_revision WHERE request_id = :id AND n = :n - 1
 """)
 _MOVE_ON = text("""

@@ -349,11 +349,13 @@ request_revision = Table(
     Column("changes", JSONB(none_as_null=True)),  # what the edit changed: [{path, before, after}, …]
     _created(),
     Column("erased_at", Timestamp),  # action, arguments, facts and context are gone; the digest stays
+    Column("signature_digest", LargeBinary),  # of the tool's parameters then; None: not compared
     CheckConstraint("erased_at IS NOT NULL OR digest = sha256(action)", name="digest_of_action"),
     CheckConstraint(
         "erased_at IS NULL OR (octet_length(action) = 0 AND num_nonnulls(arguments, facts, rationale) = 0)",
         name="erased_whole",
     ),
+    CheckConstraint("octet_length(signature_digest) = 32", name="signature_digest_size"),
     CheckConstraint("n >= 1", name="n_from_one"),
     CheckConstraint("(editor_user_id IS NULL) = (editor_team_id IS NULL)", name="editor_with_team"),
     CheckConstraint("(editor_user_id IS NULL) = (changes IS NULL)", name="edit_with_changes"),

@@ -54,6 +54,7 @@ async def save(
             description=revised.description,
             path=path,
             place=place,
+            signature_digest=revised.signature_digest,
         ),
     )
 

@@ -155,6 +155,10 @@ BROKEN = {
         INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, author, description, context,
                                       editor_team_id, editor_user_id, changes)
         VALUES ('{REQUEST}', 2, 't', '1', 'a', sha256('b'), 'U1', 'd', '{{}}', 'T1', 'U1', '[]')""",
+    "ck_request_revision_signature_digest_size": f"""
+        INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, author, description, context,
+                                      editor_team_id, editor_user_id, changes, signature_digest)
+        VALUES ('{REQUEST}', 2, 't', '1', 'a', sha256('a'), 'U1', 'd', '{{}}', 'T1', 'U1', '[]', 'a')""",
     "ck_request_revision_n_from_one": f"""
         INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, author, description, context)
         VALUES ('{REQUEST}', 0, 't', '1', 'a', sha256('a'), 'U1', 'd', '{{}}')""",

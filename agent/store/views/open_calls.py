@@ -28,6 +28,7 @@ class OpenCall:
     tool: str
     state: str  # "asked" or "ready"
     action: bytes
+    signature_digest: bytes | None  # of the tool's parameters, when people were asked
     facts: dict[str, Any] | None
     request_id: UUID | None
     description: str
@@ -47,6 +48,7 @@ async def open_calls(connection: Connection) -> AsyncIterator[OpenCall]:
                 tool=row.tool,
                 state=row.state,
                 action=bytes(row.action),
+                signature_digest=row.signature_digest,
                 facts=parse_canonical(bytes(row.facts)) if row.facts is not None else None,
                 request_id=row.request_id,
                 description=row.description or "",
@@ -78,7 +80,7 @@ async def agents_at_work(connection: Connection) -> list[tuple[str, list[UUID]]]
 
 _CALLS = text("""
 SELECT c.id, c.run_id, a.agent, r.agent_version, c.tool, c.state::text AS state,
-       coalesce(v.action, c.action) AS action, v.facts, r.id AS request_id, v.description,
+       coalesce(v.action, c.action) AS action, v.signature_digest, v.facts, r.id AS request_id, v.description,
        a.requester_team_id, a.requester_user_id
 FROM tool_call AS c JOIN agent_run AS a ON a.id = c.run_id
 LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no

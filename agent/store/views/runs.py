@@ -45,6 +45,8 @@ class OpenCallDetails:
     held: bytes | None  # the action that its tool's on_pending hook has run for and that was not taken back
     decided: bool
     digest_decided: bytes | None
+    digest_recorded: bytes | None  # of the decision, by the audit log
+    signature_decided: bytes | None  # of the tool's parameters, when people were asked; None: not compared
     action_decided: bytes | None
     facts: bytes | None
     policy: dict[str, Any] | None
@@ -160,6 +162,8 @@ async def open_call_details(connection: Connection, call_id: UUID) -> OpenCallDe
         held=_bytes(more.held),
         decided=more.outcome is not None,
         digest_decided=_bytes(more.digest_decided),
+        digest_recorded=_bytes(more.digest_recorded),
+        signature_decided=_bytes(more.signature_digest),
         action_decided=_bytes(more.action_decided),
         facts=_bytes(more.facts),
         policy=more.policy,
@@ -326,6 +330,9 @@ _HELD = text("SELECT held FROM tool_call WHERE id = :call")
 _AT_WORK = text("""
 SELECT a.requester_asserted, a.team_id, m.text AS words, c.tool_version, c.announced_at, c.held,
        d.outcome::text AS outcome, d.digest AS digest_decided, v.action AS action_decided, v.facts, r.policy,
+       v.signature_digest,
+       (SELECT decode(detail ->> 'digest', 'hex') FROM audit_event
+        WHERE subject = 'request:' || r.id AND event = 'request.decided') AS digest_recorded,
        r.agent_version AS asked_version,
        (SELECT count(*) FROM execution WHERE call_id = c.id) AS attempts
 FROM tool_call AS c JOIN agent_run AS a ON a.id = c.run_id

@@ -129,7 +129,7 @@ async def _claim(
             raise NotFound("there is no such request")
         _claimable(found, digest)
         action = Action.from_canonical(bytes(found.action))
-        if action.digest != bytes(found.digest):
+        if not action.digest == found.digest == found.recorded_digest:
             raise ClaimRefused("altered", "what is stored is not what was approved")
         execution_id, attempt = new_id(), found.attempts + 1
         external_executions.insert(

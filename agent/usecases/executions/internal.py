@@ -152,12 +152,16 @@ async def _stop(tx: Transaction, call_id: UUID) -> None:
 
 
 def _allowed(call: Row[Any]) -> bool:
-    """A call that people were asked about runs only as decided: approved, not void, byte for byte."""
+    """A call that people were asked about runs only as decided: approved, not void, byte for byte.
+
+    The audit log must say the same: rows that were altered or invented in the database run nothing.
+    """
     if call.ask_no == 0:
         return call.request_id is None and call.action is not None
     if call.outcome != "approved" or call.voided_at is not None or call.decided_action is None:
         return False
-    return bool(Action.from_canonical(bytes(call.decided_action)).digest == bytes(call.decided_digest))
+    digest = Action.from_canonical(bytes(call.decided_action)).digest
+    return bool(digest == call.decided_digest == call.recorded_digest)
 
 
 async def report(db: Database, claimed: Claim, outcome: Outcome) -> bool:

@@ -48,6 +48,7 @@ class Edit:
     description: str
     path: str
     place: Place | None = None
+    signature_digest: bytes | None = None
 
     @property
     def attempt(self) -> EditAttempt:
@@ -162,7 +163,15 @@ def _write(
     requests.revise(
         tx,
         requests.Revision(
-            request.id, revision, edit.action, edit.facts, edit.description, editor, changes, excluded
+            request.id,
+            revision,
+            edit.action,
+            edit.facts,
+            edit.description,
+            editor,
+            changes,
+            excluded,
+            edit.signature_digest,
         ),
     )
     detail = {**_detail(edit.attempt), "digest": edit.action.digest.hex(), "before": before.digest.hex()}
