@@ -41,13 +41,21 @@ def is_hidden(character: str, before: str = "") -> bool:
     return _is_never_shown(character)
 
 
+def is_plain(text: str) -> bool:
+    """Whether `text` is printable ASCII, as most texts are: nothing in it is hidden."""
+    return text.isascii() and text.isprintable()
+
+
 def hidden_positions(text: str) -> set[int]:
     """Where `text` has characters that must not stand in it as they are; line breaks and tabs included."""
     found: set[int] = set()
+    kinds = {character: kind for character in set(text) if (kind := _kind(character))}
+    if not kinds:
+        return found
     for run in _NOT_ASCII.finditer(text):
         marks, before = 0, text[run.start() - 1 : run.start()]
         for position, character in enumerate(run.group(), run.start()):
-            kind = _kind(character)
+            kind = kinds.get(character)
             if kind is None:
                 marks, before = 0, character
                 continue
@@ -66,6 +74,8 @@ def visible(text: str) -> str:
 
     Line breaks stay; tabs and foreign kinds of spaces become spaces.
     """
+    if is_plain(text):
+        return text
     text = text.replace("\r\n", "\n").replace("\t", " ")
     pieces, done = [], 0
     hidden = sorted(at for at in hidden_positions(text) if text[at] != "\n")
@@ -79,6 +89,8 @@ def visible(text: str) -> str:
 
 def one_line(text: str) -> str:
     """`visible` in one line: no line breaks, no runs of spaces, no signs that our own status lines begin with."""
+    if is_plain(text):
+        return " ".join(text.split())
     text = _BREAKS.sub(" ⏎ ", SPACES.sub(" ", visible(text)).strip())
     return _STATUS_SIGN.sub(lambda found: f"⟦{_mark(found[1])}⟧", text)
 

@@ -26,15 +26,16 @@ _SCHEME = re.compile(r"(?<=[^\W\d]):(?=\S)|(?<=\d):(?=[^\s\d])")  # not in times
 def weight(text: str) -> int:
     """How long Slack takes this text to be: after escaping, in UTF-16 units."""
     escapes = 4 * text.count("&") + 3 * (text.count("<") + text.count(">"))
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2 + escapes
+    units = len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+    return units + escapes
 
 
 def cut(text: str, limit: int) -> tuple[str, int]:
     """The longest beginning that weighs at most `limit`, and how many characters were left out."""
     if weight(text) <= limit:
         return text, 0
-    total = 0
-    for position, character in enumerate(text):
+    total = start = limit if weight(text[:limit]) == limit else 0  # characters that weigh one need no look
+    for position, character in enumerate(text[start:], start):
         total += _weigh(character)
         if total > limit:
             end = position

@@ -16,10 +16,11 @@ import rfc8785
 
 from signoff.canonical import MAX_INTEGER
 from signoff.values import Action
-from signoff.visible_text import hidden_positions
+from signoff.visible_text import hidden_positions, is_plain
 
 _QUOTED = str.maketrans({'"': '\\"', "\\": "\\\\"})
 _BLANKS = re.compile(r"(?<= {16}) +|[^\S ]")  # a longer run of spaces could push what follows out of sight
+_LONG_BLANK = " " * 17
 _DEEPEST_PRETTY = 16
 
 
@@ -51,6 +52,8 @@ def compact(value: Any) -> str:
 
 def string(text: str) -> str:
     """A JSON string in which every hidden or blank character is escaped."""
+    if is_plain(text) and _LONG_BLANK not in text:
+        return f'"{text.translate(_QUOTED)}"'
     blanks = (range(*blank.span()) for blank in _BLANKS.finditer(text))
     pieces, done = [], 0
     for position in sorted(hidden_positions(text).union(*blanks)):

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signoff.visible_text import hidden_positions, visible
-from slackbot.cards import inert
+from signoff import visible_text
+from signoff.visible_text import hidden_positions, one_line, visible
+from slackbot.cards import inert, json_text
 
 ANYTHING = st.text(st.characters(), max_size=200)
+PRINTABLE = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E))
+SPACED = st.lists(PRINTABLE | st.integers(1, 40).map(" ".__mul__), max_size=4).map("".join)
 
 
 @pytest.mark.parametrize(
@@ -45,6 +49,17 @@ def test_no_hidden_character_survives(text: str) -> None:
     once = visible(text)
     assert not {once[at] for at in hidden_positions(once)} - {"\n"}
     assert visible(once) == once
+
+
+@given(SPACED)
+def test_printable_ascii_takes_a_short_way_to_the_same_end(text: str) -> None:
+    """The fast path for printable ASCII gives what the rules for all texts give."""
+    drawn = visible(text), one_line(text), json_text.string(text)
+    with (
+        patch.object(visible_text, "is_plain", return_value=False),
+        patch.object(json_text, "is_plain", return_value=False),
+    ):
+        assert drawn == (visible(text), one_line(text), json_text.string(text))
 
 
 def test_newlines_cannot_push_facts_off() -> None:
