@@ -86,10 +86,11 @@ def holds(url: str) -> None:
         ({"name": "payments"}, "there is no such agent any more"),
         ({"tools": "other"}, "there is no such tool any more"),
         ({"parameters": "order: str"}, "its arguments do not fit"),
+        ({"parameters": "order_id: int, cascade: bool = True"}, "the tool's parameters have changed"),
         ({"version": "2"}, "people were asked about the tool's"),
         ({"agent_version": "2"}, "people were asked about the agent's"),
     ],
-    ids=["agent", "tool", "schema", "version", "agent version"],
+    ids=["agent", "tool", "schema", "default", "version", "agent version"],
 )
 def test_what_would_be_stranded_is_listed(
     signoff: Command, database_url: str, changes: dict[str, str], why: str
