@@ -31,6 +31,11 @@ class RunStatus(StrEnum):
     FAILED = "failed"
     CANCELLED = "cancelled"
 
+    @property
+    def over(self) -> bool:
+        """Nothing but a person's new message wakes the run."""
+        return self in (RunStatus.DENIED, RunStatus.FAILED, RunStatus.CANCELLED)
+
 
 class CallState(StrEnum):
     NEW = "new"

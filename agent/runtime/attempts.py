@@ -19,7 +19,7 @@ from agent.runtime.hooks import run_hook
 from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool, ToolContext
 from agent.store.views import OpenCallDetails
-from agent.usecases import executions
+from agent.usecases import executions, runs
 from agent.usecases.executions import Claim, Outcome, hook_state
 from signoff.values import Action
 
@@ -54,7 +54,7 @@ async def run_tool(services: Services, work: OpenCallDetails, tool: Tool, judged
 
 
 async def _hand_down(services: Services, work: OpenCallDetails, agent: Agent) -> None:
-    below = await executions.delegate(
+    below = await runs.delegate(
         services.db, work.call.id, worker=services.worker, agent=agent.name, version=agent.version
     )
     if below is not None:

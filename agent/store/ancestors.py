@@ -7,62 +7,16 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from agent.database.transaction import Connection, Transaction
-from agent.domain.run import AnswerKind, CallAnswer, NewRun, RunStatus
-from agent.store import calls, outbox, runs
+from agent.database.transaction import Connection
+from agent.domain.run import NewRun
+from agent.store import outbox
 from agent.store.outbox import Destination, OutboxMessage
-from agent.store.runs import LockedRun
 from signoff.values import Person
 
 
 async def run_with_descendants(connection: Connection, run_id: UUID) -> Sequence[UUID]:
     """The run and all that it started, those below first: the order in which they are locked."""
     return list((await connection.execute(_FAMILY, {"id": run_id})).scalars())
-
-
-async def answer_parent(
-    tx: Transaction, below: LockedRun, given: CallAnswer, *, it_ends: bool = False
-) -> None:
-    """The call that the run below stands for has its answer, once; ``it_ends``: in this transaction its run ends, too.
-
-    Nothing happens for a run that no call stands above.
-    """
-    if below.parent_run_id is None or below.parent_call_id is None:
-        return
-    above = await runs.lock(tx, below.parent_run_id)
-    call = await calls.lock(tx, below.parent_call_id)
-    if above is None or call is None or call.state != "delegated":
-        return
-    if it_ends:
-        runs.close_call(tx, above.id, call.id, given, blocking=call.blocking)
-        return
-    ended = runs.EndedCall(
-        id=call.id,
-        tool=call.tool,
-        raw_arguments=call.raw_arguments,
-        blocking=call.blocking,
-        request_id=call.request_id,
-        on_reject=None,
-        repeats=call.repeats,
-    )
-    runs.answer_call(tx, above, ended, given)
-
-
-async def parent_waits(connection: Connection, below: LockedRun) -> bool:
-    """Whether the call that the run stands for still waits for its answer."""
-    call = await calls.lock(connection, below.parent_call_id) if below.parent_call_id else None
-    return call is not None and call.state == "delegated"
-
-
-def ending_answer(below: LockedRun, status: RunStatus, cause: str, reason: str | None = None) -> CallAnswer:
-    """What the agent above is told of a run that ended before its agent was done."""
-    if status is RunStatus.CANCELLED:
-        return CallAnswer(AnswerKind.STOPPED, f"withdrawn: the run of the agent {below.agent} was cancelled")
-    if status is RunStatus.DENIED:
-        said = "nobody decided in time about" if cause == "expired" else "a person said no to"
-        why = f": {reason}" if reason else ""
-        return CallAnswer(AnswerKind.STOPPED, f"{cause}: {said} what the agent {below.agent} asked for{why}")
-    return CallAnswer(AnswerKind.ERROR, f"the agent {below.agent} failed: {cause}")
 
 
 async def child_run(

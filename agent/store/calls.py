@@ -1,54 +1,28 @@
-"""Tool calls: locking and reading one, and moving a locked one on."""
+"""Writes about tool calls. The call's row, or its run's, is locked by the caller."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import Row, text
+from sqlalchemy import text
 
 from agent.database import jobs
 from agent.database.transaction import Connection, Transaction, query
 from agent.domain.run import CallAnswer, ProposedCall
-from agent.store import pause
 from agent.store.ids import new_id
+from agent.store.outbox import Destination
 from agent.store.requests import NewRequest
 from signoff.values import Action
 
 
-async def run_of(connection: Connection, call_id: UUID) -> UUID | None:
-    """Which run a call belongs to."""
-    found: UUID | None = (await connection.execute(_RUN_OF_CALL, {"id": call_id})).scalar_one_or_none()
-    return found
+@dataclass(frozen=True, slots=True)
+class StoppedRequest:
+    """An approved request whose call will not run."""
 
-
-async def lock(connection: Connection, call_id: UUID) -> Row[Any] | None:
-    """A call, locked, with the request that stands for it and its decision."""
-    _, found = await query(connection, _TAKE_CALL, _CALL, call=call_id)
-    return found[0] if found else None
-
-
-async def lock_new(connection: Connection, call_id: UUID) -> Row[Any] | None:
-    """A call to be judged, locked behind its run."""
-    await connection.execute(_TAKE_RUN_OF_CALL, {"call": call_id})
-    return (await connection.execute(_NEW_CALL, {"call": call_id})).one_or_none()
-
-
-async def lock_ready(connection: Connection, call_id: UUID) -> tuple[Row[Any], Row[Any] | None] | None:
-    """`call` behind its run, with the head of its chain if the call is ready, in one round trip.
-
-    A parked run works again when its last waiting call was decided.
-    """
-    *_, found, heads = await query(
-        connection, pause.HOLD, _TAKE_RUN_OF_CALL, _RESUME, _TAKE_CALL, _CALL, _HEAD_OF_CALL, call=call_id
-    )
-    return (found[0], heads[0] if heads else None) if found else None
-
-
-async def lock_asked(connection: Connection, call_id: UUID) -> bytes | None:
-    """The action that people are asked about for a call whose request is locked; the call is locked, too."""
-    _, found = await query(connection, _TAKE_CALL, _ASKED_ACTION, call=call_id)
-    return bytes(found[0].action) if found else None
+    id: UUID
+    destination: Destination
 
 
 def propose(tx: Transaction, run_id: UUID, turn: int, proposed: tuple[ProposedCall, ...]) -> None:
@@ -95,6 +69,17 @@ def refuse(tx: Transaction, call_id: UUID, answer: CallAnswer) -> None:
 def mark_prepared(tx: Transaction, call_id: UUID, action: bytes) -> None:
     """The tool's ``on_pending`` hook is about to run for this action."""
     tx.add(_HOLD, call=call_id, action=action)
+
+
+async def stop_all(tx: Transaction, runs: Sequence[UUID], reason: str) -> list[StoppedRequest]:
+    """Refuse the calls of ended runs that have not begun. Returns the requests of those that were approved."""
+    (found,) = await query(tx, _STOP_ALL, runs=list(runs), reason=reason)
+    return [StoppedRequest(row.id, Destination(row.team_id, row.channel_id)) for row in found]
+
+
+def answer(tx: Transaction, call_id: UUID, given: CallAnswer) -> None:
+    """The call has its answer, once."""
+    tx.add(_ANSWER, call=call_id, kind=given.kind.value, answer=given.text)
 
 
 def stop(tx: Transaction, call_id: UUID, reason: str = "the run has ended; nothing ran") -> None:
@@ -169,9 +154,23 @@ _REFUSE = text("""
 UPDATE tool_call SET state = 'refused', answer_kind = :kind, answer = :answer
 WHERE id = :call AND state = 'new'
 """)
+_STOP_ALL = text("""
+WITH stopped AS (
+    UPDATE tool_call SET state = 'refused', answer_kind = 'withdrawn', answer = :reason
+    WHERE run_id = ANY(:runs) AND state IN ('new', 'ready') RETURNING id, ask_no
+)
+SELECT r.id, r.team_id, r.channel_id FROM stopped
+JOIN approval_request AS r ON r.call_id = stopped.id AND r.ask_no = stopped.ask_no
+WHERE r.status = 'approved' ORDER BY r.id
+""")
 _STOP = text("""
 UPDATE tool_call SET state = 'refused', answer_kind = 'withdrawn', answer = :reason
 WHERE id = :call AND state = 'ready'
+""")
+_ANSWER = text("""
+UPDATE tool_call SET state = 'answered', answer_kind = :kind, answer = :answer, lease_until = NULL,
+                     answered_at = clock_timestamp()
+WHERE id = :call AND state <> 'answered'
 """)
 _ANNOUNCE = text(
     "UPDATE tool_call SET announced_at = clock_timestamp() WHERE id = :call AND announced_at IS NULL"
@@ -195,51 +194,3 @@ FROM tool_call AS c WHERE c.id = :call
 ON CONFLICT (repeats) DO NOTHING
 """)
 _REPEATED = text("SELECT id FROM tool_call WHERE repeats = :call")
-_RUN_OF_CALL = text("SELECT run_id FROM tool_call WHERE id = :id")
-_TAKE_RUN_OF_CALL = text("""
-SELECT 1 FROM agent_run WHERE id = (SELECT run_id FROM tool_call WHERE id = :call) FOR NO KEY UPDATE
-""")
-_TAKE_CALL = text("SELECT 1 FROM tool_call WHERE id = :call FOR NO KEY UPDATE")
-_NEW_CALL = text("""
-SELECT c.state::text AS state, c.run_id, c.blocking, c.ask_no, r.awaiting_calls, r.team_id, r.channel_id,
-       r.ancestor_ids,
-       r.status IN ('denied', 'failed', 'cancelled') AND c.repeats IS NULL AS in_vain
-FROM tool_call AS c JOIN agent_run AS r ON r.id = c.run_id WHERE c.id = :call FOR NO KEY UPDATE OF c
-""")
-_RESUME = text("""
-UPDATE agent_run SET status = 'working', updated_at = clock_timestamp()
-WHERE id = (SELECT run_id FROM tool_call WHERE id = :call) AND status = 'pending_approval'
-  AND NOT EXISTS (SELECT 1 FROM tool_call AS c WHERE c.run_id = agent_run.id AND c.state = 'asked' AND c.blocking)
-""")
-_CALL = text("""
-SELECT c.id, c.run_id, c.state::text AS state, c.blocking, c.tool, c.raw_arguments, c.ask_no, c.repeats,
-       c.answer_kind::text AS answer_kind, c.answer, c.action, c.digest,
-       a.status IN ('denied', 'failed', 'cancelled') AND c.repeats IS NULL AS in_vain,
-       EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', a.agent) OR scope = ANY (a.ancestor_agents)) AS paused,
-       r.id AS request_id, r.team_id, r.channel_id, r.voided_at, r.policy ->> 'on_reject' AS on_reject,
-       d.outcome::text AS outcome, d.digest AS decided_digest, d.user_id AS decided_by, v.action AS decided_action,
-       (SELECT decode(detail ->> 'digest', 'hex') FROM audit_event
-        WHERE subject = 'request:' || r.id AND event = 'request.decided') AS recorded_digest,
-       v.editor_team_id, v.editor_user_id, v.changes,
-       (SELECT coalesce(max(attempt), 0) FROM execution WHERE call_id = c.id) AS attempts,
-       (SELECT s.verdict = 'retry' FROM execution AS e LEFT JOIN settlement AS s ON s.execution_id = e.id
-        WHERE e.call_id = c.id ORDER BY e.attempt DESC LIMIT 1) AS wanted_again
-FROM tool_call AS c JOIN agent_run AS a ON a.id = c.run_id
-LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
-LEFT JOIN decision AS d ON d.request_id = r.id
-LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = d.revision
-WHERE c.id = :call
-""")
-_HEAD_OF_CALL = text("""
-SELECT subject, seq, hash, clock_timestamp() AS at FROM audit_head
-WHERE subject = (SELECT coalesce('request:' || r.id, 'run:' || c.run_id)
-                 FROM tool_call AS c LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
-                 WHERE c.id = :call AND c.state = 'ready')
-FOR NO KEY UPDATE
-""")
-_ASKED_ACTION = text("""
-SELECT v.action FROM tool_call AS c
-JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
-JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
-WHERE c.id = :call AND c.state = 'asked'
-""")

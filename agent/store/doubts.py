@@ -8,24 +8,13 @@ from uuid import UUID
 from sqlalchemy import text
 
 from agent.database.transaction import Connection, query
+from agent.domain.call_answers import EndedCall
 from agent.domain.people import Exclusion
 from agent.store import exclusions
+from agent.store.executions import ended_call
 from agent.store.outbox import Destination
 from agent.store.views.requests import person
 from signoff.values import Person
-
-
-@dataclass(frozen=True, slots=True)
-class DoubtfulCall:
-    """The run's call that an attempt was made at; actions are canonical bytes."""
-
-    id: UUID
-    tool: str
-    raw_arguments: str
-    blocking: bool
-    repeats: UUID | None
-    proposed_action: bytes | None
-    edited_action: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +30,7 @@ class Doubt:
     subject: str
     run_id: UUID | None
     run_thread: tuple[str, str] | None
-    call: DoubtfulCall | None
+    call: EndedCall | None
     request_id: UUID | None
     destination: Destination | None
     requester: Person | None
@@ -59,22 +48,13 @@ async def lock(connection: Connection, execution_id: UUID) -> Doubt | None:
     if not found:
         return None
     row = found[0]
-    call = DoubtfulCall(
-        row.call_id,
-        row.tool,
-        row.raw_arguments,
-        row.blocking,
-        row.repeats,
-        row.proposed_action,
-        row.edited_action,
-    )
     return Doubt(
         execution_id=row.id,
         open=row.open,
         subject=row.subject,
         run_id=row.run_id,
         run_thread=(row.run_channel_id, row.thread_ts) if row.run_channel_id and row.thread_ts else None,
-        call=call if row.call_id else None,
+        call=ended_call(row) if row.call_id else None,
         request_id=row.request_id,
         destination=Destination(row.team_id, row.channel_id) if row.request_id else None,
         requester=person(row.requester_team_id, row.requester_user_id),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 from uuid import UUID
@@ -10,9 +11,13 @@ from uuid import UUID
 import structlog
 from sqlalchemy import Row, text
 
-from agent.database.transaction import Connection, Transaction
+from agent.database.transaction import Connection, Transaction, query
+from agent.domain.call_answers import EndedCall
+from agent.domain.changes import between, edit_note
 from agent.domain.request import ExecutionStatus
 from agent.metrics import EXECUTIONS
+from agent.store.outbox import Destination
+from agent.store.rows import row_as
 from signoff.values import Person
 
 log = structlog.get_logger(__name__)
@@ -26,14 +31,55 @@ async def run_of(connection: Connection, execution_id: UUID) -> UUID | None:
     return found
 
 
-async def lock(connection: Connection, execution_id: UUID) -> Row[Any] | None:
-    """An execution and its call, locked, with the request that allowed it."""
-    return (await connection.execute(_EXECUTION, {"id": execution_id})).one_or_none()
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An attempt of a worker at a run's call."""
+
+    id: UUID
+    status: ExecutionStatus
+    attempt: int
+    idempotent: bool
+    worker: str
+    lease_over: bool
+    result: str | None
+    error: str | None
+    run_id: UUID
+    call: EndedCall
+    """As it is once it has an answer."""
+    request_id: UUID | None
+    destination: Destination | None
+    """Of its request's card."""
+
+
+async def lock(connection: Connection, execution_id: UUID) -> Attempt | None:
+    """An attempt and its call, locked behind their run."""
+    (found,) = await query(connection, _EXECUTION, id=execution_id)
+    return _attempt(found[0]) if found else None
 
 
 async def lost(connection: Connection, limit: int, but: Collection[UUID] = ()) -> Sequence[UUID]:
     """Attempts whose worker has not been heard of for longer than its lease, without those named."""
     return list((await connection.execute(_LOST, {"limit": limit, "but": list(but)})).scalars())
+
+
+def _attempt(row: Row[Any]) -> Attempt:
+    destination = Destination(row.team_id, row.channel_id) if row.request_id else None
+    status = ExecutionStatus(row.status)
+    return row_as(Attempt, row, status=status, call=ended_call(row), destination=destination)
+
+
+def ended_call(row: Row[Any]) -> EndedCall:
+    """The call of an execution, as it is once it has an answer; the row has its actions as canonical bytes."""
+    return EndedCall(
+        id=row.call_id,
+        tool=row.tool,
+        raw_arguments=row.raw_arguments,
+        blocking=row.blocking,
+        request_id=row.request_id,
+        on_reject=None,
+        repeats=row.repeats,
+        edited=edit_note(between(row.proposed_action, row.edited_action)),
+    )
 
 
 def insert(

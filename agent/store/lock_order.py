@@ -11,7 +11,7 @@ transaction takes that head behind the call while the request waits.
 
 from __future__ import annotations
 
-PAUSE = "pause"
+PAUSE = "pause switch"
 """The advisory lock of the pause switch; claims share it."""
 
 LOCK_ORDER = (PAUSE, "agent_run", "approval_request", "tool_call", "execution", "audit_head")

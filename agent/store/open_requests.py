@@ -10,7 +10,7 @@ from uuid import UUID
 
 from sqlalchemy import Row, text
 
-from agent.database.transaction import Connection
+from agent.database.transaction import Connection, query
 from agent.store.outbox import Destination
 
 
@@ -19,6 +19,7 @@ class OpenRequest:
     """A waiting request, locked, that is about to end."""
 
     id: UUID
+    run_id: UUID | None
     call_id: UUID | None
     destination: Destination
     revision: int
@@ -52,20 +53,14 @@ async def lock_due_one(connection: Connection, request_id: UUID) -> list[DueRequ
 
 async def lock_waiting(connection: Connection, runs: Sequence[UUID]) -> list[OpenRequest]:
     """The waiting requests of these runs, locked."""
-    await connection.execute(_TAKE_OPEN_OF_RUNS, {"runs": list(runs)})
-    rows = await connection.execute(_OPEN_OF_RUNS, {"runs": list(runs)})
-    return [OpenRequest(**_open(row)) for row in rows]
-
-
-async def approved(connection: Connection, runs: Sequence[UUID]) -> list[tuple[UUID, Destination]]:
-    """The requests of these runs whose calls may run and have not begun. Nothing is locked: their runs are."""
-    rows = await connection.execute(_APPROVED_OF_RUNS, {"runs": list(runs)})
-    return [(row.id, Destination(row.team_id, row.channel_id)) for row in rows]
+    _, found = await query(connection, _TAKE_OPEN_OF_RUNS, _OPEN_OF_RUNS, runs=list(runs))
+    return [OpenRequest(**_open(row)) for row in found]
 
 
 def _open(row: Row[Any]) -> dict[str, Any]:
     return {
         "id": row.id,
+        "run_id": row.run_id,
         "call_id": row.call_id,
         "destination": Destination(row.team_id, row.channel_id),
         "revision": row.revision,
@@ -87,7 +82,7 @@ def _due(row: Row[Any]) -> DueRequest:
 # The clock as a subquery is read once, and so can bound the index scan; a volatile function in the condition itself
 # would be called for every waiting row.
 _DUE = text("""
-SELECT r.id, r.call_id, r.team_id, r.channel_id, r.revision, v.digest,
+SELECT r.id, r.run_id, r.call_id, r.team_id, r.channel_id, r.revision, v.digest,
        r.policy ->> 'on_timeout' = 'escalate' AND r.escalated_at IS NULL AS escalates, r.approvers,
        r.policy -> 'escalate_to' AS escalate_to, (r.policy ->> 'timeout')::float AS seconds,
        r.policy -> 'remind_at' AS remind_at
@@ -96,7 +91,7 @@ WHERE r.status = 'waiting' AND r.expires_at <= (SELECT clock_timestamp())
   AND r.id <> ALL(CAST(:but AS uuid[])) ORDER BY r.expires_at LIMIT :limit FOR NO KEY UPDATE OF r SKIP LOCKED
 """)
 _DUE_ONE = text("""
-SELECT r.id, r.call_id, r.team_id, r.channel_id, r.revision, v.digest,
+SELECT r.id, r.run_id, r.call_id, r.team_id, r.channel_id, r.revision, v.digest,
        r.policy ->> 'on_timeout' = 'escalate' AND r.escalated_at IS NULL AS escalates, r.approvers,
        r.policy -> 'escalate_to' AS escalate_to, (r.policy ->> 'timeout')::float AS seconds,
        r.policy -> 'remind_at' AS remind_at
@@ -108,12 +103,7 @@ _TAKE_OPEN_OF_RUNS = text("""
 SELECT 1 FROM approval_request WHERE run_id = ANY(:runs) AND status = 'waiting' ORDER BY id FOR NO KEY UPDATE
 """)
 _OPEN_OF_RUNS = text("""
-SELECT r.id, r.call_id, r.team_id, r.channel_id, r.revision, r.approvers, v.digest
+SELECT r.id, r.run_id, r.call_id, r.team_id, r.channel_id, r.revision, r.approvers, v.digest
 FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 WHERE r.run_id = ANY(:runs) AND r.status = 'waiting' ORDER BY r.id
-""")
-_APPROVED_OF_RUNS = text("""
-SELECT r.id, r.team_id, r.channel_id FROM tool_call AS c
-JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
-WHERE c.run_id = ANY(:runs) AND c.state = 'ready' ORDER BY r.id
 """)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Row, text
 
 from agent.database import jobs
 from agent.database.transaction import Connection, Transaction, query
-from agent.domain.run import AnswerKind, CallAnswer, NewRun, RunLease, RunStatus, Turn
+from agent.domain.run import NewRun, RunLease, RunStatus, Turn
 from agent.store.outbox import Destination
 from signoff.values import Person
 
@@ -40,27 +40,13 @@ class LockedRun:
 
     @property
     def over(self) -> bool:
-        """Nothing wakes it any more but a person's new message."""
-        return self.status in (RunStatus.DENIED, RunStatus.FAILED, RunStatus.CANCELLED)
+        """Nothing but a person's new message wakes it."""
+        return self.status.over
 
     @property
     def done(self) -> bool:
         """The agent has answered; a call in the background may still wait."""
         return self.status is RunStatus.COMPLETED
-
-
-@dataclass(frozen=True, slots=True)
-class EndedCall:
-    """A call that has just got its answer, with what decides how its run goes on."""
-
-    id: UUID
-    tool: str
-    raw_arguments: str
-    blocking: bool
-    request_id: UUID | None
-    on_reject: str | None
-    repeats: UUID | None  # the expired call that its requester had asked again
-    edited: str = ""  # what a reviewer changed before approving, in words
 
 
 _LOCK_RUN = text("""
@@ -204,9 +190,14 @@ async def has_message(connection: Connection, source_key: str) -> bool:
 
 
 def reopen(tx: Transaction, run_id: UUID) -> None:
-    """A person's message takes an ended run up again."""
+    """Let a run that has ended, unless it was cancelled, work on what it hears now."""
     tx.add(_REOPEN, run=run_id)
     add_input(tx, run_id)
+
+
+def end(tx: Transaction, run_id: UUID, status: RunStatus, cause: str) -> None:
+    """End the run: its lease is void, and there is nothing left to hear."""
+    tx.add(_END_RUN, run=run_id, status=status.value, cause=cause)
 
 
 def reset_limits(tx: Transaction, run_id: UUID) -> None:
@@ -250,63 +241,16 @@ def park(tx: Transaction, run_id: UUID) -> None:
     tx.add(_PARK, run=run_id)
 
 
+def count_answer(tx: Transaction, run_id: UUID) -> None:
+    """The run waits for one blocking call less, and works again if people are not asked about another."""
+    tx.add(_ONE_CALL_LESS, run=run_id)
+
+
 def release_call(tx: Transaction, run_id: UUID, *, last: bool) -> None:
     """A call goes on in the background; ``last``: the run waited for no other."""
     tx.add(_RELEASE, run=run_id)
     if last:
         add_input(tx, run_id)
-
-
-def answer_call(tx: Transaction, run: LockedRun, call: EndedCall, given: CallAnswer) -> None:
-    """The call has its answer: the model hears of it when its turn's last blocking call is answered.
-
-    A call that goes on in the background (or repeats an expired one) is told as a note of its own.
-    """
-    tx.add(_ANSWER_CALL, call=call.id, kind=given.kind.value, answer=given.text)
-    if call.blocking:
-        tx.add(_ONE_CALL_LESS, run=run.id)
-        if run.awaiting_calls <= 1 and not run.over:
-            add_input(tx, run.id)
-        return
-    add_message(tx, run, "note", _note(call, given))
-    if _wakes(run, call, given):
-        tx.add(_REOPEN, run=run.id)
-        add_input(tx, run.id)
-
-
-def _wakes(run: LockedRun, call: EndedCall, given: CallAnswer) -> bool:
-    """Whether a note takes its run up again.
-
-    A run that a person stopped stays stopped until a person speaks to it, or had asked for this very call again.
-    """
-    if not run.over:
-        return True
-    if given.kind is AnswerKind.WITHDRAWN or stop_cause(given.kind, call.on_reject) is not None:
-        return False
-    return run.status is RunStatus.FAILED or (run.status is RunStatus.DENIED and call.repeats is not None)
-
-
-def _note(call: EndedCall, given: CallAnswer) -> str:
-    about = f" (request {call.request_id})" if call.request_id else ""
-    words = f": {given.text}" if given.text else ""
-    outcome = f"Outcome of {call.tool} {call.raw_arguments}{about}: {given.kind.value}{words}"
-    return f"{outcome}\n{call.edited}" if call.edited else outcome
-
-
-def close_call(tx: Transaction, run_id: UUID, call_id: UUID, given: CallAnswer, *, blocking: bool) -> None:
-    """Answer a call whose run ends with it: the model hears nothing more."""
-    tx.add(_ANSWER_CALL, call=call_id, kind=given.kind.value, answer=given.text)
-    if blocking:
-        tx.add(_ONE_CALL_LESS, run=run_id)
-
-
-def stop_cause(kind: AnswerKind, on_reject: str | None) -> Literal["rejected", "expired"] | None:
-    """The cause with which a refused call ends its run, or ``None`` when the model is told instead."""
-    if on_reject != "stop":
-        return None
-    if kind is AnswerKind.REJECTED:
-        return "rejected"
-    return "expired" if kind is AnswerKind.EXPIRED else None
 
 
 _INSERT_RUN = text("""
@@ -385,8 +329,8 @@ UPDATE agent_run SET awaiting_calls = awaiting_calls - 1, updated_at = clock_tim
                      THEN 'working'::run_status ELSE status END
 WHERE id = :run
 """)
-_ANSWER_CALL = text("""
-UPDATE tool_call SET state = 'answered', answer_kind = :kind, answer = :answer, lease_until = NULL,
-                     answered_at = clock_timestamp()
-WHERE id = :call AND state <> 'answered'
+_END_RUN = text("""
+UPDATE agent_run SET status = :status, cause = :cause, updated_at = clock_timestamp(),
+                     lease_epoch = lease_epoch + 1, lease_until = NULL, lease_worker = NULL, heard = inputs
+WHERE id = :run
 """)

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
-from agent.store import calls, request_locks, views
+from agent.store import call_locks, calls, request_locks, views
 
 __all__ = ["clear_prepared", "is_superseded", "mark_announced", "mark_prepared"]
 
@@ -47,7 +47,7 @@ async def _while_asked(
 ) -> bool:
     async with db.transaction() as tx:
         await request_locks.lock_of_call(tx, call_id)
-        if await calls.lock_asked(tx, call_id) != action:
+        if await call_locks.lock_asked(tx, call_id) != action:
             return False
         write(tx)
     return True

@@ -8,36 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Row
-
 from agent.database.pools import Database
-from agent.database.transaction import Transaction
+from agent.database.transaction import Connection, Transaction
 from agent.domain.audit import AuditKind, request_subject, run_subject
-from agent.domain.changes import between, edit_note
 from agent.domain.errors import NotFound
-from agent.domain.request import ExecutionStatus
-from agent.domain.run import AnswerKind, CallAnswer, RunLease
+from agent.domain.request import ExecutionStatus, RequestStatus
+from agent.domain.run import AnswerKind, CallAnswer, CallState, RunLease
 from agent.fault_points import point
 from agent.store import (
-    ancestors,
     audit,
+    call_locks,
     calls,
     exclusions,
     executions,
     outbox,
     request_locks,
     requests,
-    run_starts,
     runs,
 )
 from agent.store.audit import AuditEntry, ChainHead
+from agent.store.call_locks import StoredCall
+from agent.store.executions import Attempt
 from agent.store.ids import new_id
-from agent.store.outbox import Destination, OutboxMessage
+from agent.store.outbox import OutboxMessage
 from agent.store.requests import NewRequest
-from agent.store.views.requests import person, stored_changes
+from agent.usecases import call_answers
 from agent.usecases.batches import TRANSIENT_DB_ERRORS, FailedItems
 from agent.usecases.requests.opening import OpenOutcome, write_request
 from signoff.errors import Conflict
@@ -81,7 +78,7 @@ async def claim(db: Database, call_id: UUID, *, worker: str, idempotent: bool) -
     call. The comparison with the decision is made under the call's lock, which comes behind its run's.
     """
     async with db.transaction() as tx:
-        begun = await _begin(tx, call_id, worker, idempotent=idempotent)
+        begun = await begin_attempt(tx, call_id, worker, idempotent=idempotent)
         if begun is None:
             return None
         calls.claim(tx, call_id)
@@ -89,42 +86,19 @@ async def claim(db: Database, call_id: UUID, *, worker: str, idempotent: bool) -
     return begun[0]
 
 
-async def delegate(db: Database, call_id: UUID, *, worker: str, agent: str, version: str) -> UUID | None:
-    """Let another agent carry out a ready call: its run begins with the call, and answers it when it ends.
-
-    The attempt is over at once, since what was decided is that the task is handed down; what the agent below then
-    does is judged call by call. ``None`` as for ``claim``. Returns the id of the run below.
-    """
-    async with db.transaction() as tx:
-        begun = await _begin(tx, call_id, worker, idempotent=True)
-        if begun is None:
-            return None
-        claimed, head = begun
-        run_id = new_id()
-        task = str(claimed.action.arguments["task"])
-        below = await ancestors.child_run(tx, claimed.run_id, call_id, agent, version, task)
-        await run_starts.begin_run(tx, run_id, below)
-        executions.finish(tx, claimed.execution_id, ExecutionStatus.SUCCEEDED, f"handed down to run {run_id}")
-        detail = {"execution": str(claimed.execution_id), "attempt": claimed.attempt, "run": str(run_id)}
-        audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_SUCCEEDED, f"worker:{worker}", detail))
-        calls.delegate(tx, call_id)
-    return run_id
-
-
-async def _begin(
+async def begin_attempt(
     tx: Transaction, call_id: UUID, worker: str, *, idempotent: bool
 ) -> tuple[Claim, ChainHead] | None:
-    """An attempt at a ready call, and the head of its chain behind it."""
-    found = await calls.lock_ready(tx, call_id)
+    """Write an attempt at a ready call. Returns it with the head of its audit chain."""
+    found = await call_locks.lock_ready(tx, call_id)
     if found is None:
         return None
-    call, row = found
-    if call.state != "ready" or call.paused or not _allowed(call):
+    call, head = found
+    if call.state is not CallState.READY or call.paused or (action := _decided_action(call)) is None:
         return None
     if call.in_vain and not call.wanted_again:
-        await _stop(tx, call_id)
+        calls.stop(tx, call_id)
         return None
-    action = Action.from_canonical(bytes(call.decided_action or call.action))
     execution_id = new_id()
     executions.insert(
         tx,
@@ -137,7 +111,7 @@ async def _begin(
         worker=worker,
         lease_seconds=LEASE_SECONDS,
     )
-    head = ChainHead(row.subject, row.seq, row.hash, row.at) if row else await _head(tx, call)
+    head = head or await _head(tx, call)
     detail = {"execution": str(execution_id), "call": str(call_id), "attempt": call.attempts + 1}
     detail["digest"] = action.digest.hex()
     after = audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_CLAIMED, f"worker:{worker}", detail))
@@ -146,22 +120,17 @@ async def _begin(
     return claimed, after
 
 
-async def _stop(tx: Transaction, call_id: UUID) -> None:
-    """After the end of its run nothing begins but what a person then wanted: asked again, or settled as Retry."""
-    calls.stop(tx, call_id)
-
-
-def _allowed(call: Row[Any]) -> bool:
-    """A call that people were asked about runs only as decided: approved, not void, byte for byte.
+def _decided_action(call: StoredCall) -> Action | None:
+    """What may run: for a call that people were asked about exactly what they approved, if it is not void.
 
     The audit log must say the same: rows that were altered or invented in the database run nothing.
     """
     if call.ask_no == 0:
-        return call.request_id is None and call.action is not None
-    if call.outcome != "approved" or call.voided_at is not None or call.decided_action is None:
-        return False
-    digest = Action.from_canonical(bytes(call.decided_action)).digest
-    return bool(digest == call.decided_digest == call.recorded_digest)
+        return Action.from_canonical(call.action) if call.action and call.request_id is None else None
+    if call.outcome is not RequestStatus.APPROVED or call.voided or call.decided_action is None:
+        return None
+    action = Action.from_canonical(call.decided_action)
+    return action if action.digest == call.decided_digest == call.recorded_digest else None
 
 
 async def report(db: Database, claimed: Claim, outcome: Outcome) -> bool:
@@ -176,10 +145,10 @@ async def report(db: Database, claimed: Claim, outcome: Outcome) -> bool:
         attempt = await executions.lock(tx, claimed.execution_id)
         if run is None or attempt is None:
             raise NotFound(f"no execution {claimed.execution_id}")
-        if attempt.status == outcome.status.value and outcome.text == (attempt.result or attempt.error or ""):
+        if attempt.status is outcome.status and outcome.text == (attempt.result or attempt.error or ""):
             return True
-        head = await _head(tx, attempt, run.id)
-        on_time = bool(attempt.status == "claimed" and attempt.worker == claimed.worker)
+        head = await _head(tx, attempt)
+        on_time = attempt.status is ExecutionStatus.CLAIMED and attempt.worker == claimed.worker
         if on_time:
             _finish(tx, run, attempt, outcome, head)
         else:
@@ -200,28 +169,32 @@ _KINDS = {
 
 
 def _finish(
-    tx: Transaction, run: runs.LockedRun, attempt: Row[Any], outcome: Outcome, head: ChainHead
+    tx: Transaction, run: runs.LockedRun, attempt: Attempt, outcome: Outcome, head: ChainHead
 ) -> None:
     executions.finish(tx, attempt.id, outcome.status, outcome.text)
     detail = {"execution": str(attempt.id), "attempt": attempt.attempt}
     audit.append(tx, head, AuditEntry(_KINDS[outcome.status], f"worker:{attempt.worker}", detail))
     if outcome.status is ExecutionStatus.IN_DOUBT:
-        calls.mark_in_doubt(tx, attempt.call_id)
+        calls.mark_in_doubt(tx, attempt.call.id)
         _tell_doubt(tx, run, attempt)
     else:
         kind = AnswerKind.RESULT if outcome.status is ExecutionStatus.SUCCEEDED else AnswerKind.ERROR
-        runs.answer_call(tx, run, _ended(attempt), CallAnswer(kind, outcome.text))
-    facts: dict[str, Any] = {"seconds": outcome.seconds}
+        call_answers.answer(tx, run, attempt.call, CallAnswer(kind, outcome.text))
+    facts: dict[str, object] = {"seconds": outcome.seconds}
     if outcome.status is not ExecutionStatus.SUCCEEDED:
         facts["text"] = outcome.text[:500]
     outbox.enqueue(tx, [*_card_of(attempt), *_line(attempt, outcome.status.value, **facts)])
 
 
-def _tell_doubt(tx: Transaction, run: runs.LockedRun, attempt: Row[Any]) -> None:
+def _tell_doubt(tx: Transaction, run: runs.LockedRun, attempt: Attempt) -> None:
     """Of a call without a card of its own: the run's thread says who may settle it, and calls its requester."""
     if attempt.request_id is not None or run.destination is None:
         return
-    facts: dict[str, Any] = {"tool": attempt.tool, "execution": str(attempt.id), "call": str(attempt.call_id)}
+    facts: dict[str, object] = {
+        "tool": attempt.call.tool,
+        "execution": str(attempt.id),
+        "call": str(attempt.call.id),
+    }
     if run.requester is not None:
         facts["people"] = [run.requester.user_id]
     outbox.enqueue(tx, [outbox.run_line(run.destination, run.id, "in_doubt", **facts)])
@@ -233,13 +206,13 @@ async def void_and_ask(db: Database, call_id: UUID, new: NewRequest) -> OpenOutc
     Raises ``NotFound``, and ``Conflict`` when the call is not waiting to run any more or its run has ended.
     """
     async with db.transaction() as tx:
-        run_id = await calls.run_of(tx, call_id)
+        run_id = await call_locks.run_of(tx, call_id)
         run = await runs.lock(tx, run_id) if run_id else None
         await request_locks.lock_of_call(tx, call_id)
-        call = await calls.lock(tx, call_id)
+        call = await call_locks.lock(tx, call_id)
         if run is None or call is None:
             raise NotFound(f"no tool call {call_id}")
-        if call.state != "ready" or call.request_id is None:
+        if call.state is not CallState.READY or call.request_id is None:
             raise Conflict("the call is not waiting to run")
         if run.over and call.repeats is None:
             raise Conflict("the run has ended: nobody would hear the outcome")
@@ -250,8 +223,8 @@ async def void_and_ask(db: Database, call_id: UUID, new: NewRequest) -> OpenOutc
         old = await _head(tx, call)
         detail = {"because": "what was shown has changed", "anew": str(request_id)}
         audit.append(tx, old, AuditEntry(AuditKind.REQUEST_REOPENED, audit.SYSTEM, detail))
-        if (by := person(call.editor_team_id, call.editor_user_id)) is not None:
-            new = replace(new, editor=by, changes=stored_changes(call.changes))
+        if call.editor is not None:
+            new = replace(new, editor=call.editor, changes=call.changes)
         calls.mark_asked(tx, new, blocking=call.blocking)
         if call.blocking:
             runs.park(tx, run.id)
@@ -265,11 +238,11 @@ async def void_and_ask(db: Database, call_id: UUID, new: NewRequest) -> OpenOutc
 async def call_off(db: Database, call_id: UUID, reason: str, *, principal: str) -> bool:
     """An approved call that has not begun will not: its agent is told. False when it has begun, or is not approved."""
     async with db.transaction() as tx:
-        run_id = await calls.run_of(tx, call_id)
+        run_id = await call_locks.run_of(tx, call_id)
         run = await runs.lock(tx, run_id) if run_id else None
         await request_locks.lock_of_call(tx, call_id)
-        call = await calls.lock(tx, call_id)
-        if run is None or call is None or call.state != "ready":
+        call = await call_locks.lock(tx, call_id)
+        if run is None or call is None or call.state is not CallState.READY:
             return False
         calls.stop(tx, call_id, reason)
         entry = AuditEntry(
@@ -306,13 +279,18 @@ async def _rescue_one(db: Database, execution_id: UUID) -> bool:
         run_id = await executions.run_of(tx, execution_id)
         run = await runs.lock(tx, run_id) if run_id else None
         attempt = await executions.lock(tx, execution_id)
-        if run is None or attempt is None or attempt.status != "claimed" or not attempt.lease_over:
+        if (
+            run is None
+            or attempt is None
+            or attempt.status is not ExecutionStatus.CLAIMED
+            or not attempt.lease_over
+        ):
             return False
-        head = await _head(tx, attempt, run.id)
+        head = await _head(tx, attempt)
         words = f"the worker {attempt.worker} disappeared during attempt {attempt.attempt}"
-        if attempt.idempotent and not (run.over and attempt.repeats is None):
+        if attempt.idempotent and not (run.over and attempt.call.repeats is None):
             executions.finish(tx, execution_id, ExecutionStatus.FAILED, words)
-            calls.make_ready_again(tx, attempt.call_id)
+            calls.make_ready_again(tx, attempt.call.id)
             detail = {"execution": str(execution_id), "lost": True, "retried": True}
             audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_FAILED, audit.SYSTEM, detail))
             outbox.enqueue(tx, _card_of(attempt))
@@ -334,32 +312,19 @@ async def renew_leases(
             executions.renew_leases(tx, execution_ids, worker, LEASE_SECONDS)
 
 
-def _ended(attempt: Row[Any]) -> runs.EndedCall:
-    return runs.EndedCall(
-        id=attempt.call_id,
-        tool=attempt.tool,
-        raw_arguments=attempt.raw_arguments,
-        blocking=attempt.blocking,
-        request_id=attempt.request_id,
-        on_reject=None,
-        repeats=attempt.repeats,
-        edited=edit_note(between(attempt.proposed_action, attempt.edited_action)),
-    )
-
-
-async def _head(connection: Any, row: Row[Any], run_id: UUID | None = None) -> ChainHead:
+async def _head(connection: Connection, about: StoredCall | Attempt) -> ChainHead:
     """The chain that tells of this call: its request's, or its run's when nobody was asked."""
-    subject = request_subject(row.request_id) if row.request_id else run_subject(run_id or row.run_id)
+    subject = request_subject(about.request_id) if about.request_id else run_subject(about.run_id)
     return (await audit.lock_heads(connection, [subject]))[subject]
 
 
-def _card_of(row: Row[Any]) -> list[OutboxMessage]:
-    if not row.request_id:
+def _card_of(about: StoredCall | Attempt) -> list[OutboxMessage]:
+    if about.request_id is None or about.destination is None:
         return []
-    return [outbox.card(Destination(row.team_id, row.channel_id), row.request_id)]
+    return [outbox.card(about.destination, about.request_id)]
 
 
-def _line(row: Row[Any], line: str, **facts: Any) -> list[OutboxMessage]:
-    if not row.request_id:
+def _line(about: StoredCall | Attempt, line: str, **facts: object) -> list[OutboxMessage]:
+    if about.request_id is None or about.destination is None:
         return []
-    return [outbox.request_line(Destination(row.team_id, row.channel_id), row.request_id, line, **facts)]
+    return [outbox.request_line(about.destination, about.request_id, line, None, **facts)]

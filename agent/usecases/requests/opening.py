@@ -6,11 +6,9 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 from uuid import UUID
 
 import structlog
-from sqlalchemy import Row
 
 from agent.database import jobs
 from agent.database.pools import Database
@@ -19,11 +17,23 @@ from agent.domain import eligibility
 from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import NotFound
 from agent.domain.people import Exclusion, Involvement
+from agent.domain.run import CallState
 from agent.fault_points import point
-from agent.store import ancestors, audit, calls, exclusions, outbound, outbox, request_locks, requests, runs
+from agent.store import (
+    ancestors,
+    audit,
+    call_locks,
+    calls,
+    exclusions,
+    outbound,
+    outbox,
+    request_locks,
+    requests,
+    runs,
+)
 from agent.store.audit import AuditEntry, ChainHead
+from agent.store.call_locks import NewCall
 from agent.store.ids import new_id
-from agent.store.outbox import Destination
 from agent.store.requests import NewRequest
 from signoff.canonical import canonical_bytes
 from signoff.errors import Conflict
@@ -48,18 +58,17 @@ async def open(db: Database, new: NewRequest) -> OpenOutcome:  # noqa: A001 - th
     async with db.transaction() as tx:
         ask_no = 1
         if new.call_id is not None:
-            call = await calls.lock_new(tx, new.call_id)
+            call = await call_locks.lock_new(tx, new.call_id)
             if call is None:
                 raise NotFound(f"no tool call {new.call_id}")
-            if call.state != "new":
+            if call.state is not CallState.NEW:
                 return await _existing(tx, new)
             if call.in_vain:
                 raise Conflict(f"the run of tool call {new.call_id} has ended")
             ask_no = call.ask_no + 1
             _park(tx, call, new)
-            if call.team_id and call.channel_id:
-                destination = Destination(call.team_id, call.channel_id)
-                outbox.enqueue(tx, ancestors.ancestor_roots(destination, call.ancestor_ids))
+            if call.destination is not None:
+                outbox.enqueue(tx, ancestors.ancestor_roots(call.destination, call.ancestor_ids))
         elif (existing := await _find(tx, new)) is not None:
             return existing
         request_id = new_id()
@@ -129,7 +138,7 @@ def content_digest(new: NewRequest) -> bytes:
     return hashlib.sha256(canonical_bytes(content)).digest()
 
 
-def _park(tx: Transaction, call: Row[Any], new: NewRequest) -> None:
+def _park(tx: Transaction, call: NewCall, new: NewRequest) -> None:
     """The call waits for people; its run waits for it, unless the call may go on in the background."""
     released = call.blocking and new.background
     calls.mark_asked(tx, new, blocking=call.blocking and not new.background)
@@ -137,20 +146,19 @@ def _park(tx: Transaction, call: Row[Any], new: NewRequest) -> None:
         runs.release_call(tx, call.run_id, last=call.awaiting_calls <= 1)
     elif call.blocking:
         runs.park(tx, call.run_id)
-    if call.team_id and call.channel_id:
-        destination = Destination(call.team_id, call.channel_id)
+    if call.destination is not None:
         outbox.enqueue(
             tx,
             [
                 outbox.run_line(
-                    destination,
+                    call.destination,
                     call.run_id,
                     "pending",
                     text=new.description,
                     channel=new.destination.channel_id,
                     call=str(new.call_id),
                 ),
-                outbox.run_root(destination, call.run_id),
+                outbox.run_root(call.destination, call.run_id),
             ],
         )
 

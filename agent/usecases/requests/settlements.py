@@ -9,14 +9,14 @@ from agent.database.pools import Database
 from agent.database.transaction import Connection, Transaction
 from agent.domain import eligibility
 from agent.domain.audit import DIRECT, AuditKind
-from agent.domain.changes import between, edit_note
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.run import AnswerKind, CallAnswer
 from agent.store import audit, calls, doubts, executions, external_executions, outbox, runs
 from agent.store.audit import AuditEntry
-from agent.store.doubts import Doubt, DoubtfulCall
+from agent.store.doubts import Doubt
 from agent.store.outbox import OutboxMessage
+from agent.usecases import call_answers
 from signoff.errors import Conflict
 
 Word = Literal["retry", "done"]
@@ -107,17 +107,4 @@ def _go_on(
         calls.make_ready_again(tx, doubt.call.id)
     else:
         answer = CallAnswer(AnswerKind.DONE_BY_PERSON, note or "")
-        runs.answer_call(tx, run, _ended(doubt.call, doubt.request_id), answer)
-
-
-def _ended(call: DoubtfulCall, request_id: UUID | None) -> runs.EndedCall:
-    return runs.EndedCall(
-        id=call.id,
-        tool=call.tool,
-        raw_arguments=call.raw_arguments,
-        blocking=call.blocking,
-        request_id=request_id,
-        on_reject=None,
-        repeats=call.repeats,
-        edited=edit_note(between(call.proposed_action, call.edited_action)),
-    )
+        call_answers.answer(tx, run, doubt.call, answer)

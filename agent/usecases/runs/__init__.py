@@ -3,6 +3,7 @@
 from agent.domain.run import NewRun
 from agent.usecases.runs.calls import answer_call, pass_call, refuse_call
 from agent.usecases.runs.cancellation import cancel, cancel_by_operator, cancel_by_program, end_orphans
+from agent.usecases.runs.delegation import delegate
 from agent.usecases.runs.messages import add_message
 from agent.usecases.runs.starts import StartOutcome, start
 from agent.usecases.runs.turns import (
@@ -25,6 +26,7 @@ __all__ = [
     "cancel",
     "cancel_by_operator",
     "cancel_by_program",
+    "delegate",
     "end",
     "end_orphans",
     "lease",

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any
 from uuid import UUID
 
 from agent.database.pools import Database
-from agent.database.transaction import Connection, Transaction
+from agent.database.transaction import Transaction
 from agent.domain import eligibility
 from agent.domain.audit import DIRECT, AuditKind, run_subject
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.run import RunStatus
-from agent.store import ancestors, audit, open_requests, run_endings, runs, views
+from agent.store import ancestors, audit, runs, views
 from agent.store.audit import AuditEntry
-from agent.store.open_requests import OpenRequest
+from agent.usecases.runs import endings
+from agent.usecases.runs.endings import LockedRuns, RunEnding
 from signoff.values import Person
 
 
@@ -42,15 +43,15 @@ async def cancel_by_program(db: Database, run_id: UUID, principal: str) -> bool:
         run = await views.run_view(tx, run_id)
         if run is None or run.principal != principal:
             raise NotFound(f"no run {run_id}")
-        family, asked = await _family(tx, run_id)
-        return await _end(tx, family, asked, None, actor=principal, text=f"by a program ({principal})")
+        family = await _family(tx, run_id)
+        return await _end(tx, family, actor=principal, text=f"by a program ({principal})")
 
 
 async def cancel_by_operator(db: Database, run_id: UUID, actor: str, reason: str) -> bool:
     """The same wish of somebody at the service's own command line. Raises ``NotFound``."""
     async with db.transaction() as tx:
-        family, asked = await _family(tx, run_id)
-        return await _end(tx, family, asked, None, actor=actor, text=reason)
+        family = await _family(tx, run_id)
+        return await _end(tx, family, actor=actor, text=reason)
 
 
 async def end_orphans(db: Database) -> int:
@@ -59,48 +60,46 @@ async def end_orphans(db: Database) -> int:
         found = await ancestors.orphans(connection)
     for run_id in found:
         async with db.transaction() as tx:
-            family, asked = await _family(tx, run_id)
-            above = await runs.lock(tx, family[-1].parent_run_id) if family[-1].parent_run_id else None
-            if above is not None and above.over:
-                await _end(tx, family, asked, None, text="the run above it has ended")
+            family = await _family(tx, run_id)
+            parent = family.parent_of(family.runs[-1])
+            if parent is not None and parent.over:
+                await _end(tx, family, text="the run above it has ended")
     return len(found)
 
 
 async def _cancel(
     tx: Transaction, run_id: UUID, by: Standing, channels: frozenset[str], path: str
 ) -> bool | Refused:
-    family, asked = await _family(tx, run_id)
-    refusal = eligibility.cancel_refusal(family[-1].requester, asked, by, channels)
+    family = await _family(tx, run_id)
+    refusal = eligibility.cancel_refusal(family.runs[-1].requester, family.waiting, by, channels)
     if refusal is not None:
         await _refuse_cancel(tx, run_id, by, refusal, path)
         return Refused(refusal)
     facts = {"team": by.person.team_id, "user": by.person.user_id}
-    return await _end(tx, family, asked, by.person, **facts)
+    return await _end(tx, family, by.person, **facts)
 
 
-async def _family(connection: Connection, run_id: UUID) -> tuple[list[runs.LockedRun], Sequence[OpenRequest]]:
-    """The run, last, and those below it, all locked, with what they ask."""
-    below_first = await ancestors.run_with_descendants(connection, run_id)
-    family = [run for each in below_first if (run := await runs.lock(connection, each)) is not None]
+async def _family(tx: Transaction, run_id: UUID) -> LockedRuns:
+    """The run, last, and its child runs, locked."""
+    below_first = await ancestors.run_with_descendants(tx, run_id)
+    family = [run for each in below_first if (run := await runs.lock(tx, each)) is not None]
     if not family:
         raise NotFound(f"no run {run_id}")
-    return family, await open_requests.lock_waiting(connection, [run.id for run in family])
+    return await endings.lock(tx, family)
 
 
 async def _end(
     tx: Transaction,
-    family: Sequence[runs.LockedRun],
-    asked: Sequence[OpenRequest],
-    by: Person | None,
-    **facts: Any,
+    family: LockedRuns,
+    by: Person | None = None,
+    *,
+    actor: str | None = None,
+    **facts: str | None,
 ) -> bool:
-    working = [run for run in family if not run.over and not (run.done and not asked)]
-    ending = {run.id for run in working}
-    for run in working:
-        with_above = run.parent_run_id in ending
-        await run_endings.end_run(
-            tx, run, RunStatus.CANCELLED, "cancelled", by, with_above=with_above, **facts
-        )
+    working = [run for run in family.runs if not run.over and not (run.done and not family.waiting)]
+    if working:
+        how = RunEnding(RunStatus.CANCELLED, "cancelled", by, actor, facts=facts)
+        await endings.end(tx, family, working, how)
     return bool(working)
 
 

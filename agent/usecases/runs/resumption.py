@@ -5,13 +5,14 @@ from __future__ import annotations
 from uuid import UUID
 
 from agent.database.pools import Database
-from agent.database.transaction import Connection, Transaction
+from agent.database.transaction import Transaction
 from agent.domain import eligibility
 from agent.domain.audit import DIRECT, AuditKind
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.run import RunStatus, RunView
-from agent.store import ancestors, audit, outbox, runs, views
+from agent.store import audit, outbox, runs, views
+from agent.usecases import call_answers
 from agent.usecases.runs.audit import record
 from signoff.errors import Conflict
 from signoff.values import Person
@@ -55,16 +56,16 @@ async def resume_by_operator(db: Database, run_id: UUID, actor: str) -> None:
         await _go_on(tx, run, None, actor, "cli")
 
 
-async def _failed(connection: Connection, run_id: UUID) -> tuple[runs.LockedRun, RunView]:
-    run = await runs.lock(connection, run_id)
-    seen = await views.run_view(connection, run_id)
+async def _failed(tx: Transaction, run_id: UUID) -> tuple[runs.LockedRun, RunView]:
+    run = await runs.lock(tx, run_id)
+    seen = await views.run_view(tx, run_id)
     if run is None or seen is None:
         raise NotFound(f"no run {run_id}")
     if run.status is not RunStatus.FAILED:
         raise Conflict(f"only a run that failed can be resumed; this one is {run.status.value}")
     if seen.erased_at is not None:
         raise Conflict("what this run did has been erased; start a new one")
-    if run.parent_call_id is not None and not await ancestors.parent_waits(connection, run):
+    if run.parent_call_id is not None and await call_answers.lock_delegated(tx, run) is None:
         raise Conflict("the run above has been told that this one failed; resume that one")
     return run, seen
 

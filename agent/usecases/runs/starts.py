@@ -1,14 +1,24 @@
-"""Starting a run: its row, its first message, its thread, in one transaction."""
+"""Starting a run: its row, its first message, its audit chain and its thread, in one transaction."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
+import structlog
+
+from agent.database import jobs
 from agent.database.pools import Database
+from agent.database.transaction import Transaction
+from agent.domain.audit import AuditKind, run_subject
 from agent.domain.run import NewRun
-from agent.store import run_starts, runs
+from agent.store import audit, clock, outbox, runs
+from agent.store.audit import AuditEntry
 from agent.store.ids import new_id
+from agent.store.outbox import Destination
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +30,29 @@ class StartOutcome:
 
 
 async def start(db: Database, new: NewRun) -> StartOutcome:
-    """Run, first transcript row, thread and hint together. Starting again with the same key finds the run."""
+    """Start a run. Starting again with the same key finds the run."""
     run_id = new_id()
     async with db.transaction() as tx:
-        if not await run_starts.begin_run(tx, run_id, new):
+        if not await write_run(tx, run_id, new):
             return StartOutcome(await runs.run_by_start_key(tx, new.start_key), created=False)
     return StartOutcome(run_id, created=True)
+
+
+async def write_run(tx: Transaction, run_id: UUID, new: NewRun) -> bool:
+    """Write all that a new run consists of. False, and nothing is written, when its start key is taken."""
+    if not await runs.insert(tx, run_id, new):
+        return False
+    runs.add_first_message(tx, run_id, new.task, new.requester)
+    tx.after_commit(
+        partial(log.info, "run started", action="run.started", run_id=str(run_id), agent=new.agent)
+    )
+    head = audit.new_head(run_subject(run_id), await clock.now(tx))
+    detail = {"agent": new.agent, "version": new.agent_version, "requester": str(new.requester)}
+    detail["asserted"] = new.requester_asserted
+    if new.parent_call_id is not None:
+        detail |= {"above": str(new.parent_run_id), "call": str(new.parent_call_id)}
+    audit.append(tx, head, AuditEntry(AuditKind.RUN_STARTED, new.principal, detail))
+    if new.team_id and new.channel_id:
+        outbox.enqueue(tx, [outbox.run_root(Destination(new.team_id, new.channel_id), run_id)])
+    tx.hint(jobs.advance_run(run_id))
+    return True

@@ -16,14 +16,17 @@ import structlog
 from agent import tracing
 from agent.database import jobs
 from agent.database.pools import Database
-from agent.database.transaction import Connection
+from agent.database.transaction import Connection, Transaction
 from agent.domain.audit import AuditKind
 from agent.domain.errors import LeaseLost
 from agent.domain.run import AnswerKind, CallAnswer, CallView, Message, RunLease, RunStatus, RunView, Turn
-from agent.store import ancestors, calls, clock, outbound, outbox, run_endings, runs, sweeps, views
+from agent.store import ancestors, calls, clock, outbound, outbox, runs, sweeps, views
+from agent.usecases import call_answers
 from agent.usecases.executions import LEASE_SECONDS
+from agent.usecases.runs import endings
 from agent.usecases.runs.audit import record
 from agent.usecases.runs.cancellation import end_orphans
+from agent.usecases.runs.endings import RunEnding
 
 log = structlog.get_logger(__name__)
 
@@ -104,7 +107,7 @@ async def record_turn(db: Database, lease: RunLease, turn: Turn) -> None:
                 )
             )
             if not await ancestors.has_open_calls(tx, run.id):
-                await ancestors.answer_parent(tx, run, CallAnswer(AnswerKind.RESULT, turn.text or ""))
+                await call_answers.answer_parent(tx, run, CallAnswer(AnswerKind.RESULT, turn.text or ""))
             detail = {"status": RunStatus.COMPLETED.value, "turn": number}
             await record(tx, run.id, AuditKind.RUN_ENDED, f"worker:{lease.worker}", detail)
 
@@ -117,7 +120,7 @@ async def record_model_failure(db: Database, lease: RunLease, error: str, retry_
     async with db.transaction() as tx:
         run = await _held(tx, lease)
         if retry_in is None:
-            await run_endings.end_run(tx, run, RunStatus.FAILED, error)
+            await _end(tx, run, RunStatus.FAILED, error)
         else:
             now = await clock.now(tx)
             again = now + timedelta(seconds=retry_in)
@@ -142,7 +145,7 @@ async def end(db: Database, lease: RunLease, status: RunStatus, cause: str) -> N
     """The agent itself ends the run, denied or failed. Raises ``LeaseLost``."""
     async with db.transaction() as tx:
         run = await _held(tx, lease)
-        await run_endings.end_run(tx, run, status, cause)
+        await _end(tx, run, status, cause)
     await end_orphans(db)
 
 
@@ -161,6 +164,10 @@ async def sweep(db: Database) -> int:
         hints = await sweeps.runnable(tx)
         tx.hint(*hints)
     return len(hints)
+
+
+async def _end(tx: Transaction, run: runs.LockedRun, status: RunStatus, cause: str) -> None:
+    await endings.end(tx, await endings.lock(tx, [run]), [run], RunEnding(status, cause))
 
 
 async def _held(connection: Connection, lease: RunLease) -> runs.LockedRun:

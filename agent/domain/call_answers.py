@@ -1,0 +1,64 @@
+"""What the answer of a call means for the model that reads it, for its run, and for the runs above."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+from uuid import UUID
+
+from agent.domain.run import AnswerKind, CallAnswer, RunStatus
+
+
+@dataclass(frozen=True, slots=True)
+class EndedCall:
+    """A call that gets its answer, with what decides how its run goes on."""
+
+    id: UUID
+    tool: str
+    raw_arguments: str
+    blocking: bool
+    request_id: UUID | None
+    on_reject: str | None
+    repeats: UUID | None
+    """The expired call that its requester had asked again."""
+    edited: str = ""
+    """What a reviewer changed before approving, in words."""
+
+    def note(self, given: CallAnswer) -> str:
+        """What the model reads when the call went on in the background."""
+        about = f" (request {self.request_id})" if self.request_id else ""
+        words = f": {given.text}" if given.text else ""
+        outcome = f"Outcome of {self.tool} {self.raw_arguments}{about}: {given.kind.value}{words}"
+        return f"{outcome}\n{self.edited}" if self.edited else outcome
+
+
+def stop_cause(kind: AnswerKind, on_reject: str | None) -> Literal["rejected", "expired"] | None:
+    """The cause with which a refused call ends its run, or ``None`` when the model is told instead."""
+    if on_reject != "stop":
+        return None
+    if kind is AnswerKind.REJECTED:
+        return "rejected"
+    return "expired" if kind is AnswerKind.EXPIRED else None
+
+
+def note_wakes(status: RunStatus, call: EndedCall, given: CallAnswer) -> bool:
+    """Whether the outcome of a background call wakes its run.
+
+    A run that a person stopped stays stopped until a person writes to it, or had asked for this very call again.
+    """
+    if not status.over:
+        return True
+    if given.kind is AnswerKind.WITHDRAWN or stop_cause(given.kind, call.on_reject) is not None:
+        return False
+    return status is RunStatus.FAILED or (status is RunStatus.DENIED and call.repeats is not None)
+
+
+def answer_of_ended_run(agent: str, status: RunStatus, cause: str, reason: str | None = None) -> CallAnswer:
+    """What the parent of a run is told when that run ends before its agent is done."""
+    if status is RunStatus.CANCELLED:
+        return CallAnswer(AnswerKind.STOPPED, f"withdrawn: the run of the agent {agent} was cancelled")
+    if status is RunStatus.DENIED:
+        said = "nobody decided in time about" if cause == "expired" else "a person said no to"
+        why = f": {reason}" if reason else ""
+        return CallAnswer(AnswerKind.STOPPED, f"{cause}: {said} what the agent {agent} asked for{why}")
+    return CallAnswer(AnswerKind.ERROR, f"the agent {agent} failed: {cause}")

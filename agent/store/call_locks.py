@@ -1,0 +1,198 @@
+"""What use cases lock and read of a tool call before they decide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Row, text
+
+from agent.database.transaction import Connection, query
+from agent.domain.call_answers import EndedCall
+from agent.domain.request import Change, RequestStatus
+from agent.domain.run import AnswerKind, CallAnswer, CallState
+from agent.store import pause
+from agent.store.audit import ChainHead
+from agent.store.outbox import Destination
+from agent.store.rows import row_as
+from agent.store.views.requests import person, stored_changes
+from signoff.values import Person
+
+
+@dataclass(frozen=True, slots=True)
+class NewCall:
+    """A call to be judged, with what of its run matters then."""
+
+    state: CallState
+    run_id: UUID
+    blocking: bool
+    ask_no: int
+    awaiting_calls: int
+    destination: Destination | None
+    ancestor_ids: tuple[UUID, ...]
+    in_vain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCall:
+    """A call with the request that stands for it, and its decision."""
+
+    id: UUID
+    run_id: UUID
+    state: CallState
+    blocking: bool
+    tool: str
+    raw_arguments: str
+    ask_no: int
+    repeats: UUID | None
+    answer: CallAnswer | None
+    action: bytes | None
+    in_vain: bool
+    """Its run has ended, and it does not repeat an expired call that somebody had asked again."""
+    paused: bool
+    request_id: UUID | None
+    destination: Destination | None
+    """Of its request's card."""
+    voided: bool
+    on_reject: str | None
+    outcome: RequestStatus | None
+    decided_digest: bytes | None
+    recorded_digest: bytes | None
+    """The decided digest as the audit log has it."""
+    decided_by: str | None
+    decided_action: bytes | None
+    editor: Person | None
+    changes: tuple[Change, ...]
+    attempts: int
+    wanted_again: bool | None
+    """Its last attempt was settled as Retry."""
+
+    @property
+    def ended(self) -> EndedCall:
+        """The call as it gets its answer."""
+        return EndedCall(
+            self.id,
+            self.tool,
+            self.raw_arguments,
+            self.blocking,
+            self.request_id,
+            self.on_reject,
+            self.repeats,
+        )
+
+
+async def run_of(connection: Connection, call_id: UUID) -> UUID | None:
+    """Which run a call belongs to."""
+    found: UUID | None = (await connection.execute(_RUN_OF_CALL, {"id": call_id})).scalar_one_or_none()
+    return found
+
+
+async def find(connection: Connection, call_id: UUID) -> StoredCall | None:
+    """The call, not locked."""
+    (found,) = await query(connection, _CALL, call=call_id)
+    return _stored(found[0]) if found else None
+
+
+async def lock(connection: Connection, call_id: UUID) -> StoredCall | None:
+    """The call, locked."""
+    _, found = await query(connection, _TAKE_CALL, _CALL, call=call_id)
+    return _stored(found[0]) if found else None
+
+
+async def lock_new(connection: Connection, call_id: UUID) -> NewCall | None:
+    """A call to be judged, locked behind its run."""
+    _, found = await query(connection, _TAKE_RUN_OF_CALL, _NEW_CALL, call=call_id)
+    return _new(found[0]) if found else None
+
+
+async def lock_ready(connection: Connection, call_id: UUID) -> tuple[StoredCall, ChainHead | None] | None:
+    """The call, locked behind its run, with the head of its chain if the call is ready, in one round trip.
+
+    A parked run works again when its last waiting call was decided.
+    """
+    *_, found, heads = await query(
+        connection, pause.HOLD, _TAKE_RUN_OF_CALL, _RESUME, _TAKE_CALL, _CALL, _HEAD_OF_CALL, call=call_id
+    )
+    return (_stored(found[0]), ChainHead(*heads[0]) if heads else None) if found else None
+
+
+async def lock_asked(connection: Connection, call_id: UUID) -> bytes | None:
+    """The action that people are asked about for a call whose request is locked; the call is locked, too."""
+    _, found = await query(connection, _TAKE_CALL, _ASKED_ACTION, call=call_id)
+    return bytes(found[0].action) if found else None
+
+
+def _new(row: Row[Any]) -> NewCall:
+    destination = Destination(row.team_id, row.channel_id) if row.team_id and row.channel_id else None
+    return row_as(
+        NewCall,
+        row,
+        state=CallState(row.state),
+        destination=destination,
+        ancestor_ids=tuple(row.ancestor_ids),
+    )
+
+
+def _stored(row: Row[Any]) -> StoredCall:
+    return row_as(
+        StoredCall,
+        row,
+        state=CallState(row.state),
+        answer=CallAnswer(AnswerKind(row.answer_kind), row.answer or "") if row.answer_kind else None,
+        destination=Destination(row.team_id, row.channel_id) if row.request_id else None,
+        outcome=RequestStatus(row.outcome) if row.outcome else None,
+        editor=person(row.editor_team_id, row.editor_user_id),
+        changes=stored_changes(row.changes),
+    )
+
+
+_RUN_OF_CALL = text("SELECT run_id FROM tool_call WHERE id = :id")
+_TAKE_RUN_OF_CALL = text("""
+SELECT 1 FROM agent_run WHERE id = (SELECT run_id FROM tool_call WHERE id = :call) FOR NO KEY UPDATE
+""")
+_TAKE_CALL = text("SELECT 1 FROM tool_call WHERE id = :call FOR NO KEY UPDATE")
+_NEW_CALL = text("""
+SELECT c.state::text AS state, c.run_id, c.blocking, c.ask_no, r.awaiting_calls, r.team_id, r.channel_id,
+       r.ancestor_ids,
+       r.status IN ('denied', 'failed', 'cancelled') AND c.repeats IS NULL AS in_vain
+FROM tool_call AS c JOIN agent_run AS r ON r.id = c.run_id WHERE c.id = :call FOR NO KEY UPDATE OF c
+""")
+_RESUME = text("""
+UPDATE agent_run SET status = 'working', updated_at = clock_timestamp()
+WHERE id = (SELECT run_id FROM tool_call WHERE id = :call) AND status = 'pending_approval'
+  AND NOT EXISTS (SELECT 1 FROM tool_call AS c WHERE c.run_id = agent_run.id AND c.state = 'asked' AND c.blocking)
+""")
+_CALL = text("""
+SELECT c.id, c.run_id, c.state::text AS state, c.blocking, c.tool, c.raw_arguments, c.ask_no, c.repeats,
+       c.answer_kind::text AS answer_kind, c.answer, c.action,
+       a.status IN ('denied', 'failed', 'cancelled') AND c.repeats IS NULL AS in_vain,
+       EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', a.agent) OR scope = ANY (a.ancestor_agents)) AS paused,
+       r.id AS request_id, r.team_id, r.channel_id, r.voided_at IS NOT NULL AS voided,
+       r.policy ->> 'on_reject' AS on_reject,
+       d.outcome::text AS outcome, d.digest AS decided_digest, d.user_id AS decided_by, v.action AS decided_action,
+       (SELECT decode(detail ->> 'digest', 'hex') FROM audit_event
+        WHERE subject = 'request:' || r.id AND event = 'request.decided') AS recorded_digest,
+       v.editor_team_id, v.editor_user_id, v.changes,
+       (SELECT coalesce(max(attempt), 0) FROM execution WHERE call_id = c.id) AS attempts,
+       (SELECT s.verdict = 'retry' FROM execution AS e LEFT JOIN settlement AS s ON s.execution_id = e.id
+        WHERE e.call_id = c.id ORDER BY e.attempt DESC LIMIT 1) AS wanted_again
+FROM tool_call AS c JOIN agent_run AS a ON a.id = c.run_id
+LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
+LEFT JOIN decision AS d ON d.request_id = r.id
+LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = d.revision
+WHERE c.id = :call
+""")
+_HEAD_OF_CALL = text("""
+SELECT subject, seq, hash, clock_timestamp() AS at FROM audit_head
+WHERE subject = (SELECT coalesce('request:' || r.id, 'run:' || c.run_id)
+                 FROM tool_call AS c LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
+                 WHERE c.id = :call AND c.state = 'ready')
+FOR NO KEY UPDATE
+""")
+_ASKED_ACTION = text("""
+SELECT v.action FROM tool_call AS c
+JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
+JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
+WHERE c.id = :call AND c.state = 'asked'
+""")

@@ -1,0 +1,51 @@
+"""How the answer of a call reaches its run."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from agent.database.transaction import Transaction
+from agent.domain.call_answers import EndedCall, note_wakes
+from agent.domain.run import CallAnswer, CallState
+from agent.store import call_locks, calls, runs
+from agent.store.runs import LockedRun
+
+
+def answer(tx: Transaction, run: LockedRun, call: EndedCall, given: CallAnswer) -> None:
+    """Answer a call of a locked run; the model hears of it with the turn's last blocking call.
+
+    The answer of a call that went on in the background, or that repeats an expired one, becomes a note in the
+    transcript.
+    """
+    calls.answer(tx, call.id, given)
+    if call.blocking:
+        runs.count_answer(tx, run.id)
+        if run.awaiting_calls <= 1 and not run.over:
+            runs.add_input(tx, run.id)
+        return
+    runs.add_message(tx, run, "note", call.note(given))
+    if note_wakes(run.status, call, given):
+        runs.reopen(tx, run.id)
+
+
+def close(tx: Transaction, run_id: UUID, call: EndedCall, given: CallAnswer) -> None:
+    """Answer a call whose run ends in this transaction, so the model hears nothing more."""
+    calls.answer(tx, call.id, given)
+    if call.blocking:
+        runs.count_answer(tx, run_id)
+
+
+async def lock_delegated(tx: Transaction, child: LockedRun) -> EndedCall | None:
+    """The call that a child run works for, locked, unless it is answered already. The parent is locked before."""
+    call = await call_locks.lock(tx, child.parent_call_id) if child.parent_call_id else None
+    return call.ended if call is not None and call.state is CallState.DELEGATED else None
+
+
+async def answer_parent(tx: Transaction, child: LockedRun, given: CallAnswer) -> None:
+    """Answer the call that a child run has worked for, if the run has a parent."""
+    if child.parent_run_id is None:
+        return
+    parent = await runs.lock(tx, child.parent_run_id)
+    call = await lock_delegated(tx, child)
+    if parent is not None and call is not None:
+        answer(tx, parent, call, given)

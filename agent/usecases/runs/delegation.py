@@ -1,0 +1,36 @@
+"""Letting another agent carry out a call."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from agent.database.pools import Database
+from agent.domain.audit import AuditKind
+from agent.domain.request import ExecutionStatus
+from agent.store import ancestors, audit, calls, executions
+from agent.store.audit import AuditEntry
+from agent.store.ids import new_id
+from agent.usecases.executions.internal import begin_attempt
+from agent.usecases.runs.starts import write_run
+
+
+async def delegate(db: Database, call_id: UUID, *, worker: str, agent: str, version: str) -> UUID | None:
+    """Start a child run for a ready call; the call is answered when that run ends.
+
+    The attempt is over at once: what was decided is that the task is handed down. What the child run then does is
+    judged call by call. Returns the id of the child run, and ``None`` where `executions.claim` does.
+    """
+    async with db.transaction() as tx:
+        begun = await begin_attempt(tx, call_id, worker, idempotent=True)
+        if begun is None:
+            return None
+        claimed, head = begun
+        run_id = new_id()
+        task = str(claimed.action.arguments["task"])
+        child = await ancestors.child_run(tx, claimed.run_id, call_id, agent, version, task)
+        await write_run(tx, run_id, child)
+        executions.finish(tx, claimed.execution_id, ExecutionStatus.SUCCEEDED, f"handed down to run {run_id}")
+        detail = {"execution": str(claimed.execution_id), "attempt": claimed.attempt, "run": str(run_id)}
+        audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_SUCCEEDED, f"worker:{worker}", detail))
+        calls.delegate(tx, call_id)
+    return run_id

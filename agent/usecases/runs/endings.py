@@ -1,0 +1,156 @@
+"""How runs end before their agents are done, and what ends with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from uuid import UUID
+
+import structlog
+
+from agent import tracing
+from agent.database.transaction import Transaction
+from agent.domain.audit import AuditKind, request_subject, run_subject
+from agent.domain.call_answers import EndedCall, answer_of_ended_run
+from agent.domain.request import RequestStatus
+from agent.domain.run import CallAnswer, RunStatus
+from agent.store import audit, call_locks, calls, open_requests, outbound, outbox, request_endings, runs
+from agent.store.audit import AuditEntry, ChainHead
+from agent.store.open_requests import OpenRequest
+from agent.store.runs import LockedRun
+from agent.usecases import call_answers
+from agent.usecases.requests.endings import ending
+from signoff.values import Person
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnding:
+    """How runs end, and who ended them; ``facts`` go into the line in their threads."""
+
+    status: RunStatus
+    cause: str
+    by: Person | None = None
+    actor: str | None = None
+    """Who ended them, for the audit log, where it was not a person in Slack."""
+    reason: str | None = None
+    """A reviewer's words, for the parent's agent."""
+    facts: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LockedRuns:
+    """Runs, each before its parent, and everything that is locked between them and their calls."""
+
+    runs: Sequence[LockedRun]
+    by_id: Mapping[UUID, LockedRun]
+    """These runs and their parents."""
+    waiting: Sequence[OpenRequest]
+
+    def parent_of(self, run: LockedRun) -> LockedRun | None:
+        """The parent of one of these runs."""
+        return self.by_id.get(run.parent_run_id) if run.parent_run_id else None
+
+
+async def lock(tx: Transaction, locked: Sequence[LockedRun]) -> LockedRuns:
+    """Lock what comes behind these runs in the lock order: parents that are not among them, waiting requests."""
+    by_id = {run.id: run for run in locked}
+    for run in locked:
+        if run.parent_run_id is not None and run.parent_run_id not in by_id:
+            parent = await runs.lock(tx, run.parent_run_id)
+            if parent is not None:
+                by_id[parent.id] = parent
+    waiting = await open_requests.lock_waiting(tx, [run.id for run in locked])
+    return LockedRuns(locked, by_id, waiting)
+
+
+async def lock_with_ancestors(tx: Transaction, run: LockedRun) -> LockedRuns:
+    """Lock the runs above this one, up to the first that is over, and what comes behind them."""
+    line = [run]
+    while (parent_id := line[-1].parent_run_id) is not None:
+        parent = await runs.lock(tx, parent_id)
+        if parent is None or parent.over:
+            break
+        line.append(parent)
+    return await lock(tx, line)
+
+
+async def end(
+    tx: Transaction,
+    locked: LockedRuns,
+    ending_runs: Sequence[LockedRun],
+    how: RunEnding,
+    refused: tuple[EndedCall, CallAnswer] | None = None,
+) -> None:
+    """End these of the locked runs. Their waiting requests are withdrawn, and nothing of theirs begins any more.
+
+    Attempts that are under way finish. The calls that these runs work for are answered, so that parents that go on
+    hear of it; child runs that are not among them are ended by the caller afterwards, or by the sweep. ``refused``
+    is the call whose refusal ends the first run, with its answer.
+    """
+    ids = [run.id for run in ending_runs]
+    if refused is not None:
+        await call_locks.lock(tx, refused[0].id)
+    delegated = [await call_answers.lock_delegated(tx, run) for run in ending_runs]
+    reason = "the run was cancelled" if how.status is RunStatus.CANCELLED else "the run has ended"
+    stopped = await calls.stop_all(tx, ids, reason)
+    waiting = [request for request in locked.waiting if request.run_id in ids]
+    subjects = [request_subject(request.id) for request in waiting]
+    heads = await audit.lock_heads(tx, [*subjects, *map(run_subject, ids)])
+    if refused is not None:
+        call_answers.close(tx, ending_runs[0].id, *refused)
+    for run, call in zip(ending_runs, delegated, strict=True):
+        _answer_parent(tx, locked, ids, run, call, how)
+    request_endings.end_requests(
+        tx,
+        [
+            ending(
+                request,
+                request.digest,
+                RequestStatus.CANCELLED,
+                how.by,
+                "the run has ended",
+                heads[request_subject(request.id)],
+            )
+            for request in waiting
+        ],
+    )
+    for each in stopped:
+        line = outbox.request_line(each.destination, each.id, "stopped")
+        outbox.enqueue(tx, [outbox.card(each.destination, each.id), line])
+    for run in ending_runs:
+        _end(tx, run, how, heads[run_subject(run.id)])
+
+
+def _answer_parent(
+    tx: Transaction,
+    locked: LockedRuns,
+    ending_ids: Sequence[UUID],
+    run: LockedRun,
+    call: EndedCall | None,
+    how: RunEnding,
+) -> None:
+    parent = locked.parent_of(run)
+    if call is None or parent is None:
+        return
+    given = answer_of_ended_run(run.agent, how.status, how.cause, how.reason)
+    if parent.id in ending_ids:
+        call_answers.close(tx, parent.id, call, given)
+    else:
+        call_answers.answer(tx, parent, call, given)
+
+
+def _end(tx: Transaction, run: LockedRun, how: RunEnding, head: ChainHead) -> None:
+    status = how.status.value
+    runs.end(tx, run.id, how.status, how.cause)
+    detail = {"status": status, "cause": how.cause[:200]}
+    audit.append(tx, head, AuditEntry(AuditKind.RUN_ENDED, how.actor or audit.actor(how.by), detail))
+    outbound.enqueue_finished(tx, run.id)
+    tx.after_commit(partial(tracing.note_end, "run", run.id))
+    tx.after_commit(partial(log.info, "run ended", action="run.ended", run_id=str(run.id), status=status))
+    if run.destination:
+        about = {"run": str(run.id)} if how.status is RunStatus.FAILED else {}
+        line = outbox.run_line(run.destination, run.id, status, cause=how.cause, **about, **how.facts)
+        outbox.enqueue(tx, [line, outbox.run_root(run.destination, run.id)])
