@@ -20,11 +20,13 @@ from hypothesis import HealthCheck, settings
 
 from agent.database import embedded_server, migrations
 from agent.database.pools import Database
+from tests import lock_recorder
 from tests.databases import TEMPLATE, Postgres
 
 settings.register_profile("signoff", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("signoff")  # how fast the machine is says nothing about the code
 
+lock_recorder.install()
 gc.disable()  # until all tests are known: what is imported stays
 
 _PROCESSORS = structlog.get_config()["processors"]
@@ -80,9 +82,12 @@ def postgres() -> Iterator[Postgres]:
 
 @pytest.fixture
 def database_url(postgres: Postgres) -> Iterator[str]:
-    """A migrated, empty database, for this test alone."""
+    """A migrated, empty database, for this test alone, in which locks have to be taken in the lock order."""
     yield postgres.lend().url
-    postgres.take_back()
+    try:
+        lock_recorder.check(postgres.lend().url)
+    finally:
+        postgres.take_back()
 
 
 @pytest.fixture

@@ -1,0 +1,150 @@
+"""Watches which locks each transaction of a test takes, and in which order."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+from agent.database.address import Address
+from agent.store.lock_order import LOCK_ORDER, PAUSE
+
+_LEVELS = {name: level for level, name in enumerate(LOCK_ORDER)}
+_TABLES = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)(?:\s+AS\s+(\w+))?")
+_LOCKING = re.compile(
+    r"\bFOR\s+(?:NO\s+KEY\s+)?(?:UPDATE|SHARE)(?:\s+OF\s+([\w, ]+?))?(\s+SKIP\s+LOCKED)?\s*(?=\)|$)"
+)
+_WRITTEN = re.compile(
+    r"(?<!KEY )(?<!FOR )(?<!DO )\bUPDATE\s+(\w+)|\bDELETE\s+FROM\s+(\w+)|\bINSERT\s+INTO\s+(audit_head)"
+)
+_MADE = re.compile(r"\bINSERT\s+INTO\s+(\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """A lock that a statement takes: of rows of a table that it names or writes, or of the pause switch."""
+
+    name: str
+    written: bool = False
+    skips: bool = False
+    asked_calls: bool = False
+    """Only calls about which people are asked: their requests wait, and are locked."""
+
+
+@cache
+def locks_of(sql: str) -> tuple[Lock, ...]:
+    """The locks that a statement takes, in its order."""
+    found: list[Lock] = []
+    if "pg_advisory_xact_lock" in sql and "signoff pause" in sql:
+        found.append(Lock(PAUSE))
+    for locking in _LOCKING.finditer(sql):
+        tables = _TABLES.findall(sql)
+        aliases = {alias or table: table for table, alias in tables}
+        named = [each.strip() for each in (locking[1] or tables[0][0]).split(",")]
+        found += [Lock(aliases.get(each, each), skips=locking[2] is not None) for each in named]
+    for tables in _WRITTEN.findall(sql):
+        found.append(Lock("".join(tables), written=True, asked_calls="state = 'asked'" in sql))
+    return tuple(each for each in found if each.name in _LEVELS)
+
+
+@cache
+def rows_made(sql: str) -> frozenset[str]:
+    """The tables in which a statement makes rows, which nobody else can lock before COMMIT."""
+    return frozenset(_MADE.findall(sql)) & _LEVELS.keys()
+
+
+@dataclass(slots=True)
+class _Transaction:
+    level: int = -1
+    names: set[str] = field(default_factory=set)
+    statements: set[str] = field(default_factory=set)
+    runs: list[str] = field(default_factory=list)
+
+
+class LockRecorder:
+    """Compares every transaction of this process with the lock order."""
+
+    def __init__(self) -> None:
+        self.violations: list[str] = []
+        self.runs: list[list[str]] = []
+        """The runs that each transaction has locked, where they are more than one."""
+        self._open: WeakKeyDictionary[object, _Transaction] = WeakKeyDictionary()
+
+    def note(self, connection: psycopg.AsyncConnection[Any], sql: str, parameters: Any) -> None:
+        """A statement is about to run on this connection."""
+        if connection.info.transaction_status == TransactionStatus.IDLE:
+            self._open.pop(connection, None)
+        if not (locks := locks_of(sql)) and not rows_made(sql):
+            return
+        transaction = self._open.setdefault(connection, _Transaction())
+        transaction.names |= rows_made(sql) - {"audit_head"}
+        statement = f"{sql} {parameters}"
+        for lock in locks:
+            self._take(transaction, lock, statement)
+        transaction.statements.add(statement)
+        if (
+            locks
+            and locks[0].name == "agent_run"
+            and not locks[0].written
+            and parameters
+            and "id" in parameters
+        ):
+            self._note_run(transaction, str(parameters["id"]))
+
+    def _take(self, transaction: _Transaction, lock: Lock, statement: str) -> None:
+        level = _LEVELS[lock.name]
+        if level < transaction.level and not self._may(transaction, lock, statement):
+            self.violations.append(f"{LOCK_ORDER[transaction.level]} before {lock.name}: {statement}")
+        transaction.level = max(level, transaction.level)
+        transaction.names.add(lock.name)
+
+    def _may(self, transaction: _Transaction, lock: Lock, statement: str) -> bool:
+        """Rows that are locked already, locks that are not waited for, and the exception of the lock order."""
+        again = lock.name in transaction.names if lock.written else statement in transaction.statements
+        ends_request = lock.asked_calls and "approval_request" in transaction.names
+        return again or lock.skips or ends_request
+
+    def _note_run(self, transaction: _Transaction, run_id: str) -> None:
+        if run_id not in transaction.runs:
+            transaction.runs.append(run_id)
+        if len(transaction.runs) == 2:
+            self.runs.append(transaction.runs)
+
+
+RECORDER = LockRecorder()
+
+
+def install() -> None:
+    """Hear of every statement that an asynchronous connection of this process runs."""
+    execute = psycopg.AsyncCursor.execute
+
+    async def recorded(self: Any, query: Any, params: Any = None, **options: Any) -> Any:
+        RECORDER.note(self.connection, query if isinstance(query, str) else str(query), params)
+        return await execute(self, query, params, **options)
+
+    psycopg.AsyncCursor.execute = recorded  # type: ignore[method-assign]
+
+
+def check(url: str) -> None:
+    """Raises AssertionError when a transaction since the last check has taken its locks in another order."""
+    violations, RECORDER.violations = RECORDER.violations, []
+    locked, RECORDER.runs = RECORDER.runs, []
+    if locked:
+        with psycopg.connect(Address.read(url).conninfo("lock order")) as connection:
+            violations += [
+                f"a parent before its child run: {runs}" for runs in locked if _parent_first(connection, runs)
+            ]
+    assert not violations, "locks out of order:\n" + "\n".join(violations)
+
+
+def _parent_first(connection: psycopg.Connection[Any], runs: list[str]) -> bool:
+    above = dict(connection.execute(_ANCESTORS, [runs]).fetchall())
+    return any(set(above.get(run, ())) & set(runs[:at]) for at, run in enumerate(runs))
+
+
+_ANCESTORS = "SELECT id::text, ancestor_ids::text[] FROM signoff.agent_run WHERE id = ANY(%s::uuid[])"
