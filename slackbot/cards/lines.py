@@ -35,14 +35,12 @@ MAX_PEOPLE = 20
 
 # line -> (our words, what the quoted `text` is called)
 _REQUEST_LINES = {
-    "opened": ("⏳ Asked for review", "About:"),
     "voted": ("✅ One approval", "Comment:"),
     "approved": ("✅ Approved", "Comment:"),
     "rejected": ("❌ Rejected", "Comment:"),
     "lapsed": ("⌛ Approval lapsed: nobody claimed it in time, so it will not be run", "Note:"),
     "expired": ("⌛ Expired: nobody decided in time, which is not a rejection; nothing was run", "Note:"),
     "withdrawn": ("🚫 Withdrawn; nothing was run", "Note:"),
-    "running": ("▶ Running", "Note:"),
     "succeeded": ("✅ Done", "The tool's result:"),
     "failed": ("❌ Failed", "The tool's error:"),
     "in_doubt": (
@@ -55,8 +53,6 @@ _REQUEST_LINES = {
     "edited": ("↩ Edited: earlier votes do not count, the new revision waits for review", "Note:"),
     "reminder": ("⏳ Reminder: still waiting for review", "About:"),
     "escalated": ("⚠ Escalated: nobody decided by the first deadline; more people may decide now", "About:"),
-    "reopened": ("⏳ Waiting for review again", "About:"),
-    "unreachable": ("⚠ Its card could not be posted or changed; the request stays open", "Slack says:"),
     "late_result": ("⌛ A late result arrived; it was recorded and changed nothing", "The tool said:"),
 }
 _DOUBT_OF_A_CALL = (
@@ -71,7 +67,6 @@ _RUN_LINES = {
     "answer": ("The agent's answer", ""),
     "pending": ("⏳ Waiting for review", "About:"),
     "decided": ("Decided", "About:"),
-    "completed": ("✅ The run is complete", "Note:"),
     "failed": (_FAILED, "Error:"),
     "resumed": ("▶ Resumed: it goes on where it stood", "Note:"),
     "denied": ("❌ The run was stopped", "Note:"),
@@ -85,7 +80,7 @@ _RUN_LINES = {
         "Why:",
     ),
 }
-_DEADLINES = {"reminder", "escalated", "reopened"}  # their moment is one that is still to come
+_DEADLINES = {"reminder", "escalated"}  # their moment is one that is still to come
 _SETTLED = {"retry": "↩ Settled: to be run again", "done": "✅ Settled: marked as done"}
 _DECIDED = {
     "approved": "✅ Approved",

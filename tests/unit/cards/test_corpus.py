@@ -266,7 +266,7 @@ def judge_lists(random: Random, views: list[Any], referee: Any) -> None:
     referee.judge(
         cards.flood_digest_card(cards.FloodDigest(text(random), 37, Risk.HIGH, tools, AT, ("S0FINANCE",)))
     )
-    for line in ("edited", "reminder", "escalated", "reopened", "voted", "rejected"):
+    for line in ("edited", "reminder", "escalated", "voted", "rejected"):
         changed = [{"path": f"$.{text(random)}", "before": value(random), "after": value(random)}]
         body = {
             "line": line,

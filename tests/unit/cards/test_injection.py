@@ -373,7 +373,7 @@ def test_other_surfaces_stay_inert(samples: Any, referee: Any, attack: str) -> N
     }
     body |= {"channel": attack, "at": attack}
     lines = [
-        thread_line({"line": line, **body}) for line in ("opened", "rejected", "settled", "failed", attack)
+        thread_line({"line": line, **body}) for line in ("reminder", "rejected", "settled", "failed", attack)
     ]
     lines += [run_line({"line": line, **body}) for line in ("answer", "pending", "retrying", attack)]
     run = RunView(
