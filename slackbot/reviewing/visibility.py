@@ -6,11 +6,14 @@ import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
+from uuid import UUID
 
-from agent.domain.errors import DOUBTFUL, Refusal
+from agent.database.pools import Database
+from agent.domain.errors import DOUBTFUL, Refusal, Refused
 from agent.domain.people import CHANNEL
 from agent.domain.request import HistoryLine, RequestLine, RequestView
 from agent.domain.run import RunView
+from agent.store import views
 from signoff.values import Person
 from slackbot.slack_api.directory import Directory
 
@@ -28,6 +31,18 @@ async def view_refusal(directory: Directory, person: Person, view: RequestView) 
     if standing.roles or await directory.is_admin(person):
         return None
     return standing.refusal if standing.refusal in DOUBTFUL else Refusal.UNKNOWN_REQUEST
+
+
+async def visible_request(
+    db: Database, directory: Directory, person: Person, request_id: UUID
+) -> RequestView:
+    """The request with its true values. Raises Refused unless this person may see it."""
+    async with db.connection() as connection:
+        view = await views.request_view(connection, request_id)
+    refusal = await view_refusal(directory, person, view) if view else Refusal.UNKNOWN_REQUEST
+    if view is None or refusal is not None:
+        raise Refused(refusal or Refusal.UNKNOWN_REQUEST)
+    return view
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agent.store import views
 from slackbot.cards import AgentLine, Card, agent_list, misunderstood_command, run_list, usage
+from slackbot.reviewing.cancel import NO_SUCH_RUN as NO_RUN_TO_CANCEL
 from slackbot.reviewing.listing import GOING, without_secrets
 from slackbot.reviewing.members import check_member
 from slackbot.reviewing.visibility import visible_runs
@@ -62,7 +63,7 @@ async def _cancel(ctx: ListenerContext, said: SlashCommand) -> Card:
     async with ctx.db.connection() as connection:
         ids = await views.runs_like(connection, team_id=ctx.directory.own_team_id, id_prefix=said.rest)
     if len(ids) != 1:
-        return Card(AMBIGUOUS if ids else cancel.NO_SUCH_RUN, [])
+        return Card(AMBIGUOUS if ids else NO_RUN_TO_CANCEL, [])
     return Card(await cancel.cancel(ctx, said.person, ids[0], cancel.COMMAND), [])
 
 

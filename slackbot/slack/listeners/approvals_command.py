@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from uuid import UUID
 
+from agent.domain.errors import Refused
 from agent.store import views
 from agent.usecases import sessions
 from slackbot.cards import PAGE_OF_WAITING, Card, misunderstood_command, request_details, usage
 from slackbot.masking import clean_view
 from slackbot.reviewing.members import check_member
-from slackbot.reviewing.visibility import view_refusal
+from slackbot.reviewing.visibility import visible_request
 from slackbot.slack.listeners import listing
 from slackbot.slack.listeners.command_input import SlashCommand
 from slackbot.slack.listeners.context import ListenerContext
@@ -65,10 +66,11 @@ async def _show(ctx: ListenerContext, said: SlashCommand) -> Card:
         ids: list[UUID] = await views.requests_like(
             connection, team_id=ctx.directory.own_team_id, id_prefix=said.rest
         )
-        view = await views.request_view(connection, ids[0]) if len(ids) == 1 else None
-    if len(ids) > 1:
-        return Card(AMBIGUOUS, [])
-    if view is None or await view_refusal(ctx.directory, said.person, view) is not None:
+    if len(ids) != 1:
+        return Card(AMBIGUOUS if ids else NO_SUCH_REQUEST, [])
+    try:
+        view = await visible_request(ctx.db, ctx.directory, said.person, ids[0])
+    except Refused:
         return Card(NO_SUCH_REQUEST, [])
     names = await ctx.directory.names(view.approvers)
     shown = await ctx.permalinks.to_new_card(await clean_view(view))

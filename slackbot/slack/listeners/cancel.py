@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 from slack_bolt.async_app import AsyncApp
 
 from agent.domain.errors import NotFound
-from agent.store import views
-from agent.usecases import runs
 from signoff.values import Person
 from slackbot.cards import ACTION_CANCEL_RUN
-from slackbot.reviewing.visibility import reviewer_scope
+from slackbot.reviewing import cancel as cancellation
 from slackbot.slack.listeners.button_click import person_of
 from slackbot.slack.listeners.buttons import add_button, on_id
 from slackbot.slack.listeners.context import ListenerContext
@@ -24,7 +20,6 @@ COMMAND = "slack_command"
 
 CANCELLED = "The run is cancelled. What has run already stays done; what it asked for is withdrawn."
 OVER = "This run is over already, so there was nothing to cancel."
-NO_SUCH_RUN = "There is no such run, or it is not one that you may cancel."
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
@@ -44,18 +39,8 @@ async def _cancel(ctx: ListenerContext, body: dict[str, Any], run_id: UUID) -> s
 
 async def cancel(ctx: ListenerContext, person: Person, run_id: UUID, path: str) -> str:
     """End the run; the sentence that says what came of it. Raises Refused (recorded)."""
-    async with ctx.db.connection() as connection:
-        known = await views.cancel_context(connection, run_id)
-    if known is None or known.team_id != ctx.directory.own_team_id:
-        return NO_SUCH_RUN
-    # The requester needs no seat; everybody else may only be a reviewer.
-    audiences = () if person == known.requester else known.audiences
-    standing, scope = await asyncio.gather(
-        ctx.directory.identify(person), reviewer_scope(ctx.directory, person, audiences)
-    )
-    lost = scope.doubt if not (scope.roles or scope.channels) else None
-    by = replace(standing, roles=frozenset(scope.roles), refusal=standing.refusal or lost)
     try:
-        return CANCELLED if await runs.cancel(ctx.db, run_id, by, scope.channels, path=path) else OVER
+        cancelled = await cancellation.cancel(ctx.db, ctx.directory, person, run_id, path=path)
     except NotFound:
-        return NO_SUCH_RUN
+        return cancellation.NO_SUCH_RUN
+    return CANCELLED if cancelled else OVER

@@ -11,9 +11,8 @@ from uuid import UUID
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
-from agent.domain.errors import Refusal, Refused
+from agent.domain.errors import Refused
 from agent.domain.request import RequestView
-from agent.store import views
 from agent.usecases import requests
 from signoff.values import Person
 from slackbot.cards import (
@@ -26,7 +25,7 @@ from slackbot.cards import (
     parse_id,
 )
 from slackbot.masking import clean_view
-from slackbot.reviewing.visibility import view_refusal
+from slackbot.reviewing.visibility import visible_request
 from slackbot.slack.listeners.button_click import ButtonClick, card_of, person_of
 from slackbot.slack.listeners.catch_all import OLD_BUTTON
 from slackbot.slack.listeners.context import ListenerContext
@@ -109,23 +108,11 @@ def show_change(ctx: ListenerContext, click: ButtonClick, body: Mapping[str, Any
 
 
 async def _details(ctx: ListenerContext, person: Person, request_id: UUID, page: int) -> dict[str, Any]:
-    view = await visible_request(ctx, person, request_id)
+    view = await visible_request(ctx.db, ctx.directory, person, request_id)
     nonce = await requests.create_place(ctx.db, request_id, "modal", person)
     clean = await ctx.permalinks.to_new_card(await clean_view(replace(view, place_nonce=nonce)))
     names = await ctx.directory.names(view.approvers)
     return details_modal(clean, page, permalink=await _permalink(ctx, view), names=names)
-
-
-async def visible_request(ctx: ListenerContext, person: Person, request_id: UUID) -> RequestView:
-    """The request, true values included, if this person may see it. Raises Refused."""
-    async with ctx.db.connection() as connection:
-        view = await views.request_view(connection, request_id)
-    if view is None:
-        raise Refused(Refusal.UNKNOWN_REQUEST)
-    objection = await view_refusal(ctx.directory, person, view)
-    if objection is not None:
-        raise Refused(objection)
-    return view
 
 
 async def _permalink(ctx: ListenerContext, view: RequestView) -> str | None:
@@ -141,7 +128,7 @@ async def _send_file(ctx: ListenerContext, click: ButtonClick, body: dict[str, A
     try:
         async with asyncio.timeout(4 * PATIENCE):
             await card_of(ctx, click)
-            view = await visible_request(ctx, click.person, click.value.request_id)
+            view = await visible_request(ctx.db, ctx.directory, click.person, click.value.request_id)
             text = details_text(await clean_view(view))
             opened = await ctx.client.conversations_open(users=click.person.user_id)
             await ctx.client.files_upload_v2(

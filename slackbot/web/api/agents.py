@@ -10,14 +10,13 @@ from pydantic import Field, StringConstraints
 
 from agent.domain.api_keys import Principal, Scope
 from agent.domain.errors import NotFound, Refusal, Refused
-from agent.domain.people import Standing
 from agent.domain.request import Verdict
 from agent.domain.run import PendingQuestion, RunLine, RunStatus
 from agent.store import views
 from agent.store.views import RunList
 from agent.usecases import runs
+from slackbot.reviewing.cancel import cancel
 from slackbot.reviewing.run_starts import MAX_TASK
-from slackbot.reviewing.visibility import reviewer_scope
 from slackbot.web.api.key_votes import PATH, cast_key_vote, key_owner
 from slackbot.web.api.requesters import UserId, claimed_requester
 from slackbot.web.api.run_starts import agent_named, start
@@ -313,17 +312,15 @@ async def cancel_agent(request: Request, agent_id: UUID, caller: Reader) -> Canc
         return Cancelled(cancelled=await runs.cancel_by_program(ctx.db, agent_id, caller.name))
     if caller.owner is None or not (caller.may(Scope.REQUEST) or caller.may(Scope.DECIDE)):
         raise Refused(Refusal.NOT_YOUR_RUN)
-    directory = ctx.slack.directory
-    async with ctx.db.connection() as connection:
-        known = await views.cancel_context(connection, agent_id)
-    if known is None:
-        raise NotFound(NO_SUCH_RUN)
-    audiences = () if caller.owner == known.requester or not caller.may(Scope.DECIDE) else known.audiences
-    standing = await directory.identify(caller.owner)
-    scope = await reviewer_scope(directory, caller.owner, audiences)
-    lost = scope.doubt if not (scope.roles or scope.channels) else None
-    by = Standing(caller.owner, frozenset(scope.roles), standing.refusal or lost)
-    return Cancelled(cancelled=await runs.cancel(ctx.db, agent_id, by, scope.channels, path=PATH))
+    cancelled = await cancel(
+        ctx.db,
+        ctx.slack.directory,
+        caller.owner,
+        agent_id,
+        path=PATH,
+        as_reviewer=caller.may(Scope.DECIDE),
+    )
+    return Cancelled(cancelled=cancelled)
 
 
 async def _line(ctx: WebContext, run_id: UUID) -> RunLine:

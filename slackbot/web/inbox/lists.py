@@ -11,13 +11,14 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from agent.domain.errors import Refused
 from agent.domain.request import HistoryLine, RequestLine, RequestStatus
 from agent.store import views
 from signoff.values import Person
 from slackbot.cards import Names
 from slackbot.cards.cursor import Cursor
 from slackbot.reviewing.listing import ListFilter, ListPage, PersonalLists
-from slackbot.reviewing.visibility import view_refusal
+from slackbot.reviewing.visibility import visible_request
 from slackbot.web.auth.visitors import Signed, Visitor
 from slackbot.web.http.context import WebContext, web_context
 from slackbot.web.inbox.rendering import PageRoute, page, redirect_after_form
@@ -99,10 +100,12 @@ async def _by_id(ctx: WebContext, who: Visitor, text: str) -> str | None:
     """The one request whose id begins so, if the visitor may see it; of others they do not learn that there are any."""
     async with ctx.db.connection() as connection:
         found = await views.requests_like(connection, team_id=ctx.slack.team_id, id_prefix=text)
-        view = await views.request_view(connection, found[0]) if len(found) == 1 else None
-    if view is None or await view_refusal(ctx.slack.directory, who.person, view) is not None:
+    if len(found) != 1:
         return None
-    return str(view.id)
+    try:
+        return str((await visible_request(ctx.db, ctx.slack.directory, who.person, found[0])).id)
+    except Refused:
+        return None
 
 
 def _lists(ctx: WebContext, who: Visitor) -> PersonalLists:

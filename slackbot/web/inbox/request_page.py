@@ -9,14 +9,14 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from agent.domain.errors import NotFound, Refusal, Refused, sentence
+from agent.domain.errors import NotFound, Refusal, sentence
 from agent.domain.request import RequestStatus, RequestView, Verdict
 from agent.runtime.judgement import schema_of
 from agent.store import views
 from signoff.values import Person, Risk
 from slackbot.cards import Names, edit_fields, json_text, status, unreadable
 from slackbot.masking import clean_view
-from slackbot.reviewing.visibility import view_refusal
+from slackbot.reviewing.visibility import visible_request
 from slackbot.web.auth.visitors import Visitor
 from slackbot.web.http.context import WebContext
 from slackbot.web.inbox import context, history, values
@@ -145,14 +145,7 @@ async def true_view(ctx: WebContext, who: Visitor, request_id: str) -> RequestVi
         wanted = UUID(request_id)
     except ValueError:
         raise NotFound(request_id) from None
-    async with ctx.db.connection() as connection:
-        view = await views.request_view(connection, wanted)
-    if view is None:
-        raise Refused(Refusal.UNKNOWN_REQUEST)
-    objection = await view_refusal(ctx.slack.directory, who.person, view)
-    if objection is not None:
-        raise Refused(objection)
-    return view
+    return await visible_request(ctx.db, ctx.slack.directory, who.person, wanted)
 
 
 async def open_page(ctx: WebContext, who: Visitor, request_id: str) -> RequestPage:
