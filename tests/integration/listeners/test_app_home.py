@@ -230,9 +230,10 @@ async def test_two_processes_do_not_fight_over_a_home(http_house: House) -> None
     assert house.ctx.homes.open == 1
     await ask(house.db)
     await home(house, "U0GRACE", "Waiting for me (1)")
-    await house.slack.wait_for(lambda: house.ctx.homes.open + other.open == 1)
+    await house.slack.wait_for(lambda: len(house.slack.calls_of("views.publish")) >= 4)
     await ask(house.db)
     await home(house, "U0GRACE", "Waiting for me (2)")
+    assert house.ctx.homes.open + other.open == 1
     await other.stop()
 
 
