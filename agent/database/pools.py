@@ -50,6 +50,7 @@ log = structlog.get_logger(__name__)
 POOL_WAIT = 5.0
 DECISION_POOL_WAIT = 0.4
 
+_LIMIT_TRANSACTIONS = "SELECT set_config('transaction_timeout', %s, false)"
 _GRACE = 0.1  # for a body that is not waiting for the database and so does not notice that it was hung up
 
 
@@ -240,7 +241,7 @@ class Database:
                 raise problem
             if "statement_timeout" in settings and version >= 170_000:
                 await connection.set_autocommit(True)
-                await connection.execute(f"SET transaction_timeout = {settings['statement_timeout']}")
+                await connection.execute(_LIMIT_TRANSACTIONS, [str(settings["statement_timeout"])])
                 await connection.set_autocommit(False)
             return connection
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 from psycopg.rows import class_row
@@ -54,14 +54,14 @@ async def setup(*, fresh: bool = False) -> None:
 async def orders() -> list[Order]:
     """All orders, by number."""
     async with _connect() as connection, connection.cursor(row_factory=class_row(Order)) as cursor:
-        await cursor.execute(f"{_SELECT} ORDER BY order_id")
+        await cursor.execute(_ALL)
         return await cursor.fetchall()
 
 
 async def find(order_id: int) -> Order | None:
     """One order, or None."""
     async with _connect() as connection, connection.cursor(row_factory=class_row(Order)) as cursor:
-        await cursor.execute(f"{_SELECT} WHERE order_id = %s", [order_id])
+        await cursor.execute(_ONE, [order_id])
         return await cursor.fetchone()
 
 
@@ -93,9 +93,9 @@ async def closed() -> AsyncIterator[None]:
         yield
 
 
-async def _change(statement: str, **parameters: Any) -> int:
+async def _change(statement: LiteralString, **parameters: Any) -> int:
     async with _connect() as connection:
-        return (await connection.execute(statement.encode(), parameters)).rowcount
+        return (await connection.execute(statement, parameters)).rowcount
 
 
 @asynccontextmanager
@@ -131,7 +131,8 @@ ON CONFLICT (order_id) DO UPDATE
 SET customer = excluded.customer, item = excluded.item, price = excluded.price,
     status = 'PAID', cause = NULL, refund_key = NULL, held_by = NULL
 """
-_SELECT = "SELECT order_id, customer, item, price, status, cause FROM signoff_shop.orders"
+_ALL = "SELECT order_id, customer, item, price, status, cause FROM signoff_shop.orders ORDER BY order_id"
+_ONE = "SELECT order_id, customer, item, price, status, cause FROM signoff_shop.orders WHERE order_id = %s"
 _HOLD = """
 UPDATE signoff_shop.orders SET status = 'PENDING_REFUND', cause = NULL, held_by = %(key)s
 WHERE order_id = %(order_id)s AND status IN ('PAID', 'REFUND_REJECTED')

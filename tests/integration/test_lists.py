@@ -8,10 +8,11 @@ from typing import Any
 import psycopg
 from sqlalchemy import text
 
+from agent.database.driver import Statement, driver_of, sql_of
 from agent.database.pools import Database
 from agent.domain.request import RequestLine, RequestStatus
 from agent.store import open_requests, reminders, views
-from agent.store.views import request_lists
+from agent.store.views import waiting_lists
 from agent.usecases import requests
 from signoff.values import Person
 from tests.integration.asking import ADA, GRACE, LINUS, TEAM, ask, ballot, reviewer, rule, start
@@ -161,14 +162,12 @@ async def test_what_waits_for_somebody_else_is_not_read(database: Database, owne
     owner.execute("ANALYZE")
     whose = {"team": TEAM, "user": "U1", "roles": ["S0RARE"], "channels": []}
     assert (
-        await pages(
-            database, request_lists._WAITING_FOR.text, whose | {"limit": 20, "after": request_lists.FIRST}
-        )
+        await pages(database, waiting_lists._WAITING_FOR, whose | {"limit": 20, "after": waiting_lists.FIRST})
         < 500
     )
-    assert await pages(database, request_lists._COUNT_WAITING_FOR.text, whose | {"limit": 2001}) < 500
-    assert await pages(database, open_requests._DUE.text, {"limit": 500, "but": []}) < 50
-    assert await pages(database, reminders._REMINDERS_DUE.text, {"limit": 500, "but": []}) < 50
+    assert await pages(database, waiting_lists._COUNT_WAITING_FOR, whose | {"limit": 2001}) < 500
+    assert await pages(database, open_requests._DUE, {"limit": 500, "but": []}) < 50
+    assert await pages(database, reminders._REMINDERS_DUE, {"limit": 500, "but": []}) < 50
 
 
 async def count_for(db: Database, user: str, roles: list[str], at_most: int = 1000) -> str:
@@ -202,14 +201,16 @@ async def test_counting_ends_where_it_would_be_dear(database: Database, owner: C
     owner.execute("ANALYZE")
     assert await count_for(database, "U1", ["S0OTHER"]) == "1,000+"
     whose = {"team": TEAM, "user": "U1", "roles": ["S0OTHER"], "channels": [], "limit": 2001}
-    assert await pages(database, request_lists._COUNT_WAITING_FOR.text, whose) < 12_000
+    assert await pages(database, waiting_lists._COUNT_WAITING_FOR, whose) < 12_000
 
 
-async def pages(db: Database, sql: str, parameters: dict[str, object]) -> int:
+async def pages(db: Database, statement: Statement, parameters: dict[str, object]) -> int:
     """How many pages of the database the statement touches."""
     async with db.transaction() as tx:
-        plan = await tx.execute(text(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}"), parameters)
-        top = plan.scalar_one()[0]["Plan"]
+        explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql_of(statement)}"
+        plan = await (await driver_of(tx.connection).execute(explain.encode(), parameters)).fetchone()
+        assert plan is not None
+        top = plan[0][0]["Plan"]
     return int(top["Shared Hit Blocks"] + top["Shared Read Blocks"])
 
 

@@ -1,7 +1,8 @@
 """Rows to values; nothing here changes anything. All functions take an open connection."""
 
+from agent.store.clock import now
 from agent.store.views.change_token import change_token, changed_subjects, recently_changed
-from agent.store.views.events import Transition, now, transitions
+from agent.store.views.events import Transition, transitions
 from agent.store.views.floods import Flood, flood
 from agent.store.views.id_prefixes import requests_like, runs_like
 from agent.store.views.metrics import ServiceCounts, service_counts
@@ -19,16 +20,7 @@ from agent.store.views.program_requests import (
     requests_page,
 )
 from agent.store.views.request_events import request_events
-from agent.store.views.request_lists import (
-    audiences,
-    count_waiting,
-    count_waiting_for,
-    history,
-    recently_decided,
-    requests_of,
-    waiting_for,
-    waiting_requests,
-)
+from agent.store.views.request_lists import history, recently_decided, requests_of
 from agent.store.views.requests import (
     Rejection,
     VoteContext,
@@ -71,6 +63,13 @@ from agent.store.views.search import (
     search_requests,
     search_runs,
     votes_between,
+)
+from agent.store.views.waiting_lists import (
+    audiences,
+    count_waiting,
+    count_waiting_for,
+    waiting_for,
+    waiting_requests,
 )
 from agent.store.views.waiting_time import seconds_waited
 

@@ -65,12 +65,6 @@ async def transitions(
     return [Transition(row.subject, row.seq, row.at, row.event, row.outcome) for row in rows]
 
 
-async def now(connection: Connection) -> datetime:
-    """The database's clock."""
-    moment: datetime = (await connection.execute(text("SELECT clock_timestamp()"))).scalar_one()
-    return moment
-
-
 _HAPPENED = text("""
 SELECT subject, seq, at, event, coalesce(detail ->> 'outcome', detail ->> 'status') AS outcome
 FROM audit_event

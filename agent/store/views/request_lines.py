@@ -1,0 +1,83 @@
+"""What a line of a list shows of a request, and the statement that reads it for the requests of a page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, Integer, Row, Select, SelectBase, Text, bindparam, select
+
+from agent.domain.request import HistoryLine, RequestLine, RequestStatus
+from agent.store.tables import agent_run, approval_request, card_place, decision, request_revision
+from agent.store.views.request_parts import approvals, channel_card, present_revision, voters
+from agent.store.views.requests import person
+from signoff.values import Person, Risk
+
+request, _revision = approval_request.alias("request"), request_revision.alias("revision")
+_place = card_place.alias("place")
+team, limit = bindparam("team", type_=Text), bindparam("limit", type_=Integer)
+of_team = request.c.team_id == team
+_LINES = (
+    select(
+        *(
+            request.c[name]
+            for name in ("id", "agent", "risk", "status", "requester_team_id", "requester_user_id")
+        ),
+        *(
+            request.c[name]
+            for name in ("created_at", "expires_at", "channel_id", "approvers", "approvals_required")
+        ),
+        approvals(request).label("approvals"),
+        voters(request).label("voters"),
+        agent_run.c.ancestor_agents.label("above"),
+        _revision.c.description,
+        _place.c.ts,
+        decision.c.team_id.label("decided_team_id"),
+        decision.c.user_id.label("decided_user_id"),
+        decision.c.decided_at,
+        decision.c.reason,
+    )
+    .join(_revision, present_revision(request, _revision))
+    .outerjoin(_place, channel_card(request, _place))
+    .outerjoin(decision, decision.c.request_id == request.c.id)
+    .outerjoin(agent_run, agent_run.c.id == request.c.run_id)
+)
+
+
+def lines(page: SelectBase, *order: ColumnElement[Any]) -> Select[Any]:
+    """What a line shows, looked up only for the requests of a page."""
+    ids = page.cte("page").prefix_with("MATERIALIZED")
+    return _LINES.join(ids, ids.c.id == request.c.id).order_by(*order)
+
+
+def request_line(row: Row[Any]) -> RequestLine:
+    return RequestLine(**_shared(row))
+
+
+def history_line(row: Row[Any]) -> HistoryLine:
+    return HistoryLine(
+        **_shared(row),
+        decided_by=person(row.decided_team_id, row.decided_user_id),
+        decided_at=row.decided_at,
+        reason=row.reason,
+        thread=(row.channel_id, row.ts) if row.ts else None,
+    )
+
+
+def _shared(row: Row[Any]) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "description": row.description,
+        "agent": row.agent,
+        "risk": Risk(row.risk),
+        "status": RequestStatus(row.status),
+        "requester": person(row.requester_team_id, row.requester_user_id),
+        "created_at": row.created_at,
+        "expires_at": row.expires_at,
+        "channel_id": row.channel_id,
+        "message_ts": row.ts,
+        "approvals": row.approvals,
+        "approvers": tuple(row.approvers),
+        "voters": tuple(Person(team, user) for team, user in row.voters),
+        "approvals_required": row.approvals_required,
+        "above": tuple(row.above or ()),
+    }

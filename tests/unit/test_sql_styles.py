@@ -1,0 +1,136 @@
+"""How SQL is written: whole literal texts, or constructs composed of the tables. Never assembled from strings."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import agent
+import slackbot
+
+LITERAL = {"text", "literal_column", "TextClause"}
+SENDING = {
+    "execute",
+    "executemany",
+    "stream",
+    "scalar",
+    "scalars",
+    "exec_driver_sql",
+    "query",
+    "add",
+    "add_rows",
+}
+
+
+def test_no_statement_is_assembled() -> None:
+    """What is handed to `text()` is one literal; what is sent is such a text or a construct; no check is silenced."""
+    modules = (path for package in (agent, slackbot) for path in Path(package.__path__[0]).rglob("*.py"))
+    found = {str(path): list(assembled(path.read_text(encoding="utf-8"))) for path in modules}
+    assert {path: places for path, places in found.items() if places} == {}
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        'ONE = text(f"SELECT {COLUMNS} FROM pause")',
+        'ONE = text("SELECT 1 FROM pause" + CONDITION)',
+        'ONE = text(BASE.format(more=""))',
+        'ONE = "SELECT 1 FROM " + TABLE\nTWO = text(ONE)',
+        'async def read(c): await c.execute(BASE.replace("{x}", "y"))',
+        'async def read(c, x): await query(c, f"SELECT {x}")',
+        'async def read(c, x):\n    sql = "SELECT 1"\n    sql += x\n    await c.exec_driver_sql(sql)',
+        'def write(tx): tx.add("DELETE FROM %s" % TABLE)',
+        'def write(tx): tx.add(text("DELETE FROM pause", *more) if x else " ".join(parts))',
+        'ONE = literal_column(f"{x}")',
+        "ONE = 1  # noqa: " + "S608",
+    ],
+)
+def test_an_assembled_statement_is_found(planted: str) -> None:
+    """Each way to put a statement together is noticed."""
+    assert list(assembled(f"from sqlalchemy import literal_column, text\n{planted}\n"))
+
+
+def test_what_is_written_whole_or_composed_passes() -> None:
+    """Literals, names of constants and constructs are what may be sent."""
+    written = """
+from sqlalchemy import select, text
+ONE = text("SELECT 1 FROM pause "
+           "WHERE scope = :scope")
+TWO = select(pause.c.scope).where(pause.c.scope == bindparam("scope"))
+async def read(c, tx):
+    await c.execute(ONE, {"scope": f"{c}"})
+    await query(c, ONE if c else TWO, _page(c), statements.THREE, scope="a" + "b")
+    tx.add(ONE, scope="a" + "b")
+    names.add("a" + "b")
+"""
+    assert list(assembled(written)) == []
+
+
+def assembled(source: str) -> Iterator[str]:
+    """The places in a module where a statement is put together."""
+    yield from re.findall(r"noqa:.*S608", source)
+    tree = ast.parse(source)
+    given = assignments(tree)
+    taken_literally = {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "sqlalchemy"
+        for alias in node.names
+        if alias.name in LITERAL
+    }
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        if isinstance(call.func, ast.Name) and call.func.id in taken_literally and not is_literal(call):
+            yield f"{call.lineno}: {ast.unparse(call)[:80]}"
+        for statement in sent(call):
+            if is_assembled(statement, given, set()):
+                yield f"{call.lineno}: {ast.unparse(call)[:80]}"
+
+
+def is_literal(call: ast.Call) -> bool:
+    return bool(call.args) and isinstance(call.args[0], ast.Constant) and isinstance(call.args[0].value, str)
+
+
+def sent(call: ast.Call) -> list[ast.expr]:
+    """The statements among the arguments of a call that sends or collects them."""
+    match call.func:
+        case ast.Name(id="query"):
+            return call.args[1:]
+        case ast.Attribute(value=ast.Name(id=receiver), attr="add" | "add_rows"):
+            return call.args[:1] if receiver == "tx" else []
+        case ast.Attribute(attr=attr) if attr in SENDING:
+            return call.args[:1]
+    return []
+
+
+def assignments(tree: ast.Module) -> dict[str, list[ast.expr]]:
+    """What each name of a module is set to, wherever that is."""
+    given: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                given.setdefault(ast.unparse(target), []).append(node.value)
+        elif isinstance(node, ast.AnnAssign) and node.value:
+            given.setdefault(ast.unparse(node.target), []).append(node.value)
+        elif isinstance(node, ast.AugAssign):
+            given.setdefault(ast.unparse(node.target), []).append(ast.BinOp(node.target, node.op, node.value))
+    return given
+
+
+def is_assembled(statement: ast.expr, given: dict[str, list[ast.expr]], seen: set[str]) -> bool:
+    """Whether a statement comes out of an operation on strings."""
+    match statement:
+        case ast.JoinedStr() | ast.BinOp(op=ast.Add() | ast.Mod()):
+            return True
+        case ast.Name(id=name) if name not in seen:
+            return any(is_assembled(value, given, seen | {name}) for value in given.get(name, []))
+        case ast.IfExp(body=body, orelse=orelse):
+            return is_assembled(body, given, seen) or is_assembled(orelse, given, seen)
+        case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Attribute(attr="SQL")), attr="format")):
+            return False  # psycopg's own way to quote the names of schemas, roles and databases
+        case ast.Call(func=ast.Attribute(attr="format" | "replace" | "join" | "strip")):
+            return True
+    return False
