@@ -110,7 +110,7 @@ async def test_history_is_by_agent_person_outcome_and_time(database: Database) -
         assert await ids(limit=1) == [o]
         assert await ids(limit=2, after=o) == [n, y]
         assert await ids(person=LINUS, after=o) == [n]
-        decided = await views.recently_decided(connection, TEAM, 2)
+        decided = await views.history(connection, TEAM, limit=2)
     assert [line.id for line in decided] == [o, n]
     rejected = decided[1]
     assert (rejected.decided_by, rejected.reason, rejected.agent) == (LINUS, "wrong order", "refunds")

@@ -20,7 +20,7 @@ from agent.store.views.program_requests import (
     requests_page,
 )
 from agent.store.views.request_events import request_events
-from agent.store.views.request_lists import history, recently_decided, requests_of
+from agent.store.views.request_lists import history, requests_of
 from agent.store.views.requests import (
     Rejection,
     VoteContext,
@@ -108,7 +108,6 @@ __all__ = [
     "prepared_action",
     "recent_runs",
     "recently_changed",
-    "recently_decided",
     "rejection",
     "request_events",
     "request_in_thread",

@@ -31,11 +31,6 @@ async def requests_of(
     return [request_line(row) for row in rows]
 
 
-async def recently_decided(connection: Connection, team_id: str, limit: int = 20) -> list[HistoryLine]:
-    """What has an outcome, the latest outcome first."""
-    return await history(connection, team_id, limit=limit)
-
-
 async def history(
     connection: Connection,
     team_id: str,
