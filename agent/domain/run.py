@@ -11,11 +11,9 @@ Tool call: ``new`` (policy has not judged it) ``-> asked | ready | refused``; ``
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
 from uuid import UUID
 
 from agent.domain.ancestors import ancestor_names
@@ -253,6 +251,3 @@ class Turn:
     tokens: int
     heard: int  # the run's input counter when the transcript was read
     finish_reason: str = "stop"
-
-
-JSON = Mapping[str, Any]

@@ -54,6 +54,8 @@ class StoredCall:
     request_id: UUID | None
     destination: Destination | None
     """Of its request's card."""
+    subject: str
+    """Of the audit chain that tells of it: the request's, or the run's where nobody was asked."""
     voided: bool
     on_reject: str | None
     outcome: RequestStatus | None
@@ -168,6 +170,7 @@ SELECT c.id, c.run_id, c.state::text AS state, c.blocking, c.tool, c.raw_argumen
        c.answer_kind::text AS answer_kind, c.answer, c.action,
        a.status IN ('denied', 'failed', 'cancelled') AND c.repeats IS NULL AS in_vain,
        EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', a.agent) OR scope = ANY (a.ancestor_agents)) AS paused,
+       coalesce('request:' || r.id, 'run:' || c.run_id) AS subject,
        r.id AS request_id, r.team_id, r.channel_id, r.voided_at IS NOT NULL AS voided,
        r.policy ->> 'on_reject' AS on_reject,
        d.outcome::text AS outcome, d.digest AS decided_digest, d.user_id AS decided_by, v.action AS decided_action,

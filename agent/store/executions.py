@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 from uuid import UUID
 
-import structlog
 from sqlalchemy import Row, text
 
 from agent.database.transaction import Connection, Transaction, query
 from agent.domain.call_answers import EndedCall
 from agent.domain.changes import between, edit_note
 from agent.domain.request import ExecutionStatus
-from agent.metrics import EXECUTIONS
 from agent.store.outbox import Destination
 from agent.store.rows import row_as
 from signoff.values import Person
-
-log = structlog.get_logger(__name__)
 
 
 async def run_of(connection: Connection, execution_id: UUID) -> UUID | None:
@@ -33,39 +28,48 @@ async def run_of(connection: Connection, execution_id: UUID) -> UUID | None:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """An attempt of a worker at a run's call."""
+    """An attempt, locked: of a worker of ours or of a program elsewhere."""
 
     id: UUID
     status: ExecutionStatus
     attempt: int
-    idempotent: bool
     worker: str
+    """The worker's name, or the program's principal."""
     lease_over: bool
     result: str | None
     error: str | None
-    run_id: UUID
-    call: EndedCall
-    """As it is once it has an answer."""
+    late_result: str | None
+    subject: str
+    """Of the audit chain that tells of it: the request's, or the run's where nobody was asked."""
     request_id: UUID | None
     destination: Destination | None
-    """Of its request's card."""
+    """Of the request's card."""
 
 
-async def lock(connection: Connection, execution_id: UUID) -> Attempt | None:
+@dataclass(frozen=True, slots=True)
+class CallAttempt(Attempt):
+    """An attempt at a run's call; ``call`` is the call as it is once it has an answer."""
+
+    run_id: UUID
+    call: EndedCall
+    idempotent: bool
+
+
+async def lock(connection: Connection, execution_id: UUID) -> CallAttempt | None:
     """An attempt and its call, locked behind their run."""
     (found,) = await query(connection, _EXECUTION, id=execution_id)
     return _attempt(found[0]) if found else None
 
 
 async def lost(connection: Connection, limit: int, but: Collection[UUID] = ()) -> Sequence[UUID]:
-    """Attempts whose worker has not been heard of for longer than its lease, without those named."""
+    """Open attempts whose lease is over, without those named."""
     return list((await connection.execute(_LOST, {"limit": limit, "but": list(but)})).scalars())
 
 
-def _attempt(row: Row[Any]) -> Attempt:
+def _attempt(row: Row[Any]) -> CallAttempt:
     destination = Destination(row.team_id, row.channel_id) if row.request_id else None
     status = ExecutionStatus(row.status)
-    return row_as(Attempt, row, status=status, call=ended_call(row), destination=destination)
+    return row_as(CallAttempt, row, status=status, call=ended_call(row), destination=destination)
 
 
 def ended_call(row: Row[Any]) -> EndedCall:
@@ -95,17 +99,6 @@ def insert(
     lease_seconds: float,
 ) -> None:
     """Claim the attempt; the database refuses a second open one."""
-    tx.after_commit(
-        partial(
-            log.info,
-            "execution begins",
-            action="execution.started",
-            execution_id=str(execution_id),
-            call_id=str(call_id),
-            request_id=str(request_id) if request_id else None,
-            attempt=attempt,
-        )
-    )
     tx.add(
         _BEGIN,
         id=execution_id,
@@ -122,15 +115,6 @@ def insert(
 def finish(tx: Transaction, execution_id: UUID, status: ExecutionStatus, outcome: str) -> None:
     """Write the outcome of an open attempt: the result, or what went wrong."""
     succeeded = status is ExecutionStatus.SUCCEEDED
-    tx.after_commit(EXECUTIONS.labels(status.value).inc)
-    tx.after_commit(
-        partial(
-            log.info,
-            "execution has an outcome",
-            action=f"execution.{status.value}",
-            execution_id=str(execution_id),
-        )
-    )
     tx.add(
         _FINISH,
         id=execution_id,
@@ -179,10 +163,10 @@ _RUN_OF_EXECUTION = text("""
 SELECT c.run_id FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id WHERE e.id = :id
 """)
 _EXECUTION = text("""
-SELECT e.id, e.status::text AS status, e.attempt, e.lease_epoch, e.idempotent, e.lease_until, e.worker,
+SELECT e.id, e.status::text AS status, e.attempt, e.idempotent, e.worker, e.result, e.error, e.late_result,
        e.lease_until <= clock_timestamp() AS lease_over,
-       e.result, e.error,
-       c.id AS call_id, c.state::text AS call_state, c.tool, c.raw_arguments, c.blocking, c.repeats,
+       coalesce('request:' || r.id, 'run:' || c.run_id) AS subject,
+       c.id AS call_id, c.tool, c.raw_arguments, c.blocking, c.repeats,
        c.run_id, r.id AS request_id, r.team_id, r.channel_id,
        CASE WHEN v.editor_user_id IS NOT NULL THEN v.action END AS edited_action,
        (SELECT b.action FROM approval_request AS o JOIN request_revision AS b ON b.request_id = o.id AND b.n = 1
@@ -194,5 +178,5 @@ WHERE e.id = :id FOR NO KEY UPDATE OF c, e
 """)
 _LOST = text("""
 SELECT id FROM execution WHERE status = 'claimed' AND lease_until <= (SELECT clock_timestamp())
-  AND call_id IS NOT NULL AND id <> ALL(CAST(:but AS uuid[])) ORDER BY lease_until LIMIT :limit
+  AND id <> ALL(CAST(:but AS uuid[])) ORDER BY lease_until LIMIT :limit
 """)

@@ -4,33 +4,64 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 from uuid import UUID
 
-import structlog
 from sqlalchemy import Row, text
 
 from agent.database.transaction import Connection, Transaction, query
+from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.store import pause
+from agent.store.executions import Attempt
 from agent.store.outbox import Destination
+from agent.store.rows import row_as
 
-log = structlog.get_logger(__name__)
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """A request, locked, with what a claim of it by a program depends on."""
+
+    principal: str
+    call_id: UUID | None
+    status: RequestStatus
+    destination: Destination
+    lapsed: bool
+    paused: bool
+    revision: int
+    digest: bytes | None
+    recorded_digest: bytes | None
+    """The decided digest as the audit log has it."""
+    action: bytes | None
+    erased: bool
+    edited: bool
+    attempts: int
+    settled_as: str | None
+    """The last attempt's settlement."""
 
 
-async def lock_approval(connection: Connection, request_id: UUID) -> Row[Any] | None:
-    """A request of a program, locked, with what a claim of it depends on; the stop switch is held.
+@dataclass(frozen=True, slots=True)
+class ExternalAttempt(Attempt):
+    """An attempt of a program at a request."""
+
+    request_id: UUID
+    destination: Destination
+    seconds: float
+    """Since it began."""
+
+
+async def lock_approval(connection: Connection, request_id: UUID) -> Approval | None:
+    """A request of a program, locked; the pause switch is held.
 
     The clock, the decision and the attempts are read behind the lock.
     """
     *_, found = await query(connection, pause.HOLD, _TAKE_REQUEST, _APPROVAL, id=request_id)
-    return found[0] if found else None
+    return _approval(found[0]) if found else None
 
 
-async def lock_attempt(connection: Connection, execution_id: UUID) -> Row[Any] | None:
-    """An attempt of an executor outside, locked behind its request; ``None``: there is no such one outside."""
+async def lock(connection: Connection, execution_id: UUID) -> ExternalAttempt | None:
+    """An attempt of a program, locked behind its request; ``None``: it is not a program's."""
     *_, found = await query(connection, _TAKE_REQUEST_OF_ATTEMPT, _ATTEMPT, id=execution_id)
-    return found[0] if found else None
+    return _attempt(found[0]) if found else None
 
 
 async def find_by_token(connection: Connection, request_id: UUID, claim_hash: bytes) -> UUID | None:
@@ -38,11 +69,6 @@ async def find_by_token(connection: Connection, request_id: UUID, claim_hash: by
     parameters = {"request": request_id, "hash": claim_hash}
     found: UUID | None = (await connection.execute(_CLAIMED_WITH, parameters)).scalar_one_or_none()
     return found
-
-
-async def silent_claims(connection: Connection, limit: int, but: Collection[UUID] = ()) -> Sequence[UUID]:
-    """Attempts outside whose lease is over, without those named."""
-    return list((await connection.execute(_SILENT, {"limit": limit, "but": list(but)})).scalars())
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +93,16 @@ async def overdue_approval(connection: Connection, request_id: UUID) -> list[Ove
     return [OverdueApproval(row.id, Destination(row.team_id, row.channel_id)) for row in rows]
 
 
+def _approval(row: Row[Any]) -> Approval:
+    destination = Destination(row.team_id, row.channel_id)
+    return row_as(Approval, row, status=RequestStatus(row.status), destination=destination)
+
+
+def _attempt(row: Row[Any]) -> ExternalAttempt:
+    destination = Destination(row.team_id, row.channel_id)
+    return row_as(ExternalAttempt, row, status=ExecutionStatus(row.status), destination=destination)
+
+
 def insert(
     tx: Transaction,
     execution_id: UUID,
@@ -79,16 +115,6 @@ def insert(
     lease_seconds: float,
 ) -> None:
     """Claim the attempt; the database refuses a second open one. The approval cannot lapse any more."""
-    tx.after_commit(
-        partial(
-            log.info,
-            "execution begins",
-            action="execution.started",
-            execution_id=str(execution_id),
-            request_id=str(request_id),
-            attempt=attempt,
-        )
-    )
     tx.add(
         _BEGIN,
         id=execution_id,
@@ -114,13 +140,13 @@ def lapse(tx: Transaction, request_ids: Sequence[UUID]) -> None:
 
 _TAKE_REQUEST = text("SELECT 1 FROM approval_request WHERE id = :id FOR NO KEY UPDATE")
 _APPROVAL = text("""
-SELECT r.id, r.principal, r.call_id, r.status::text AS status, r.team_id, r.channel_id,
+SELECT r.principal, r.call_id, r.status::text AS status, r.team_id, r.channel_id,
        r.lapsed_at IS NOT NULL OR coalesce(r.lapse_at <= clock_timestamp(), false) AS lapsed,
-       d.revision, d.digest,
+       coalesce(d.revision, r.revision) AS revision, d.digest,
        (SELECT decode(detail ->> 'digest', 'hex') FROM audit_event
         WHERE subject = 'request:' || r.id AND event = 'request.decided') AS recorded_digest,
-       v.action, v.erased_at, v.editor_user_id IS NOT NULL AS edited,
-       e.id AS execution_id, e.status::text AS execution_status, s.verdict::text AS settled_as,
+       v.action, v.erased_at IS NOT NULL AS erased, v.editor_user_id IS NOT NULL AS edited,
+       s.verdict::text AS settled_as,
        coalesce(e.attempt, 0) AS attempts,
        EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', r.agent)) AS paused
 FROM approval_request AS r
@@ -138,17 +164,13 @@ _ATTEMPT = text("""
 SELECT e.id, e.status::text AS status, e.attempt, e.worker, e.result, e.error, e.late_result,
        e.lease_until <= clock_timestamp() AS lease_over,
        extract(epoch FROM clock_timestamp() - e.started_at)::float AS seconds,
-       r.id AS request_id, r.principal, r.team_id, r.channel_id
+       'request:' || r.id AS subject, r.id AS request_id, r.team_id, r.channel_id
 FROM execution AS e JOIN approval_request AS r ON r.id = e.request_id
 WHERE e.id = :id AND e.call_id IS NULL FOR NO KEY UPDATE OF e
 """)
 _CLAIMED_WITH = text(
     "SELECT id FROM execution WHERE request_id = :request AND call_id IS NULL AND claim_hash = :hash"
 )
-_SILENT = text("""
-SELECT id FROM execution WHERE status = 'claimed' AND lease_until <= (SELECT clock_timestamp()) AND call_id IS NULL
-  AND id <> ALL(CAST(:but AS uuid[])) ORDER BY lease_until LIMIT :limit
-""")
 _OVERDUE = text("""
 SELECT id, team_id, channel_id FROM approval_request
 WHERE lapse_at <= (SELECT clock_timestamp()) AND NOT id = ANY(CAST(:but AS uuid[]))

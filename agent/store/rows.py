@@ -13,6 +13,6 @@ class _Row(Protocol):
 
 
 def row_as(kind: type[Kind], row: _Row, **converted: object) -> Kind:
-    """A frozen, slotted dataclass whose fields are ``converted``, or have the names of columns."""
+    """A value of a dataclass whose fields are ``converted``, or have the names of columns."""
     values = {**row._asdict(), **converted}
-    return kind(**{name: values[name] for name in kind.__slots__})  # type: ignore[attr-defined]
+    return kind(**{name: values[name] for name in kind.__dataclass_fields__})  # type: ignore[attr-defined]

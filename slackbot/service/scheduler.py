@@ -25,7 +25,6 @@ EVERY: dict[str, tuple[Sweep, float]] = {
     "expire": (requests.expire_due, 1.0),
     "remind": (requests.remind_due, 5.0),
     "rescue": (executions.rescue, 2.0),
-    "rescue_outside": (external.rescue, 2.0),
     "lapse": (external.lapse_due, 2.0),
     "replies": (idempotency.delete_old, 60.0),
     "key_uses": (api_keys.forget_uses, 60.0),

@@ -103,7 +103,7 @@ async def test_nor_what_became_of_it_outside(database: Database) -> None:
     await requests.vote(database, ballot(asked, reviewer(LINUS)))
     claimed = await external.claim(database, request_id, principal)
     await write(database, "UPDATE execution SET lease_until = clock_timestamp() - interval '1 s'")
-    assert await external.rescue(database) == 1
+    assert await executions.rescue(database) == 1
     with pytest.raises(Refused) as caught:
         await requests.settle(database, claimed.execution_id, reviewer(GRACE), "retry")
     assert caught.value.code is Refusal.SELF_REVIEW

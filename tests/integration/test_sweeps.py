@@ -16,7 +16,7 @@ from agent.database.errors import DatabaseUnavailable
 from agent.database.pools import Database
 from agent.usecases import executions, requests
 from agent.usecases.batches import AGAIN, FailedItems
-from agent.usecases.executions import internal
+from agent.usecases.executions import lost_executions
 from agent.usecases.requests import endings, reminders
 from tests.integration.asking import GRACE, ask, ballot, column, reviewer, rule, write
 
@@ -96,7 +96,7 @@ async def test_a_broken_chain_holds_up_no_other_rescue(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Attempts of other calls whose workers are gone come into doubt, however long the broken one has been first."""
-    monkeypatch.setattr(internal, "_BROKEN", FailedItems("rescue"))
+    monkeypatch.setattr(lost_executions, "_BROKEN", FailedItems("rescue"))
     claims: list[tuple[UUID, UUID]] = []
     for _ in range(3):
         asked = await ask(database)

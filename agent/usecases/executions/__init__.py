@@ -1,16 +1,16 @@
 """Attempts to run a call: by our own workers (`internal`), and by programs elsewhere (`external`)."""
 
+from agent.usecases.executions.attempts import Outcome
 from agent.usecases.executions.internal import (
     LEASE_SECONDS,
     Claim,
-    Outcome,
     call_off,
     claim,
     renew_leases,
     report,
-    rescue,
     void_and_ask,
 )
+from agent.usecases.executions.lost_executions import rescue
 
 __all__ = [
     "LEASE_SECONDS",

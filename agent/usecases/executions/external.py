@@ -9,29 +9,26 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 from uuid import UUID
-
-from sqlalchemy import Row
 
 from agent import tracing
 from agent.database.pools import Database
-from agent.database.transaction import Connection, Transaction
+from agent.database.transaction import Transaction
 from agent.domain.api_keys import Principal
 from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import NotFound
 from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.fault_points import point
-from agent.store import audit, executions, external_executions, outbox
+from agent.store import audit, external_executions, outbox
 from agent.store.audit import AuditEntry, ChainHead
-from agent.store.external_executions import OverdueApproval
+from agent.store.external_executions import Approval, ExternalAttempt, OverdueApproval
 from agent.store.ids import new_id
-from agent.store.outbox import Destination
 from agent.usecases import requests
-from agent.usecases.batches import TRANSIENT_DB_ERRORS, FailedItems, isolate_failures
-from agent.usecases.executions import Outcome
+from agent.usecases.batches import FailedItems, isolate_failures
+from agent.usecases.executions import attempts
+from agent.usecases.executions.attempts import Outcome
 from signoff.errors import Conflict
 from signoff.values import Action
 
@@ -77,7 +74,7 @@ class ExternalClaim:
 
 
 async def record_in_key_chain(
-    db: Database, principal: Principal, kind: AuditKind, detail: Mapping[str, Any]
+    db: Database, principal: Principal, kind: AuditKind, detail: Mapping[str, object]
 ) -> None:
     """Record what a key did that no request tells of, in the chain of the key."""
     subject = principal.name
@@ -127,10 +124,7 @@ async def _claim(
         found = await external_executions.lock_approval(tx, request_id)
         if found is None or found.principal != principal.name or found.call_id is not None:
             raise NotFound("there is no such request")
-        _claimable(found, digest)
-        action = Action.from_canonical(bytes(found.action))
-        if not action.digest == found.digest == found.recorded_digest:
-            raise ClaimRefused("altered", "what is stored is not what was approved")
+        action = _claimable(found, digest)
         execution_id, attempt = new_id(), found.attempts + 1
         external_executions.insert(
             tx,
@@ -143,30 +137,35 @@ async def _claim(
             lease_seconds=lease_seconds,
         )
         detail = {"execution": str(execution_id), "attempt": attempt, "digest": action.digest.hex()}
-        head = await _head(tx, request_id)
+        attempts.log_begun(tx, execution_id, attempt, request_id)
+        head = await attempts.lock_head(tx, request_subject(request_id))
         audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_CLAIMED, principal.name, detail))
-        outbox.enqueue(tx, [outbox.card(Destination(found.team_id, found.channel_id), request_id)])
+        outbox.enqueue(tx, [outbox.card(found.destination, request_id)])
     return ExternalClaim(
         execution_id, request_id, attempt, action, found.revision, found.edited, token, lease_seconds
     )
 
 
-def _claimable(found: Row[Any], digest: bytes | None) -> None:
-    """Raises NotClaimed for what nobody may begin now, or no more."""
-    if found.status == RequestStatus.WAITING.value:
+def _claimable(found: Approval, digest: bytes | None) -> Action:
+    """What may begin now, once. Raises ``ClaimRefused``."""
+    if found.status is RequestStatus.WAITING:
         raise ClaimRefused("not-approved", "the request is still waiting")
-    if found.status != RequestStatus.APPROVED.value:
-        raise ClaimRefused("not-approved", f"the request is {found.status}, not approved")
-    if found.execution_id is not None and found.settled_as != "retry":
+    if found.status is not RequestStatus.APPROVED:
+        raise ClaimRefused("not-approved", f"the request is {found.status.value}, not approved")
+    if found.attempts and found.settled_as != "retry":
         raise ClaimRefused("claimed", "the approval was claimed already")
-    if found.lapsed or found.erased_at is not None:
+    if found.lapsed or found.erased or found.action is None:
         raise ClaimRefused("lapsed", "the approval was not claimed in time and has lapsed")
     if found.paused:
         raise ClaimRefused("paused", "the agent is paused: nothing of it may begin until it is resumed")
-    if digest is not None and digest != bytes(found.digest):
+    if digest is not None and digest != found.digest:
         raise ClaimRefused(
             "other-digest", "what was approved is another action; a reviewer may have changed it"
         )
+    action = Action.from_canonical(found.action)
+    if not action.digest == found.digest == found.recorded_digest:
+        raise ClaimRefused("altered", "what is stored is not what was approved")
+    return action
 
 
 async def report(db: Database, request_id: UUID, principal: Principal, token: str, outcome: Outcome) -> None:
@@ -183,80 +182,31 @@ async def report(db: Database, request_id: UUID, principal: Principal, token: st
 async def _report(db: Database, request_id: UUID, principal: Principal, token: str, outcome: Outcome) -> None:
     async with db.transaction() as tx:
         execution_id = await external_executions.find_by_token(tx, request_id, _hash(token))
-        attempt = await external_executions.lock_attempt(tx, execution_id) if execution_id else None
-        if attempt is None or attempt.principal != principal.name:
+        attempt = await external_executions.lock(tx, execution_id) if execution_id else None
+        if attempt is None or attempt.worker != principal.name:
             raise ReportRefused("wrong-token", "this is not the token of a claim of this request")
-        if attempt.status == outcome.status.value and outcome.text == (attempt.result or attempt.error or ""):
+        if attempts.is_repeated(attempt, outcome):
             return
-        if attempt.status in (ExecutionStatus.SUCCEEDED.value, ExecutionStatus.FAILED.value):
+        if attempt.status in (ExecutionStatus.SUCCEEDED, ExecutionStatus.FAILED):
             raise ReportRefused("reported", "another result was reported already, and stands")
-        head = await _head(tx, request_id)
-        on_time = bool(attempt.status == ExecutionStatus.CLAIMED.value)
+        head = await attempts.lock_head(tx, attempt.subject)
+        on_time = attempt.status is ExecutionStatus.CLAIMED
         if on_time:
-            _finish(tx, attempt, outcome, head, principal.name)
+            timed = replace(outcome, seconds=outcome.seconds or attempt.seconds)
+            write_outcome(tx, attempt, timed, head, principal.name)
         elif attempt.late_result is None:
-            _record_late(tx, attempt, outcome, head, principal.name)
+            attempts.write_late(tx, attempt, outcome, head, principal.name)
     point("after_result")
     if not on_time:
         raise ReportRefused("late", "the claim had run out: the result is recorded, and a person settles it")
 
 
-_KINDS = {
-    ExecutionStatus.SUCCEEDED: AuditKind.EXECUTION_SUCCEEDED,
-    ExecutionStatus.FAILED: AuditKind.EXECUTION_FAILED,
-    ExecutionStatus.IN_DOUBT: AuditKind.EXECUTION_IN_DOUBT,
-}
-
-
-def _finish(tx: Transaction, attempt: Row[Any], outcome: Outcome, head: ChainHead, actor: str) -> None:
+def write_outcome(
+    tx: Transaction, attempt: ExternalAttempt, outcome: Outcome, head: ChainHead, actor: str
+) -> None:
+    """End an open attempt of a program."""
+    attempts.write_outcome(tx, attempt, outcome, head, actor)
     tx.after_commit(partial(tracing.note_end, "attempt", attempt.request_id))
-    executions.finish(tx, attempt.id, outcome.status, outcome.text)
-    detail = {"execution": str(attempt.id), "attempt": attempt.attempt}
-    audit.append(tx, head, AuditEntry(_KINDS[outcome.status], actor, detail))
-    facts: dict[str, Any] = {"seconds": outcome.seconds or attempt.seconds}
-    if outcome.status is not ExecutionStatus.SUCCEEDED:
-        facts["text"] = outcome.text[:500]
-    destination = Destination(attempt.team_id, attempt.channel_id)
-    line = outbox.request_line(destination, attempt.request_id, outcome.status.value, **facts)
-    outbox.enqueue(tx, [outbox.card(destination, attempt.request_id), line])
-
-
-def _record_late(tx: Transaction, attempt: Row[Any], outcome: Outcome, head: ChainHead, actor: str) -> None:
-    executions.record_late(tx, attempt.id, f"{outcome.status.value}: {outcome.text}")
-    detail = {"execution": str(attempt.id), "status": outcome.status.value}
-    audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_LATE_RESULT, actor, detail))
-    destination = Destination(attempt.team_id, attempt.channel_id)
-    line = outbox.request_line(destination, attempt.request_id, "late_result", text=outcome.status.value)
-    outbox.enqueue(tx, [line])
-
-
-async def rescue(db: Database, *, batch_size: int = 200) -> int:
-    """Claims whose executor has been silent for longer than its lease: in doubt, for a person to settle."""
-    async with db.connection() as connection:
-        silent = await external_executions.silent_claims(connection, batch_size, _BROKEN.ids)
-    rescued = 0
-    for execution_id in silent:
-        try:
-            rescued += await _rescue_one(db, execution_id)
-        except TRANSIENT_DB_ERRORS:
-            raise
-        except Exception as error:
-            _BROKEN.note(execution_id, error)
-    return rescued
-
-
-_BROKEN = FailedItems("rescue_outside")
-
-
-async def _rescue_one(db: Database, execution_id: UUID) -> bool:
-    async with db.transaction() as tx:
-        attempt = await external_executions.lock_attempt(tx, execution_id)
-        if attempt is None or attempt.status != ExecutionStatus.CLAIMED.value or not attempt.lease_over:
-            return False
-        words = f"{attempt.worker} has claimed it and not been heard of since (attempt {attempt.attempt})"
-        head = await _head(tx, attempt.request_id)
-        _finish(tx, attempt, Outcome(ExecutionStatus.IN_DOUBT, words), head, audit.SYSTEM)
-    return True
 
 
 async def lapse_due(db: Database, *, batch_size: int = 200) -> int:
@@ -283,11 +233,6 @@ async def _lapse(tx: Transaction, due: Sequence[OverdueApproval]) -> None:
         outbox.enqueue(
             tx, [outbox.card(row.destination, row.id), outbox.request_line(row.destination, row.id, "lapsed")]
         )
-
-
-async def _head(connection: Connection, request_id: UUID) -> ChainHead:
-    subject = request_subject(request_id)
-    return (await audit.lock_heads(connection, [subject]))[subject]
 
 
 def _hash(token: str) -> bytes:

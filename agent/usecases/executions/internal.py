@@ -1,4 +1,4 @@
-"""The use cases on an attempt to run a call: claim, report, ask anew, rescue, beat.
+"""The use cases on an attempt to run a call: claim, report, void, call off, renew.
 
 At most once: an attempt is claimed before its effect begins, and one whose worker is gone is never silently run
 again. Nobody can promise exactly-once for an arbitrary effect; what cannot be known is called *in doubt*.
@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from agent.database.pools import Database
-from agent.database.transaction import Connection, Transaction
-from agent.domain.audit import AuditKind, request_subject, run_subject
+from agent.database.transaction import Transaction
+from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import NotFound
 from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.domain.run import AnswerKind, CallAnswer, CallState, RunLease
@@ -30,12 +30,13 @@ from agent.store import (
 )
 from agent.store.audit import AuditEntry, ChainHead
 from agent.store.call_locks import StoredCall
-from agent.store.executions import Attempt
+from agent.store.executions import CallAttempt
 from agent.store.ids import new_id
-from agent.store.outbox import OutboxMessage
 from agent.store.requests import NewRequest
+from agent.store.runs import LockedRun
 from agent.usecases import call_answers
-from agent.usecases.batches import TRANSIENT_DB_ERRORS, FailedItems
+from agent.usecases.executions import attempts
+from agent.usecases.executions.attempts import Outcome
 from agent.usecases.requests.opening import OpenOutcome, write_request
 from signoff.errors import Conflict
 from signoff.values import Action
@@ -60,15 +61,6 @@ class Claim:
     def idempotency_key(self) -> str:
         """The same for every attempt at this call."""
         return str(self.call_id)
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How an attempt ended: ``succeeded`` with the result, ``failed`` or ``in_doubt`` with what is known."""
-
-    status: ExecutionStatus
-    text: str
-    seconds: float = 0.0
 
 
 async def claim(db: Database, call_id: UUID, *, worker: str, idempotent: bool) -> Claim | None:
@@ -111,11 +103,12 @@ async def begin_attempt(
         worker=worker,
         lease_seconds=LEASE_SECONDS,
     )
-    head = head or await _head(tx, call)
+    attempts.log_begun(tx, execution_id, call.attempts + 1, call.request_id, call_id)
+    head = head or await attempts.lock_head(tx, call.subject)
     detail = {"execution": str(execution_id), "call": str(call_id), "attempt": call.attempts + 1}
     detail["digest"] = action.digest.hex()
     after = audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_CLAIMED, f"worker:{worker}", detail))
-    outbox.enqueue(tx, _card_of(call))
+    outbox.enqueue(tx, attempts.card(call.request_id, call.destination))
     claimed = Claim(execution_id, call_id, call.run_id, call.attempts + 1, action, call.request_id, worker)
     return claimed, after
 
@@ -145,48 +138,32 @@ async def report(db: Database, claimed: Claim, outcome: Outcome) -> bool:
         attempt = await executions.lock(tx, claimed.execution_id)
         if run is None or attempt is None:
             raise NotFound(f"no execution {claimed.execution_id}")
-        if attempt.status is outcome.status and outcome.text == (attempt.result or attempt.error or ""):
+        if attempts.is_repeated(attempt, outcome):
             return True
-        head = await _head(tx, attempt)
+        head = await attempts.lock_head(tx, attempt.subject)
         on_time = attempt.status is ExecutionStatus.CLAIMED and attempt.worker == claimed.worker
         if on_time:
-            _finish(tx, run, attempt, outcome, head)
-        else:
-            executions.record_late(tx, claimed.execution_id, f"{outcome.status.value}: {outcome.text}")
-            detail = {"execution": str(claimed.execution_id), "status": outcome.status.value}
-            entry = AuditEntry(AuditKind.EXECUTION_LATE_RESULT, f"worker:{claimed.worker}", detail)
-            audit.append(tx, head, entry)
-            outbox.enqueue(tx, _line(attempt, "late_result", text=outcome.status.value))
+            write_outcome(tx, run, attempt, outcome, head)
+        elif attempt.late_result is None:
+            attempts.write_late(tx, attempt, outcome, head, f"worker:{claimed.worker}")
     point("after_result")
     return on_time
 
 
-_KINDS = {
-    ExecutionStatus.SUCCEEDED: AuditKind.EXECUTION_SUCCEEDED,
-    ExecutionStatus.FAILED: AuditKind.EXECUTION_FAILED,
-    ExecutionStatus.IN_DOUBT: AuditKind.EXECUTION_IN_DOUBT,
-}
-
-
-def _finish(
-    tx: Transaction, run: runs.LockedRun, attempt: Attempt, outcome: Outcome, head: ChainHead
+def write_outcome(
+    tx: Transaction, run: LockedRun, attempt: CallAttempt, outcome: Outcome, head: ChainHead
 ) -> None:
-    executions.finish(tx, attempt.id, outcome.status, outcome.text)
-    detail = {"execution": str(attempt.id), "attempt": attempt.attempt}
-    audit.append(tx, head, AuditEntry(_KINDS[outcome.status], f"worker:{attempt.worker}", detail))
+    """End an open attempt at a call, and answer the call or leave it in doubt."""
+    attempts.write_outcome(tx, attempt, outcome, head, f"worker:{attempt.worker}")
     if outcome.status is ExecutionStatus.IN_DOUBT:
         calls.mark_in_doubt(tx, attempt.call.id)
         _tell_doubt(tx, run, attempt)
     else:
         kind = AnswerKind.RESULT if outcome.status is ExecutionStatus.SUCCEEDED else AnswerKind.ERROR
         call_answers.answer(tx, run, attempt.call, CallAnswer(kind, outcome.text))
-    facts: dict[str, object] = {"seconds": outcome.seconds}
-    if outcome.status is not ExecutionStatus.SUCCEEDED:
-        facts["text"] = outcome.text[:500]
-    outbox.enqueue(tx, [*_card_of(attempt), *_line(attempt, outcome.status.value, **facts)])
 
 
-def _tell_doubt(tx: Transaction, run: runs.LockedRun, attempt: Attempt) -> None:
+def _tell_doubt(tx: Transaction, run: LockedRun, attempt: CallAttempt) -> None:
     """Of a call without a card of its own: the run's thread says who may settle it, and calls its requester."""
     if attempt.request_id is not None or run.destination is None:
         return
@@ -220,7 +197,7 @@ async def void_and_ask(db: Database, call_id: UUID, new: NewRequest) -> OpenOutc
             raise Conflict("the call was asked about anew already")
         request_id = new_id()
         requests.void(tx, call.request_id)
-        old = await _head(tx, call)
+        old = await attempts.lock_head(tx, call.subject)
         detail = {"because": "what was shown has changed", "anew": str(request_id)}
         audit.append(tx, old, AuditEntry(AuditKind.REQUEST_REOPENED, audit.SYSTEM, detail))
         if call.editor is not None:
@@ -231,7 +208,13 @@ async def void_and_ask(db: Database, call_id: UUID, new: NewRequest) -> OpenOutc
         subject = request_subject(request_id)
         _, involved = await exclusions.involved(tx, call_id, None)
         write_request(tx, request_id, new, call.ask_no + 1, audit.new_head(subject, old.at), involved)
-        outbox.enqueue(tx, [*_card_of(call), *_line(call, "voided")])
+        outbox.enqueue(
+            tx,
+            [
+                *attempts.card(call.request_id, call.destination),
+                *attempts.request_line(call.request_id, call.destination, "voided"),
+            ],
+        )
     return OpenOutcome(request_id, created=True)
 
 
@@ -248,54 +231,14 @@ async def call_off(db: Database, call_id: UUID, reason: str, *, principal: str) 
         entry = AuditEntry(
             AuditKind.APPROVAL_CALLED_OFF, principal, {"call": str(call_id), "reason": reason[:200]}
         )
-        audit.append(tx, await _head(tx, call), entry)
-        outbox.enqueue(tx, [*_card_of(call), *_line(call, "stopped", text=reason)])
-    return True
-
-
-async def rescue(db: Database, *, batch_size: int = 200) -> int:
-    """Attempts whose worker is gone: in doubt, or ready for another attempt if the tool is idempotent.
-
-    Once the run has ended, an attempt is never made again by itself. One that cannot be written holds up no other.
-    """
-    async with db.connection() as connection:
-        lost = await executions.lost(connection, batch_size, _BROKEN.ids)
-    rescued = 0
-    for execution_id in lost:
-        try:
-            rescued += await _rescue_one(db, execution_id)
-        except TRANSIENT_DB_ERRORS:
-            raise
-        except Exception as error:
-            _BROKEN.note(execution_id, error)
-    return rescued
-
-
-_BROKEN = FailedItems("rescue")
-
-
-async def _rescue_one(db: Database, execution_id: UUID) -> bool:
-    async with db.transaction() as tx:
-        run_id = await executions.run_of(tx, execution_id)
-        run = await runs.lock(tx, run_id) if run_id else None
-        attempt = await executions.lock(tx, execution_id)
-        if (
-            run is None
-            or attempt is None
-            or attempt.status is not ExecutionStatus.CLAIMED
-            or not attempt.lease_over
-        ):
-            return False
-        head = await _head(tx, attempt)
-        words = f"the worker {attempt.worker} disappeared during attempt {attempt.attempt}"
-        if attempt.idempotent and not (run.over and attempt.call.repeats is None):
-            executions.finish(tx, execution_id, ExecutionStatus.FAILED, words)
-            calls.make_ready_again(tx, attempt.call.id)
-            detail = {"execution": str(execution_id), "lost": True, "retried": True}
-            audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_FAILED, audit.SYSTEM, detail))
-            outbox.enqueue(tx, _card_of(attempt))
-        else:
-            _finish(tx, run, attempt, Outcome(ExecutionStatus.IN_DOUBT, words), head)
+        audit.append(tx, await attempts.lock_head(tx, call.subject), entry)
+        outbox.enqueue(
+            tx,
+            [
+                *attempts.card(call.request_id, call.destination),
+                *attempts.request_line(call.request_id, call.destination, "stopped", text=reason),
+            ],
+        )
     return True
 
 
@@ -310,21 +253,3 @@ async def renew_leases(
             runs.renew_leases(tx, run_leases, LEASE_SECONDS)
         if execution_ids:
             executions.renew_leases(tx, execution_ids, worker, LEASE_SECONDS)
-
-
-async def _head(connection: Connection, about: StoredCall | Attempt) -> ChainHead:
-    """The chain that tells of this call: its request's, or its run's when nobody was asked."""
-    subject = request_subject(about.request_id) if about.request_id else run_subject(about.run_id)
-    return (await audit.lock_heads(connection, [subject]))[subject]
-
-
-def _card_of(about: StoredCall | Attempt) -> list[OutboxMessage]:
-    if about.request_id is None or about.destination is None:
-        return []
-    return [outbox.card(about.destination, about.request_id)]
-
-
-def _line(about: StoredCall | Attempt, line: str, **facts: object) -> list[OutboxMessage]:
-    if about.request_id is None or about.destination is None:
-        return []
-    return [outbox.request_line(about.destination, about.request_id, line, None, **facts)]

@@ -7,9 +7,10 @@ from uuid import UUID
 from agent.database.pools import Database
 from agent.domain.audit import AuditKind
 from agent.domain.request import ExecutionStatus
-from agent.store import ancestors, audit, calls, executions
+from agent.store import ancestors, audit, calls
 from agent.store.audit import AuditEntry
 from agent.store.ids import new_id
+from agent.usecases.executions import attempts
 from agent.usecases.executions.internal import begin_attempt
 from agent.usecases.runs.starts import write_run
 
@@ -29,7 +30,7 @@ async def delegate(db: Database, call_id: UUID, *, worker: str, agent: str, vers
         task = str(claimed.action.arguments["task"])
         child = await ancestors.child_run(tx, claimed.run_id, call_id, agent, version, task)
         await write_run(tx, run_id, child)
-        executions.finish(tx, claimed.execution_id, ExecutionStatus.SUCCEEDED, f"handed down to run {run_id}")
+        attempts.finish(tx, claimed.execution_id, ExecutionStatus.SUCCEEDED, f"handed down to run {run_id}")
         detail = {"execution": str(claimed.execution_id), "attempt": claimed.attempt, "run": str(run_id)}
         audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_SUCCEEDED, f"worker:{worker}", detail))
         calls.delegate(tx, call_id)

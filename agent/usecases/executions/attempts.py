@@ -1,0 +1,105 @@
+"""What attempts of our workers and of programs elsewhere have in common: how they begin, end and are told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from uuid import UUID
+
+import structlog
+
+from agent.database.transaction import Connection, Transaction
+from agent.domain.audit import AuditKind
+from agent.domain.request import ExecutionStatus
+from agent.metrics import EXECUTIONS
+from agent.store import audit, executions, outbox
+from agent.store.audit import AuditEntry, ChainHead
+from agent.store.executions import Attempt
+from agent.store.outbox import Destination, OutboxMessage
+
+log = structlog.get_logger(__name__)
+
+_KINDS = {
+    ExecutionStatus.SUCCEEDED: AuditKind.EXECUTION_SUCCEEDED,
+    ExecutionStatus.FAILED: AuditKind.EXECUTION_FAILED,
+    ExecutionStatus.IN_DOUBT: AuditKind.EXECUTION_IN_DOUBT,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an attempt ended: ``succeeded`` with the result, ``failed`` or ``in_doubt`` with what is known."""
+
+    status: ExecutionStatus
+    text: str
+    seconds: float = 0.0
+
+
+async def lock_head(connection: Connection, subject: str) -> ChainHead:
+    """The head of the chain that tells of an attempt."""
+    return (await audit.lock_heads(connection, [subject]))[subject]
+
+
+def log_begun(
+    tx: Transaction, execution_id: UUID, attempt: int, request_id: UUID | None, call_id: UUID | None = None
+) -> None:
+    """Log, once it is committed, that an attempt has begun."""
+    about = {"execution_id": execution_id, "call_id": call_id, "request_id": request_id}
+    named = {name: str(each) for name, each in about.items() if each is not None}
+    event = partial(log.info, "execution begins", action="execution.started", attempt=attempt, **named)
+    tx.after_commit(event)
+
+
+def finish(tx: Transaction, execution_id: UUID, status: ExecutionStatus, text: str) -> None:
+    """Write the outcome of an open attempt; count and log it once it is committed."""
+    executions.finish(tx, execution_id, status, text)
+    tx.after_commit(EXECUTIONS.labels(status.value).inc)
+    action = f"execution.{status.value}"
+    tx.after_commit(
+        partial(log.info, "execution has an outcome", action=action, execution_id=str(execution_id))
+    )
+
+
+def is_repeated(attempt: Attempt, outcome: Outcome) -> bool:
+    """Whether this outcome is written already: the answer to an earlier report of it was lost."""
+    return attempt.status is outcome.status and outcome.text == (attempt.result or attempt.error or "")
+
+
+def write_outcome(tx: Transaction, attempt: Attempt, outcome: Outcome, head: ChainHead, actor: str) -> None:
+    """End an open attempt: its row, its audit event, its card and the line in the request's thread."""
+    finish(tx, attempt.id, outcome.status, outcome.text)
+    detail = {"execution": str(attempt.id), "attempt": attempt.attempt}
+    audit.append(tx, head, AuditEntry(_KINDS[outcome.status], actor, detail))
+    facts: dict[str, object] = {"seconds": outcome.seconds}
+    if outcome.status is not ExecutionStatus.SUCCEEDED:
+        facts["text"] = outcome.text[:500]
+    outbox.enqueue(
+        tx,
+        [
+            *card(attempt.request_id, attempt.destination),
+            *request_line(attempt.request_id, attempt.destination, outcome.status.value, **facts),
+        ],
+    )
+
+
+def write_late(tx: Transaction, attempt: Attempt, outcome: Outcome, head: ChainHead, actor: str) -> None:
+    """Keep a result that came after the outcome was written beside it; it changes nothing."""
+    executions.record_late(tx, attempt.id, f"{outcome.status.value}: {outcome.text}")
+    detail = {"execution": str(attempt.id), "status": outcome.status.value}
+    audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_LATE_RESULT, actor, detail))
+    status = outcome.status.value
+    outbox.enqueue(tx, request_line(attempt.request_id, attempt.destination, "late_result", text=status))
+
+
+def card(request_id: UUID | None, destination: Destination | None) -> list[OutboxMessage]:
+    """The request's card shall show the present state, if people were asked."""
+    return [outbox.card(destination, request_id)] if request_id and destination else []
+
+
+def request_line(
+    request_id: UUID | None, destination: Destination | None, line: str, **facts: object
+) -> list[OutboxMessage]:
+    """A line in the request's thread, if people were asked."""
+    if request_id is None or destination is None:
+        return []
+    return [outbox.request_line(destination, request_id, line, None, **facts)]

@@ -1,0 +1,87 @@
+"""Attempts whose worker or program is gone.
+
+Nobody can know whether they had their effect, so they are in doubt until a person settles them. Only a tool that is
+idempotent is tried again by itself.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from agent.database.pools import Database
+from agent.database.transaction import Transaction
+from agent.domain.audit import AuditKind
+from agent.domain.request import ExecutionStatus
+from agent.store import audit, calls, executions, external_executions, outbox, runs
+from agent.store.audit import AuditEntry
+from agent.store.executions import Attempt, CallAttempt
+from agent.usecases.batches import TRANSIENT_DB_ERRORS, FailedItems
+from agent.usecases.executions import attempts, external, internal
+from agent.usecases.executions.attempts import Outcome
+
+_BROKEN = FailedItems("rescue")
+
+
+async def rescue(db: Database, *, batch_size: int = 200) -> int:
+    """Take over the attempts whose lease is over. Returns how many.
+
+    One that cannot be written is logged and skipped; it does not block the rest.
+    """
+    async with db.connection() as connection:
+        lost = await executions.lost(connection, batch_size, _BROKEN.ids)
+    rescued = 0
+    for execution_id in lost:
+        try:
+            rescued += await _rescue_one(db, execution_id)
+        except TRANSIENT_DB_ERRORS:
+            raise
+        except Exception as error:
+            _BROKEN.note(execution_id, error)
+    return rescued
+
+
+async def _rescue_one(db: Database, execution_id: UUID) -> bool:
+    async with db.transaction() as tx:
+        run_id = await executions.run_of(tx, execution_id)
+        if run_id is None:
+            return await _rescue_external(tx, execution_id)
+        return await _rescue_call(tx, run_id, execution_id)
+
+
+async def _rescue_call(tx: Transaction, run_id: UUID, execution_id: UUID) -> bool:
+    """Once the run has ended, no attempt is made again by itself."""
+    run = await runs.lock(tx, run_id)
+    attempt = await executions.lock(tx, execution_id)
+    if run is None or attempt is None or not _is_lost(attempt):
+        return False
+    words = f"the worker {attempt.worker} disappeared during attempt {attempt.attempt}"
+    if attempt.idempotent and not (run.over and attempt.call.repeats is None):
+        await _try_again(tx, attempt, words)
+    else:
+        head = await attempts.lock_head(tx, attempt.subject)
+        internal.write_outcome(tx, run, attempt, Outcome(ExecutionStatus.IN_DOUBT, words), head)
+    return True
+
+
+async def _try_again(tx: Transaction, attempt: CallAttempt, words: str) -> None:
+    head = await attempts.lock_head(tx, attempt.subject)
+    attempts.finish(tx, attempt.id, ExecutionStatus.FAILED, words)
+    calls.make_ready_again(tx, attempt.call.id)
+    detail = {"execution": str(attempt.id), "lost": True, "retried": True}
+    audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_FAILED, audit.SYSTEM, detail))
+    outbox.enqueue(tx, attempts.card(attempt.request_id, attempt.destination))
+
+
+async def _rescue_external(tx: Transaction, execution_id: UUID) -> bool:
+    attempt = await external_executions.lock(tx, execution_id)
+    if attempt is None or not _is_lost(attempt):
+        return False
+    words = f"{attempt.worker} has claimed it and not been heard of since (attempt {attempt.attempt})"
+    head = await attempts.lock_head(tx, attempt.subject)
+    outcome = Outcome(ExecutionStatus.IN_DOUBT, words, attempt.seconds)
+    external.write_outcome(tx, attempt, outcome, head, audit.SYSTEM)
+    return True
+
+
+def _is_lost(attempt: Attempt) -> bool:
+    return attempt.status is ExecutionStatus.CLAIMED and attempt.lease_over
