@@ -1,0 +1,41 @@
+"""The tables, as SQLAlchemy Core sees them. Migrations are the source of the database; this mirrors them.
+
+No schema is named here: the connection's ``search_path`` (``SIGNOFF_DB_SCHEMA``) decides it. Triggers, roles,
+the view ``pending_reviews`` and procrastinate's objects live in the migrations alone.
+"""
+
+from agent.store.tables.access import api_key, http_reply, key_use, pause, sign_in_link, web_session
+from agent.store.tables.audit import audit_event, audit_head
+from agent.store.tables.columns import metadata
+from agent.store.tables.executions import execution, settlement
+from agent.store.tables.messages import delivery, destination, digest_card, notice, webhook
+from agent.store.tables.requests import approval_request, card_place, decision, request_revision, vote
+from agent.store.tables.runs import agent_run, run_message, run_status, tool_call
+
+__all__ = [
+    "agent_run",
+    "api_key",
+    "approval_request",
+    "audit_event",
+    "audit_head",
+    "card_place",
+    "decision",
+    "delivery",
+    "destination",
+    "digest_card",
+    "execution",
+    "http_reply",
+    "key_use",
+    "metadata",
+    "notice",
+    "pause",
+    "request_revision",
+    "run_message",
+    "run_status",
+    "settlement",
+    "sign_in_link",
+    "tool_call",
+    "vote",
+    "web_session",
+    "webhook",
+]
