@@ -73,6 +73,13 @@ async def isolate_failures(
 
     Raises DatabaseUnavailable, DatabaseUnusable and OutcomeUnknown.
     """
+
+    async def alone(item: UUID) -> int:
+        async with db.transaction() as tx:
+            if found := await find_one(tx, item):
+                await do(tx, found)
+        return len(found)
+
     dealt = 0
     while True:
         found: Sequence[Item] = ()
@@ -87,21 +94,22 @@ async def isolate_failures(
         except Exception:
             if not found:
                 raise
-            dealt += await _one_by_one(db, find_one, do, [row.id for row in found], broken)
+            dealt += await one_by_one([row.id for row in found], alone, broken)
         if len(found) < size:
             return dealt
 
 
-async def _one_by_one(
-    db: Database, find_one: FindOne[Item], do: Do[Item], items: Sequence[UUID], broken: FailedItems
+async def one_by_one(
+    items: Sequence[UUID], work: Callable[[UUID], Awaitable[int]], broken: FailedItems
 ) -> int:
+    """Do this for each item. An item that fails is left out for a while. Returns the sum of what the work returns.
+
+    Raises DatabaseUnavailable, DatabaseUnusable and OutcomeUnknown.
+    """
     dealt = 0
     for item in items:
         try:
-            async with db.transaction() as tx:
-                if found := await find_one(tx, item):
-                    await do(tx, found)
-            dealt += len(found)
+            dealt += await work(item)
         except TRANSIENT_DB_ERRORS:
             raise
         except Exception as error:

@@ -6,6 +6,7 @@ idempotent is tried again by itself.
 
 from __future__ import annotations
 
+from functools import partial
 from uuid import UUID
 
 from agent.database.pools import Database
@@ -15,7 +16,7 @@ from agent.domain.request import ExecutionStatus
 from agent.store import audit, calls, executions, external_executions, outbox, runs
 from agent.store.audit import AuditEntry
 from agent.store.executions import Attempt, CallAttempt
-from agent.usecases.batches import TRANSIENT_DB_ERRORS, FailedItems
+from agent.usecases.batches import FailedItems, one_by_one
 from agent.usecases.executions import attempts, external, internal
 from agent.usecases.executions.attempts import Outcome
 
@@ -29,15 +30,7 @@ async def rescue(db: Database, *, batch_size: int = 200) -> int:
     """
     async with db.connection() as connection:
         lost = await executions.lost(connection, batch_size, _BROKEN.ids)
-    rescued = 0
-    for execution_id in lost:
-        try:
-            rescued += await _rescue_one(db, execution_id)
-        except TRANSIENT_DB_ERRORS:
-            raise
-        except Exception as error:
-            _BROKEN.note(execution_id, error)
-    return rescued
+    return await one_by_one(lost, partial(_rescue_one, db), _BROKEN)
 
 
 async def _rescue_one(db: Database, execution_id: UUID) -> bool:
