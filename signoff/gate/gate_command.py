@@ -73,16 +73,8 @@ def gate(
             help="The command reads SIGNOFF_ARG_…, so a reviewer may change the arguments.",
         ),
     ] = False,
-    url: Annotated[
-        str | None, typer.Option(envvar="SIGNOFF_URL", help="Where Signoff is.", show_default=False)
-    ] = None,
-    key_file: Annotated[
-        Path | None,
-        typer.Option(
-            envvar="SIGNOFF_KEY_FILE",
-            help="A file with the API key; or set SIGNOFF_KEY. Never an option: others could read it.",
-        ),
-    ] = None,
+    url: options.Url = None,
+    key_file: options.KeyFile = None,
 ) -> None:
     """Ask people; run a command when they approve, and only then, with its exit code.
 

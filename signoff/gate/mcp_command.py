@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,16 +14,8 @@ def mcp(
     timeout: Annotated[
         str, typer.Option(help="How long permission_prompt waits for people: 30m, 4h. Then the answer is no.")
     ] = "10m",
-    url: Annotated[
-        str | None, typer.Option(envvar="SIGNOFF_URL", help="Where Signoff is.", show_default=False)
-    ] = None,
-    key_file: Annotated[
-        Path | None,
-        typer.Option(
-            envvar="SIGNOFF_KEY_FILE",
-            help="A file with the API key; or set SIGNOFF_KEY. Never an option: others could read it.",
-        ),
-    ] = None,
+    url: options.Url = None,
+    key_file: options.KeyFile = None,
 ) -> None:
     """Serve MCP over standard input and output: request_approval, get_decision, permission_prompt.
 

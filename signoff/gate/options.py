@@ -6,13 +6,22 @@ import os
 import re
 from datetime import timedelta
 from pathlib import Path
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
 from signoff.errors import SignoffError
 
 DURATION = re.compile(r"(?:(\d{1,5})d)?(?:(\d{1,6})h)?(?:(\d{1,7})m)?(?:(\d{1,8})s)?\Z", re.ASCII)
+
+Url = Annotated[str | None, typer.Option(envvar="SIGNOFF_URL", help="Where Signoff is.", show_default=False)]
+KeyFile = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="SIGNOFF_KEY_FILE",
+        help="A file with the API key; or set SIGNOFF_KEY. Never an option: others could read it.",
+    ),
+]
 
 
 def address(url: str | None) -> str:
