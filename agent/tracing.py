@@ -69,11 +69,6 @@ def unsubscribe(provider: TracerProvider) -> None:
         _following.provider = _following.noted = None
 
 
-def is_on() -> bool:
-    """Whether anybody follows."""
-    return _following.provider is not None
-
-
 def note_end(kind: Kind, which: UUID) -> None:
     """Note that this has ended; call it after the commit. ``attempt``: the latest one at this request."""
     if _following.noted is not None:

@@ -41,7 +41,6 @@ class Signature:
     """What a tool's function takes: `schema` goes to the model, `complete` and `values` read what comes."""
 
     names: tuple[str, ...]
-    wants_context: bool
     schema: Mapping[str, Any]
     digest: bytes
     """SHA-256 over the parameters' names, types and defaults; their descriptions do not count."""
@@ -95,7 +94,7 @@ def signature_of(function: Callable[..., Any], title: str, descriptions: Mapping
     if tuple(schema["properties"]) != names:
         raise TypeError(f"{title}: an alias renames a parameter; the model must see its own name")
     digest = hashlib.sha256(canonical_bytes(_without_words(schema))).digest()
-    return Signature(names, CONTEXT in inspect.signature(function).parameters, schema, digest, model)
+    return Signature(names, schema, digest, model)
 
 
 def check_subset(function: Callable[..., Any], title: str, allowed: tuple[str, ...]) -> None:

@@ -20,7 +20,6 @@ FLIGHT_LIMIT = 5.0
 PAGE_LIMIT = 200
 """Pages of one listing (of 1,000 entries each) after which Slack's answer is not believed any more."""
 
-_NO_SUCH_USER = {"user_not_found", "user_not_visible"}
 _CROWDED = 4096  # entries; beyond this, answers that are too old are thrown out
 
 

@@ -101,15 +101,6 @@ async def rejection(connection: Connection, run_id: UUID, digest: bytes) -> Reje
     return Rejection(row.id, row.reason) if row is not None else None
 
 
-async def request_in_thread(
-    connection: Connection, team_id: str, channel_id: str, thread_ts: str
-) -> UUID | None:
-    """The request whose card is that message."""
-    parameters = {"team": team_id, "channel": channel_id, "ts": thread_ts}
-    found: UUID | None = (await connection.execute(_IN_THREAD, parameters)).scalar_one_or_none()
-    return found
-
-
 def person(team_id: str | None, user_id: str | None) -> Person | None:
     """Two columns as a person, or nobody."""
     return Person(team_id, user_id) if team_id and user_id else None
@@ -242,7 +233,4 @@ SELECT r.id, d.reason FROM approval_request AS r
 JOIN request_revision AS v ON v.request_id = r.id AND v.digest = :digest
 JOIN decision AS d ON d.request_id = r.id AND d.outcome = 'rejected'
 WHERE r.run_id = :run ORDER BY r.id DESC LIMIT 1
-""")
-_IN_THREAD = text("""
-SELECT request_id FROM card_place WHERE team_id = :team AND channel_id = :channel AND ts = :ts
 """)
