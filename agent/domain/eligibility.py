@@ -28,17 +28,22 @@ _MAY_NOT_APPROVE = (Involvement.ADVISER, Involvement.EDITOR)
 """All other involvements exclude from every act of a reviewer."""
 
 
-class Reviewable(Protocol):
+class Reviewed(Protocol):
+    """Who reviews a request."""
+
+    @property
+    def approvers(self) -> tuple[str, ...]: ...
+    @property
+    def excluded(self) -> tuple[Exclusion, ...]: ...
+
+
+class Reviewable(Reviewed, Protocol):
     """What a reviewer's act on a request depends on."""
 
     @property
     def status(self) -> RequestStatus: ...
     @property
     def revision(self) -> int: ...
-    @property
-    def approvers(self) -> tuple[str, ...]: ...
-    @property
-    def excluded(self) -> tuple[Exclusion, ...]: ...
     @property
     def allow_edit(self) -> bool: ...
     @property
@@ -49,15 +54,11 @@ class Reviewable(Protocol):
     def decided_by(self) -> Person | None: ...
 
 
-class Doubtful(Protocol):
+class Doubtful(Reviewed, Protocol):
     """What a person's word on an execution in doubt depends on."""
 
     @property
     def asked(self) -> bool: ...  # whether people had been asked about the call
-    @property
-    def approvers(self) -> tuple[str, ...]: ...
-    @property
-    def excluded(self) -> tuple[Exclusion, ...]: ...
     @property
     def requester(self) -> Person | None: ...
 
@@ -96,23 +97,28 @@ def exclusion_of(excluded: Iterable[Exclusion], person: Person) -> Exclusion | N
     return next((each for each in excluded if each.person == person), None)
 
 
+def reviewer_refusal(request: Reviewed, who: Standing, verdict: Verdict | None = None) -> Refusal | None:
+    """Why this person may not act as a reviewer of the request, or may not give this verdict, or ``None``."""
+    if who.refusal is not None:
+        return who.refusal
+    if not request.approvers:
+        return Refusal.NO_REVIEWERS
+    if who.roles.isdisjoint(request.approvers):
+        return Refusal.NOT_A_REVIEWER
+    mine = exclusion_of(request.excluded, who.person)
+    if mine is None or (mine.why in _MAY_NOT_APPROVE and verdict is not Verdict.APPROVE):
+        return None
+    return _REFUSALS[mine.why]
+
+
 def vote_refusal(
     request: Reviewable, voter: Standing, verdict: Verdict, revision: int, now: datetime
 ) -> Refused | None:
     """Why this verdict on this revision does not count, or ``None``; ``now`` is the database's time."""
     if (refused := _review_refusal(request, voter, revision, now)) is not None:
         return refused
-    mine = exclusion_of(request.excluded, voter.person)
-    return Refused(_REFUSALS[mine.why]) if mine is not None and verdict is Verdict.APPROVE else None
-
-
-def counts(request: Reviewable, voter: Standing, verdict: Verdict) -> bool:
-    """Whether an earlier vote of this person counts towards the quorum now."""
-    return (
-        voter.refusal is None
-        and _reviewer_refusal(request.approvers, request.excluded, voter) is None
-        and not (verdict is Verdict.APPROVE and exclusion_of(request.excluded, voter.person))
-    )
+    refusal = reviewer_refusal(request, voter, verdict)
+    return Refused(refusal) if refusal else None
 
 
 def edit_refusal(request: Reviewable, editor: Standing, revision: int, now: datetime) -> Refused | None:
@@ -133,7 +139,7 @@ def settlement_refusal(doubt: Doubtful, settler: Standing, *, administrator: boo
     if not doubt.asked:
         own = settler.person == doubt.requester
         return None if own or administrator else Refusal.NOT_YOURS_TO_SETTLE
-    return _reviewer_refusal(doubt.approvers, doubt.excluded, settler)
+    return reviewer_refusal(doubt, settler)
 
 
 def asking_again_refusal(requester: Person | None, by: Standing) -> Refusal | None:
@@ -173,24 +179,11 @@ def _counts_against(why: Involvement, prevent_self_review: bool, editor_may_appr
 
 def _review_refusal(request: Reviewable, who: Standing, revision: int, now: datetime) -> Refused | None:
     """What speaks against any act of this person on this revision."""
-    if who.refusal is not None:
-        return Refused(who.refusal)
-    if not request.approvers:
-        return Refused(Refusal.NO_REVIEWERS)
-    if (refusal := _reviewer_refusal(request.approvers, request.excluded, who)) is not None:
+    if (refusal := reviewer_refusal(request, who)) is not None:
         return Refused(refusal)
     if (ended := _ended(request, now)) is not None:
         return ended
     return None if revision == request.revision else Refused(Refusal.STALE_REVISION)
-
-
-def _reviewer_refusal(
-    approvers: tuple[str, ...], excluded: tuple[Exclusion, ...], who: Standing
-) -> Refusal | None:
-    if who.roles.isdisjoint(approvers):
-        return Refusal.NOT_A_REVIEWER
-    mine = exclusion_of(excluded, who.person)
-    return None if mine is None or mine.why in _MAY_NOT_APPROVE else _REFUSALS[mine.why]
 
 
 def _ended(request: Reviewable, now: datetime) -> Refused | None:

@@ -14,7 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from agent.domain.ancestors import ancestor_names
-from agent.domain.people import Standing
+from agent.domain.people import Exclusion, Standing
 from signoff.values import Action, Person, Risk
 
 API = "api"
@@ -200,6 +200,7 @@ class RequestView:
     run_channel_id: str | None = None
     run_thread_ts: str | None = None
     link: str | None = None  # the checkpoint's link_template, rendered
+    excluded: tuple[Exclusion, ...] = ()  # whose approval does not count
     allow_edit: bool = False
     editor_may_approve: bool = False  # else the editor's own approval of this revision does not count
     editor: Person | None = None  # who made this revision by an edit
@@ -229,6 +230,11 @@ class RequestView:
         return self.status in (RequestStatus.WAITING, RequestStatus.APPROVED)
 
     @property
+    def own_words_exclude(self) -> bool:
+        """Whether a reviewer who rejects it in their own words may not approve what its run then proposes."""
+        return self.run_id is not None and self.prevent_self_review and not self.editor_may_approve
+
+    @property
     def chain(self) -> str:
         """Its agent, behind those that handed the task down to it: ``orders › refunds``."""
         return ancestor_names(self.above, self.agent)
@@ -251,9 +257,9 @@ class RequestLine:
     approvals: int
     approvals_required: int
     approvers: tuple[str, ...] = field(default=(), kw_only=True)
-    voters: tuple[Person, ...] = field(
-        default=(), kw_only=True
-    )  # whose votes on the present revision are live
+    excluded: tuple[Exclusion, ...] = field(default=(), kw_only=True)  # whose approval does not count
+    # Whose votes on the present revision are live.
+    voters: tuple[Person, ...] = field(default=(), kw_only=True)
     above: tuple[str, ...] = field(default=(), kw_only=True)  # as for RequestView
 
     @property

@@ -13,30 +13,19 @@ from typing import Any, Protocol
 import structlog
 from pydantic_core import to_jsonable_python
 
-from agent.domain.errors import NotFound, Refusal, Refused
-from agent.domain.policy import Judgement, Rule, ToolTraits
-from agent.domain.request import API, EXTERNAL, RequestView
+from agent.domain.policy import Judgement, Rule
 from agent.runtime import stored_text, transcript, user_code
-from agent.runtime.agents import Agent, Registry
+from agent.runtime.agents import Agent
 from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool
 from agent.store import views
 from agent.store.requests import NewRequest
 from agent.store.views import OpenCallDetails
-from signoff.canonical import canonical_bytes, parse_arguments, plain_json
-from signoff.errors import MalformedArguments
+from signoff.canonical import canonical_bytes, parse_arguments
 from signoff.values import Action, Person
 
 FACTS_TIMEOUT = 10.0
 """Seconds that a look-up may take, or less when the tool itself has less."""
-
-EDIT_TIMEOUT = 1.2
-"""Seconds for the same while a click waits; Slack wants to hear within 3 s (interactivity, acknowledgement)."""
-
-NOT_ASKED_WITH = (
-    "the program that asks did not name this argument, and might do the action without it, so nothing was changed; "
-    "reject the request instead, and say what is wanted"
-)
 
 log = structlog.get_logger(__name__)
 
@@ -96,89 +85,6 @@ def judge(services: Services, asker: JudgementSubject, tool: Tool, action: Actio
     if judgement.rule is None or (rule := tool.terms(judgement.rule, action)) is judgement.rule:
         return judgement
     return replace(judgement, rule=rule, description=rule.describe(action, facts.values))
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedEdit:
-    """What a reviewer would make of a request, judged; ``rule`` is ``None`` when policy would let it run."""
-
-    action: Action
-    facts: Mapping[str, Any] | None
-    rule: Rule | None
-    description: str
-    signature_digest: bytes | None = None
-
-
-async def judge_edit(
-    services: Services, view: RequestView, arguments: Mapping[str, Any], *, within: float = EDIT_TIMEOUT
-) -> JudgedEdit:
-    """Read a reviewer's arguments as the tool would, look up their facts (``within`` seconds) and ask policy.
-
-    Raises MalformedArguments, with the path, for arguments that the tool does not take, ``NotFound`` when this
-    process does not serve the tool, and ``Refused`` when facts cannot be looked up or policy denies the action.
-    """
-    if view.source == API:
-        return _judge_outside_edit(services, view, arguments)
-    tool = _tool(services.registry, view)
-    action = Action(tool.name, tool.version, tool.signature.complete(plain_json(arguments)))
-    try:
-        facts = await look_up(tool, action, within=within)
-    except NotDone as nothing:
-        raise MalformedArguments("$", str(nothing)) from None
-    if facts.failed:
-        raise Refused(Refusal.EDIT_UNCHECKED)
-    judgement = judge(services, view, tool, action, facts)
-    if judgement.verdict == "deny":
-        raise Refused(Refusal.EDIT_DENIED)
-    return JudgedEdit(action, facts.values, judgement.rule, judgement.description, tool.signature.digest)
-
-
-def schema_of(registry: Registry, view: RequestView) -> Mapping[str, Any]:
-    """The JSON schema of the arguments that a reviewer may change.
-
-    Nobody has told us the schema of an action that is done outside: what is there keeps its type. Raises
-    ``NotFound`` when this process does not serve the tool.
-    """
-    if view.source != API:
-        schema: Mapping[str, Any] = _tool(registry, view).offered["function"]["parameters"]
-        return schema
-    found = {name: _TYPES.get(type(value), {}) for name, value in view.action.arguments.items()}
-    return {"type": "object", "properties": found, "required": list(found)}
-
-
-_TYPES: dict[type, dict[str, str]] = {
-    str: {"type": "string"},
-    bool: {"type": "boolean"},
-    int: {"type": "number"},
-    float: {"type": "number"},
-}
-
-
-def _tool(registry: Registry, view: RequestView) -> Tool:
-    agent = registry.find(view.agent)
-    tool = agent.tool(view.action.tool) if agent else None
-    if tool is None:
-        raise NotFound(f"the tool {view.action.tool} is not served here")
-    return tool
-
-
-def _judge_outside_edit(services: Services, view: RequestView, arguments: Mapping[str, Any]) -> JudgedEdit:
-    """The same for an action that is done outside: policy judges what it is told. Raises as ``judge_edit`` does.
-
-    No argument may be added, at the top: frameworks drop what a tool does not take, and then something else would run
-    than what people approved. As each edit is held against the one before it, none is ever added to what was asked.
-    """
-    if view.action.tool == EXTERNAL:
-        raise Refused(Refusal.EDIT_NOT_ALLOWED)
-    if added := arguments.keys() - view.action.arguments.keys():
-        raise MalformedArguments(f"$.{min(added)}", NOT_ASKED_WITH)
-    action = Action(view.action.tool, view.action.tool_version, plain_json(arguments))
-    traits = ToolTraits(action.tool, action.tool_version)
-    requester = view.requester.user_id if view.requester else None
-    judgement = services.policy.judge(traits, action, None, view.agent, requester)
-    if judgement.verdict == "deny":
-        raise Refused(Refusal.EDIT_DENIED)
-    return JudgedEdit(action, None, judgement.rule, judgement.description)
 
 
 async def question(

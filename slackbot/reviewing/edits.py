@@ -1,17 +1,15 @@
-"""From a reviewer's changed arguments to a new revision, whichever door they came through."""
+"""From a reviewer's changed arguments to a new revision, the same on every path."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from agent.domain.people import Standing
-from agent.domain.request import Place, RequestStatus, RequestView
-from agent.runtime import judgement
-from agent.runtime.judgement import JudgedEdit
+from agent.domain.request import Place, RequestView
+from agent.runtime.edit_judgement import judge_edit
 from agent.runtime.services import Services
 from agent.usecases import requests
-from agent.usecases.requests import Edit, EditOutcome
+from agent.usecases.requests import Edit, EditAttempt, EditOutcome
 from signoff.values import Person
 from slackbot.slack_api.directory import Directory
 
@@ -32,38 +30,25 @@ async def save(
 ) -> EditOutcome:
     """Have the arguments judged and recorded as a new revision.
 
-    ``path`` names the door for the record; ``place`` is where a card's button was pressed, ``None`` at doors
-    without cards. Raises Refused (recorded), MalformedArguments for a value that the tool does not take, and NotFound.
+    Who may not edit is refused and recorded before the tool's look-up runs. ``path`` is recorded, too; ``place`` is
+    where a card's button was pressed, ``None`` on paths without cards. Raises Refused (recorded), MalformedArguments
+    for a value that the tool does not take, and NotFound.
     """
     editor = await directory.standing(person, view.approvers, view.channel_id)
-    # The tool's look-up is not run for somebody who may not edit: the use case refuses and records them.
-    revised = (
-        await judgement.judge_edit(services, view, arguments)
-        if _may_try(view, revision, editor)
-        else _same(view)
-    )
+    await requests.check_edit(services.db, EditAttempt(view.id, revision, editor, path, place))
+    judged = await judge_edit(services, view, arguments)
     return await requests.edit(
         services.db,
         Edit(
             request_id=view.id,
             revision=revision,
             editor=editor,
-            action=revised.action,
-            facts=revised.facts,
-            rule=revised.rule,
-            description=revised.description,
+            action=judged.action,
+            facts=judged.facts,
+            rule=judged.rule,
+            description=judged.description,
             path=path,
             place=place,
-            signature_digest=revised.signature_digest,
+            signature_digest=judged.signature_digest,
         ),
     )
-
-
-def _may_try(view: RequestView, revision: int, editor: Standing) -> bool:
-    waits = view.status is RequestStatus.WAITING and revision == view.revision
-    own = view.prevent_self_review and editor.person == view.requester
-    return waits and view.allow_edit and not own and editor.refusal is None and bool(editor.roles)
-
-
-def _same(view: RequestView) -> JudgedEdit:
-    return JudgedEdit(view.action, view.facts, None, view.description)

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 from uuid import UUID
 
 from agent.database.pools import Database
+from agent.domain.eligibility import exclusion_of
 from agent.domain.people import CHANNEL
 from agent.domain.request import Count, HistoryLine, RequestLine, RequestStatus
 from agent.domain.run import RunStatus, RunView
@@ -194,7 +195,7 @@ async def _page(found: Sequence[Line], at: Cursor, size: int, count: Count | Non
 
 def _is_for(line: RequestLine, person: Person, scope: ReviewerScope) -> bool:
     """Whether it stands, or will stand, among what waits for this person."""
-    if person == line.requester or person in line.voters:
+    if exclusion_of(line.excluded, person) or person in line.voters:
         return False
     named = {person.user_id, *scope.roles} & set(line.approvers)
     return bool(named) or (CHANNEL in line.approvers and line.channel_id in scope.channels)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
+import pytest
 from sqlalchemy import text
 
 from agent.database.driver import Statement, driver_of, sql_of
@@ -15,7 +16,7 @@ from agent.store import open_requests, reminders, views
 from agent.store.views import waiting_lists
 from agent.usecases import requests
 from signoff.values import Person
-from tests.integration.asking import ADA, GRACE, LINUS, TEAM, ask, ballot, reviewer, rule, start
+from tests.integration.asking import ADA, GRACE, LINUS, TEAM, ask, ballot, reviewer, rule, start, write
 
 NOBODY: list[str] = []
 Connection = psycopg.Connection[Any]
@@ -62,6 +63,26 @@ async def test_one_sees_ones_own_where_the_checkpoint_lets_one_decide_them(datab
     """Without `prevent_self_review` a request waits for its requester too."""
     own = await ask(database, rule(prevent_self_review=False))
     assert [line.id for line in await inbox(database, ADA, ["S0FINANCE"])] == [own.request_id]
+
+
+@pytest.mark.parametrize("why", ["requester", "key_owner", "instructor", "adviser", "editor"])
+async def test_nothing_waits_for_those_whose_approval_would_not_count(database: Database, why: str) -> None:
+    """Excluded people neither find a request in their list nor in its count; others do."""
+    asked = await ask(database)
+    await write(
+        database,
+        """UPDATE approval_request SET excluded = excluded || jsonb_build_object(
+               'team', team_id, 'user', 'U0GRACE', 'why', CAST(:why AS text))""",
+        why=why,
+    )
+    assert await inbox(database, GRACE, ["S0FINANCE"]) == []
+    assert [line.id for line in await inbox(database, LINUS, ["S0FINANCE"])] == [asked.request_id]
+    async with database.connection() as connection:
+        counts = [
+            await views.count_waiting_for(connection, TEAM, person.user_id, ["S0FINANCE"], [])
+            for person in (GRACE, LINUS)
+        ]
+    assert [count.number for count in counts] == [0, 1]
 
 
 async def test_lists_go_page_by_page(database: Database) -> None:

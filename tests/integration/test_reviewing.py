@@ -351,8 +351,9 @@ async def test_fractions_that_nobody_looked_at_are_one_reminder(database: Databa
 
 
 async def test_only_those_who_can_still_help_are_mentioned(database: Database) -> None:
-    """Not who has voted, not the requester, not the editor of what is to be approved."""
-    people = (ADA, GRACE, LINUS, EVE)
+    """Not who has voted, not the requester, not any editor of what is to be approved."""
+    zoe = Person(TEAM, "U0ZOE")
+    people = (ADA, GRACE, LINUS, zoe, EVE)
     terms = rule(
         approvers=tuple(person.user_id for person in people),
         approvals_required=2,
@@ -362,7 +363,8 @@ async def test_only_those_who_can_still_help_are_mentioned(database: Database) -
     asked = await ask(database, terms)
     standing = {person: Standing(person, frozenset({person.user_id})) for person in people}
     await requests.edit(database, edited(asked, standing[LINUS], {"order_id": 8}))
-    await requests.vote(database, ballot(asked, standing[GRACE], revision=2))
+    await requests.edit(database, edited(asked, standing[zoe], {"order_id": 9}, revision=2))
+    await requests.vote(database, ballot(asked, standing[GRACE], revision=3))
     await pass_hours(database, 6)
     assert await requests.remind_due(database) == 1
     (line,) = await lines(database, "reminder")

@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Integer, Row, Select, SelectBase, Text, bindparam, select
 
 from agent.domain.request import HistoryLine, RequestLine, RequestStatus
+from agent.store import exclusions
 from agent.store.tables import agent_run, approval_request, card_place, decision, request_revision
 from agent.store.views.request_parts import approvals, channel_card, present_revision, voters
 from agent.store.views.requests import person
@@ -24,7 +25,14 @@ _LINES = (
         ),
         *(
             request.c[name]
-            for name in ("created_at", "expires_at", "channel_id", "approvers", "approvals_required")
+            for name in (
+                "created_at",
+                "expires_at",
+                "channel_id",
+                "approvers",
+                "excluded",
+                "approvals_required",
+            )
         ),
         approvals(request).label("approvals"),
         voters(request).label("voters"),
@@ -77,6 +85,7 @@ def _shared(row: Row[Any]) -> dict[str, Any]:
         "message_ts": row.ts,
         "approvals": row.approvals,
         "approvers": tuple(row.approvers),
+        "excluded": exclusions.from_json(row.excluded),
         "voters": tuple(Person(team, user) for team, user in row.voters),
         "approvals_required": row.approvals_required,
         "above": tuple(row.above or ()),

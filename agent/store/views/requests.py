@@ -25,6 +25,7 @@ from agent.domain.request import (
     Verdict,
     VoteView,
 )
+from agent.store import exclusions
 from agent.store.views import request_rows
 from signoff.canonical import parse_canonical
 from signoff.values import Action, Person, Risk
@@ -133,6 +134,7 @@ def _view(row: Row[Any]) -> RequestView:
         risk=Risk(row.risk),
         approvers=tuple(row.approvers),
         notify=rule.notify,
+        excluded=exclusions.from_json(row.excluded),
         approvals_required=row.approvals_required,
         prevent_self_review=rule.prevent_self_review,
         team_id=row.team_id,

@@ -34,7 +34,7 @@ class EditAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What a reviewer made of a revision, judged (``agent.runtime.judgement.judge_edit``).
+    """What a reviewer made of a revision, judged (``agent.runtime.edit_judgement``).
 
     ``rule`` is the one that would catch the edited action now, ``None`` when policy would let it run.
     """

@@ -98,7 +98,7 @@ def _tally(request: ReviewedRequest, ballot: Ballot) -> Tally:
 
 def _still_counts(request: ReviewedRequest, ballot: Ballot, vote: StoredVote) -> bool:
     standing = ballot.standings.get(vote.person)
-    return standing is not None and eligibility.counts(request, standing, vote.verdict)
+    return standing is not None and eligibility.reviewer_refusal(request, standing, vote.verdict) is None
 
 
 def _refusal(request: ReviewedRequest, ballot: Ballot) -> Refused | None:

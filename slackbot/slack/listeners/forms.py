@@ -13,7 +13,7 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from agent.domain.errors import DOUBTFUL, NotFound, Refusal, Refused
 from agent.domain.request import Verdict
-from agent.runtime.judgement import schema_of
+from agent.runtime.edit_judgement import schema_of
 from signoff.errors import MalformedArguments
 from slackbot.cards import (
     CALLBACK_APPROVE,

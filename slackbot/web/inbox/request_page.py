@@ -9,9 +9,11 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from agent.domain.errors import NotFound, Refusal, sentence
+from agent.domain import eligibility
+from agent.domain.errors import NotFound, sentence
+from agent.domain.people import Standing
 from agent.domain.request import RequestStatus, RequestView, Verdict
-from agent.runtime.judgement import schema_of
+from agent.runtime.edit_judgement import schema_of
 from agent.store import views
 from signoff.values import Person, Risk
 from slackbot.cards import Names, edit_fields, json_text, status, unreadable
@@ -54,7 +56,8 @@ class RequestPage:
     card_link: str | None
     run_link: str | None
     own_link: str | None
-    objection: str  # why this reader does not decide; empty: they may
+    objection: str  # why this reader is no reviewer of it; empty: they are
+    approval_objection: str  # why this reader may not approve it; empty: they may
     may_withdraw: bool
     withheld: str  # why nobody may approve from what can be read here
     fields: Sequence[Any] = ()
@@ -67,7 +70,8 @@ class RequestPage:
     def key(self) -> str:
         """What the forms were drawn for: when it is another one, they no longer fit."""
         view = self.view
-        return f"{view.status.value}.{view.revision}.{len(view.votes)}.{int(not self.objection)}"
+        rights = f"{int(not self.objection)}{int(not self.approval_objection)}"
+        return f"{view.status.value}.{view.revision}.{len(view.votes)}.{rights}"
 
     @property
     def given(self) -> int:
@@ -156,7 +160,7 @@ async def open_page(ctx: WebContext, who: Visitor, request_id: str) -> RequestPa
         steps = history.steps(await views.request_events(connection, view.id))
     directory = ctx.slack.directory
     standing = await directory.standing(who.person, view.approvers, view.channel_id)
-    objection = _objection(view, who, standing.refusal, bool(standing.roles))
+    objection = _objection(view, standing)
     card = (view.channel_id, view.message_ts) if view.message_ts else None
     run = (view.run_channel_id, view.run_thread_ts) if view.run_channel_id and view.run_thread_ts else None
     links = await ctx.slack.permalinks.of([place for place in (card, run) if place])
@@ -169,19 +173,17 @@ async def open_page(ctx: WebContext, who: Visitor, request_id: str) -> RequestPa
         run_link=links.get(run) if run else None,
         own_link=view.link if view.link and _LINK.match(view.link) else None,
         objection=objection,
+        approval_objection=_objection(view, standing, Verdict.APPROVE),
         may_withdraw=view.status is RequestStatus.WAITING and who.person == view.requester,
         withheld=unreadable(view) or "",
         fields=_fields(ctx, view) if view.allow_edit and not objection else (),
     )
 
 
-def _objection(view: RequestView, who: Visitor, refusal: Refusal | None, reviews: bool) -> str:
+def _objection(view: RequestView, reader: Standing, verdict: Verdict | None = None) -> str:
     """What the use case would say; it has the last word when a vote comes."""
-    if refusal is not None:
-        return sentence(refusal)
-    if view.prevent_self_review and who.person == view.requester:
-        return sentence(Refusal.SELF_REVIEW)
-    return "" if reviews else sentence(Refusal.NOT_A_REVIEWER)
+    refusal = eligibility.reviewer_refusal(view, reader, verdict)
+    return sentence(refusal) if refusal else ""
 
 
 def _fields(ctx: WebContext, view: RequestView) -> Sequence[Any]:

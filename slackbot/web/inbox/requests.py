@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.request import RequestView, Verdict
-from agent.runtime.judgement import schema_of
+from agent.runtime.edit_judgement import schema_of
 from agent.usecases import requests
 from signoff.errors import MalformedArguments
 from signoff.values import Risk

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from agent.store import views
+from agent.usecases import requests
 from signoff.values import Action
 from slackbot.cards import (
     ACTION_APPROVE,
@@ -162,6 +163,68 @@ async def test_who_may_not_decide_may_not_edit(http_house: House, user: str, wor
     assert LOOKED_UP == []
     assert (await revision(http_house, asked))[0] == 1
     assert http_house.rows("SELECT count(*) FROM audit_event WHERE event = 'edit.refused'") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            """excluded = excluded || '[{"team": "T0SIGNOFF", "user": "U0GRACE", "why": "requester"}]'""",
+            "yourself",
+        ),
+        (
+            """excluded = excluded || '[{"team": "T0SIGNOFF", "user": "U0GRACE", "why": "key_owner"}]'""",
+            "yourself",
+        ),
+        (
+            """excluded = excluded || '[{"team": "T0SIGNOFF", "user": "U0GRACE", "why": "instructor"}]'""",
+            "You told",
+        ),
+        ("expires_at = clock_timestamp(), created_at = created_at - interval '1 h'", "ran out"),
+    ],
+)
+async def test_facts_are_not_looked_up_for_a_refused_edit(http_house: House, change: str, words: str) -> None:
+    """Whoever the use case refuses is refused on record before the tool's look-up runs for what they typed."""
+    _, _, form = await editing_form(http_house)
+    http_house.owner.execute(f"UPDATE approval_request SET {change}")
+    await http_house.slack.person("U0GRACE").submit(form, {AMOUNT: "40"})
+    await http_house.modal("U0GRACE", words)
+    assert LOOKED_UP == []
+    assert http_house.rows("SELECT count(*) FROM audit_event WHERE event = 'edit.refused'") == [(1,)]
+
+
+async def test_facts_are_not_looked_up_for_an_earlier_revision(http_house: House) -> None:
+    """The form of a revision that somebody else has edited since runs no look-up."""
+    _, card, form = await editing_form(http_house)
+    linus = http_house.slack.person("U0LINUS")
+    await linus.click(card, ACTION_EDIT)
+    await linus.submit(http_house.slack.views("U0LINUS")[-1], {AMOUNT: "40"})
+    LOOKED_UP.clear()
+    await http_house.slack.person("U0GRACE").submit(form, {AMOUNT: "41"})
+    await http_house.modal("U0GRACE", "has changed")
+    assert LOOKED_UP == []
+
+
+async def test_facts_are_not_looked_up_for_what_has_ended(http_house: House) -> None:
+    """The form of a request that was withdrawn since runs no look-up."""
+    asked, _, form = await editing_form(http_house)
+    await requests.withdraw(http_house.db, asked.request_id, None, None)
+    await http_house.slack.person("U0GRACE").submit(form, {AMOUNT: "41"})
+    await http_house.modal("U0GRACE", "withdrawn")
+    assert LOOKED_UP == []
+
+
+async def test_advisers_and_editors_may_edit(http_house: House) -> None:
+    """Who may not approve may still change the action; somebody else approves it."""
+    asked, _, form = await editing_form(http_house)
+    http_house.owner.execute(
+        """UPDATE approval_request
+           SET excluded = excluded || '[{"team": "T0SIGNOFF", "user": "U0GRACE", "why": "adviser"}]'"""
+    )
+    grace = http_house.slack.person("U0GRACE")
+    await grace.submit(form, {AMOUNT: "40"})
+    assert (await revision(http_house, asked))[0] == 2
+    assert len(LOOKED_UP) == 1
 
 
 async def test_an_edit_that_is_not_known_stays_in_the_form(http_house: House) -> None:

@@ -28,18 +28,26 @@ class Who:
     team: str = TEAM
     terms: Rule = CHANNEL
     trouble: str = ""
+    involvement: str = ""
+
+    def refused(self, outcome: str) -> bool:
+        """Whether this act of theirs is refused: who shaped an action may do all but approve it."""
+        shaped = self.involvement in ("adviser", "editor")
+        return self.refusal is not None and (outcome == "approved" or not shaped)
 
 
-HEARD = """
-INSERT INTO run_message (run_id, seq, turn, role, text, author_team_id, author_user_id)
-VALUES (%s, 90, 0, 'user', 'also refund order 9', 'T0SIGNOFF', %s)
+EXCLUDE = """
+UPDATE approval_request
+SET excluded = excluded || jsonb_build_object('team', team_id, 'user', %s::text, 'why', %s::text) WHERE id = %s
 """
-"""Words that came before the first turn, and so before what that turn proposed."""
 
 PEOPLE = {
     "a reviewer": Who("U0GRACE", None, terms=rule(allow_edit=True)),
     "the requester": Who("U0ADA", "self_review"),
-    "who instructed the agent": Who("U0LINUS", "instructed"),
+    "who owns the key that asked": Who("U0LINUS", "self_review", involvement="key_owner"),
+    "who instructed the agent": Who("U0LINUS", "instructed", involvement="instructor"),
+    "who advised the agent": Who("U0LINUS", "advised", terms=rule(allow_edit=True), involvement="adviser"),
+    "an editor": Who("U0LINUS", "editor_alone", terms=rule(allow_edit=True), involvement="editor"),
     "our bot": Who("U0BOT", "our_bot"),
     "another bot": Who("U0ROBOT", "bot"),
     "a guest": Who("U0MALLORY", "guest"),
@@ -167,17 +175,17 @@ async def test_every_door_judges_people_alike(http_house: House, name: str) -> N
         asked, card = await house.asked(
             who.terms, action=Action("process_refund", "1", {"order_id": 7, "amount": 50, "note": ""})
         )
-        if who.refusal == "instructed":
-            house.owner.execute(HEARD, (asked.run_id, who.user))
+        if who.involvement:
+            house.owner.execute(EXCLUDE, (who.user, who.involvement, asked.request_id))
         payload = await make(house, asked, card, who)
         in_trouble(house, who)
         assert (await house.slack.deliveries.interactive(payload)).acked, way
         house.slack.faults.clear()
-        expected = outcome if who.refusal is None else "waiting"
-        assert await _state(house, asked) == expected, way
-        assert _refusals(house, asked) == ([] if who.refusal is None else [(who.refusal,)]), way
-        if who.refusal is not None:
-            assert not LOOKED_UP or who.refusal == "instructed", way
+        refused = who.refused(outcome)
+        assert await _state(house, asked) == ("waiting" if refused else outcome), way
+        assert _refusals(house, asked) == ([(who.refusal,)] if refused else []), way
+        if refused:
+            assert not LOOKED_UP, way
             assert house.rows("SELECT count(*) FROM vote WHERE request_id = %s", asked.request_id) == [(0,)]
 
 

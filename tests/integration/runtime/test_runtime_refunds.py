@@ -15,7 +15,7 @@ from agent.domain.run import CallState, RunStatus
 from agent.examples import shop
 from agent.examples.refunds import process_refund, refunds
 from agent.runtime.calls import advance_call
-from agent.runtime.judgement import judge_edit
+from agent.runtime.edit_judgement import judge_edit
 from agent.runtime.tool import NotDone
 from agent.usecases import requests, runs
 from agent.usecases.requests import Edit

@@ -15,7 +15,7 @@ from agent.domain.request import API, Ballot, RequestView, Verdict
 from agent.domain.run import AnswerKind, CallView, RunStatus
 from agent.runtime.agents import Agent
 from agent.runtime.calls import advance_call
-from agent.runtime.judgement import JudgedEdit, judge_edit
+from agent.runtime.edit_judgement import JudgedEdit, judge_edit
 from agent.runtime.tool import NotDone, Tool, tool
 from agent.usecases import requests
 from agent.usecases.requests import Edit, EditOutcome

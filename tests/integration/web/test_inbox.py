@@ -191,7 +191,7 @@ async def test_high_risk_takes_a_second_deliberate_act(porch: Porch) -> None:  #
 
 async def test_who_may_not_decide_is_told_why_and_recorded(porch: Porch) -> None:  # noqa: F811
     """Requester and stranger to the request see why there is no form, and a form sent all the same is refused."""
-    asked = await porch.asked(7, asking.rule(approvers=("U0LINUS",)))
+    asked = await porch.asked(7, asking.rule(approvers=("U0LINUS", "U0ADA")))
     for user, words in (
         ("U0ADA", "You asked for this action yourself"),
         ("U0GRACE", "not among the reviewers"),
@@ -210,6 +210,31 @@ async def test_who_may_not_decide_is_told_why_and_recorded(porch: Porch) -> None
         subject=f"request:{asked}",
     )
     assert refused == ["page", "page"]
+
+
+@pytest.mark.parametrize(
+    ("why", "words"), [("editor", "You edited this action"), ("adviser", "The agent read")]
+)
+async def test_who_shaped_it_finds_every_form_but_approve(porch: Porch, why: str, words: str) -> None:  # noqa: F811
+    """The page says why an editor or adviser may not approve, and offers to reject; it does not wait for them."""
+    asked = await porch.asked(7)
+    await asking.write(
+        porch.house.db,
+        """UPDATE approval_request SET excluded = excluded || jsonb_build_object(
+               'team', team_id, 'user', 'U0GRACE', 'why', CAST(:why AS text))""",
+        why=why,
+    )
+    reader, path = await porch.visitor("U0GRACE"), f"/inbox/requests/{asked}"
+    await reader.open("/inbox")
+    assert "order 7" not in section(reader.page, "for-you")
+    assert "order 7" in section(reader.page, "for-others")
+    await reader.open(path)
+    assert words in reader.words
+    assert "/approve" not in reader.page
+    assert (await reader.send(f"{path}/approve", {"revision": "1"})).status_code == 409
+    assert await voted(porch) == []
+    assert (await reader.send(f"{path}/reject", {"revision": "1", "own": "no"})).status_code == 303
+    assert await status(porch, asked) == "rejected"
 
 
 async def test_a_late_or_stale_answer_keeps_what_was_typed(porch: Porch) -> None:  # noqa: F811
