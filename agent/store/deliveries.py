@@ -2,25 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import Row, text
+from sqlalchemy import text
 
 from agent.database.transaction import Connection, Transaction, query
 from agent.store import due_deliveries
+from agent.store.outbox import Destination
+from agent.store.rows import row_as
 
 LINES_AT_ONCE = 10
 """Thread lines that go out as one message when they wait together."""
 
 
+@dataclass(frozen=True, slots=True)
+class PendingDelivery:
+    """A delivery that is not sent yet."""
+
+    id: UUID
+    kind: str
+    request_id: UUID | None
+    run_id: UUID | None
+    agent: str | None
+    """Of a digest."""
+    body: Mapping[str, object]
+    wanted: int
+    attempts: int
+    error: str | None
+    """Of the last attempt."""
+    ambiguous: bool
+    root_ts: str | None
+    """Of the card, or of the thread's first message."""
+    wait: float
+    """Seconds until it may be sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadLine:
+    """A line that goes out together with others of its thread."""
+
+    id: UUID
+    body: Mapping[str, object]
+
+
 async def lease_destination(
     connection: Connection, team_id: str, channel_id: str, worker: str, seconds: float
-) -> Row[Any] | None:
-    """Lease the destination if it is free; the epoch counts up."""
+) -> int | None:
+    """Lease the destination if it is free. Returns the epoch, which counts up."""
     parameters = {"team": team_id, "channel": channel_id, "worker": worker, "seconds": seconds}
-    return (await connection.execute(_TAKE, parameters)).one_or_none()
+    epoch: int | None = (await connection.execute(_TAKE, parameters)).scalar_one_or_none()
+    return epoch
 
 
 async def release_destination(connection: Connection, team_id: str, channel_id: str, epoch: int) -> None:
@@ -49,21 +82,19 @@ async def renew(
     return bool((await connection.execute(_HOLD, {**key, "posts": posts, "updates": updates})).rowcount)
 
 
-async def next_pending(connection: Connection, team_id: str, channel_id: str) -> Row[Any] | None:
-    """The delivery to be sent next, with the ``ts`` of its card or thread, and in how many seconds it may go."""
+async def next_pending(connection: Connection, team_id: str, channel_id: str) -> PendingDelivery | None:
+    """The delivery to be sent next."""
     key = {"team": team_id, "channel": channel_id}
     (rows,) = await query(connection, due_deliveries.NEXT, **key)
     if not rows:
         (rows,) = await query(connection, due_deliveries.LATER, **key)
-        return rows[0] if rows else None
-    first: Row[Any] = rows[0]
-    if not (first.kind == "digest" or (first.kind == "card" and first.root_ts is None)):
-        return first
-    (rows,) = await query(connection, due_deliveries.FAIREST, **key, first=first.id)
-    return rows[0] if rows else first
+    elif rows[0].kind == "digest" or (rows[0].kind == "card" and rows[0].root_ts is None):
+        (fairest,) = await query(connection, due_deliveries.FAIREST, **key, first=rows[0].id)
+        rows = fairest or rows
+    return row_as(PendingDelivery, rows[0]) if rows else None
 
 
-async def same_thread(connection: Connection, first: Row[Any]) -> Sequence[Row[Any]]:
+async def same_thread(connection: Connection, first: PendingDelivery) -> list[ThreadLine]:
     """The lines that may go out together with the first: same thread, as certain or uncertain as it."""
     parameters = {
         "first": first.id,
@@ -73,7 +104,7 @@ async def same_thread(connection: Connection, first: Row[Any]) -> Sequence[Row[A
         "ambiguous": first.ambiguous,
         "limit": LINES_AT_ONCE,
     }
-    return (await connection.execute(_SAME_THREAD, parameters)).all()
+    return [ThreadLine(*row) for row in await connection.execute(_SAME_THREAD, parameters)]
 
 
 async def note_trouble(
@@ -86,15 +117,17 @@ async def note_trouble(
 
 async def run_to_inform(
     connection: Connection, team_id: str, channel_id: str, request_id: UUID
-) -> Row[Any] | None:
+) -> tuple[UUID, Destination] | None:
     """The run of a request that waits, if its thread lies elsewhere and has not been told of this trouble."""
     key = {"team": team_id, "channel": channel_id, "request": request_id}
-    return (await connection.execute(_UNINFORMED, key)).one_or_none()
+    row = (await connection.execute(_UNINFORMED, key)).one_or_none()
+    return (row.id, Destination(row.team_id, row.channel_id)) if row else None
 
 
-async def expired_predecessor(connection: Connection, request_id: UUID) -> Row[Any] | None:
+async def expired_predecessor(connection: Connection, request_id: UUID) -> tuple[UUID, Destination] | None:
     """The expired request that this one asks again, if it does."""
-    return (await connection.execute(_ASKED_BEFORE, {"id": request_id})).one_or_none()
+    row = (await connection.execute(_ASKED_BEFORE, {"id": request_id})).one_or_none()
+    return (row.id, Destination(row.team_id, row.channel_id)) if row else None
 
 
 def clear_trouble(tx: Transaction, team_id: str, channel_id: str) -> None:

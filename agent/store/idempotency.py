@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from psycopg.types.json import Jsonb
-from sqlalchemy import Row, text
+from sqlalchemy import text
 
 from agent.database.transaction import Connection, Transaction
+from agent.store.rows import row_as
 
 
 async def reserve(
@@ -18,16 +20,34 @@ async def reserve(
     return (await connection.execute(_RESERVE, parameters)).one_or_none() is not None
 
 
-async def find_response(connection: Connection, principal: str, key: str) -> Row[Any] | None:
-    """What is kept of the call with this key."""
-    return (await connection.execute(_FIND, {"principal": principal, "key": key})).one_or_none()
+@dataclass(frozen=True, slots=True)
+class StoredCall:
+    """A call with an `Idempotency-Key`; ``status`` is ``None`` while it is under way."""
+
+    fingerprint: bytes
+    status: int | None
+    content: object
+    headers: Mapping[str, str] | None
+
+
+async def find(connection: Connection, principal: str, key: str) -> StoredCall | None:
+    """The call with this key."""
+    row = (await connection.execute(_FIND, {"principal": principal, "key": key})).one_or_none()
+    return row_as(StoredCall, row) if row else None
 
 
 def store_response(
-    tx: Transaction, principal: str, key: str, fingerprint: bytes, status: int, body: Any
+    tx: Transaction,
+    principal: str,
+    key: str,
+    fingerprint: bytes,
+    status: int,
+    content: object,
+    headers: Mapping[str, str],
 ) -> None:
-    """This is what the call was answered."""
-    tx.add(_KEEP, principal=principal, key=key, fingerprint=fingerprint, status=status, body=Jsonb(body))
+    """Keep what the call was answered."""
+    body = Jsonb({"content": content, "headers": headers})
+    tx.add(_KEEP, principal=principal, key=key, fingerprint=fingerprint, status=status, body=body)
 
 
 def release(tx: Transaction, principal: str, key: str, fingerprint: bytes) -> None:
@@ -47,7 +67,10 @@ WHERE http_reply.status IS NULL AND http_reply.fingerprint = excluded.fingerprin
   AND http_reply.created_at < clock_timestamp() - make_interval(secs => :seconds)
 RETURNING key
 """)
-_FIND = text("SELECT fingerprint, status, body FROM http_reply WHERE principal = :principal AND key = :key")
+_FIND = text("""
+SELECT fingerprint, status, body -> 'content' AS content, body -> 'headers' AS headers
+FROM http_reply WHERE principal = :principal AND key = :key
+""")
 _KEEP = text("""
 UPDATE http_reply SET status = :status, body = :body
 WHERE principal = :principal AND key = :key AND fingerprint = :fingerprint AND status IS NULL

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Row, text
+from sqlalchemy import text
 
 from agent.database import jobs
 from agent.database.transaction import Connection, Transaction, query
@@ -136,10 +135,21 @@ def add_first_message(tx: Transaction, run_id: UUID, task: str, author: Person |
     )
 
 
-async def take_lease(connection: Connection, run_id: UUID, worker: str, seconds: float) -> Row[Any] | None:
+@dataclass(frozen=True, slots=True)
+class TakenLease:
+    """A run's lease as it was taken, with what there is to hear."""
+
+    lease_epoch: int
+    inputs: int
+    model_failures: int
+    at: datetime
+
+
+async def take_lease(connection: Connection, run_id: UUID, worker: str, seconds: float) -> TakenLease | None:
     """Lease the run if it is runnable and free; the epoch counts up, which fences whoever held it before."""
     parameters = {"id": run_id, "worker": worker, "seconds": seconds}
-    return (await connection.execute(_TAKE_LEASE, parameters)).one_or_none()
+    row = (await connection.execute(_TAKE_LEASE, parameters)).one_or_none()
+    return TakenLease(*row) if row else None
 
 
 def renew_leases(tx: Transaction, leases: Collection[RunLease], seconds: float) -> None:

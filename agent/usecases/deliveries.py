@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 import structlog
-from sqlalchemy import Row
 
 from agent.database.pools import Database
 from agent.database.transaction import Connection
 from agent.store import deliveries, floods, outbox
+from agent.store.deliveries import ThreadLine
 from agent.store.outbox import Destination
 
 log = structlog.get_logger(__name__)
@@ -52,7 +51,7 @@ class DueMessage:
     request_id: UUID | None
     run_id: UUID | None
     agent: str | None  # of a digest
-    bodies: tuple[Mapping[str, Any], ...]
+    bodies: tuple[Mapping[str, object], ...]
     wanted: int
     attempts: int
     error: str | None  # of the attempt before
@@ -72,8 +71,8 @@ async def lease_destination(
 ) -> DestinationLease | None:
     """Take the destination, unless somebody else is speaking there."""
     async with db.transaction() as tx:
-        row = await deliveries.lease_destination(tx, team_id, channel_id, worker, LEASE_SECONDS)
-    return DestinationLease(team_id, channel_id, row.lease_epoch, worker) if row else None
+        epoch = await deliveries.lease_destination(tx, team_id, channel_id, worker, LEASE_SECONDS)
+    return DestinationLease(team_id, channel_id, epoch, worker) if epoch is not None else None
 
 
 async def release_destination(db: Database, lease: DestinationLease) -> None:
@@ -107,16 +106,16 @@ async def next_due(db: Database, lease: DestinationLease) -> DueMessage | None:
         first = first or await deliveries.next_pending(connection, lease.team_id, lease.channel_id)
         if first is None:
             return None
-        rows = [first]
+        lines = [ThreadLine(first.id, first.body)]
         if first.kind.endswith("_line"):
-            rows = _fitting(await deliveries.same_thread(connection, first))
+            lines = _fitting(await deliveries.same_thread(connection, first))
     return DueMessage(
-        ids=tuple(row.id for row in rows),
+        ids=tuple(line.id for line in lines),
         kind=first.kind,
         request_id=first.request_id,
         run_id=first.run_id,
         agent=first.agent,
-        bodies=tuple(row.body for row in rows),
+        bodies=tuple(line.body for line in lines),
         wanted=first.wanted,
         attempts=first.attempts,
         error=first.error,
@@ -134,11 +133,11 @@ async def _fold(db: Database, destination: Destination) -> None:
         outbox.enqueue(tx, [outbox.digest(destination, agent) for agent in agents])
 
 
-def _fitting(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
+def _fitting(lines: list[ThreadLine]) -> list[ThreadLine]:
     """As many lines as go into one message; the first always does (its card is cut to fit)."""
-    sizes = itertools.accumulate(len(json.dumps(row.body)) for row in rows)
-    fitting = [row for row, size in zip(rows, sizes, strict=True) if size <= MAX_TOGETHER]
-    return fitting or [rows[0]]
+    sizes = itertools.accumulate(len(json.dumps(line.body)) for line in lines)
+    fitting = [line for line, size in zip(lines, sizes, strict=True) if size <= MAX_TOGETHER]
+    return fitting or lines[:1]
 
 
 async def renew(db: Database, lease: DestinationLease) -> bool:
@@ -166,9 +165,8 @@ async def mark_sent(
         if ts is not None and due.kind == "card" and due.request_id:
             deliveries.place_card(tx, due.request_id, ts)
             if due.ts is None and (old := await deliveries.expired_predecessor(tx, due.request_id)):
-                outbox.enqueue(
-                    tx, [outbox.card(Destination(old.team_id, old.channel_id), old.id)]
-                )  # can link to it now
+                expired, there = old
+                outbox.enqueue(tx, [outbox.card(there, expired)])  # it can link to the new card now
         if ts is not None and due.kind == "run_root" and due.run_id:
             deliveries.place_run(tx, due.run_id, ts)
         if ts is not None and due.agent is not None:
@@ -229,8 +227,8 @@ async def report_trouble(
         if due.kind == "card" and due.request_id:
             run = await deliveries.run_to_inform(tx, lease.team_id, lease.channel_id, due.request_id)
             if run is not None:
-                there = Destination(run.team_id, run.channel_id)
-                outgoing.append(outbox.unreachable_line(there, run.id, due.request_id, **facts))
+                run_id, there = run
+                outgoing.append(outbox.unreachable_line(there, run_id, due.request_id, **facts))
         outbox.enqueue(tx, outgoing)
 
 

@@ -6,8 +6,8 @@ an error, and while the first is under way the second waits.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from agent.database.pools import Database
 from agent.store import idempotency
@@ -23,7 +23,8 @@ class StoredResponse:
     """An answer that was given before."""
 
     status: int
-    body: Any
+    content: object
+    headers: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,25 +45,33 @@ class CallInProgress(Exception):
 
 
 async def reserve(db: Database, principal: str, key: str, fingerprint: bytes) -> Reservation | StoredResponse:
-    """Whether the call is to be made now. Raises OtherCall and UnderWay.
+    """Whether the call is to be made now. Raises ``KeyReused`` and ``CallInProgress``.
 
     ``fingerprint`` (SHA-256) stands for everything about the call.
     """
     async with db.transaction() as tx:
         if await idempotency.reserve(tx, principal, key, fingerprint, PATIENCE):
             return Reservation(principal, key, fingerprint)
-        found = await idempotency.find_response(tx, principal, key)
-    if found is not None and bytes(found.fingerprint) != fingerprint:
+        found = await idempotency.find(tx, principal, key)
+    if found is not None and found.fingerprint != fingerprint:
         raise KeyReused
     if found is None or found.status is None:
         raise CallInProgress
-    return StoredResponse(found.status, found.body)
+    return StoredResponse(found.status, found.content, found.headers or {})
 
 
-async def store_response(db: Database, begun: Reservation, status: int, body: Any) -> None:
-    """This is what the call was answered."""
+async def store_response(db: Database, begun: Reservation, response: StoredResponse) -> None:
+    """Keep what the call was answered."""
     async with db.transaction() as tx:
-        idempotency.store_response(tx, begun.principal, begun.key, begun.fingerprint, status, body)
+        idempotency.store_response(
+            tx,
+            begun.principal,
+            begun.key,
+            begun.fingerprint,
+            response.status,
+            response.content,
+            response.headers,
+        )
 
 
 async def release(db: Database, begun: Reservation) -> None:

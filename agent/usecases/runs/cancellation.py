@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 from uuid import UUID
 
 from agent.database.pools import Database
@@ -104,7 +103,7 @@ async def _end(
 
 
 async def _refuse_cancel(tx: Transaction, run_id: UUID, by: Standing, refusal: Refusal, path: str) -> None:
-    detail: dict[str, Any] = {"refusal": refusal.value, "path": path}
+    detail = {"refusal": refusal.value, "path": path}
     subject = run_subject(run_id)
     head = (await audit.lock_heads(tx, [subject]))[subject]
     audit.append(tx, head, AuditEntry(AuditKind.CANCEL_REFUSED, audit.actor(by.person), detail))

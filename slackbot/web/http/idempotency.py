@@ -59,8 +59,8 @@ async def _first(request: Request, handle: Handle, db: Database, begun: Reservat
     is_json = response.headers.get("content-type", "").startswith("application/json")
     if 200 <= response.status_code < 300 and is_json and hasattr(response, "body"):
         headers = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}
-        kept = {"content": json.loads(bytes(response.body)), "headers": headers}
-        await _quietly(idempotency.store_response(db, begun, response.status_code, kept))
+        kept = StoredResponse(response.status_code, json.loads(bytes(response.body)), headers)
+        await _quietly(idempotency.store_response(db, begun, kept))
     else:
         await _quietly(idempotency.release(db, begun))
     return response
@@ -75,8 +75,8 @@ async def _quietly(work: Awaitable[None]) -> None:
 
 
 def _again(kept: StoredResponse) -> Response:
-    headers = {**kept.body["headers"], "Idempotency-Replayed": "true"}
-    return JSONResponse(kept.body["content"], kept.status, headers=headers)
+    headers = {**kept.headers, "Idempotency-Replayed": "true"}
+    return JSONResponse(kept.content, kept.status, headers=headers)
 
 
 async def _fingerprint(request: Request) -> bytes:

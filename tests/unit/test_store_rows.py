@@ -1,0 +1,63 @@
+"""Rows stay in the store: what other packages get from it is typed."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import agent
+import signoff
+import slackbot
+
+STORE = Path(agent.__path__[0]) / "store"
+
+
+def imports_of_row(source: str) -> Iterator[int]:
+    """Lines that import SQLAlchemy's or psycopg's rows."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in (
+            "sqlalchemy",
+            "psycopg",
+        ):
+            yield from (
+                node.lineno for alias in node.names if alias.name in ("Row", "RowMapping", "TupleRow")
+            )
+
+
+def public_rows(source: str) -> Iterator[str]:
+    """Functions whose name has no leading underscore and that return a row, or several."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+            returned = ast.unparse(node.returns) if node.returns else ""
+            if "Row[" in returned or returned in ("Any", "list[Any]", "tuple[Any, ...]"):
+                yield node.name
+
+
+def test_rows_are_used_in_the_store_alone() -> None:
+    """No module outside the store names a row's type."""
+    packages = (Path(package.__path__[0]) for package in (agent, signoff, slackbot))
+    modules = (path for package in packages for path in package.rglob("*.py") if STORE not in path.parents)
+    assert [str(path) for path in modules if list(imports_of_row(path.read_text(encoding="utf-8")))] == []
+
+
+def test_no_function_of_the_store_returns_a_row() -> None:
+    """What a use case reads is a value of a dataclass, checked by mypy."""
+    found = {path.name: list(public_rows(path.read_text(encoding="utf-8"))) for path in STORE.rglob("*.py")}
+    assert {name: functions for name, functions in found.items() if functions} == {}
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "async def lock(connection: Connection) -> Row[Any] | None: ...",
+        "def due(connection: Connection) -> Sequence[Row[Any]]: ...",
+        "def due(connection: Connection) -> Any: ...",
+    ],
+)
+def test_a_returned_row_is_found(planted: str) -> None:
+    """Each way of handing a row out is noticed; what is private to a module is not."""
+    assert list(public_rows(planted))
+    assert not list(public_rows(planted.replace("def ", "def _")))
