@@ -59,6 +59,7 @@ from slackbot.cards.values import (
 from slackbot.cards.vote_forms import (
     NEEDS_A_COMMENT,
     NEEDS_A_REASON,
+    OWN_WORDS_EXCLUDE,
     REASON_MISSING,
     approve_modal,
     reason_of,
@@ -92,6 +93,7 @@ __all__ = [
     "EVENT_TYPE",
     "NEEDS_A_COMMENT",
     "NEEDS_A_REASON",
+    "OWN_WORDS_EXCLUDE",
     "PAGE_OF_DETAILS",
     "PAGE_OF_HOME",
     "PAGE_OF_WAITING",

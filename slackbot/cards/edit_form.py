@@ -20,6 +20,7 @@ _TOLD = (
     "Saving makes a new revision: facts are looked up again, the checkpoint is asked again, earlier votes stop "
     "counting, and its card shows what you changed. It is approved or rejected there."
 )
+_SOMEBODY_ELSE = "Somebody else has to approve it then, because you have edited it."
 _NOTHING = "None of these arguments can be edited here."
 
 
@@ -30,16 +31,17 @@ def edit_modal(view: RequestView, schema: Mapping[str, Any], carry: str) -> Json
     """
     rows = form.inputs(edit_fields(view, schema))
     editable = any(row["type"] == "input" for row in rows)
-    told = blocks.rich_text(
+    told = _TOLD if view.editor_may_approve else f"{_TOLD} {_SOMEBODY_ELSE}"
+    head = blocks.rich_text(
         blocks.section(blocks.text(inert.line(title(view), 600), bold=True)),
-        blocks.section(blocks.text(_TOLD if editable else _NOTHING)),
+        blocks.section(blocks.text(told if editable else _NOTHING)),
     )
     named = [
         row if row["type"] == "input" else blocks.with_ids([row], f"{at}")[0] for at, row in enumerate(rows)
     ]
     return modal(
         "Edit",
-        [*blocks.with_ids([told], carry), *named],
+        [*blocks.with_ids([head], carry), *named],
         close="Cancel" if editable else "Close",
         submit="Save changes" if editable else None,
         callback=CALLBACK_EDIT,

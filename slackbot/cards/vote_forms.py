@@ -26,6 +26,9 @@ MOST_RADIO_BUTTONS = 10
 NEEDS_A_REASON = "Choose a reason or write your own; one of them is required."
 NEEDS_A_COMMENT = "This checkpoint wants a note with an approval."
 REASON_MISSING = {Verdict.APPROVE: NEEDS_A_COMMENT, Verdict.REJECT: NEEDS_A_REASON}
+OWN_WORDS_EXCLUDE = (
+    "If you write your own words, you cannot approve what this agent proposes after it has read them."
+)
 OWN_WORDS = "signoff:own_words"
 """The choice that says no reason by itself: so a required choice never stands in the way of own words."""
 
@@ -34,6 +37,8 @@ def reject_modal(view: RequestView, carry: str) -> Json:
     """Asks for the reason: one of the checkpoint's, own words, or both. `carry` names the place that was pressed."""
     required = "reject" in view.reason_required
     told = "Rejecting ends this request. The agent and the requester get to read the reason."
+    if view.own_words_exclude:
+        told = f"{told} {OWN_WORDS_EXCLUDE}"
     offered = [reason for reason in view.reject_reasons if reason.strip()][:MAX_CHOICES]
     choices = [blocks.option(reason, reason[:MAX_CHOICE]) for reason in dict.fromkeys(offered)]
     chooser = _chooser(choices, required=required)

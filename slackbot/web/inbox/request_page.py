@@ -16,7 +16,7 @@ from agent.domain.request import RequestStatus, RequestView, Verdict
 from agent.runtime.edit_judgement import schema_of
 from agent.store import views
 from signoff.values import Person, Risk
-from slackbot.cards import Names, edit_fields, json_text, status, unreadable
+from slackbot.cards import OWN_WORDS_EXCLUDE, Names, edit_fields, json_text, status, unreadable
 from slackbot.masking import clean_view
 from slackbot.reviewing.visibility import visible_request
 from slackbot.web.auth.visitors import Visitor
@@ -109,6 +109,11 @@ class RequestPage:
     @property
     def context(self) -> RequestContext | None:
         return context.read(self.view.context)
+
+    @property
+    def own_words_exclude(self) -> str:
+        """What the form says where own words keep their author from approving what follows."""
+        return OWN_WORDS_EXCLUDE if self.view.own_words_exclude else ""
 
     @property
     def sure(self) -> bool:

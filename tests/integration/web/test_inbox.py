@@ -230,6 +230,7 @@ async def test_who_shaped_it_finds_every_form_but_approve(porch: Porch, why: str
     assert "order 7" in section(reader.page, "for-others")
     await reader.open(path)
     assert words in reader.words
+    assert "you cannot approve what this agent proposes after" in reader.words
     assert "/approve" not in reader.page
     assert (await reader.send(f"{path}/approve", {"revision": "1"})).status_code == 409
     assert await voted(porch) == []

@@ -262,6 +262,30 @@ def test_a_rejection_offers_the_checkpoints_reasons(samples: Any, referee: Any) 
     assert inputs(many)["Reason"]["element"]["type"] == "static_select"
 
 
+@pytest.mark.parametrize(
+    ("terms", "warned"),
+    [
+        ({}, True),
+        ({"prevent_self_review": False}, False),
+        ({"editor_may_approve": True}, False),
+        ({"run_id": None}, False),  # no model reads the reason
+    ],
+)
+def test_own_words_that_exclude_are_announced(samples: Any, terms: dict[str, Any], warned: bool) -> None:
+    """The form says before it is sent that own words keep their author from approving what follows."""
+    view = samples.view(**({"prevent_self_review": True, "editor_may_approve": False} | terms))
+    assert (cards.OWN_WORDS_EXCLUDE in str(cards.reject_modal(view, CARRY))) is warned
+
+
+@pytest.mark.parametrize("may_approve", [True, False])
+def test_edits_that_exclude_are_announced(samples: Any, may_approve: bool) -> None:
+    """The form says before it is sent that somebody else has to approve the edit, where that is so."""
+    view = samples.view(action=Action("refund", "1", {"amount": 1}), editor_may_approve=may_approve)
+    schema = {"type": "object", "properties": {"amount": {"type": "integer"}}}
+    said = "Somebody else has to approve it then" in str(cards.edit_modal(view, schema, CARRY))
+    assert said is not may_approve
+
+
 def test_no_form_calls_a_required_reason_optional(samples: Any, referee: Any) -> None:
     """With choices, a required one begins with own words, which alone is no reason; an optional one with nothing."""
     offered = ("Wrong amount", "Wrong customer")
