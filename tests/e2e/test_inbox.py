@@ -13,7 +13,7 @@ import pytest_asyncio
 
 # Without the extra `e2e`, this import skips the file, as it skips that one.
 from tests.e2e.test_page import browser  # noqa: F401
-from tests.integration.service.conftest import House, http_house  # noqa: F401
+from tests.integration.service.conftest import DELETIONS, House, http_house  # noqa: F401
 from tests.integration.web.visiting import Porch, data_agent, open_porch
 
 from axe_playwright_python.async_playwright import Axe  # isort: skip
@@ -25,22 +25,16 @@ PATIENCE_MS = 15_000
 PICTURES = os.environ.get("SIGNOFF_PICTURES")
 """A folder for the pictures of the documentation: `SIGNOFF_PICTURES=docs/images make e2e` takes them anew."""
 
-POLICY = """
-[defaults]
-channel = "C0REVIEW"
-approvers = ["S0FINANCE"]
-
-[[checkpoint]]
-checkpoint_id = "deletions"
-action_pattern = "delete_*"
-description_template = "Delete {args.count} records from {args.table_name}"
-reject_reasons = ["Wrong table", "Not now"]
+POLICY = (
+    DELETIONS
+    + """reject_reasons = ["Wrong table", "Not now"]
 reason_required = ["reject"]
 risk = "high"
 on_reject = "stop"
 allow_edit = true
 editor_may_approve = true
 """
+)
 
 
 @dataclass

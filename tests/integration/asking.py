@@ -17,7 +17,8 @@ from agent.domain.request import Ballot, Place, Verdict
 from agent.domain.run import ProposedCall, Turn
 from agent.store import views
 from agent.store.outbox import Destination
-from agent.usecases import requests, runs
+from agent.usecases import executions, requests, runs
+from agent.usecases.executions import Claim
 from agent.usecases.requests import NewRequest
 from agent.usecases.runs import NewRun
 from signoff.values import Action, Person
@@ -105,6 +106,14 @@ async def asked_as(db: Database, request_id: UUID, call_id: UUID, run_id: UUID) 
         view = await views.request_view(connection, request_id)
     assert view is not None
     return Asked(request_id, call_id, run_id, view.place_nonce)
+
+
+async def claim_approved(db: Database, asked: Asked, *, worker: str = "w", idempotent: bool = False) -> Claim:
+    """An attempt at the call, which Grace has approved."""
+    await requests.vote(db, ballot(asked, reviewer(GRACE)))
+    claim = await executions.claim(db, asked.call_id, worker=worker, idempotent=idempotent)
+    assert claim is not None
+    return claim
 
 
 def ballot(

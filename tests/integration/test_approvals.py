@@ -25,6 +25,7 @@ from tests.integration.asking import (
     LINUS,
     ask,
     ballot,
+    claim_approved,
     column,
     question,
     reviewer,
@@ -181,9 +182,7 @@ async def test_a_background_call_lets_the_chat_go_on(database: Database) -> None
     assert leased.tools_on
     await runs.record_turn(database, leased.lease, Turn("It is being reviewed.", (), 5, leased.heard))
     assert await column(database, "SELECT status::text FROM agent_run") == ["completed"]
-    await requests.vote(database, ballot(asked, reviewer(GRACE)))
-    claim = await executions.claim(database, asked.call_id, worker="w", idempotent=False)
-    assert claim is not None
+    claim = await claim_approved(database, asked)
     await executions.report(database, claim, Outcome(ExecutionStatus.SUCCEEDED, "refunded"))
     leased = await runs.lease(database, asked.run_id, "worker-1")
     assert leased is not None
@@ -196,9 +195,7 @@ async def test_a_lost_worker_leaves_its_attempt_in_doubt_until_a_person_settles_
 ) -> None:
     """It is not run again by itself; Retry makes a new attempt, and the old worker's late result is kept beside."""
     asked = await ask(database)
-    await requests.vote(database, ballot(asked, reviewer(GRACE)))
-    claim = await executions.claim(database, asked.call_id, worker="gone", idempotent=False)
-    assert claim is not None
+    claim = await claim_approved(database, asked, worker="gone")
     assert await executions.rescue(database) == 0
     async with database.transaction() as tx:
         await tx.execute(text("UPDATE execution SET lease_until = clock_timestamp()"))

@@ -28,6 +28,7 @@ from tests.integration.asking import (
     ask,
     asked_as,
     ballot,
+    claim_approved,
     column,
     question,
     reviewer,
@@ -143,9 +144,7 @@ async def test_what_has_not_begun_does_not_begin_and_what_has_ends(database: Dat
     """An approved call that nobody has claimed yet stays unclaimed; one that runs is reported as it ends."""
     asked, running = await ask(database), await ask(database)
     await requests.vote(database, ballot(asked, reviewer(GRACE)))
-    await requests.vote(database, ballot(running, reviewer(GRACE)))
-    claim = await executions.claim(database, running.call_id, worker="w", idempotent=False)
-    assert claim is not None
+    claim = await claim_approved(database, running)
     assert await runs.cancel(database, asked.run_id, Standing(ADA))
     assert await runs.cancel(database, running.run_id, Standing(ADA))
     assert await executions.claim(database, asked.call_id, worker="w", idempotent=False) is None
@@ -241,9 +240,7 @@ async def test_a_claim_and_the_end_of_its_run_at_once(database: Database, rounds
 async def test_a_lost_attempt_of_a_cancelled_run_waits_for_a_person(database: Database) -> None:
     """An idempotent tool is not tried again by itself after the cancellation; a person's Retry is heard."""
     asked = await ask(database)
-    await requests.vote(database, ballot(asked, reviewer(GRACE)))
-    lost = await executions.claim(database, asked.call_id, worker="gone", idempotent=True)
-    assert lost is not None
+    lost = await claim_approved(database, asked, worker="gone", idempotent=True)
     await runs.cancel(database, asked.run_id, Standing(ADA))
     await write(database, "UPDATE execution SET lease_until = clock_timestamp()")
     assert await executions.rescue(database) == 1

@@ -109,6 +109,18 @@ async def as_written_by_0003(db: Database, asked: Asked) -> set[tuple[str, str]]
     return {(each["user"], each["why"]) for each in stored}
 
 
+async def expire_and_ask_again(db: Database, asked: Asked) -> UUID:
+    """The call that asks the same once more, after nobody decided in time."""
+    await write(
+        db,
+        "UPDATE approval_request SET expires_at = clock_timestamp(), created_at = created_at - interval '1 h' "
+        "WHERE id = :id",
+        id=asked.request_id,
+    )
+    await requests.expire_due(db)
+    return await requests.ask_again(db, asked.request_id, reviewer(ADA))
+
+
 async def test_asking_and_instructing_excludes(database: Database) -> None:
     """The requester, the owner of the key and whoever spoke to the agent, or the one above it, before the proposal."""
     await api_keys.create(database, "agency", [Scope.REQUEST, Scope.ON_BEHALF], by="test", owner=GRACE)
@@ -181,14 +193,7 @@ async def test_advice_after_the_proposal_does_not_count(database: Database) -> N
     opened = await requests.open(database, question(run_id, second, rule(), order=1))
     asked = await asked_as(database, opened.request_id, second, run_id)
     assert await excluded(database, asked) == {(ADA.user_id, "requester")}
-    await write(
-        database,
-        "UPDATE approval_request SET expires_at = clock_timestamp(), created_at = created_at - interval '1 h' "
-        "WHERE id = :id",
-        id=asked.request_id,
-    )
-    await requests.expire_due(database)
-    again = await requests.ask_again(database, asked.request_id, reviewer(ADA))
+    again = await expire_and_ask_again(database, asked)
     opened = await requests.open(database, question(run_id, again, rule(), order=1))
     repeated = await asked_as(database, opened.request_id, again, run_id)
     assert await excluded(database, repeated) == {(ADA.user_id, "requester")}
@@ -209,14 +214,7 @@ async def test_every_editor_stays_excluded(database: Database) -> None:
     again = replace(asked, request_id=opened.request_id)
     assert await excluded(database, again) == expected
     assert await as_written_by_0003(database, again) == expected
-    await write(
-        database,
-        "UPDATE approval_request SET expires_at = clock_timestamp(), created_at = created_at - interval '1 h' "
-        "WHERE id = :id",
-        id=again.request_id,
-    )
-    await requests.expire_due(database)
-    repeats = await requests.ask_again(database, again.request_id, reviewer(ADA))
+    repeats = await expire_and_ask_again(database, again)
     opened = await requests.open(database, question(run_id, repeats, rule()))
     repeated = replace(asked, request_id=opened.request_id)
     assert await excluded(database, repeated) == expected

@@ -16,6 +16,7 @@ from tests.integration.asking import (
     ADA,
     GRACE,
     LINUS,
+    Asked,
     asked_as,
     ballot,
     column,
@@ -29,17 +30,10 @@ from tests.integration.asking import (
 AGENCY = "key:agency"
 
 
-async def refusal(db: Database, word) -> Refusal:
-    with pytest.raises(Refused) as caught:
-        await requests.vote(db, word)
-    return caught.value.code
-
-
-async def test_a_keys_owner_does_not_decide_what_it_asks_for_others(database: Database) -> None:
-    """Naming somebody else as the requester does not make the key's owner a reviewer of their own program."""
-    await api_keys.create(database, "agency", [Scope.REQUEST, Scope.ON_BEHALF], by="test", owner=GRACE)
-    (key_id,) = await column(database, "SELECT id FROM api_key")
-    run_id, (call_id,) = await start(database)
+async def ask_with_key(db: Database) -> Asked:
+    """A request of the only key, on behalf of Ada."""
+    (key_id,) = await column(db, "SELECT id FROM api_key")
+    run_id, (call_id,) = await start(db)
     theirs = question(run_id, call_id, rule(), requester=ADA)
     outside_one = replace(
         theirs,
@@ -51,8 +45,20 @@ async def test_a_keys_owner_does_not_decide_what_it_asks_for_others(database: Da
         call_id=None,
         content=b"c" * 32,
     )
-    request_id = (await requests.open(database, outside_one)).request_id
-    asked = await asked_as(database, request_id, call_id, run_id)
+    request_id = (await requests.open(db, outside_one)).request_id
+    return await asked_as(db, request_id, call_id, run_id)
+
+
+async def refusal(db: Database, word) -> Refusal:
+    with pytest.raises(Refused) as caught:
+        await requests.vote(db, word)
+    return caught.value.code
+
+
+async def test_a_keys_owner_does_not_decide_what_it_asks_for_others(database: Database) -> None:
+    """Naming somebody else as the requester does not make the key's owner a reviewer of their own program."""
+    await api_keys.create(database, "agency", [Scope.REQUEST, Scope.ON_BEHALF], by="test", owner=GRACE)
+    asked = await ask_with_key(database)
     for verdict in ("approve", "reject"):
         assert await refusal(database, ballot(asked, reviewer(GRACE), verdict)) is Refusal.SELF_REVIEW
     assert (await requests.vote(database, ballot(asked, reviewer(LINUS)))).status == "approved"
@@ -85,27 +91,13 @@ async def test_nor_what_became_of_it_outside(database: Database) -> None:
     )
     principal = await api_keys.authenticate(database, secret)
     assert principal is not None
-    (key_id,) = await column(database, "SELECT id FROM api_key")
-    run_id, (call_id,) = await start(database)
-    theirs = question(run_id, call_id, rule(), requester=ADA)
-    outside_one = replace(
-        theirs,
-        principal=AGENCY,
-        api_key_id=key_id,
-        client_id="r-1",
-        source="api",
-        run_id=None,
-        call_id=None,
-        content=b"c" * 32,
-    )
-    request_id = (await requests.open(database, outside_one)).request_id
-    asked = await asked_as(database, request_id, call_id, run_id)
+    asked = await ask_with_key(database)
     await requests.vote(database, ballot(asked, reviewer(LINUS)))
-    claimed = await external.claim(database, request_id, principal)
+    claimed = await external.claim(database, asked.request_id, principal)
     await write(database, "UPDATE execution SET lease_until = clock_timestamp() - interval '1 s'")
     assert await executions.rescue(database) == 1
     with pytest.raises(Refused) as caught:
         await requests.settle(database, claimed.execution_id, reviewer(GRACE), "retry")
     assert caught.value.code is Refusal.SELF_REVIEW
     await requests.settle(database, claimed.execution_id, reviewer(LINUS), "retry")
-    assert (await external.claim(database, request_id, principal)).attempt == 2
+    assert (await external.claim(database, asked.request_id, principal)).attempt == 2

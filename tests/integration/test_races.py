@@ -34,6 +34,7 @@ from tests.integration.asking import (
     ask,
     asked_as,
     ballot,
+    claim_approved,
     column,
     question,
     reviewer,
@@ -316,9 +317,7 @@ async def everything(db: Database) -> list[tuple[Any, ...]]:
 async def test_a_report_sent_twice_is_one(database: Database) -> None:
     """A report whose COMMIT was not acknowledged is sent again: no late result, no second event."""
     asked = await ask(database)
-    await requests.vote(database, ballot(asked, reviewer(GRACE)))
-    claim = await executions.claim(database, asked.call_id, worker="w", idempotent=False)
-    assert claim is not None
+    claim = await claim_approved(database, asked)
     assert [await executions.report(database, claim, DONE) for _ in range(2)] == [True, True]
     assert not await executions.report(database, claim, Outcome(ExecutionStatus.FAILED, "or not"))
     assert await column(database, "SELECT late_result FROM execution") == ["failed: or not"]
@@ -437,9 +436,7 @@ async def test_a_late_result_belongs_to_the_question_that_allowed_it(
 ) -> None:
     """A result that comes while its call is asked about anew is of the first request's record, and blocks no vote."""
     asked = await ask(database)
-    await requests.vote(database, ballot(asked, reviewer(GRACE)))
-    claim = await executions.claim(database, asked.call_id, worker="gone", idempotent=True)
-    assert claim is not None
+    claim = await claim_approved(database, asked, worker="gone", idempotent=True)
     await write(database, "UPDATE execution SET lease_until = clock_timestamp()")
     assert await executions.rescue(database) == 1
     anew = question(asked.run_id, asked.call_id, rule(), client_id=f"{asked.call_id}:2")

@@ -21,7 +21,19 @@ from agent.usecases.executions import Outcome
 from agent.usecases.retention import ErasureCounts
 from signoff.errors import Conflict
 from slackbot import cards
-from tests.integration.asking import ADA, GRACE, Asked, ask, ballot, column, question, reviewer, rule, write
+from tests.integration.asking import (
+    ADA,
+    GRACE,
+    Asked,
+    ask,
+    ballot,
+    claim_approved,
+    column,
+    question,
+    reviewer,
+    rule,
+    write,
+)
 
 SECRET = "a very private matter"
 NOW = timedelta(0)
@@ -163,9 +175,7 @@ async def test_what_waits_or_is_in_doubt_stays(database: Database, as_owner: Dat
     """A waiting request, an approval not claimed yet, a call in doubt and a run at work stay, however old."""
     waiting = await _asked(database)
     doubtful = await _asked(database)
-    await requests.vote(database, ballot(doubtful, reviewer(GRACE)))
-    claim = await executions.claim(database, doubtful.call_id, worker="worker-1", idempotent=False)
-    assert claim is not None
+    await claim_approved(database, doubtful, worker="worker-1")
     await write(database, "UPDATE execution SET lease_until = clock_timestamp() - interval '1 minute'")
     assert await executions.rescue(database) == 1
     unclaimed = await _from_outside(database, "1")

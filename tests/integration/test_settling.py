@@ -21,7 +21,7 @@ from tests.integration.asking import (
     LINUS,
     REVIEWERS,
     ask,
-    ballot,
+    claim_approved,
     column,
     reviewer,
     rows,
@@ -78,9 +78,7 @@ async def test_an_administrator_settles_what_nobody_was_asked_about(
 async def test_an_administrator_has_no_say_where_people_were_asked(database: Database) -> None:
     """What went through a checkpoint is settled by those who may review it."""
     asked = await ask(database)
-    await requests.vote(database, ballot(asked, reviewer(GRACE)))
-    claim = await executions.claim(database, asked.call_id, worker="w", idempotent=False)
-    assert claim is not None
+    claim = await claim_approved(database, asked)
     await executions.report(database, claim, IN_DOUBT)
     settle = requests.settle(database, claim.execution_id, Standing(LINUS), "done", administrator=True)
     assert await refused(settle) is Refusal.NOT_A_REVIEWER
@@ -115,9 +113,7 @@ async def test_refused_settlements_are_on_record(database: Database) -> None:
 async def test_refused_settlements_of_requests_are_on_record_too(database: Database) -> None:
     """In the request's chain, where its votes are."""
     asked = await ask(database)
-    await requests.vote(database, ballot(asked, reviewer(GRACE)))
-    claim = await executions.claim(database, asked.call_id, worker="w", idempotent=False)
-    assert claim is not None
+    claim = await claim_approved(database, asked)
     await executions.report(database, claim, IN_DOUBT)
     with pytest.raises(Refused):
         await requests.settle(database, claim.execution_id, Standing(ADA, frozenset({REVIEWERS})), "done")

@@ -12,9 +12,9 @@ from structlog.testing import capture_logs
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.domain.request import ExecutionStatus
-from agent.usecases import executions, requests
+from agent.usecases import executions
 from agent.usecases.executions import Outcome
-from tests.integration.asking import GRACE, ask, ballot, column, reviewer
+from tests.integration.asking import ask, claim_approved, column
 
 Owner = psycopg.Connection[Any]
 INSERT = text("INSERT INTO pause (scope, by, reason) VALUES (:scope, 'test', NULL)")
@@ -67,9 +67,7 @@ FACTS = {"run.started", "request.opened", "request.approved", "execution.started
 async def _whole_way(database: Database) -> None:
     """A run, its request, the vote that decides, the claim and the report."""
     asked = await ask(database)
-    await requests.vote(database, ballot(asked, reviewer(GRACE)))
-    claim = await executions.claim(database, asked.call_id, worker="w1", idempotent=False)
-    assert claim is not None
+    claim = await claim_approved(database, asked, worker="w1")
     await executions.report(database, claim, Outcome(ExecutionStatus.SUCCEEDED, "refunded"))
 
 

@@ -24,7 +24,7 @@ from agent.runtime.tool import NotDone, tool
 from agent.store import views
 from agent.store.outbox import Destination
 from slack_sandbox import SandboxWorkspace, SlackSandbox
-from slackbot.cards import request_card
+from slackbot.cards import request_card, run_line
 from slackbot.slack.app_home import AppHomes
 from slackbot.slack.listeners import ListenerContext, new_app, register
 from slackbot.slack.signed_http import SignedEndpoint
@@ -129,6 +129,17 @@ class House:
         """A waiting request and its card."""
         asked = await ask(self.db, terms, **changes)
         return asked, await self.card(asked)
+
+    async def run_line(self, run_id: UUID, line: str) -> dict[str, Any]:
+        """A line that this run's thread is to get, posted there as delivery does."""
+        root = await self.client.chat_postMessage(channel="C0AGENTS", text="A run")
+        self.owner.execute("UPDATE agent_run SET thread_ts = %s WHERE id = %s", (root["ts"], run_id))
+        ((body,),) = self.rows("SELECT body FROM delivery WHERE body ->> 'line' = %s", line)
+        card = run_line(body)
+        posted = await self.client.chat_postMessage(
+            channel="C0AGENTS", thread_ts=root["ts"], text=card.text, blocks=card.blocks
+        )
+        return {"channel": "C0AGENTS", "ts": posted["ts"], "thread_ts": root["ts"], "blocks": card.blocks}
 
     async def status(self, request_id: UUID) -> str:
         """Where the request stands in the database."""

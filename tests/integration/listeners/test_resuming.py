@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.domain.errors import Refusal, sentence
 from agent.usecases import runs
-from slackbot.cards import ACTION_RESUME_RUN, run_line
+from slackbot.cards import ACTION_RESUME_RUN
 from slackbot.slack.listeners import resume
 from tests.integration.asking import ADA, TEAM
 from tests.integration.listeners.conftest import House
@@ -18,15 +18,8 @@ async def test_its_requester_resumes_a_run_in_its_thread(http_house: House) -> N
     leased = await runs.lease(house.db, run_id, "w")
     assert leased is not None
     await runs.record_model_failure(house.db, leased.lease, "no such model", None)
-    root = await house.client.chat_postMessage(channel="C0AGENTS", text="A run")
-    house.owner.execute("UPDATE agent_run SET thread_ts = %s WHERE id = %s", (root["ts"], run_id))
-    ((body,),) = house.rows("SELECT body FROM delivery WHERE body ->> 'line' = 'failed'")
-    card = run_line(body)
-    posted = await house.client.chat_postMessage(
-        channel="C0AGENTS", thread_ts=root["ts"], text=card.text, blocks=card.blocks
-    )
-    line = {"channel": "C0AGENTS", "ts": posted["ts"], "thread_ts": root["ts"], "blocks": card.blocks}
-    assert "Who started it can resume it" in str(card.blocks)
+    line = await house.run_line(run_id, "failed")
+    assert "Who started it can resume it" in str(line["blocks"])
     assert (await house.slack.person("U0GRACE").click(line, ACTION_RESUME_RUN)).acked
     await house.told("U0GRACE", sentence(Refusal.NOT_YOURS_TO_RESUME))
     assert (await house.slack.person("U0ADA").click(line, ACTION_RESUME_RUN)).acked

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agent.domain.errors import Refusal, sentence
-from slackbot.cards import ACTION_DONE_CALL, ACTION_RETRY_CALL, run_line
+from slackbot.cards import ACTION_DONE_CALL, ACTION_RETRY_CALL
 from slackbot.slack.listeners import clicks
 from tests.integration.listeners.conftest import House
 from tests.integration.test_settling import unasked_doubt
@@ -14,14 +14,7 @@ from tests.integration.test_settling import unasked_doubt
 async def told_of_doubt(house: House) -> dict[str, Any]:
     """The line of such a call, posted into its run's thread as delivery does."""
     run_id, _ = await unasked_doubt(house.db)
-    root = await house.client.chat_postMessage(channel="C0AGENTS", text="A run")
-    house.owner.execute("UPDATE agent_run SET thread_ts = %s WHERE id = %s", (root["ts"], run_id))
-    ((body,),) = house.rows("SELECT body FROM delivery WHERE body ->> 'line' = 'in_doubt'")
-    card = run_line(body)
-    answer = await house.client.chat_postMessage(
-        channel="C0AGENTS", thread_ts=root["ts"], text=card.text, blocks=card.blocks
-    )
-    return {"channel": "C0AGENTS", "ts": answer["ts"], "thread_ts": root["ts"], "blocks": card.blocks}
+    return await house.run_line(run_id, "in_doubt")
 
 
 async def test_its_requester_settles_it_in_the_thread(house: House) -> None:

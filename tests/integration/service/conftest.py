@@ -27,7 +27,7 @@ T = TypeVar("T")
 NO_TLS = False
 """For clients that only call loopback: to read the certificates of the world takes longer than most calls."""
 
-POLICY = """
+DELETIONS = """
 [defaults]
 channel = "C0REVIEW"
 approvers = ["S0FINANCE"]
@@ -36,8 +36,8 @@ approvers = ["S0FINANCE"]
 checkpoint_id = "deletions"
 action_pattern = "delete_*"
 description_template = "Delete {args.count} records from {args.table_name}"
-on_reject = "stop"
 """
+POLICY = DELETIONS + 'on_reject = "stop"\n'
 
 
 async def until(look: Callable[[], Awaitable[T | None]], seconds: float = 10.0) -> T:

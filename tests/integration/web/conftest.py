@@ -17,7 +17,7 @@ from agent.usecases import api_keys
 from signoff.values import Person
 from slackbot.app import Service
 from tests.integration.asking import rows, write
-from tests.integration.service.conftest import NO_TLS, House, a_house, until
+from tests.integration.service.conftest import DELETIONS, NO_TLS, House, a_house, until
 
 __all__ = ["ADA", "GRACE", "LINUS", "TEAM", "House", "Program", "Street", "until"]
 
@@ -25,16 +25,9 @@ TEAM = "T0SANDBOX"
 ADA, GRACE, LINUS = (Person(TEAM, user) for user in ("U0ADA", "U0GRACE", "U0LINUS"))
 """Grace and Linus review (`S0FINANCE`); Ada owns the keys."""
 
-POLICY = """
-[defaults]
-channel = "C0REVIEW"
-approvers = ["S0FINANCE"]
-
-[[checkpoint]]
-checkpoint_id = "deletions"
-action_pattern = "delete_*"
-description_template = "Delete {args.count} records from {args.table_name}"
-allow_edit = true
+POLICY = (
+    DELETIONS
+    + """allow_edit = true
 editor_may_approve = true
 
 [[checkpoint]]
@@ -59,6 +52,7 @@ checkpoint_id = "reads"
 action_pattern = "read_*"
 when = "has(args.secret)"
 """
+)
 
 
 class Program(httpx.AsyncClient):

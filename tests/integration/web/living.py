@@ -16,21 +16,11 @@ from agent.runtime.agents import Agent
 from agent.usecases import api_keys
 from signoff.values import Person
 from slackbot.app import Service
-from tests.integration.service.conftest import NO_TLS, House, a_house, until
+from tests.integration.service.conftest import DELETIONS, NO_TLS, House, a_house, until
 
 TEAM = "T0SANDBOX"
 ADA, GRACE, LINUS = (Person(TEAM, user) for user in ("U0ADA", "U0GRACE", "U0LINUS"))
 AGENTS = (data_manager, durable_task)
-POLICY = """
-[defaults]
-channel = "C0REVIEW"
-approvers = ["S0FINANCE"]
-
-[[checkpoint]]
-checkpoint_id = "deletions"
-action_pattern = "delete_*"
-description_template = "Delete {args.count} records from {args.table_name}"
-"""
 
 
 @dataclass
@@ -90,7 +80,7 @@ Open = Callable[..., Awaitable[Living]]
 
 @asynccontextmanager
 async def living(
-    url: str, agents: Sequence[Agent] = AGENTS, policy: str = POLICY, **changes: str
+    url: str, agents: Sequence[Agent] = AGENTS, policy: str = DELETIONS, **changes: str
 ) -> AsyncIterator[Living]:
     """Start it; it is stopped behind."""
     async with a_house(url, "http") as house, AsyncExitStack() as stack:

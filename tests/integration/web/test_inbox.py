@@ -19,7 +19,7 @@ from slackbot.masking import views
 from slackbot.masking.secret_finder import everything
 from slackbot.web.inbox import assets
 from tests.integration import asking
-from tests.integration.service.conftest import House, http_house, until  # noqa: F401
+from tests.integration.service.conftest import DELETIONS, House, http_house, until  # noqa: F401
 from tests.integration.web.visiting import GRACE, LINUS, TEAM, Porch, open_porch, porch  # noqa: F401
 
 
@@ -295,18 +295,12 @@ async def test_only_the_requester_withdraws(porch: Porch) -> None:  # noqa: F811
     assert "Withdrawn" in ada.words
 
 
-EDITS = """
-[defaults]
-channel = "C0REVIEW"
-approvers = ["S0FINANCE"]
-
-[[checkpoint]]
-checkpoint_id = "deletions"
-action_pattern = "delete_*"
-description_template = "Delete {args.count} records from {args.table_name}"
-allow_edit = true
+EDITS = (
+    DELETIONS
+    + """allow_edit = true
 editor_may_approve = true
 """
+)
 
 
 async def test_edit_then_approve_runs_what_was_edited(http_house: House) -> None:  # noqa: F811

@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -31,6 +31,7 @@ from slackbot import cards
 from slackbot.masking import clean_lines, clean_runs, clean_view, views
 from slackbot.masking.views import off_the_loop
 from tests.planted import SECRETS, URL_PASSWORD
+from tests.unit.cards.conftest import make_view
 
 AT = datetime(2027, 1, 30, 9, 0, tzinfo=UTC)
 GRACE = Person("T0TEAM", "U0GRACE")
@@ -40,36 +41,16 @@ CARD = "4111" + "222233334444"
 
 
 def view(arguments: dict[str, Any], **changes: Any) -> RequestView:
-    action = Action("pay", "1", arguments)
-    made = RequestView(
-        id=UUID("01930000-0000-7000-8000-000000000001"),
-        status=RequestStatus.WAITING,
-        revision=1,
-        action=action,
-        digest=action.digest,
-        facts={"price": 5},
-        previous_facts=None,
-        description="Pay 5",
-        rationale=None,
-        agent="payments",
-        agent_version="1",
-        run_id=None,
-        source="run",
-        requester=GRACE,
-        requester_asserted="slack",
-        checkpoint_id="pay",
-        risk=Risk.LOW,
-        approvers=("channel",),
-        notify=(),
-        approvals_required=1,
-        prevent_self_review=True,
-        team_id="T0TEAM",
-        channel_id="C0REVIEW",
-        created_at=AT,
-        expires_at=AT + timedelta(hours=1),
-        place_nonce="nonce-nonce",
-    )
-    return replace(made, **changes)
+    fields: dict[str, Any] = {
+        "action": Action("pay", "1", arguments),
+        "facts": {"price": 5},
+        "description": "Pay 5",
+        "rationale": None,
+        "requester": GRACE,
+        "risk": Risk.LOW,
+        "approvers": ("channel",),
+    }
+    return make_view(**(fields | changes))
 
 
 async def test_no_field_of_a_view_keeps_a_secret() -> None:
