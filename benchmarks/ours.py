@@ -147,6 +147,7 @@ async def working(db: Database, api_url: str) -> AsyncIterator[None]:
     finally:
         await rounds.stop(3)
         await worker.stop()
+        await services.user_code.stop()
 
 
 async def main(url: str, api_url: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +22,7 @@ from agent.runtime.agents import Registry
 from agent.runtime.heartbeat import Heartbeat
 from agent.runtime.model import Model
 from agent.runtime.services import Services, worker_name
+from agent.runtime.user_code import UserCode
 from agent.store import views
 from agent.store.outbox import Destination
 from agent.usecases import audit
@@ -63,6 +65,9 @@ log = structlog.get_logger(__name__)
 KEYLESS = "not-set"
 """What the model's client is given when no key is set; the model's server says what it thinks of it."""
 
+SPARE_THREADS = 32
+"""Threads for sync user code beyond one for each call: for edits, and for what outlived its timeout."""
+
 
 class NotConnected(SignoffError):
     """Slack has not told us yet who we are; what depends on it is looked at again later."""
@@ -102,6 +107,7 @@ class Service:
             heartbeat=Heartbeat(db, self.name),
             worker=self.name,
             destination=self._destination,
+            user_code=UserCode(threads=settings.concurrency + SPARE_THREADS),
         )
         self._worker = Worker(
             self._services,
@@ -157,6 +163,9 @@ class Service:
         self._telemetry = Telemetry.of(self.db, self.name)
         if self._telemetry is not None:
             self._telemetry.start()
+        self._services.user_code.watchdog.watch(
+            asyncio.get_running_loop(), threading.current_thread(), "service"
+        )
         await audit.record_policy(self.db, self.policy.digest, f"worker:{self.name}")
         if self.settings.health_port is not None:
             await self._health.start()
@@ -213,6 +222,7 @@ class Service:
         if self._slack:
             await self._slack.ctx.background.finish()
             await self._slack.ctx.homes.stop()
+        await self._services.user_code.stop()
         await self._model.close()
         if self._client is not None:
             await self._client.close()

@@ -6,6 +6,7 @@ and when nobody can know whether its effect happened, that is what is reported.
 
 import asyncio
 import time
+from functools import partial
 from typing import Any
 
 import structlog
@@ -18,6 +19,7 @@ from agent.runtime.agents import Agent, Delegate
 from agent.runtime.hooks import run_hook
 from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool, ToolContext
+from agent.runtime.user_code import UserCall
 from agent.store.views import OpenCallDetails
 from agent.usecases import executions, runs
 from agent.usecases.executions import Claim, Outcome, hook_state
@@ -43,14 +45,14 @@ async def run_tool(services: Services, work: OpenCallDetails, tool: Tool, judged
     )
     if claim is None:
         return
-    with services.heartbeat.holding_execution(claim.execution_id):
+    with services.heartbeat.holding_execution(claim.execution_id, asked_at):
         if claim.action.tool_version != tool.version or (
             judged and judged.canonical != claim.action.canonical
         ):
             why = "the tool has changed since this was proposed; nothing ran"
             await _end_unrun(services, work, tool, claim, why)
             return
-        await _traced(services, work, tool, claim, asked_at + executions.LEASE_SECONDS)
+        await _traced(services, work, tool, claim)
 
 
 async def _hand_down(services: Services, work: OpenCallDetails, agent: Agent) -> None:
@@ -70,9 +72,10 @@ async def _hand_down(services: Services, work: OpenCallDetails, agent: Agent) ->
 
 async def give_up(services: Services, work: OpenCallDetails, tool: Tool | None, why: str) -> None:
     """End a call that may run but cannot any more; nothing is executed, and the tool and the record hear of it."""
+    asked_at = time.monotonic()
     claim = await executions.claim(services.db, work.call.id, worker=services.worker, idempotent=True)
     if claim is not None:
-        with services.heartbeat.holding_execution(claim.execution_id):
+        with services.heartbeat.holding_execution(claim.execution_id, asked_at):
             await _end_unrun(services, work, tool, claim, why)
 
 
@@ -81,12 +84,12 @@ async def _end_unrun(
 ) -> None:
     """The tool hears the no before it is written down: should this worker die between, another one says it again."""
     if tool is not None and tool.on_refused is not None:
-        await run_hook(tool.on_refused, tool, work, claim.action, cause="denied")
+        await run_hook(services, tool.on_refused, tool, work, claim.action, cause="denied")
         await hook_state.clear_prepared(services.db, work.call.id, claim.action.canonical)
     await _report(services, claim, _failed(why))
 
 
-async def _traced(services: Services, work: OpenCallDetails, tool: Tool, claim: Claim, until: float) -> None:
+async def _traced(services: Services, work: OpenCallDetails, tool: Tool, claim: Claim) -> None:
     """Run it, and let a trace show when, below the request that people approved or else below the run."""
     about: tracing.Attributes = {
         "run_id": str(work.run.id),
@@ -99,16 +102,14 @@ async def _traced(services: Services, work: OpenCallDetails, tool: Tool, claim: 
     }
     root = work.run.root_id
     with tracing.span_within(f"tool {tool.name}", root, claim.request_id or work.run.id, about) as span:
-        outcome = await _run(services, work, tool, claim, until)
+        outcome = await _run(services, work, tool, claim)
         status = outcome.status if outcome else None
         span.set(status=status.value if status else "overdue")
         if status is not ExecutionStatus.SUCCEEDED:
             span.failed(status.value if status else "overdue")
 
 
-async def _run(
-    services: Services, work: OpenCallDetails, tool: Tool, claim: Claim, until: float
-) -> Outcome | None:
+async def _run(services: Services, work: OpenCallDetails, tool: Tool, claim: Claim) -> Outcome | None:
     """How it ended, once that is written down; None: it goes on beyond its time, and will be tried again."""
     context = ToolContext(
         run_id=work.run.id,
@@ -119,58 +120,59 @@ async def _run(
     )
     arguments = user_code.with_context(tool.signature.values(claim.action.arguments), context)
     begun = time.monotonic()
-    task = asyncio.create_task(_call(tool, arguments, until))
+    call = services.user_code.start(
+        tool.function, arguments, name=f"tool {tool.name}", check=partial(_check_lease, services, claim)
+    )
     try:
-        await asyncio.wait({task}, timeout=tool.timeout)
+        await asyncio.wait({call.ended}, timeout=tool.timeout)
     except asyncio.CancelledError:
         # The service stops. What may be tried again is found by the next one when the lease is over.
-        task.cancel()
+        unbegun = call.abandon()
         if not tool.repeatable:
-            await _report(services, claim, _doubtful(begun, "the service stopped while it ran"))
+            stopped = _failed("the service stopped before it began; nothing ran")
+            doubtful = _doubtful(begun, "the service stopped while it ran")
+            await _report(services, claim, stopped if unbegun else doubtful)
         raise
-    if task.done():
-        outcome = _outcome(task, tool, begun)
-        await _report(services, claim, outcome)
-        return outcome
-    services.watch(_straggle(services, claim, tool, task, begun))
-    if tool.repeatable and claim.attempt < MAX_ATTEMPTS:
+    if call.ended.done():
+        outcome = _outcome(call.ended, tool, begun)
+    elif tool.repeatable and claim.attempt < MAX_ATTEMPTS:
+        services.watch(_straggle(services, claim, tool, call, begun))
         return None  # not reported: when the lease is over, the call is ready for another attempt
-    overdue = _overdue(tool, begun, f"it did not end within {tool.timeout:g} s")
-    await _report(services, claim, overdue)
-    return overdue
+    elif call.withdraw():
+        outcome = _failed(user_code.BLOCKED)
+    else:
+        services.watch(_straggle(services, claim, tool, call, begun))
+        outcome = _overdue(tool, begun, f"it did not end within {tool.timeout:g} s")
+    await _report(services, claim, outcome)
+    return outcome
 
 
-async def _call(tool: Tool, arguments: dict[str, Any], until: float) -> Any:
-    """Begin only while the lease of the claim cannot be over: somebody else may have settled it since.
-
-    A process that was stopped in between (SIGSTOP, a machine that slept) knows nothing of that but by its clock.
-    """
-    if time.monotonic() >= until:
+def _check_lease(services: Services, claim: Claim) -> None:
+    """Begin only while the lease of the claim cannot be over: somebody else may have settled it since."""
+    if not services.heartbeat.surely_holds(claim.execution_id):
         raise NotDone("the worker was held up for longer than its lease before it began; nothing ran")
-    return await user_code.call(tool.function, arguments)
 
 
-async def _straggle(
-    services: Services, claim: Claim, tool: Tool, task: asyncio.Task[Any], begun: float
-) -> None:
+async def _straggle(services: Services, claim: Claim, tool: Tool, call: UserCall, begun: float) -> None:
     """A tool that outlived its timeout: what it says in the end is recorded beside what was reported.
 
     A coroutine is cancelled; a thread cannot be and goes on.
     """
-    if asyncio.iscoroutinefunction(tool.function):
-        task.cancel()
-    await asyncio.wait({task})
-    if not task.cancelled():
-        await _report(services, claim, _outcome(task, tool, begun))
+    if call.withdraw():
+        return
+    call.interrupt()
+    await asyncio.wait({call.ended})
+    if not call.ended.cancelled():
+        await _report(services, claim, _outcome(call.ended, tool, begun))
 
 
-def _outcome(task: asyncio.Task[Any], tool: Tool, begun: float) -> Outcome:
+def _outcome(ended: asyncio.Future[Any], tool: Tool, begun: float) -> Outcome:
     seconds = time.monotonic() - begun
-    if task.cancelled():
+    if ended.cancelled():
         return _overdue(tool, begun, "it was cancelled from within")
-    match task.exception():
+    match ended.exception():
         case None:
-            return _told(tool, task.result(), seconds)
+            return _told(tool, ended.result(), seconds)
         case NotDone() as nothing:
             return Outcome(ExecutionStatus.FAILED, stored_text.storable_text(str(nothing)), seconds)
         case TimeoutError() as error:  # something that the tool waited for may have done its part

@@ -89,7 +89,7 @@ async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: 
         text = f"the arguments of {tool.name} cannot be used, so it was not called: {error}"
         return await _refuse(services, work, AnswerKind.MALFORMED, text)
     try:
-        facts = await look_up(tool, action)
+        facts = await look_up(services, tool, action)
     except NotDone as nothing:
         return await _refuse(services, work, AnswerKind.ERROR, str(nothing))
     judgement = judge(services, work.run, tool, action, facts)
@@ -151,7 +151,7 @@ async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool
     decided = Action.from_canonical(work.action_decided) if work.action_decided else None
     try:
         action = _as_of_now(work, tool, decided)
-        facts = await look_up(tool, action)
+        facts = await look_up(services, tool, action)
     except MalformedArguments as error:
         await attempts.give_up(services, work, tool, f"the arguments do not fit the tool any more: {error}")
         return False
@@ -248,26 +248,26 @@ async def _announce(services: Services, work: OpenCallDetails, tool: Tool | None
     if asked is None or not await hook_state.mark_prepared(db, call_id, asked):
         return asked is not None
     if tool is not None and tool.on_pending is not None:
-        await run_hook(tool.on_pending, tool, work, Action.from_canonical(asked))
+        await run_hook(services, tool.on_pending, tool, work, Action.from_canonical(asked))
     if await hook_state.mark_announced(db, call_id, asked):
         return False
     if await hook_state.is_superseded(
         db, call_id, asked
     ):  # another worker took it back before the hook was done
-        await _move_away(tool, work, asked)
+        await _move_away(services, tool, work, asked)
     return True
 
 
 async def _take_back(services: Services, work: OpenCallDetails, tool: Tool | None) -> None:
     """What the tool has prepared for an action that a reviewer's edit moved away from."""
     if work.held is not None and work.held != work.action_decided:
-        await _move_away(tool, work, work.held)
+        await _move_away(services, tool, work, work.held)
         await hook_state.clear_prepared(services.db, work.call.id, work.held)
 
 
-async def _move_away(tool: Tool | None, work: OpenCallDetails, held: bytes) -> None:
+async def _move_away(services: Services, tool: Tool | None, work: OpenCallDetails, held: bytes) -> None:
     if tool is not None and tool.on_refused is not None:
-        await run_hook(tool.on_refused, tool, work, Action.from_canonical(held), cause="edited")
+        await run_hook(services, tool.on_refused, tool, work, Action.from_canonical(held), cause="edited")
 
 
 async def _refused(services: Services, work: OpenCallDetails, tool: Tool | None) -> None:
@@ -277,7 +277,7 @@ async def _refused(services: Services, work: OpenCallDetails, tool: Tool | None)
     if tool is not None and tool.on_refused is not None and kind in _HEARD_BY_TOOL:
         action = _refused_action(work, tool)
         if action is not None:
-            await run_hook(tool.on_refused, tool, work, action, cause=kind.value)
+            await run_hook(services, tool.on_refused, tool, work, action, cause=kind.value)
     stopped = await runs.answer_call(services.db, work.call.id)
     if stopped is not None:
         await _log_stop(services, work.run.id, stopped)

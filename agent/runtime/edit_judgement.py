@@ -48,7 +48,7 @@ async def judge_edit(
     tool = _tool(services.registry, view)
     action = Action(tool.name, tool.version, tool.signature.complete(plain_json(arguments)))
     try:
-        facts = await look_up(tool, action, within=within)
+        facts = await look_up(services, tool, action, within=within)
     except NotDone as nothing:
         raise MalformedArguments("$", str(nothing)) from None
     if facts.failed:

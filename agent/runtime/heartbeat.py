@@ -1,6 +1,7 @@
 """One task per process that extends every lease this process holds, in one statement for all of them."""
 
 import asyncio
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from uuid import UUID
@@ -29,7 +30,7 @@ class Heartbeat:
         self._worker = worker
         self._interval = interval
         self._runs: set[RunLease] = set()
-        self._executions: set[UUID] = set()
+        self._executions: dict[UUID, float] = {}
 
     @contextmanager
     def holding_run(self, lease: RunLease) -> Iterator[None]:
@@ -41,13 +42,20 @@ class Heartbeat:
             self._runs.discard(lease)
 
     @contextmanager
-    def holding_execution(self, execution_id: UUID) -> Iterator[None]:
-        """Extend this attempt's lease until the block ends."""
-        self._executions.add(execution_id)
+    def holding_execution(self, execution_id: UUID, asked_at: float) -> Iterator[None]:
+        """Extend this attempt's lease until the block ends; it was asked for at this monotonic time."""
+        self._executions[execution_id] = asked_at + executions.LEASE_SECONDS
         try:
             yield
         finally:
-            self._executions.discard(execution_id)
+            del self._executions[execution_id]
+
+    def surely_holds(self, execution_id: UUID) -> bool:
+        """Whether the attempt's lease cannot be over yet. May be called by any thread.
+
+        A process that was stopped for a while (SIGSTOP, a machine that slept) knows nothing of that but by its clock.
+        """
+        return time.monotonic() < self._executions.get(execution_id, 0.0)
 
     async def run(self) -> None:
         """Beat for ever; cancel to stop."""
@@ -59,7 +67,12 @@ class Heartbeat:
         """Extend everything held, once."""
         if not self._runs and not self._executions:
             return
+        asked_at = time.monotonic()
         try:
             await executions.renew_leases(self._db, self._worker, list(self._executions), list(self._runs))
         except Exception as error:  # a beat may fail in any way; a heart that stops would cost every lease
             log.warning("leases were not extended", action="heartbeat.failed", error=str(error))
+            return
+        for execution_id in self._executions:
+            if self.surely_holds(execution_id):  # one that may have been over before was not extended
+                self._executions[execution_id] = asked_at + executions.LEASE_SECONDS

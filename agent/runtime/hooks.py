@@ -7,6 +7,7 @@ from typing import Any
 import structlog
 
 from agent.runtime import stored_text, user_code
+from agent.runtime.services import Services
 from agent.runtime.tool import Tool, ToolContext
 from agent.store.views import OpenCallDetails
 from signoff.errors import MalformedArguments
@@ -21,7 +22,12 @@ log = structlog.get_logger(__name__)
 
 
 async def run_hook(
-    hook: Callable[..., Any], tool: Tool, work: OpenCallDetails, action: Action, **more: str
+    services: Services,
+    hook: Callable[..., Any],
+    tool: Tool,
+    work: OpenCallDetails,
+    action: Action,
+    **more: str,
 ) -> None:
     """Run a hook with the action's arguments, a few times if need be.
 
@@ -33,7 +39,7 @@ async def run_hook(
         log.warning("hook not run", action="hook.skipped", tool=tool.name, error=str(error))
         return
     for wait in (*_WAITS, None):
-        failure = await _failure(hook, arguments, action)
+        failure = await _failure(services, hook, tool, arguments, action)
         if failure is None:
             return
         if wait is None:
@@ -53,10 +59,11 @@ def _context(work: OpenCallDetails) -> ToolContext:
     )
 
 
-async def _failure(hook: Callable[..., Any], arguments: dict[str, Any], action: Action) -> str | None:
+async def _failure(
+    services: Services, hook: Callable[..., Any], tool: Tool, arguments: dict[str, Any], action: Action
+) -> str | None:
     try:
-        async with asyncio.timeout(TIMEOUT):
-            await user_code.call(hook, arguments)
+        await services.user_code.call(hook, arguments, name=f"hook of {tool.name}", within=TIMEOUT)
     except Exception as error:  # whatever a user's function may raise
         return stored_text.log_text(error, action.arguments)
     return None

@@ -4,7 +4,6 @@ Whatever is in doubt on this way becomes a question to people, and what cannot b
 the model. Nothing here executes anything.
 """
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -14,7 +13,7 @@ import structlog
 from pydantic_core import to_jsonable_python
 
 from agent.domain.policy import Judgement, Rule
-from agent.runtime import stored_text, transcript, user_code
+from agent.runtime import stored_text, transcript
 from agent.runtime.agents import Agent
 from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool
@@ -58,13 +57,17 @@ def read_action(tool: Tool, raw_arguments: str) -> Action:
     return Action(tool.name, tool.version, tool.signature.complete(parse_arguments(raw_arguments)))
 
 
-async def look_up(tool: Tool, action: Action, *, within: float = FACTS_TIMEOUT) -> Facts:
+async def look_up(services: Services, tool: Tool, action: Action, *, within: float = FACTS_TIMEOUT) -> Facts:
     """The facts about these arguments, from the tool itself. Raises NotDone when the tool says so."""
     if tool.facts is None:
         return Facts()
     try:
-        async with asyncio.timeout(min(within, tool.timeout)):
-            found = await user_code.call(tool.facts, tool.signature.values(action.arguments))
+        found = await services.user_code.call(
+            tool.facts,
+            tool.signature.values(action.arguments),
+            name=f"facts of {tool.name}",
+            within=min(within, tool.timeout),
+        )
         facts = Facts(_plain(found))
         facts.canonical  # noqa: B018 - facts without canonical bytes could not be compared later
     except NotDone:

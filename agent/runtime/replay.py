@@ -6,10 +6,10 @@ between: no task, no thread, no connection.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import structlog
@@ -70,6 +70,7 @@ class Replay:
     broken: NonDeterministic | None = None
     status: str | None = field(default=None)
     left: bool = False
+    over: bool = False
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> Any:
         """A step's result, from the record; or leave the function until there is one."""
@@ -94,7 +95,7 @@ class Replay:
 
     async def tell(self, status: str) -> None:
         """Told only where the function has not been before; what it said on the way there is old news."""
-        if self.position == len(self.recorded) and not self.left:
+        if self.position == len(self.recorded) and not (self.left or self.over):
             self.status = stored_text.storable_text(status)[:500]
 
     def outdated(self) -> str | None:
@@ -118,8 +119,8 @@ class Replay:
         )
 
     def _next(self, tool: str, arguments: Mapping[str, Any]) -> CallView:
-        if self.left:
-            raise _Suspended  # whatever of the function goes on after it was left
+        if self.left or self.over:
+            raise _Suspended  # whatever of the function goes on after it was left, or has ended
         wanted = _plain(tool, arguments)
         if self.position < len(self.recorded):
             call = self.recorded[self.position]
@@ -181,33 +182,28 @@ async def advance_function(services: Services, leased: LeasedRun, agent: Functio
         return
     token = journal.set(replay)
     answer: Any = None
-    raised: BaseException | None = None
+    raised: Exception | None = None
     try:
-        answer = await _run(agent, leased.run.task)
-    except (KeyboardInterrupt, GeneratorExit):
-        raise
-    except BaseException as error:  # whatever the author may raise, groups with a suspension in them too
-        if isinstance(error, asyncio.CancelledError) and _is_cancelled():
-            raise
+        answer = await services.user_code.call(
+            partial(_run, replay, leased.run.task), {}, name=f"agent {agent.name}", within=agent.seconds
+        )
+    except Exception as error:  # whatever the author may raise
         raised = error
     finally:
         journal.reset(token)
+        replay.over = True
     await _came_out(replay, answer, raised)
 
 
-def _is_cancelled() -> bool:
-    """Whether this look is to end, and not only something that the function waited for."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
-async def _run(agent: FunctionAgent, task: str) -> Any:
-    if agent.function is None:
+async def _run(replay: Replay, task: str) -> Any:
+    """Runs in the loop of user code. The author's own tasks are left behind and can do nothing any more."""
+    if replay.agent.function is None:
         raise AssertionError("a function agent has a function")
-    # The author's own tasks are left behind when the function is; none of them can do anything any more.
-    arguments = [task] if inspect.signature(agent.function).parameters else []
-    async with asyncio.timeout(agent.seconds):
-        return await agent.function(*arguments)
+    arguments = [task] if inspect.signature(replay.agent.function).parameters else []
+    try:
+        return await replay.agent.function(*arguments)
+    finally:
+        replay.over = True
 
 
 async def _replay(services: Services, leased: LeasedRun, agent: FunctionAgent) -> Replay:
@@ -224,7 +220,7 @@ async def _replay(services: Services, leased: LeasedRun, agent: FunctionAgent) -
     )
 
 
-async def _came_out(replay: Replay, answer: Any, raised: BaseException | None) -> None:
+async def _came_out(replay: Replay, answer: Any, raised: Exception | None) -> None:
     """The end of one look. A function that was left is not done, however it came out of that."""
     if replay.left:
         await _left(replay)

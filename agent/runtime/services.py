@@ -14,6 +14,7 @@ from agent.domain.policy import Policy
 from agent.runtime.agents import Registry
 from agent.runtime.heartbeat import Heartbeat
 from agent.runtime.model import Model
+from agent.runtime.user_code import UserCode
 from agent.store.outbox import Destination
 
 
@@ -36,6 +37,7 @@ class Services:
     heartbeat: Heartbeat
     worker: str
     destination: Callable[[str | None], Destination]
+    user_code: UserCode = field(default_factory=UserCode, repr=False)
     at_work: dict[UUID, bool] = field(default_factory=dict, repr=False)
     """The calls that this process is looking at, and whether they should be looked at once more."""
     _stragglers: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)

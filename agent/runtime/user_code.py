@@ -1,27 +1,44 @@
-"""Calling what users wrote: async functions on the event loop, sync ones in a thread of their own.
+"""Run what users wrote (tools, facts, hooks, function agents) off the service's event loop.
 
-A thread cannot be stopped. A pool would lose one of its threads to every function that hangs, and would keep
-the process from ending; so each call gets a daemon thread, and whoever waits may stop waiting.
+Async functions run in one event loop in one thread, which all of them share for the life of the process: a client
+that binds itself to a loop on first use works in every tool. Sync functions run in a bounded pool of threads.
+User code that blocks can delay other user code, but no click, heartbeat or sweep. What it calls of ours (`step`,
+`ask`, `set_status`) touches only values in memory, so nothing has to come back to the service's loop but the result.
 """
+
+from __future__ import annotations
 
 import asyncio
 import contextlib
 import contextvars
 import inspect
+import queue
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
+import structlog
+
 from agent.runtime.signature import CONTEXT
+from agent.runtime.watchdog import Watchdog
 
+THREADS = 64
+"""Sync functions that run at the same time, unless the process is given another number."""
 
-async def call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
-    """The function's result, with those of the arguments that it has parameters for."""
-    taken = inspect.signature(function).parameters
-    chosen = {name: value for name, value in arguments.items() if name in taken}
-    if inspect.iscoroutinefunction(function):
-        return await function(**chosen)
-    return await _in_thread(lambda: function(**chosen))
+STOP_SECONDS = 2.0
+"""How long async functions may clean up after they were cancelled because the process ends."""
+
+BLOCKED = (
+    "it could not begin in time, because other tools block the event loop or hold every thread; nothing ran"
+)
+
+Check = Callable[[], None]
+"""Called where the function is about to begin; raises what ends the call instead."""
+
+_running: contextvars.ContextVar[str] = contextvars.ContextVar("signoff_user_code")
+
+log = structlog.get_logger(__name__)
 
 
 def with_context(arguments: Mapping[str, Any], context: object) -> dict[str, Any]:
@@ -29,30 +46,243 @@ def with_context(arguments: Mapping[str, Any], context: object) -> dict[str, Any
     return {**arguments, CONTEXT: context}
 
 
-async def _in_thread(function: Callable[[], Any]) -> Any:
-    loop = asyncio.get_running_loop()
-    result: asyncio.Future[Any] = loop.create_future()
-    context = contextvars.copy_context()
+class UserCall:
+    """One call of a user's function, as the service sees it.
 
-    def work() -> None:
+    `ended` belongs to the loop of the caller. It is cancelled when the function ended with CancelledError.
+    """
+
+    def __init__(self, user_loop: asyncio.AbstractEventLoop) -> None:
+        self._service = asyncio.get_running_loop()
+        self._user_loop = user_loop
+        self.ended: asyncio.Future[Any] = self._service.create_future()
+        self._task: asyncio.Task[Any] | None = None
+        self._lock = threading.Lock()
+        self._begun = self._withdrawn = False
+
+    def withdraw(self) -> bool:
+        """Keep the function from beginning. False: it has begun."""
+        with self._lock:
+            self._withdrawn = not self._begun
+            return self._withdrawn
+
+    def interrupt(self) -> None:
+        """Cancel an async function; a thread cannot be interrupted and goes on."""
+        with contextlib.suppress(RuntimeError):  # its loop is closed
+            self._user_loop.call_soon_threadsafe(self._cancel)
+
+    def abandon(self) -> bool:
+        """Withdraw or interrupt it, and wait for it no longer. True: it never began."""
+        self.ended.cancel()
+        withdrawn = self.withdraw()
+        if not withdrawn:
+            self.interrupt()
+        return withdrawn
+
+    def begin(self) -> bool:
+        """Called by the thread that is about to run the function. False: it was withdrawn."""
+        with self._lock:
+            self._begun = not self._withdrawn
+            return self._begun
+
+    def follow(self, task: asyncio.Task[Any]) -> None:
+        """Called in the user loop: the function runs in this task."""
+        self._task = task
+        task.add_done_callback(self._task_done)
+
+    def settle(self, value: Any, error: BaseException | None) -> None:
+        """Called by any thread: the function has ended."""
+        with contextlib.suppress(RuntimeError):  # the service's loop is closed: nobody waits any more
+            self._service.call_soon_threadsafe(self._set, value, error)
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _task_done(self, task: asyncio.Task[Any]) -> None:
+        if task.cancelled():
+            self.settle(None, asyncio.CancelledError())
+        elif (error := task.exception()) is not None:
+            self.settle(None, error)
+        else:
+            self.settle(task.result(), None)
+
+    def _set(self, value: Any, error: BaseException | None) -> None:
+        if self.ended.done():
+            return
+        if error is None:
+            self.ended.set_result(value)
+        elif isinstance(error, asyncio.CancelledError):
+            self.ended.cancel()
+        else:
+            self.ended.set_exception(_contained(error))
+
+
+class UserCode:
+    """The event loop and the threads in which this process runs what users wrote; made on first use."""
+
+    def __init__(self, watchdog: Watchdog | None = None, *, threads: int = THREADS) -> None:
+        self.watchdog = watchdog or Watchdog()
+        self._threads = _Threads(threads)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+
+    async def call(
+        self, function: Callable[..., Any], arguments: Mapping[str, Any], *, name: str, within: float
+    ) -> Any:
+        """The function's result, with those of the arguments that it has parameters for.
+
+        Raises what it raises, and TimeoutError after `within` seconds; it is then cancelled, if it can be.
+        """
+        call = self.start(function, arguments, name=name)
         try:
-            value, error = context.run(function), None
-        except BaseException as raised:  # carried over to whoever waits
-            value, error = None, raised
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(_settle, result, value, error)
+            await asyncio.wait({call.ended}, timeout=within)
+            if not call.ended.done():
+                raise TimeoutError(BLOCKED if call.withdraw() else f"it did not end within {within:g} s")
+        finally:
+            if not call.ended.done():
+                call.abandon()
+        if call.ended.cancelled():
+            raise RuntimeError("it was cancelled from within")
+        return call.ended.result()
 
-    threading.Thread(target=work, name=f"tool {function}", daemon=True).start()
-    value = await result
-    return await value if inspect.isawaitable(value) else value
+    def start(
+        self,
+        function: Callable[..., Any],
+        arguments: Mapping[str, Any],
+        *,
+        name: str,
+        check: Check | None = None,
+    ) -> UserCall:
+        """Begin a call, in the context (tracing, logging) of the caller. `name` says in logs what runs."""
+        loop = self._running_loop()
+        taken = inspect.signature(function).parameters
+        chosen = {key: value for key, value in arguments.items() if key in taken}
+        call = UserCall(loop)
+        run = partial(_run, check, partial(function, **chosen))
+        context = contextvars.copy_context()
+        context.run(_running.set, name)
+        if inspect.iscoroutinefunction(function):
+            loop.call_soon_threadsafe(_begin_task, call, run, context)
+        else:
+            self._threads.submit(partial(_run_in_thread, call, run, context, loop))
+        return call
+
+    async def stop(self, seconds: float = STOP_SECONDS) -> None:
+        """Cancel the async functions that still run and end the loop; what blocks for longer is left behind."""
+        self.watchdog.stop()
+        self._threads.stop()
+        if self._loop is not None and self._thread is not None:
+            self._stopping = True
+            with contextlib.suppress(RuntimeError):  # closed already
+                self._loop.call_soon_threadsafe(self._loop.stop)
+            await asyncio.to_thread(self._thread.join, seconds)
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            # A loop of the service's kind: uvloop's, where the service runs on it.
+            runner = asyncio.Runner(loop_factory=type(asyncio.get_running_loop()))
+            self._loop = runner.get_loop()
+            self._loop.set_task_factory(_named_task)
+            # A daemon, like the pool's threads: one that hangs must not keep the process from ending.
+            self._thread = threading.Thread(
+                target=self._serve, args=(runner, self._loop), name="user loop", daemon=True
+            )
+            self._thread.start()
+            self.watchdog.watch(self._loop, self._thread)
+        return self._loop
+
+    def _serve(self, runner: asyncio.Runner, loop: asyncio.AbstractEventLoop) -> None:
+        while not self._stopping:
+            try:
+                loop.run_forever()
+            except (
+                BaseException
+            ) as error:  # SystemExit in a task that user code has made ends that task alone
+                log.warning(
+                    "a task of user code tried to end the process",
+                    action="user_code.exit",
+                    error=f"{type(error).__name__}: {error}",
+                )
+        runner.close()  # cancels what still runs
 
 
-def _settle(result: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
-    if result.done():
+class _Threads:
+    """Daemon threads that run sync functions; more are started while all are at work, up to a bound."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._count = 0
+        self._waiting: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._idle = threading.Semaphore(0)
+
+    def submit(self, work: Callable[[], None]) -> None:
+        """Run this as soon as a thread is free. Called from one thread only."""
+        self._waiting.put(work)
+        if not self._idle.acquire(blocking=False) and self._count < self._most:
+            self._count += 1
+            threading.Thread(target=self._serve, name=f"user thread {self._count}", daemon=True).start()
+
+    def stop(self) -> None:
+        """Let idle threads end, and the others after what they run now."""
+        for _ in range(self._count):
+            self._waiting.put(None)
+
+    def _serve(self) -> None:
+        while (work := self._waiting.get()) is not None:
+            work()
+            self._idle.release()
+
+
+def _begin_task(call: UserCall, run: Callable[[], Awaitable[Any]], context: contextvars.Context) -> None:
+    if call.begin():
+        call.follow(asyncio.get_running_loop().create_task(_finish(run), context=context))
+
+
+def _named_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
+    """A task with the name of what runs, also where user code makes it, so that the watchdog can tell."""
+    task: asyncio.Task[Any] = asyncio.Task(coroutine, loop=loop, **options)
+    context: contextvars.Context = options.get("context") or contextvars.copy_context()
+    if name := context.get(_running):
+        task.set_name(name)
+    return task
+
+
+def _run_in_thread(
+    call: UserCall,
+    run: Callable[[], Any],
+    context: contextvars.Context,
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    if not call.begin():
         return
-    if isinstance(error, Exception):
-        result.set_exception(error)
-    elif error is not None:  # SystemExit and the like end one call, not the service
-        result.set_exception(RuntimeError(f"{type(error).__name__}: {error}"))
+    try:
+        value = context.run(run)
+    except BaseException as error:  # carried over to the service
+        call.settle(None, error)
+        return
+    if inspect.isawaitable(value):  # a sync function that made a coroutine: it runs where the others do
+        loop.call_soon_threadsafe(_begin_task, call, lambda: value, context)
     else:
-        result.set_result(value)
+        call.settle(value, None)
+
+
+def _run(check: Check | None, function: Callable[[], Any]) -> Any:
+    if check is not None:
+        check()
+    return function()
+
+
+async def _finish(run: Callable[[], Awaitable[Any]]) -> Any:
+    try:
+        return await run()
+    except (SystemExit, KeyboardInterrupt) as error:  # would end the loop
+        raise _contained(error) from error
+
+
+def _contained(error: BaseException) -> Exception:
+    """The error, if a future can hold it and it ends no more than one call."""
+    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+        return error
+    return RuntimeError(f"{type(error).__name__}: {error}")

@@ -233,6 +233,7 @@ async def open_house(mode: str, db: Database, owner: psycopg.Connection[Any]) ->
                 yield house
                 await ctx.background.finish()
                 await homes.stop()
+        await ctx.services.user_code.stop()
 
 
 @asynccontextmanager

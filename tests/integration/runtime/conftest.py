@@ -163,14 +163,15 @@ async def stage(database: Database) -> AsyncIterator[Callable[..., Awaitable[Sta
 
         await queue.open_async()
         beating = asyncio.create_task(services.heartbeat.run())
-        open_parts.append((scripted, model, queue, beating))
+        open_parts.append((scripted, services, queue, beating))
         return Stage(services, scripted, queue)
 
     yield make
-    for scripted, model, queue, beating in open_parts:
+    for scripted, services, queue, beating in open_parts:
         beating.cancel()
         with suppress(asyncio.CancelledError):
             await beating
         await queue.close_async()
-        await model.close()
+        await services.user_code.stop()
+        await services.model.close()
         await scripted.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from datetime import timedelta
 
 import pytest
@@ -267,6 +268,37 @@ async def test_a_function_that_forgets_its_question_is_not_done(stage):
     s = await stage(forgetful)
     run = await s.run(await s.go("forgetful", "x"))
     assert (run.status, run.answer) == (RunStatus.PENDING_APPROVAL, None)
+
+
+async def test_a_task_that_is_left_behind_does_nothing(stage):
+    """A step that the function began and did not wait for is not done once the function has returned."""
+    left_behind = []
+
+    @function_agent(tools=[work])
+    async def hasty(task: str) -> str:
+        left_behind.append(asyncio.create_task(step(work, what="unawaited")))
+        return "done"
+
+    s = await stage(hasty)
+    run = await s.run(await s.go("hasty", "x"))
+    assert (run.status, run.answer, done) == (RunStatus.COMPLETED, "done", [])
+
+
+async def test_a_function_that_blocks_fails_in_its_time(stage):
+    """A function that blocks its event loop ends its run as failed after `seconds`; nothing waits for it longer."""
+    release = threading.Event()
+
+    @function_agent(tools=[work], seconds=0.05)
+    async def stuck(task: str) -> str:
+        release.wait(10)
+        return await step(work, what="too late")
+
+    s = await stage(stuck)
+    run = await s.run(await s.go("stuck", "x"))
+    release.set()
+    await s.services.user_code.call(asyncio.sleep, {"delay": 0}, name="the next", within=10)
+    assert (run.status, run.cause) == (RunStatus.FAILED, "TimeoutError: it did not end within 0.05 s")
+    assert (len(await s.calls(run.id)), done) == (0, [])
 
 
 async def test_what_the_function_raises_ends_the_run(stage):

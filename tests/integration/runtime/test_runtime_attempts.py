@@ -7,7 +7,10 @@ import os
 import subprocess
 import sys
 import threading
+import time
+from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -19,6 +22,7 @@ from agent.runtime.agents import Agent
 from agent.runtime.calls import advance_call
 from agent.runtime.model_turn import advance_run
 from agent.runtime.tool import NotDone, ToolContext, tool
+from agent.runtime.user_code import BLOCKED
 from agent.usecases import executions
 from slack_sandbox.model import ScriptedCall, ScriptedTurn
 
@@ -149,19 +153,19 @@ async def test_an_exception_fails_the_call_and_is_told_in_one_line(stage, raised
 
 async def test_a_lost_worker_leaves_doubt_and_its_result_overwrites_nothing(stage) -> None:
     """An attempt whose lease is over is in doubt; the worker that comes back only records its result beside."""
-    begun, release = asyncio.Event(), asyncio.Event()
+    begun, release = threading.Event(), threading.Event()
 
     @tool
     async def pay() -> str:
         begun.set()
-        await release.wait()
+        await asyncio.to_thread(release.wait, 10)
         return "paid"
 
     on = await stage(agent(pay), policy=ALLOW)
     on.model.script(proposing("pay"))
     run_id = await on.start("worker", "go")
     playing = asyncio.create_task(on.play())
-    await asyncio.wait_for(begun.wait(), 10)
+    assert await asyncio.to_thread(begun.wait, 10)
     await lose_leases(on)
     assert await executions.rescue(on.db) == 1
     release.set()
@@ -175,19 +179,19 @@ async def test_a_lost_worker_leaves_doubt_and_its_result_overwrites_nothing(stag
 
 async def test_the_heartbeat_keeps_a_long_call(stage) -> None:
     """While a tool runs its lease is extended, so that nobody takes it for lost."""
-    begun, release = asyncio.Event(), asyncio.Event()
+    begun, release = threading.Event(), threading.Event()
 
     @tool
     async def pay() -> str:
         begun.set()
-        await release.wait()
+        await asyncio.to_thread(release.wait, 10)
         return "paid"
 
     on = await stage(agent(pay), policy=ALLOW)
     on.model.script(proposing("pay"), "Paid.")
     run_id = await on.start("worker", "go")
     playing = asyncio.create_task(on.play())
-    await asyncio.wait_for(begun.wait(), 10)
+    assert await asyncio.to_thread(begun.wait, 10)
     await lose_leases(on)
     await on.services.heartbeat.beat()
     assert await executions.rescue(on.db) == 0
@@ -195,6 +199,49 @@ async def test_the_heartbeat_keeps_a_long_call(stage) -> None:
     await playing
     assert (await attempts(on))[0][0] == "succeeded"
     assert (await on.run(run_id)).answer == "Paid."
+
+
+async def test_a_tool_that_could_not_begin_in_time_is_not_in_doubt(stage) -> None:
+    """Behind another tool that blocks the loop of user code it has failed, and the model reads that nothing ran."""
+    begun, release = threading.Event(), threading.Event()
+    paid: list[int] = []
+
+    async def block() -> None:
+        begun.set()
+        release.wait(10)
+
+    @tool(timeout=0.05)
+    async def pay() -> str:
+        paid.append(1)
+        return "paid"
+
+    on = await stage(agent(pay), policy=ALLOW)
+    blocking = asyncio.create_task(on.services.user_code.call(block, {}, name="tool block", within=10))
+    assert await asyncio.to_thread(begun.wait, 10)
+    on.model.script(proposing("pay"), "Not paid.")
+    await on.go("worker", "go")
+    release.set()
+    await blocking
+    assert on.model.requests[1]["messages"][-1]["content"] == f"Error: {BLOCKED}"
+    assert ([row[0] for row in await attempts(on)], paid) == (["failed"], [])
+
+
+async def test_a_lease_is_surely_held_as_long_as_beats_extend_it_in_time(stage, monkeypatch) -> None:
+    """A beat that comes after the lease may have been over proves nothing, so the tool does not begin."""
+    on = await stage(agent())
+    heart, now = on.services.heartbeat, time.monotonic()
+    for late, extended in ((7.0, True), (11.0, False)):
+        execution_id = uuid4()
+        with heart.holding_execution(execution_id, now):
+            monkeypatch.setattr(
+                "agent.runtime.heartbeat.time", SimpleNamespace(monotonic=lambda at=late: now + at)
+            )
+            assert heart.surely_holds(execution_id) is extended
+            await heart.beat()
+            later = SimpleNamespace(monotonic=lambda at=late: now + at + 8)
+            monkeypatch.setattr("agent.runtime.heartbeat.time", later)
+            assert heart.surely_holds(execution_id) is extended
+        assert not heart.surely_holds(execution_id)
 
 
 async def test_an_idempotent_tool_is_retried_with_the_same_key(stage) -> None:
@@ -221,7 +268,7 @@ async def test_an_idempotent_tool_is_retried_with_the_same_key(stage) -> None:
 
 async def test_a_stopped_service_leaves_doubt(stage) -> None:
     """Stopping the service in the middle of a tool marks the attempt in doubt at once."""
-    begun = asyncio.Event()
+    begun = threading.Event()
 
     @tool
     async def pay() -> str:
@@ -235,7 +282,7 @@ async def test_a_stopped_service_leaves_doubt(stage) -> None:
     await advance_run(on.services, run_id)
     (call,) = await on.calls(run_id)
     executing = asyncio.create_task(advance_call(on.services, call.id))
-    await asyncio.wait_for(begun.wait(), 10)
+    assert await asyncio.to_thread(begun.wait, 10)
     executing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await executing

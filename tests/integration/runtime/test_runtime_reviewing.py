@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -277,12 +278,12 @@ async def test_what_a_dead_worker_may_have_set_aside_is_taken_back(stage) -> Non
 async def test_an_edit_while_the_hook_runs_is_noticed(stage) -> None:
     """The hook of the original ends after the edit, in a worker of its own: it is taken back all the same."""
     heard: list[tuple[str, int]] = []
-    begun, edited = asyncio.Event(), asyncio.Event()
+    begun, edited = threading.Event(), threading.Event()
 
     async def set_aside(order: int) -> None:
         if order == 1:
             begun.set()
-            await edited.wait()
+            await asyncio.to_thread(edited.wait, 10)
         heard.append(("set aside", order))
 
     @tool(risk="low", on_pending=set_aside, on_refused=lambda order, cause: heard.append((cause, order)))
@@ -293,7 +294,7 @@ async def test_an_edit_while_the_hook_runs_is_noticed(stage) -> None:
     on.model.script(paid(1), "I see.")
     run_id = await on.start("payer", "pay order 1")
     playing = asyncio.create_task(on.play())
-    await begun.wait()
+    assert await asyncio.to_thread(begun.wait, 10)
     (call,) = await on.calls(run_id)
     view = await on.request(call)
     await to_order(on, view, 2)
