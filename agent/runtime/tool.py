@@ -65,6 +65,9 @@ class Tool(Generic[P, R]):
     - `timeout`: seconds. A tool that takes longer is in doubt, since its effect may have happened.
     - `version`: change it when the meaning changes; what was approved for another version is asked again.
 
+    Async functions share one event loop, in a thread beside the service's; sync ones run in a pool of threads. An async
+    function that blocks delays all other async user code of the process, but nothing of the service.
+
     Raises TypeError or ValueError for a definition that could not work.
     """
 
