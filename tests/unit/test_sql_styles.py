@@ -5,12 +5,16 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 
 import pytest
+from sqlalchemy import TextClause
 
 import agent
 import slackbot
+from agent import store
 
 LITERAL = {"text", "literal_column", "TextClause"}
 SENDING = {
@@ -134,3 +138,49 @@ def is_assembled(statement: ast.expr, given: dict[str, list[ast.expr]], seen: se
         case ast.Call(func=ast.Attribute(attr="format" | "replace" | "join" | "strip")):
             return True
     return False
+
+
+def texts() -> dict[str, str]:
+    """Each whole text of the store, by the name of its constant."""
+    modules = [import_module(found.name) for found in walk_packages(store.__path__, f"{store.__name__}.")]
+    return {
+        f"{module.__name__.removeprefix('agent.store.')}.{name}": value.text
+        for module in modules
+        for name, value in vars(module).items()
+        if isinstance(value, TextClause)
+    }
+
+
+def test_every_statement_heeds_a_pause_in_the_same_words() -> None:
+    """A pause of everything, of the agent, or of an ancestor stops a run; a program's request has no ancestors."""
+    found: dict[str, set[str]] = {}
+    for name, sql in texts().items():
+        for condition in re.findall(r"EXISTS \(SELECT 1 FROM pause WHERE (.*?(?:_agents\)|agent\)))\)", sql):
+            found.setdefault(re.sub(r"\w+\.(?=a)", "run.", condition), set()).add(name)
+    assert found == {
+        "scope IN ('*', run.agent) OR scope = ANY (run.ancestor_agents)": {
+            "call_locks._CALL",
+            "runs._TAKE_LEASE",
+            "sweeps._CALLS",
+            "sweeps._RUNS",
+        },
+        "scope IN ('*', run.agent)": {"external_executions._APPROVAL"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("many", "one"),
+    [
+        ("open_requests._DUE", "open_requests._DUE_ONE"),
+        ("reminders._REMINDERS_DUE", "reminders._REMINDER_DUE"),
+        ("external_executions._OVERDUE", "external_executions._OVERDUE_ONE"),
+        ("api_keys._LIST", "api_keys._LOCK"),
+    ],
+)
+def test_one_row_is_read_like_many(many: str, one: str) -> None:
+    """The statement for one row differs from that for many only in which row it picks, not in what it reads of it."""
+    found = texts()
+    assert (
+        found[one].partition("clock_timestamp()")[0].partition("FROM api_key")[0]
+        == (found[many].partition("clock_timestamp()")[0].partition("FROM api_key")[0])
+    )
