@@ -126,8 +126,8 @@ CHANNELS_DUE = _channels_due()
 _here = and_(destination.c.team_id == delivery.c.team_id, destination.c.channel_id == delivery.c.channel_id)
 _waiting: Select[Any] = (
     select(
-        *(delivery.c[name] for name in ("id", "kind", "request_id", "run_id", "agent", "body", "wanted")),
-        *(delivery.c[name] for name in ("attempts", "error", "ambiguous")),
+        *delivery.c["id", "kind", "request_id", "run_id", "agent", "body", "wanted", "attempts"],
+        *delivery.c["error", "ambiguous"],
         _root_ts.label("root_ts"),
         cast(func.greatest(0, extract("epoch", _ready_at - _now)), Float).label("wait"),
     )

@@ -30,6 +30,13 @@ from agent.store.views.requests import (
     request_views,
     vote_context,
 )
+from agent.store.views.run_calls import (
+    OpenCallDetails,
+    calls,
+    open_call_details,
+    prepared_action,
+    waiting_descendant_calls,
+)
 from agent.store.views.run_lists import (
     RunList,
     is_busy,
@@ -40,19 +47,14 @@ from agent.store.views.run_lists import (
 )
 from agent.store.views.runs import (
     CancelContext,
-    OpenCallDetails,
-    calls,
     cancel_context,
     messages,
-    open_call_details,
-    prepared_action,
     recent_runs,
     root_of_run,
     run_in_thread,
     run_view,
     running,
     values_of,
-    waiting_descendant_calls,
 )
 from agent.store.views.schema_version import schema_version
 from agent.store.views.search import (

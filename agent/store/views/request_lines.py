@@ -19,21 +19,8 @@ team, limit = bindparam("team", type_=Text), bindparam("limit", type_=Integer)
 of_team = request.c.team_id == team
 _LINES = (
     select(
-        *(
-            request.c[name]
-            for name in ("id", "agent", "risk", "status", "requester_team_id", "requester_user_id")
-        ),
-        *(
-            request.c[name]
-            for name in (
-                "created_at",
-                "expires_at",
-                "channel_id",
-                "approvers",
-                "excluded",
-                "approvals_required",
-            )
-        ),
+        *request.c["id", "agent", "risk", "status", "requester_team_id", "requester_user_id"],
+        *request.c["created_at", "expires_at", "channel_id", "approvers", "approvals_required", "excluded"],
         approvals(request).label("approvals"),
         voters(request).label("voters"),
         agent_run.c.ancestor_agents.label("above"),

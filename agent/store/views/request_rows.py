@@ -69,9 +69,8 @@ _withdrawn = func.coalesce(tool_call.c.answer_kind == AnswerKind.WITHDRAWN, Fals
 _VIEW = (
     select(
         *_request.c,
-        *(_revision.c[name] for name in ("tool", "tool_version", "action", "digest", "facts", "description")),
-        *(_revision.c[name] for name in ("rationale", "context", "changes", "erased_at")),
-        *(_revision.c[name] for name in ("editor_team_id", "editor_user_id")),
+        *_revision.c["tool", "tool_version", "action", "digest", "facts", "description", "rationale"],
+        *_revision.c["context", "changes", "erased_at", "editor_team_id", "editor_user_id"],
         audit_head.c.seq,
         agent_run.c.ancestor_agents.label("above"),
         agent_run.c.channel_id.label("run_channel_id"),
@@ -89,7 +88,7 @@ _VIEW = (
         and_(_request.c.status == RequestStatus.APPROVED, _withdrawn).label("stopped"),
         _execution.c.id.label("execution_id"),
         _execution.c.status.label("execution_status"),
-        *(_execution.c[name] for name in ("attempt", "started_at", "finished_at", "error", "result")),
+        *_execution.c["attempt", "started_at", "finished_at", "error", "result"],
         settlement.c.team_id.label("settled_team_id"),
         settlement.c.user_id.label("settled_user_id"),
         settlement.c.verdict.label("settled_as"),

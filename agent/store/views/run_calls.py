@@ -1,0 +1,169 @@
+"""The calls of runs as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Row, and_, bindparam, case, select, text
+
+from agent.database.transaction import Connection, query
+from agent.domain.changes import between
+from agent.domain.request import RequestStatus
+from agent.domain.run import AnswerKind, CallAnswer, CallState, CallView, RunView
+from agent.store.tables import agent_run, approval_request, request_revision, tool_call
+from agent.store.views.descendants import descendants
+from agent.store.views.request_parts import present_revision
+from agent.store.views.runs import RUN_VIEW, run_of
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCallDetails:
+    """A call with what is needed to judge or to execute it.
+
+    ``facts`` are those that people were shown (RFC 8785 bytes), ``policy`` the snapshot they decided under.
+    """
+
+    call: CallView
+    run: RunView
+    requester_asserted: str
+    team_id: str | None
+    words: str | None  # what the model said in the same turn: its rationale
+    tool_version: str | None
+    announced: bool
+    held: bytes | None  # the action that its tool's on_pending hook has run for and that was not taken back
+    decided: bool
+    digest_decided: bytes | None
+    digest_recorded: bytes | None  # of the decision, by the audit log
+    signature_decided: bytes | None  # of the tool's parameters, when people were asked; None: not compared
+    action_decided: bytes | None
+    facts: bytes | None
+    policy: dict[str, Any] | None
+    asked_version: str | None  # of its agent, when people were asked
+    attempts: int
+
+
+async def calls(connection: Connection, run_id: UUID) -> tuple[CallView, ...]:
+    """The run's calls by turn and index."""
+    (rows,) = await query(connection, _CALLS, run=run_id)
+    return tuple(_call(row) for row in rows)
+
+
+async def waiting_descendant_calls(connection: Connection, run_id: UUID) -> tuple[CallView, ...]:
+    """Calls of runs below, which the run waits for, that people are asked about."""
+    (rows,) = await query(connection, _ASKED_BELOW, run=run_id)
+    return tuple(_call(row) for row in rows)
+
+
+async def open_call_details(connection: Connection, call_id: UUID) -> OpenCallDetails | None:
+    """A call as ``advance_call`` finds it."""
+    found = await query(connection, _CALL, _RUN_OF_CALL, _AT_WORK, call=call_id)
+    if not all(found):
+        return None
+    ((row,), (run,), (more,)) = found
+    return OpenCallDetails(
+        call=_call(row),
+        run=run_of(run),
+        requester_asserted=more.requester_asserted,
+        team_id=more.team_id,
+        words=more.words,
+        tool_version=more.tool_version,
+        announced=more.announced_at is not None,
+        held=_bytes(more.held),
+        decided=more.outcome is not None,
+        digest_decided=_bytes(more.digest_decided),
+        digest_recorded=_bytes(more.digest_recorded),
+        signature_decided=_bytes(more.signature_digest),
+        action_decided=_bytes(more.action_decided),
+        facts=_bytes(more.facts),
+        policy=more.policy,
+        asked_version=more.asked_version,
+        attempts=more.attempts,
+    )
+
+
+async def prepared_action(connection: Connection, call_id: UUID) -> bytes | None:
+    """The action that a call's tool has prepared for, or is preparing for."""
+    return _bytes((await connection.execute(_HELD, {"call": call_id})).scalar_one_or_none())
+
+
+def _bytes(value: Any) -> bytes | None:
+    return None if value is None else bytes(value)
+
+
+def _call(row: Row[Any]) -> CallView:
+    answer = CallAnswer(AnswerKind(row.answer_kind), row.answer or "") if row.answer_kind else None
+    return CallView(
+        id=row.id,
+        run_id=row.run_id,
+        turn=row.turn,
+        index=row.position,
+        model_call_id=row.model_call_id,
+        tool=row.tool,
+        raw_arguments=row.raw_arguments,
+        state=CallState(row.state),
+        blocking=row.blocking,
+        answer=answer,
+        request_id=row.request_id,
+        repeats=row.repeats,
+        edited=between(row.proposed_action, row.edited_action),
+        created_at=row.created_at,
+        answered_at=row.answered_at,
+    )
+
+
+_RUN_OF_CALL = RUN_VIEW.where(
+    agent_run.c.id == select(tool_call.c.run_id).where(tool_call.c.id == bindparam("call")).scalar_subquery()
+)
+_request, _first_request = approval_request.alias("request"), approval_request.alias("first_request")
+_edit, _proposal = request_revision.alias("edit"), request_revision.alias("proposal")
+_proposed_action = (
+    select(_proposal.c.action)
+    .join(_first_request, and_(_proposal.c.request_id == _first_request.c.id, _proposal.c.n == 1))
+    .where(_first_request.c.call_id == tool_call.c.id, _first_request.c.ask_no == 1)
+    .scalar_subquery()
+)
+_CALL_VIEW = (
+    select(
+        *tool_call.c["id", "run_id", "turn", "model_call_id", "tool", "raw_arguments", "state"],
+        *tool_call.c["blocking", "answer_kind", "answer", "repeats", "created_at", "answered_at"],
+        tool_call.c.index.label("position"),
+        _request.c.id.label("request_id"),
+        _edit.c.action.label("edited_action"),
+        case((_edit.c.action.is_not(None), _proposed_action)).label("proposed_action"),
+    )
+    .outerjoin(_request, and_(_request.c.call_id == tool_call.c.id, _request.c.ask_no == tool_call.c.ask_no))
+    .outerjoin(
+        _edit,
+        and_(
+            present_revision(_request, _edit),
+            _request.c.status == RequestStatus.APPROVED,
+            _edit.c.editor_user_id.is_not(None),
+        ),
+    )
+)
+_CALLS = _CALL_VIEW.where(tool_call.c.run_id == bindparam("run")).order_by(
+    tool_call.c.turn, tool_call.c.index
+)
+_ASKED_BELOW = _CALL_VIEW.where(
+    tool_call.c.state == CallState.ASKED,
+    tool_call.c.run_id.in_(select(descendants(bindparam("run")).c.id)),
+).order_by(tool_call.c.id)
+_CALL = _CALL_VIEW.where(tool_call.c.id == bindparam("call"))
+_HELD = text("SELECT held FROM tool_call WHERE id = :call")
+_AT_WORK = text("""
+SELECT a.requester_asserted, a.team_id, m.text AS words, c.tool_version, c.announced_at, c.held,
+       d.outcome::text AS outcome, d.digest AS digest_decided, v.action AS action_decided, v.facts, r.policy,
+       v.signature_digest,
+       (SELECT decode(detail ->> 'digest', 'hex') FROM audit_event
+        WHERE subject = 'request:' || r.id AND event = 'request.decided') AS digest_recorded,
+       r.agent_version AS asked_version,
+       (SELECT count(*) FROM execution WHERE call_id = c.id) AS attempts
+FROM tool_call AS c JOIN agent_run AS a ON a.id = c.run_id
+LEFT JOIN run_message AS m ON m.run_id = c.run_id AND m.turn = c.turn AND m.role = 'assistant'
+LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
+LEFT JOIN decision AS d ON d.request_id = r.id
+LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = coalesce(d.revision, r.revision)
+WHERE c.id = :call
+""")
