@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
 
-from agent.domain.run import AnswerKind, CallAnswer, RunStatus
+from agent.domain.request import RequestStatus
+from agent.domain.run import AnswerKind, CallAnswer, CallState, RunStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,19 @@ class EndedCall:
         words = f": {given.text}" if given.text else ""
         outcome = f"Outcome of {self.tool} {self.raw_arguments}{about}: {given.kind.value}{words}"
         return f"{outcome}\n{self.edited}" if self.edited else outcome
+
+
+_AFTER = {
+    RequestStatus.APPROVED: (CallState.READY, None),
+    RequestStatus.REJECTED: (CallState.REFUSED, AnswerKind.REJECTED),
+    RequestStatus.EXPIRED: (CallState.REFUSED, AnswerKind.EXPIRED),
+    RequestStatus.CANCELLED: (CallState.REFUSED, AnswerKind.WITHDRAWN),
+}
+
+
+def call_after(outcome: RequestStatus) -> tuple[CallState, AnswerKind | None]:
+    """How the call that people were asked about goes on, and why it does not run, if it is refused."""
+    return _AFTER[outcome]
 
 
 def stop_cause(kind: AnswerKind, on_reject: str | None) -> Literal["rejected", "expired"] | None:

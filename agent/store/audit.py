@@ -67,6 +67,18 @@ async def lock_heads(connection: Connection, subjects: Sequence[str]) -> dict[st
     return heads
 
 
+async def lock_head(connection: Connection, subject: str) -> ChainHead:
+    """Lock and read one head."""
+    return (await lock_heads(connection, [subject]))[subject]
+
+
+async def record(
+    tx: Transaction, subject: str, kind: AuditKind, actor: str, detail: Mapping[str, Any]
+) -> None:
+    """Append one event to the chain of a subject that is locked."""
+    append(tx, await lock_head(tx, subject), AuditEntry(kind, actor, detail))
+
+
 async def create_head(connection: Connection, subject: str) -> None:
     """Give a chain that nothing else guards a head to lock, before its first event; whoever is second waits."""
     await connection.execute(_FOUND, {"subject": subject, "hash": genesis(subject)})

@@ -12,11 +12,9 @@ from psycopg.types.json import Jsonb
 from sqlalchemy import Row, text
 
 from agent.database.transaction import Connection, Transaction
-from agent.domain.audit import AuditKind
 from agent.domain.people import Exclusion
-from agent.store import audit, exclusions, outbox
-from agent.store.audit import AuditEntry, ChainHead
-from agent.store.outbox import Destination, OutboxMessage
+from agent.store import exclusions
+from agent.store.outbox import Destination
 from signoff.values import Person
 
 
@@ -54,74 +52,44 @@ async def voters(connection: Connection, request_ids: Sequence[UUID]) -> dict[UU
 
 @dataclass(frozen=True, slots=True)
 class Escalation:
-    """More reviewers, and the whole window again. The row is locked by the caller, and its chain's head read."""
+    """More reviewers, and the whole window again."""
 
     request_id: UUID
-    destination: Destination
-    added: tuple[str, ...]
     approvers: tuple[str, ...]
     expires_at: datetime
     remind_next: datetime | None
-    head: ChainHead
+    at: datetime
 
 
 def escalate(tx: Transaction, escalations: Sequence[Escalation]) -> None:
-    """Let more people decide, record it, and tell them."""
-    if not escalations:
-        return
+    """Let more people decide."""
     tx.add(
         _ESCALATE,
         ids=[e.request_id for e in escalations],
         approvers=[Jsonb(list(e.approvers)) for e in escalations],
         expires=[e.expires_at for e in escalations],
         reminders=[e.remind_next for e in escalations],
-        ats=[e.head.at for e in escalations],
+        ats=[e.at for e in escalations],
     )
-    entries = [
-        AuditEntry(AuditKind.REQUEST_ESCALATED, audit.SYSTEM, {"added": list(e.added)}) for e in escalations
-    ]
-    audit.append_all(tx, [(e.head, entry) for e, entry in zip(escalations, entries, strict=True)])
-    outgoing = [
-        (outbox.card(e.destination, e.request_id), _line(e, "escalated", e.added, e.expires_at))
-        for e in escalations
-    ]
-    outbox.enqueue(tx, [message for pair in outgoing for message in pair])
 
 
 @dataclass(frozen=True, slots=True)
-class Reminder:
-    """A word to those who can still help. ``reminded`` counts the fractions of the window that have passed."""
+class Reminded:
+    """How far reminding has come: so many fractions of the window have passed."""
 
     request_id: UUID
-    destination: Destination
-    people: tuple[str, ...]
     reminded: int
     remind_next: datetime | None
-    expires_at: datetime
-    head: ChainHead
 
 
-def remind(tx: Transaction, reminders: Sequence[Reminder]) -> None:
-    """Write down how far reminding has come, record it, and tell people; after the deadline nobody is told."""
-    if not reminders:
-        return
+def mark_reminded(tx: Transaction, reminders: Sequence[Reminded]) -> None:
+    """Write down how far reminding has come."""
     tx.add(
         _REMIND,
         ids=[r.request_id for r in reminders],
         counts=[r.reminded for r in reminders],
         next=[r.remind_next for r in reminders],
     )
-    timely = [r for r in reminders if r.head.at < r.expires_at]
-    if not timely:
-        return
-    audit.append_all(
-        tx,
-        [
-            (r.head, AuditEntry(AuditKind.REQUEST_REMINDED, audit.SYSTEM, {"reminder": r.reminded}))
-            for r in timely
-        ],
-    )
-    outbox.enqueue(tx, [_line(r, "reminder", r.people, r.expires_at) for r in timely])
 
 
 def _due(row: Row[Any]) -> DueReminder:
@@ -134,12 +102,6 @@ def _due(row: Row[Any]) -> DueReminder:
         row.expires_at,
         timedelta(seconds=row.seconds),
         tuple(row.remind_at),
-    )
-
-
-def _line(about: Escalation | Reminder, line: str, people: Sequence[str], at: datetime) -> OutboxMessage:
-    return outbox.request_line(
-        about.destination, about.request_id, line, people=list(people), at=at.isoformat()
     )
 
 

@@ -66,7 +66,7 @@ async def create(
     async with db.transaction() as tx:
         subject = _subject(name)
         await audit.create_head(tx, subject)
-        head = (await audit.lock_heads(tx, [subject]))[subject]
+        head = await audit.lock_head(tx, subject)
         if await api_keys.lock(tx, name) is not None:
             raise Conflict(f"there is a key named {name} already (names of revoked keys are not used again)")
         api_keys.insert(tx, new)
@@ -159,4 +159,4 @@ async def _held(connection: Connection, name: str) -> tuple[KeyLine, ChainHead]:
             f"there is no key named {name}" if key is None else f"the key {name} is revoked already"
         )
     subject = _subject(name)
-    return key, (await audit.lock_heads(connection, [subject]))[subject]
+    return key, await audit.lock_head(connection, subject)

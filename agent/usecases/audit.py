@@ -14,7 +14,7 @@ async def record_policy(db: Database, digest: bytes, actor: str) -> None:
     """Which policy a process enforces from now on; recorded when it differs from the last one recorded."""
     async with db.transaction() as tx:
         await audit.create_head(tx, POLICY)
-        head = (await audit.lock_heads(tx, [POLICY]))[POLICY]
+        head = await audit.lock_head(tx, POLICY)
         if await audit.last_detail(tx, POLICY, "digest") == digest.hex():
             return
         audit.append(tx, head, AuditEntry(AuditKind.POLICY_LOADED, actor, {"digest": digest.hex()}))

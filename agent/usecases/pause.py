@@ -54,7 +54,7 @@ async def _turn(db: Database, agent: str | None, by: Person | str, reason: str |
         if stopped is stop:
             return False
         await audit.create_head(tx, SUBJECT)
-        head = (await audit.lock_heads(tx, [SUBJECT]))[SUBJECT]
+        head = await audit.lock_head(tx, SUBJECT)
         if stop:
             pauses.insert(tx, scope, actor, reason)
         else:

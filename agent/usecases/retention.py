@@ -20,7 +20,6 @@ from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.domain.audit import AuditKind
 from agent.store import audit, retention
-from agent.store.audit import AuditEntry
 
 SUBJECT = "retention"
 """The chain in which every erasure is recorded."""
@@ -158,6 +157,5 @@ async def _notices(tx: Transaction, before: datetime, after: UUID, limit: int) -
 
 async def _record(tx: Transaction, found: ErasureCounts, before: datetime, by: str) -> None:
     await audit.create_head(tx, SUBJECT)
-    head = (await audit.lock_heads(tx, [SUBJECT]))[SUBJECT]
     detail = {"before": before.isoformat(), **asdict(found)}
-    audit.append(tx, head, AuditEntry(AuditKind.RETENTION_ERASED, by, detail))
+    await audit.record(tx, SUBJECT, AuditKind.RETENTION_ERASED, by, detail)

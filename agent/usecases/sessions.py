@@ -17,7 +17,6 @@ from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.domain.audit import AuditKind
 from agent.store import audit, sessions
-from agent.store.audit import AuditEntry
 from agent.store.sessions import Session
 from signoff.values import Person
 
@@ -109,8 +108,7 @@ async def _record(tx: Transaction, person: Person, kind: AuditKind, detail: dict
     """Append to this person's own chain."""
     subject = f"person:{person}"
     await audit.create_head(tx, subject)
-    head = (await audit.lock_heads(tx, [subject]))[subject]
-    audit.append(tx, head, AuditEntry(kind, audit.actor(person), detail))
+    await audit.record(tx, subject, kind, audit.actor(person), detail)
 
 
 def _digest(secret: str) -> bytes:

@@ -51,7 +51,7 @@ async def add(
     async with db.transaction() as tx:
         subject = _subject(name)
         await audit.create_head(tx, subject)
-        head = (await audit.lock_heads(tx, [subject]))[subject]
+        head = await audit.lock_head(tx, subject)
         if await outbound.lock(tx, name) is not None:
             raise Conflict(f"there is a webhook named {name} already")
         outbound.insert(tx, webhook, events, by)
@@ -67,9 +67,8 @@ async def remove(db: Database, name: str, *, by: str) -> None:
         if webhook_id is None:
             raise NotFound(f"there is no webhook named {name}")
         subject = _subject(name)
-        head = (await audit.lock_heads(tx, [subject]))[subject]
         outbound.remove(tx, webhook_id)
-        audit.append(tx, head, AuditEntry(AuditKind.WEBHOOK_REMOVED, by, {"webhook": str(webhook_id)}))
+        await audit.record(tx, subject, AuditKind.WEBHOOK_REMOVED, by, {"webhook": str(webhook_id)})
 
 
 async def list_webhooks(db: Database) -> list[WebhookLine]:

@@ -14,9 +14,10 @@ from agent.domain.errors import Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.request import ExecutionStatus, Place, RequestStatus
 from agent.domain.run import Turn
-from agent.store import request_endings, sweeps, views
+from agent.store import sweeps, views
 from agent.usecases import executions, requests, runs
 from agent.usecases.executions import Outcome
+from agent.usecases.requests import outcomes
 from signoff.errors import Conflict
 from signoff.values import Person
 from tests.integration.asking import (
@@ -241,7 +242,7 @@ async def test_a_flood_of_deadlines_does_not_flood_the_queue(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many endings at once hint no call; sweeps bring them, never more than the limit at a time, until none is left."""
-    monkeypatch.setattr(request_endings, "MOST_HINTS", 4)
+    monkeypatch.setattr(outcomes, "MOST_HINTS", 4)
     run_id, calls = await start(database, calls=5)
     await asyncio.gather(*(requests.open(database, question(run_id, call, rule())) for call in calls))
     await write(database, OVERDUE)

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import structlog
 
-from agent.database.transaction import Connection, Transaction
+from agent.database.transaction import Transaction
 from agent.domain.audit import AuditKind
 from agent.domain.request import ExecutionStatus
 from agent.metrics import EXECUTIONS
@@ -33,11 +33,6 @@ class Outcome:
     status: ExecutionStatus
     text: str
     seconds: float = 0.0
-
-
-async def lock_head(connection: Connection, subject: str) -> ChainHead:
-    """The head of the chain that tells of an attempt."""
-    return (await audit.lock_heads(connection, [subject]))[subject]
 
 
 def log_begun(

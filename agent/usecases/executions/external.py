@@ -80,8 +80,7 @@ async def record_in_key_chain(
     subject = principal.name
     async with db.transaction() as tx:
         await audit.create_head(tx, subject)
-        head = (await audit.lock_heads(tx, [subject]))[subject]
-        audit.append(tx, head, AuditEntry(kind, principal.name, detail))
+        await audit.record(tx, subject, kind, principal.name, detail)
 
 
 async def withdraw(db: Database, request_id: UUID, principal: Principal) -> bool:
@@ -138,7 +137,7 @@ async def _claim(
         )
         detail = {"execution": str(execution_id), "attempt": attempt, "digest": action.digest.hex()}
         attempts.log_begun(tx, execution_id, attempt, request_id)
-        head = await attempts.lock_head(tx, request_subject(request_id))
+        head = await audit.lock_head(tx, request_subject(request_id))
         audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_CLAIMED, principal.name, detail))
         outbox.enqueue(tx, [outbox.card(found.destination, request_id)])
     return ExternalClaim(
@@ -189,7 +188,7 @@ async def _report(db: Database, request_id: UUID, principal: Principal, token: s
             return
         if attempt.status in (ExecutionStatus.SUCCEEDED, ExecutionStatus.FAILED):
             raise ReportRefused("reported", "another result was reported already, and stands")
-        head = await attempts.lock_head(tx, attempt.subject)
+        head = await audit.lock_head(tx, attempt.subject)
         on_time = attempt.status is ExecutionStatus.CLAIMED
         if on_time:
             timed = replace(outcome, seconds=outcome.seconds or attempt.seconds)

@@ -104,7 +104,7 @@ async def begin_attempt(
         lease_seconds=LEASE_SECONDS,
     )
     attempts.log_begun(tx, execution_id, call.attempts + 1, call.request_id, call_id)
-    head = head or await attempts.lock_head(tx, call.subject)
+    head = head or await audit.lock_head(tx, call.subject)
     detail = {"execution": str(execution_id), "call": str(call_id), "attempt": call.attempts + 1}
     detail["digest"] = action.digest.hex()
     after = audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_CLAIMED, f"worker:{worker}", detail))
@@ -140,7 +140,7 @@ async def report(db: Database, claimed: Claim, outcome: Outcome) -> bool:
             raise NotFound(f"no execution {claimed.execution_id}")
         if attempts.is_repeated(attempt, outcome):
             return True
-        head = await attempts.lock_head(tx, attempt.subject)
+        head = await audit.lock_head(tx, attempt.subject)
         on_time = attempt.status is ExecutionStatus.CLAIMED and attempt.worker == claimed.worker
         if on_time:
             write_outcome(tx, run, attempt, outcome, head)
@@ -197,7 +197,7 @@ async def void_and_ask(db: Database, call_id: UUID, new: NewRequest) -> OpenOutc
             raise Conflict("the call was asked about anew already")
         request_id = new_id()
         requests.void(tx, call.request_id)
-        old = await attempts.lock_head(tx, call.subject)
+        old = await audit.lock_head(tx, call.subject)
         detail = {"because": "what was shown has changed", "anew": str(request_id)}
         audit.append(tx, old, AuditEntry(AuditKind.REQUEST_REOPENED, audit.SYSTEM, detail))
         if call.editor is not None:
@@ -231,7 +231,7 @@ async def call_off(db: Database, call_id: UUID, reason: str, *, principal: str) 
         entry = AuditEntry(
             AuditKind.APPROVAL_CALLED_OFF, principal, {"call": str(call_id), "reason": reason[:200]}
         )
-        audit.append(tx, await attempts.lock_head(tx, call.subject), entry)
+        audit.append(tx, await audit.lock_head(tx, call.subject), entry)
         outbox.enqueue(
             tx,
             [

@@ -51,13 +51,13 @@ async def _rescue_call(tx: Transaction, run_id: UUID, execution_id: UUID) -> boo
     if attempt.idempotent and not (run.over and attempt.call.repeats is None):
         await _try_again(tx, attempt, words)
     else:
-        head = await attempts.lock_head(tx, attempt.subject)
+        head = await audit.lock_head(tx, attempt.subject)
         internal.write_outcome(tx, run, attempt, Outcome(ExecutionStatus.IN_DOUBT, words), head)
     return True
 
 
 async def _try_again(tx: Transaction, attempt: CallAttempt, words: str) -> None:
-    head = await attempts.lock_head(tx, attempt.subject)
+    head = await audit.lock_head(tx, attempt.subject)
     attempts.finish(tx, attempt.id, ExecutionStatus.FAILED, words)
     calls.make_ready_again(tx, attempt.call.id)
     detail = {"execution": str(attempt.id), "lost": True, "retried": True}
@@ -70,7 +70,7 @@ async def _rescue_external(tx: Transaction, execution_id: UUID) -> bool:
     if attempt is None or not _is_lost(attempt):
         return False
     words = f"{attempt.worker} has claimed it and not been heard of since (attempt {attempt.attempt})"
-    head = await attempts.lock_head(tx, attempt.subject)
+    head = await audit.lock_head(tx, attempt.subject)
     outcome = Outcome(ExecutionStatus.IN_DOUBT, words, attempt.seconds)
     external.write_outcome(tx, attempt, outcome, head, audit.SYSTEM)
     return True

@@ -13,7 +13,6 @@ from agent.domain.errors import NotFound, Refused
 from agent.domain.people import Standing
 from agent.domain.request import RequestStatus
 from agent.store import audit, calls, outbox, request_locks, runs
-from agent.store.audit import AuditEntry
 from agent.store.request_locks import ExpiredRequest
 from signoff.errors import Conflict
 
@@ -41,9 +40,8 @@ async def _ask_again(tx: Transaction, expired: ExpiredRequest, by: Standing, pat
     detail = {"path": path}
     subject = request_subject(expired.id)
     if refusal is not None:
-        head = (await audit.lock_heads(tx, [subject]))[subject]
-        told = {"refusal": refusal.value, **detail}
-        audit.append(tx, head, AuditEntry(AuditKind.ASK_AGAIN_REFUSED, audit.actor(by.person), told))
+        detail["refusal"] = refusal.value
+        await audit.record(tx, subject, AuditKind.ASK_AGAIN_REFUSED, audit.actor(by.person), detail)
         return Refused(refusal)
     if expired.status is not RequestStatus.EXPIRED:
         raise Conflict("only an expired request can be asked again")
@@ -51,9 +49,8 @@ async def _ask_again(tx: Transaction, expired: ExpiredRequest, by: Standing, pat
         raise Conflict("what was asked has been erased; let the agent ask anew")
     call_id, created = await calls.repeat(tx, expired.call_id)
     if created:
-        head = (await audit.lock_heads(tx, [subject]))[subject]
-        told = {"call": str(call_id), **detail}
-        audit.append(tx, head, AuditEntry(AuditKind.REQUEST_REOPENED, audit.actor(by.person), told))
+        detail["call"] = str(call_id)
+        await audit.record(tx, subject, AuditKind.REQUEST_REOPENED, audit.actor(by.person), detail)
         outbox.enqueue(tx, [outbox.card(expired.destination, expired.id)])
         tx.hint(jobs.execute_call(call_id))
     return call_id

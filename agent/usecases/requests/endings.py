@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from uuid import UUID
 
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
-from agent.domain.audit import request_subject
+from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import NotFound
 from agent.domain.request import RequestStatus
 from agent.fault_points import point
-from agent.store import audit, open_requests, reminders, request_endings, request_locks
-from agent.store.audit import ChainHead
-from agent.store.open_requests import DueRequest, OpenRequest
+from agent.store import audit, open_requests, outbox, reminders, request_locks
+from agent.store.audit import AuditEntry, ChainHead
+from agent.store.open_requests import DueRequest
 from agent.store.reminders import Escalation
-from agent.store.request_endings import RequestEnding
 from agent.store.request_locks import LockedRequest
 from agent.usecases.batches import FailedItems, isolate_failures
+from agent.usecases.requests.outcomes import RequestEnding, end_requests
 from signoff.values import Person
 
 
@@ -30,16 +29,10 @@ async def withdraw(
     ``principal`` names the key whose call it was, for the record.
     """
     async with db.transaction() as tx:
-        request = await request_locks.lock(tx, request_id)
-        if request is None:
-            raise NotFound(f"no request {request_id}")
+        request = await _lock(tx, request_id)
         if request.status is not RequestStatus.WAITING:
             return False
-        subject = request_subject(request.id)
-        head = (await audit.lock_heads(tx, [subject]))[subject]
-        shown = await request_locks.revision(tx, request.id, request.revision)
-        ended = ending(request, shown.digest, RequestStatus.CANCELLED, by, reason, head)
-        request_endings.end_requests(tx, [replace(ended, principal=principal)])
+        await _withdraw(tx, request, by, reason, principal)
     return True
 
 
@@ -49,17 +42,35 @@ async def withdraw_and_rejudge(db: Database, request_id: UUID, reason: str, *, p
     For what people were asked about under another version. False when it was decided already, or has no call.
     """
     async with db.transaction() as tx:
-        request = await request_locks.lock(tx, request_id)
-        if request is None:
-            raise NotFound(f"no request {request_id}")
+        request = await _lock(tx, request_id)
         if request.status is not RequestStatus.WAITING or request.call_id is None:
             return False
-        subject = request_subject(request.id)
-        head = (await audit.lock_heads(tx, [subject]))[subject]
-        shown = await request_locks.revision(tx, request.id, request.revision)
-        ended = ending(request, shown.digest, RequestStatus.CANCELLED, None, reason, head)
-        request_endings.end_requests(tx, [replace(ended, principal=principal, judged_anew=True)])
+        await _withdraw(tx, request, None, reason, principal, rejudged=True)
     return True
+
+
+async def _lock(tx: Transaction, request_id: UUID) -> LockedRequest:
+    request = await request_locks.lock(tx, request_id)
+    if request is None:
+        raise NotFound(f"no request {request_id}")
+    return request
+
+
+async def _withdraw(
+    tx: Transaction,
+    request: LockedRequest,
+    by: Person | None,
+    reason: str | None,
+    principal: str | None,
+    *,
+    rejudged: bool = False,
+) -> None:
+    head = await audit.lock_head(tx, request_subject(request.id))
+    shown = await request_locks.revision(tx, request.id, request.revision)
+    cancelled = RequestStatus.CANCELLED
+    end_requests(
+        tx, [RequestEnding(request, shown.digest, cancelled, head, by, reason, principal, rejudged=rejudged)]
+    )
 
 
 async def expire_due(db: Database, *, batch_size: int = 100) -> int:
@@ -85,44 +96,35 @@ async def _expire_or_escalate(tx: Transaction, rows: Sequence[DueRequest]) -> No
     heads = await audit.lock_heads(tx, [request_subject(row.id) for row in rows])
     due = [(row, heads[request_subject(row.id)]) for row in rows]
     expired = [
-        ending(row, row.digest, RequestStatus.EXPIRED, None, None, head)
-        for row, head in due
-        if not row.escalates
+        RequestEnding(row, row.digest, RequestStatus.EXPIRED, head) for row, head in due if not row.escalates
     ]
-    request_endings.end_requests(tx, expired)
-    reminders.escalate(tx, [_escalation(row, head) for row, head in due if row.escalates])
+    end_requests(tx, expired)
+    _escalate(tx, [(row, head) for row, head in due if row.escalates])
     point("in_expiry_batch")
+
+
+def _escalate(tx: Transaction, due: Sequence[tuple[DueRequest, ChainHead]]) -> None:
+    """Let more people decide, with the whole window again."""
+    if not due:
+        return
+    escalations = [_escalation(row, head) for row, head in due]
+    reminders.escalate(tx, escalations)
+    entries = [
+        (head, AuditEntry(AuditKind.REQUEST_ESCALATED, audit.SYSTEM, {"added": list(row.escalate_to)}))
+        for row, head in due
+    ]
+    audit.append_all(tx, entries)
+    for (row, _), new in zip(due, escalations, strict=True):
+        facts = {"people": list(row.escalate_to), "at": new.expires_at.isoformat()}
+        line = outbox.request_line(row.destination, row.id, "escalated", None, **facts)
+        outbox.enqueue(tx, [outbox.card(row.destination, row.id), line])
 
 
 def _escalation(row: DueRequest, head: ChainHead) -> Escalation:
     return Escalation(
         request_id=row.id,
-        destination=row.destination,
-        added=row.escalate_to,
         approvers=tuple(dict.fromkeys([*row.approvers, *row.escalate_to])),
         expires_at=head.at + row.window,
         remind_next=head.at + row.window * row.remind_at[0] if row.remind_at else None,
-        head=head,
-    )
-
-
-def ending(
-    request: LockedRequest | OpenRequest,
-    digest: bytes,
-    outcome: RequestStatus,
-    by: Person | None,
-    reason: str | None,
-    head: ChainHead,
-) -> RequestEnding:
-    """How a locked request ends; ``digest`` is its present revision's."""
-    return RequestEnding(
-        request_id=request.id,
-        call_id=request.call_id,
-        destination=request.destination,
-        revision=request.revision,
-        digest=digest,
-        outcome=outcome,
-        by=by,
-        reason=reason,
-        head=head,
+        at=head.at,
     )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from datetime import datetime
 
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
-from agent.domain.audit import request_subject
-from agent.store import audit, reminders
-from agent.store.audit import ChainHead
-from agent.store.reminders import DueReminder, Reminder
+from agent.domain.audit import AuditKind, request_subject
+from agent.store import audit, outbox, reminders
+from agent.store.audit import AuditEntry
+from agent.store.outbox import OutboxMessage
+from agent.store.reminders import DueReminder, Reminded
 from agent.usecases.batches import FailedItems, isolate_failures
 from signoff.values import Person
 
@@ -29,29 +31,32 @@ _BROKEN = FailedItems("remind")
 
 
 async def _remind(tx: Transaction, due: Sequence[DueReminder]) -> None:
-    subjects = [request_subject(row.id) for row in due]
+    """Write down how far reminding has come, and tell people unless the deadline has passed."""
     voters = await reminders.voters(tx, [row.id for row in due])
-    heads = await audit.lock_heads(tx, subjects)
-    found = [
-        _reminder(row, voters.get(row.id, ()), heads[subject])
-        for row, subject in zip(due, subjects, strict=True)
-    ]
-    reminders.remind(tx, found)
+    heads = await audit.lock_heads(tx, [request_subject(row.id) for row in due])
+    reminded = {row.id: _reminded(row, heads[request_subject(row.id)].at) for row in due}
+    reminders.mark_reminded(tx, list(reminded.values()))
+    timely = [row for row in due if heads[request_subject(row.id)].at < row.expires_at]
+    entries = []
+    for row in timely:
+        detail = {"reminder": reminded[row.id].reminded}
+        entry = AuditEntry(AuditKind.REQUEST_REMINDED, audit.SYSTEM, detail)
+        entries.append((heads[request_subject(row.id)], entry))
+    if entries:
+        audit.append_all(tx, entries)
+    outbox.enqueue(tx, [_line(row, voters.get(row.id, ())) for row in timely])
 
 
-def _reminder(row: DueReminder, voters: Collection[Person], head: ChainHead) -> Reminder:
+def _reminded(row: DueReminder, now: datetime) -> Reminded:
     opened = row.expires_at - row.window
-    passed = sum(opened + row.window * fraction <= head.at for fraction in row.remind_at)
+    passed = sum(opened + row.window * fraction <= now for fraction in row.remind_at)
     later = row.remind_at[passed:]
-    return Reminder(
-        request_id=row.id,
-        destination=row.destination,
-        people=_still_able(row, voters),
-        reminded=passed,
-        remind_next=opened + row.window * later[0] if later else None,
-        expires_at=row.expires_at,
-        head=head,
-    )
+    return Reminded(row.id, passed, opened + row.window * later[0] if later else None)
+
+
+def _line(row: DueReminder, voters: Collection[Person]) -> OutboxMessage:
+    facts = {"people": list(_still_able(row, voters)), "at": row.expires_at.isoformat()}
+    return outbox.request_line(row.destination, row.id, "reminder", None, **facts)
 
 
 def _still_able(row: DueReminder, voters: Collection[Person]) -> tuple[str, ...]:

@@ -13,7 +13,6 @@ from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.run import AnswerKind, CallAnswer
 from agent.store import audit, calls, doubts, executions, external_executions, outbox, runs
-from agent.store.audit import AuditEntry
 from agent.store.doubts import Doubt
 from agent.store.outbox import OutboxMessage
 from agent.usecases import call_answers
@@ -77,8 +76,7 @@ def _refusal(
 async def _record(
     tx: Transaction, doubt: Doubt, kind: AuditKind, settler: Standing, detail: dict[str, str]
 ) -> None:
-    head = (await audit.lock_heads(tx, [doubt.subject]))[doubt.subject]
-    audit.append(tx, head, AuditEntry(kind, audit.actor(settler.person), detail))
+    await audit.record(tx, doubt.subject, kind, audit.actor(settler.person), detail)
 
 
 def _messages(

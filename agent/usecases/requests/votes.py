@@ -17,11 +17,11 @@ from agent.domain.errors import Refusal, Refused
 from agent.domain.request import Ballot, RequestStatus, Verdict
 from agent.domain.tally import LiveVote, Tally, tally
 from agent.fault_points import point
-from agent.store import audit, outbox, request_endings, request_locks, requests
+from agent.store import audit, outbox, request_locks, requests
 from agent.store.audit import AuditEntry, ChainHead
 from agent.store.request_locks import ReviewedRequest, StoredVote
 from agent.usecases.requests import places
-from agent.usecases.requests.endings import ending
+from agent.usecases.requests.outcomes import RequestEnding, end_requests
 from signoff.values import Person
 
 
@@ -143,8 +143,8 @@ def _conclude(
         outbox.enqueue(tx, [outbox.card(request.destination, request.id), line])
         return
     outcome = RequestStatus(count.outcome)
-    decided = ending(request, request.digest, outcome, person, ballot.reason, request.head)
-    request_endings.end_requests(tx, [decided], earlier=earlier)
+    decided = RequestEnding(request, request.digest, outcome, request.head, person, ballot.reason)
+    end_requests(tx, [decided], earlier=earlier)
 
 
 def _vote_detail(ballot: Ballot) -> dict[str, object]:
@@ -180,8 +180,7 @@ async def record_refusal(
         if await request_locks.lock(tx, request_id) is None:
             return
         subject = request_subject(request_id)
-        head = (await audit.lock_heads(tx, [subject]))[subject]
         detail: dict[str, object] = {"refusal": refusal.value, "revision": revision, "path": path}
         detail |= {"principal": principal} if principal else {}
         actor = who if isinstance(who, str) else audit.actor(who)
-        audit.append(tx, head, AuditEntry(kind, actor, detail))
+        await audit.record(tx, subject, kind, actor, detail)

@@ -13,7 +13,6 @@ from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.run import RunStatus
 from agent.store import ancestors, audit, runs, views
-from agent.store.audit import AuditEntry
 from agent.usecases.runs import endings
 from agent.usecases.runs.endings import LockedRuns, RunEnding
 from signoff.values import Person
@@ -104,6 +103,4 @@ async def _end(
 
 async def _refuse_cancel(tx: Transaction, run_id: UUID, by: Standing, refusal: Refusal, path: str) -> None:
     detail = {"refusal": refusal.value, "path": path}
-    subject = run_subject(run_id)
-    head = (await audit.lock_heads(tx, [subject]))[subject]
-    audit.append(tx, head, AuditEntry(AuditKind.CANCEL_REFUSED, audit.actor(by.person), detail))
+    await audit.record(tx, run_subject(run_id), AuditKind.CANCEL_REFUSED, audit.actor(by.person), detail)

@@ -15,12 +15,12 @@ from agent.domain.audit import AuditKind, request_subject, run_subject
 from agent.domain.call_answers import EndedCall, answer_of_ended_run
 from agent.domain.request import RequestStatus
 from agent.domain.run import CallAnswer, RunStatus
-from agent.store import audit, call_locks, calls, open_requests, outbound, outbox, request_endings, runs
+from agent.store import audit, call_locks, calls, open_requests, outbound, outbox, runs
 from agent.store.audit import AuditEntry, ChainHead
 from agent.store.open_requests import OpenRequest
 from agent.store.runs import LockedRun
 from agent.usecases import call_answers
-from agent.usecases.requests.endings import ending
+from agent.usecases.requests.outcomes import RequestEnding, end_requests
 from signoff.values import Person
 
 log = structlog.get_logger(__name__)
@@ -103,20 +103,18 @@ async def end(
         call_answers.close(tx, ending_runs[0].id, *refused)
     for run, call in zip(ending_runs, delegated, strict=True):
         _answer_parent(tx, locked, ids, run, call, how)
-    request_endings.end_requests(
-        tx,
-        [
-            ending(
-                request,
-                request.digest,
-                RequestStatus.CANCELLED,
-                how.by,
-                "the run has ended",
-                heads[request_subject(request.id)],
-            )
-            for request in waiting
-        ],
-    )
+    withdrawn = [
+        RequestEnding(
+            request,
+            request.digest,
+            RequestStatus.CANCELLED,
+            heads[request_subject(request.id)],
+            how.by,
+            "the run has ended",
+        )
+        for request in waiting
+    ]
+    end_requests(tx, withdrawn)
     for each in stopped:
         line = outbox.request_line(each.destination, each.id, "stopped")
         outbox.enqueue(tx, [outbox.card(each.destination, each.id), line])

@@ -5,11 +5,10 @@ from __future__ import annotations
 from uuid import UUID
 
 from agent.database.pools import Database
-from agent.domain.audit import AuditKind
+from agent.domain.audit import AuditKind, run_subject
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.run import RunStatus
 from agent.store import audit, runs
-from agent.usecases.runs.audit import record
 from signoff.values import Person
 
 
@@ -40,11 +39,11 @@ async def add_message(
         refused = run.over and not (administrator or _is_theirs(run, author, principal))
         if refused:
             detail: dict[str, object] = {"refusal": Refusal.NOT_YOURS_TO_TAKE_UP.value, "path": "message"}
-            await record(tx, run.id, AuditKind.RESUME_REFUSED, who, detail)
+            await audit.record(tx, run_subject(run.id), AuditKind.RESUME_REFUSED, who, detail)
         else:
             runs.add_message(tx, run, "user", text, author=author, source_key=source_key)
             runs.reopen(tx, run.id)
-            await record(tx, run.id, AuditKind.RUN_MESSAGE, who, {"seq": run.last_seq + 1})
+            await audit.record(tx, run_subject(run.id), AuditKind.RUN_MESSAGE, who, {"seq": run.last_seq + 1})
     if refused:
         raise Refused(Refusal.NOT_YOURS_TO_TAKE_UP)
     return True

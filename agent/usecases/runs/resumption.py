@@ -7,13 +7,12 @@ from uuid import UUID
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.domain import eligibility
-from agent.domain.audit import DIRECT, AuditKind
+from agent.domain.audit import DIRECT, AuditKind, run_subject
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.run import RunStatus, RunView
 from agent.store import audit, outbox, runs, views
 from agent.usecases import call_answers
-from agent.usecases.runs.audit import record
 from signoff.errors import Conflict
 from signoff.values import Person
 
@@ -44,7 +43,9 @@ async def resume(
             await _go_on(tx, run, by.person, audit.actor(by.person), path)
         else:
             detail = {"refusal": refusal.value, "path": path}
-            await record(tx, run.id, AuditKind.RESUME_REFUSED, audit.actor(by.person), detail)
+            await audit.record(
+                tx, run_subject(run.id), AuditKind.RESUME_REFUSED, audit.actor(by.person), detail
+            )
     if refusal is not None:
         raise Refused(refusal)
 
@@ -78,4 +79,4 @@ async def _go_on(tx: Transaction, run: runs.LockedRun, by: Person | None, actor:
         facts = {"team": by.team_id, "user": by.user_id} if by else {"text": "by an operator"}
         line = outbox.run_line(run.destination, run.id, "resumed", **facts)
         outbox.enqueue(tx, [line, outbox.run_root(run.destination, run.id)])
-    await record(tx, run.id, AuditKind.RUN_RESUMED, actor, {"path": path})
+    await audit.record(tx, run_subject(run.id), AuditKind.RUN_RESUMED, actor, {"path": path})

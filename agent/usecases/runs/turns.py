@@ -17,14 +17,13 @@ from agent import tracing
 from agent.database import jobs
 from agent.database.pools import Database
 from agent.database.transaction import Connection, Transaction
-from agent.domain.audit import AuditKind
+from agent.domain.audit import AuditKind, run_subject
 from agent.domain.errors import LeaseLost
 from agent.domain.run import AnswerKind, CallAnswer, CallView, Message, RunLease, RunStatus, RunView, Turn
-from agent.store import ancestors, calls, clock, outbound, outbox, runs, sweeps, views
+from agent.store import ancestors, audit, calls, clock, outbound, outbox, runs, sweeps, views
 from agent.usecases import call_answers
 from agent.usecases.executions import LEASE_SECONDS
 from agent.usecases.runs import endings
-from agent.usecases.runs.audit import record
 from agent.usecases.runs.cancellation import end_orphans
 from agent.usecases.runs.endings import RunEnding
 
@@ -109,7 +108,7 @@ async def record_turn(db: Database, lease: RunLease, turn: Turn) -> None:
             if not await ancestors.has_open_calls(tx, run.id):
                 await call_answers.answer_parent(tx, run, CallAnswer(AnswerKind.RESULT, turn.text or ""))
             detail = {"status": RunStatus.COMPLETED.value, "turn": number}
-            await record(tx, run.id, AuditKind.RUN_ENDED, f"worker:{lease.worker}", detail)
+            await audit.record(tx, run_subject(run.id), AuditKind.RUN_ENDED, f"worker:{lease.worker}", detail)
 
 
 async def record_model_failure(db: Database, lease: RunLease, error: str, retry_in: float | None) -> None:

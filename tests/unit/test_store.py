@@ -1,4 +1,4 @@
-"""Rows stay in the store: what other packages get from it is typed."""
+"""What the store is for: it turns rows into typed values and writes facts; use cases decide and record."""
 
 from __future__ import annotations
 
@@ -47,6 +47,18 @@ def test_no_function_of_the_store_returns_a_row() -> None:
     """What a use case reads is a value of a dataclass, checked by mypy."""
     found = {path.name: list(public_rows(path.read_text(encoding="utf-8"))) for path in STORE.rglob("*.py")}
     assert {name: functions for name, functions in found.items() if functions} == {}
+
+
+def test_the_store_records_nothing() -> None:
+    """Audit events are appended by use cases, beside the decision that they tell of."""
+    recording = {"audit.append", "audit.append_all", "audit.record"}
+    found = [
+        (path.name, ast.unparse(node.func))
+        for path in STORE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in recording
+    ]
+    assert found == []
 
 
 @pytest.mark.parametrize(

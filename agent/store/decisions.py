@@ -1,0 +1,111 @@
+"""Writes about waiting requests that get their outcome, many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import text
+
+from agent.database.transaction import Transaction
+from agent.domain.request import RequestStatus
+from agent.domain.run import AnswerKind, CallState
+from agent.store import outbox
+from agent.store.ids import new_id
+from signoff.values import Person
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The outcome of a request, and the state in which its call goes on."""
+
+    request_id: UUID
+    outcome: RequestStatus
+    revision: int
+    digest: bytes
+    by: Person | None
+    reason: str | None
+    at: datetime
+    call_id: UUID | None
+    call_state: CallState
+    refused_as: AnswerKind | None
+    """Why the call does not run, if it is refused with the request."""
+
+
+def insert(tx: Transaction, decisions: Sequence[Decision]) -> None:
+    """Write the decisions, and move the requests and their calls."""
+    tx.add_rows(
+        _DECIDE,
+        [
+            {
+                "request_id": each.request_id,
+                "outcome": each.outcome.value,
+                "revision": each.revision,
+                "digest": each.digest,
+                "team_id": each.by.team_id if each.by else None,
+                "user_id": each.by.user_id if each.by else None,
+                "reason": each.reason,
+                "decided_at": each.at,
+            }
+            for each in decisions
+        ],
+    )
+    moved = [
+        {
+            "id": each.call_id,
+            "state": each.call_state.value,
+            "kind": each.refused_as.value if each.refused_as else None,
+            "answer": each.reason or "",
+        }
+        for each in decisions
+        if each.call_id is not None
+    ]
+    if moved:
+        tx.add_rows(_MOVE_CALLS, moved)
+
+
+def tell_runs(tx: Transaction, lines: Mapping[UUID, Mapping[str, object]]) -> None:
+    """Add these lines, by request, to the threads of runs whose calls went on in the background."""
+    rows = [
+        {"id": new_id(), "request_id": request_id, "priority": outbox.LINE, "body": dict(body)}
+        for request_id, body in lines.items()
+    ]
+    if rows:
+        tx.add_rows(_TELL_RUNS, rows)
+
+
+_DECIDE = text("""
+WITH e AS (
+    SELECT * FROM json_to_recordset(:rows) AS t (
+        request_id uuid, outcome request_status, revision int, digest bytea, team_id text, user_id text, reason text,
+        decided_at timestamptz)
+    LIMIT (SELECT CAST(:many AS int))
+), decided AS (
+    INSERT INTO decision (request_id, outcome, revision, digest, team_id, user_id, reason, decided_at)
+    SELECT * FROM e
+)
+UPDATE approval_request AS r SET status = e.outcome, decided_at = e.decided_at,
+    lapse_at = CASE WHEN e.outcome = 'approved' AND r.call_id IS NULL
+                    THEN e.decided_at + make_interval(secs => (r.policy->>'execute_within')::float) END
+FROM e WHERE r.id = e.request_id AND r.status = 'waiting'
+""")
+_MOVE_CALLS = text("""
+UPDATE tool_call AS c SET state = e.state, answer_kind = e.kind,
+                          answer = CASE WHEN e.kind IS NULL THEN NULL ELSE e.answer END
+FROM (SELECT * FROM json_to_recordset(:rows) AS t (id uuid, state call_state, kind answer_kind, answer text)
+      LIMIT (SELECT CAST(:many AS int))) AS e
+WHERE c.id = e.id AND c.state = 'asked'
+""")
+_TELL_RUNS = text("""
+INSERT INTO delivery (id, kind, priority, team_id, channel_id, run_id, body)
+SELECT e.id, 'run_line', e.priority, a.team_id, a.channel_id, a.id,
+       e.body || jsonb_build_object('text', v.description)
+FROM (SELECT * FROM json_to_recordset(:rows) AS t (id uuid, request_id uuid, priority smallint, body jsonb)
+      LIMIT (SELECT CAST(:many AS int))) AS e
+JOIN approval_request AS r ON r.id = e.request_id
+JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
+JOIN tool_call AS c ON c.id = r.call_id AND NOT c.blocking
+JOIN agent_run AS a ON a.id = c.run_id AND a.channel_id IS NOT NULL
+""")

@@ -1,0 +1,155 @@
+"""The one way in which a request ends: its outcome, what becomes of its call, who is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import structlog
+
+from agent import tracing
+from agent.database import jobs
+from agent.database.transaction import Transaction
+from agent.domain.audit import AuditKind
+from agent.domain.call_answers import call_after
+from agent.domain.request import RequestStatus
+from agent.domain.run import CallState
+from agent.metrics import DECISIONS
+from agent.store import audit, decisions, outbound, outbox
+from agent.store.audit import AuditEntry, ChainHead
+from agent.store.decisions import Decision
+from agent.store.open_requests import OpenRequest
+from agent.store.outbox import OutboxMessage
+from agent.store.request_locks import LockedRequest
+from signoff.values import Person
+
+log = structlog.get_logger(__name__)
+
+MOST_HINTS = 50
+"""Endings at once whose calls are hinted. What more end together are left to the sweep, which brings as many as can
+be worked on: a queue of a hundred thousand hints would slow down every look at it."""
+
+_KINDS = {
+    RequestStatus.APPROVED: AuditKind.REQUEST_DECIDED,
+    RequestStatus.REJECTED: AuditKind.REQUEST_DECIDED,
+    RequestStatus.EXPIRED: AuditKind.REQUEST_EXPIRED,
+    RequestStatus.CANCELLED: AuditKind.REQUEST_WITHDRAWN,
+}
+_LINES = {
+    RequestStatus.APPROVED: "approved",
+    RequestStatus.REJECTED: "rejected",
+    RequestStatus.EXPIRED: "expired",
+    RequestStatus.CANCELLED: "withdrawn",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RequestEnding:
+    """How a waiting, locked request ends; ``digest`` is that of its present revision."""
+
+    request: LockedRequest | OpenRequest
+    digest: bytes
+    outcome: RequestStatus
+    head: ChainHead
+    by: Person | None = None
+    reason: str | None = None
+    principal: str | None = None
+    """The key whose call ended it, where no person did."""
+    rejudged: bool = False
+    """Its call is judged once more, instead of refused, and people are asked about it again."""
+
+
+def end_requests(
+    tx: Transaction, endings: Sequence[RequestEnding], earlier: Sequence[tuple[ChainHead, AuditEntry]] = ()
+) -> None:
+    """Write the decisions with all that follows from them.
+
+    ``earlier`` are entries for the same chains that come before the decision (the deciding vote).
+    """
+    if not endings:
+        return
+    decided = [_decision(each) for each in endings]
+    decisions.insert(tx, decided)
+    _continue_calls(tx, decided)
+    heads = audit.append_all(tx, [*earlier, *((each.head, _entry(each)) for each in endings)])
+    tx.ended({each.request.id: heads[each.head.subject].seq for each in endings})
+    outbox.enqueue(tx, [message for each in endings for message in _messages(each)])
+    outbound.enqueue_decided(tx, [each.request.id for each in endings])
+    for each in endings:
+        tx.after_commit(partial(_note, each))
+
+
+def _decision(ending: RequestEnding) -> Decision:
+    request = ending.request
+    state, refused_as = call_after(ending.outcome)
+    if ending.rejudged:
+        state, refused_as = CallState.NEW, None
+    return Decision(
+        request_id=request.id,
+        outcome=ending.outcome,
+        revision=request.revision,
+        digest=ending.digest,
+        by=ending.by,
+        reason=ending.reason,
+        at=ending.head.at,
+        call_id=request.call_id,
+        call_state=state,
+        refused_as=refused_as,
+    )
+
+
+def _continue_calls(tx: Transaction, decided: Sequence[Decision]) -> None:
+    """Tell the runs whose calls went on in the background, and hint what can be done now."""
+    of_calls = [each for each in decided if each.call_id is not None]
+    decisions.tell_runs(tx, {each.request_id: _line_in_run(each) for each in of_calls})
+    if len(of_calls) <= MOST_HINTS:
+        tx.hint(
+            *(
+                jobs.execute_call(each.call_id, decided=each.by is not None)
+                for each in of_calls
+                if each.call_id
+            )
+        )
+
+
+def _line_in_run(decision: Decision) -> dict[str, object]:
+    by = decision.by
+    return {
+        "line": "decided",
+        "outcome": decision.outcome.value,
+        "team": by.team_id if by else None,
+        "user": by.user_id if by else None,
+        "reason": decision.reason,
+        "at": decision.at,
+    }
+
+
+def _entry(ending: RequestEnding) -> AuditEntry:
+    detail = {
+        "outcome": ending.outcome.value,
+        "revision": ending.request.revision,
+        "digest": ending.digest.hex(),
+    }
+    actor = audit.actor(ending.by) if ending.by or not ending.principal else ending.principal
+    return AuditEntry(_KINDS[ending.outcome], actor, detail)
+
+
+def _messages(ending: RequestEnding) -> tuple[OutboxMessage, OutboxMessage]:
+    request, at = ending.request, ending.head.at.isoformat()
+    line = _LINES[ending.outcome]
+    return (
+        outbox.card(request.destination, request.id),
+        outbox.request_line(request.destination, request.id, line, ending.by, reason=ending.reason, at=at),
+    )
+
+
+def _note(ending: RequestEnding) -> None:
+    DECISIONS.labels(ending.outcome.value).inc()
+    log.info(
+        "a request has its outcome",
+        action=f"request.{ending.outcome.value}",
+        request_id=str(ending.request.id),
+        revision=ending.request.revision,
+    )
+    tracing.note_end("request", ending.request.id)
