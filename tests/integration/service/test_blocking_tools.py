@@ -67,3 +67,15 @@ async def test_a_blocking_tool_delays_nobody(http_house: House) -> None:
         blocking.release.set()
         await house.shows("SELECT status::text FROM execution", "succeeded", "succeeded")
     assert sorted(blocking.deleted) == ["orders", "users"]
+
+
+async def test_code_that_blocks_the_service_is_logged(http_house: House) -> None:
+    """The service's own loop is watched from its start: here the test blocks it, until the log says so."""
+    await http_house.open([])
+    pause = threading.Event()
+    with capture_logs() as logs:
+        for _ in range(1000):
+            if any(each.get("action") == "loop.blocked" for each in logs):
+                break
+            pause.wait(0.01)
+    assert [each["running"] for each in logs if each.get("action") == "loop.blocked"] == ["service"]
