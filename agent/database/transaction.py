@@ -194,25 +194,33 @@ Connection = AsyncConnection | Transaction
 """What reads and locks take: a connection that only reads, or a transaction."""
 
 
+async def fetch(connection: Connection, statement: Statement, **parameters: Any) -> list[Any]:
+    """Execute a statement; returns its rows, with their columns as attributes.
+
+    Pass a constant, or the result of a cached function: a statement is compiled once and then bypasses SQLAlchemy,
+    which takes as long to pass it on as the driver to execute it.
+    """
+    cursor = _driver(connection).cursor(row_factory=namedtuple_row)
+    await cursor.execute(sql_of(statement), parameters)
+    return await _rows(cursor)
+
+
 async def query(connection: Connection, *statements: Statement, **parameters: Any) -> list[list[Any]]:
-    """Send statements in one round trip; returns the rows of each, with their columns as attributes.
+    """Send statements in one round trip; returns the rows of each, as `fetch` does.
 
     Each starts when the one before it has ended, a wait for a lock included, and sees what is committed then.
-    All take their values from the same ``parameters``. Pass constants, or the result of a cached function: a
-    statement is compiled once and then bypasses SQLAlchemy, which takes as long to pass it on as the driver to
-    execute it.
+    All take their values from the same ``parameters``.
     """
-    raw = driver_of(connection.connection if isinstance(connection, Transaction) else connection)
-    if len(statements) == 1:
-        cursor = raw.cursor(row_factory=namedtuple_row)
-        await cursor.execute(sql_of(statements[0]), parameters)
-        return [await _rows(cursor)]
+    raw = _driver(connection)
     async with raw.pipeline():
-        cursors = []
-        for statement in statements:
-            cursor = raw.cursor(row_factory=namedtuple_row)
-            cursors.append(await cursor.execute(sql_of(statement), parameters))
+        cursors = [raw.cursor(row_factory=namedtuple_row) for _ in statements]
+        for cursor, statement in zip(cursors, statements, strict=True):
+            await cursor.execute(sql_of(statement), parameters)
     return [await _rows(cursor) for cursor in cursors]
+
+
+def _driver(connection: Connection) -> psycopg.AsyncConnection[Any]:
+    return driver_of(connection.connection if isinstance(connection, Transaction) else connection)
 
 
 async def give_back(connection: AsyncConnection) -> None:

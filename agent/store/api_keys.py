@@ -11,7 +11,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 from sqlalchemy import Row, text
 
-from agent.database.transaction import Connection, Transaction, query
+from agent.database.transaction import Connection, Transaction, fetch
 from agent.domain.api_keys import KeyLine, Principal, Scope
 from signoff.values import Person
 
@@ -44,7 +44,7 @@ class KeyUse:
 
 async def count_use(connection: Connection, digest: bytes) -> KeyUse | None:
     """Count one use of the key with this hash; ``None``: there is none, it was revoked, or has expired."""
-    (found,) = await query(connection, _USE, hash=digest)
+    found = await fetch(connection, _USE, hash=digest)
     if not found:
         return None
     row = found[0]

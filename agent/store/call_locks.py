@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import Row, text
 
-from agent.database.transaction import Connection, query
+from agent.database.transaction import Connection, fetch, query
 from agent.domain.call_answers import EndedCall
 from agent.domain.request import Change, RequestStatus
 from agent.domain.run import AnswerKind, CallAnswer, CallState
@@ -92,7 +92,7 @@ async def run_of(connection: Connection, call_id: UUID) -> UUID | None:
 
 async def find(connection: Connection, call_id: UUID) -> StoredCall | None:
     """The call, not locked."""
-    (found,) = await query(connection, _CALL, call=call_id)
+    found = await fetch(connection, _CALL, call=call_id)
     return _stored(found[0]) if found else None
 
 

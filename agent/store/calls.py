@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy import text
 
 from agent.database import jobs
-from agent.database.transaction import Connection, Transaction, query
+from agent.database.transaction import Connection, Transaction, fetch
 from agent.domain.run import CallAnswer, ProposedCall
 from agent.store.ids import new_id
 from agent.store.outbox import Destination
@@ -73,7 +73,7 @@ def mark_prepared(tx: Transaction, call_id: UUID, action: bytes) -> None:
 
 async def stop_all(tx: Transaction, runs: Sequence[UUID], reason: str) -> list[StoppedRequest]:
     """Refuse the calls of ended runs that have not begun. Returns the requests of those that were approved."""
-    (found,) = await query(tx, _STOP_ALL, runs=list(runs), reason=reason)
+    found = await fetch(tx, _STOP_ALL, runs=list(runs), reason=reason)
     return [StoppedRequest(row.id, Destination(row.team_id, row.channel_id)) for row in found]
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from agent.database.transaction import Connection, Transaction, query
+from agent.database.transaction import Connection, Transaction, fetch
 from agent.store import due_deliveries
 from agent.store.outbox import Destination
 from agent.store.rows import row_as
@@ -63,7 +63,7 @@ async def release_destination(connection: Connection, team_id: str, channel_id: 
 
 async def channels_due(connection: Connection, team_id: str) -> list[str]:
     """Channels without a lease where a delivery may go out now, or something is left that a digest stands for."""
-    (rows,) = await query(connection, due_deliveries.CHANNELS_DUE, team=team_id)
+    rows = await fetch(connection, due_deliveries.CHANNELS_DUE, team=team_id)
     return [row.channel_id for row in rows]
 
 
@@ -85,11 +85,11 @@ async def renew(
 async def next_pending(connection: Connection, team_id: str, channel_id: str) -> PendingDelivery | None:
     """The delivery to be sent next."""
     key = {"team": team_id, "channel": channel_id}
-    (rows,) = await query(connection, due_deliveries.NEXT, **key)
+    rows = await fetch(connection, due_deliveries.NEXT, **key)
     if not rows:
-        (rows,) = await query(connection, due_deliveries.LATER, **key)
+        rows = await fetch(connection, due_deliveries.LATER, **key)
     elif rows[0].kind == "digest" or (rows[0].kind == "card" and rows[0].root_ts is None):
-        (fairest,) = await query(connection, due_deliveries.FAIREST, **key, first=rows[0].id)
+        fairest = await fetch(connection, due_deliveries.FAIREST, **key, first=rows[0].id)
         rows = fairest or rows
     return row_as(PendingDelivery, rows[0]) if rows else None
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import Row, text
 
-from agent.database.transaction import Connection, Transaction, query
+from agent.database.transaction import Connection, Transaction, fetch
 from agent.domain.call_answers import EndedCall
 from agent.domain.changes import between, edit_note
 from agent.domain.request import ExecutionStatus
@@ -57,7 +57,7 @@ class CallAttempt(Attempt):
 
 async def lock(connection: Connection, execution_id: UUID) -> CallAttempt | None:
     """An attempt and its call, locked behind their run."""
-    (found,) = await query(connection, _EXECUTION, id=execution_id)
+    found = await fetch(connection, _EXECUTION, id=execution_id)
     return _attempt(found[0]) if found else None
 
 

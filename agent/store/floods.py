@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, Integer, Select, and_, bindparam, func, or_, select, text, update
 
-from agent.database.transaction import Connection, Transaction, query
+from agent.database.transaction import Connection, Transaction, fetch
 from agent.store.due_deliveries import recent_cards
 from agent.store.outbox import Destination
 from agent.store.tables import approval_request, card_place, delivery
@@ -17,7 +17,7 @@ from agent.store.tables import approval_request, card_place, delivery
 
 async def is_flood(connection: Connection, destination: Destination, limit: int) -> bool:
     """Whether cards have to be folded."""
-    (rows,) = await query(connection, _FOUND, **_key(destination, limit))
+    rows = await fetch(connection, _FOUND, **_key(destination, limit))
     return bool(rows)
 
 
@@ -32,7 +32,7 @@ async def fold(connection: Connection, destination: Destination, limit: int) -> 
 
     What somebody else holds at this moment is left to the next look.
     """
-    (rows,) = await query(connection, _FOLD, **_key(destination, limit))
+    rows = await fetch(connection, _FOLD, **_key(destination, limit))
     return [row.agent for row in rows]
 
 

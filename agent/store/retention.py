@@ -26,7 +26,7 @@ from sqlalchemy import (
     text,
 )
 
-from agent.database.transaction import Connection, query
+from agent.database.transaction import Connection, fetch
 from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.domain.run import CallState, RunStatus
 from agent.store.ids import id_at
@@ -59,7 +59,7 @@ async def cutoff(connection: Connection, ago: timedelta) -> datetime:
 async def count(connection: Connection, before: datetime) -> tuple[int, int, int, int]:
     """How many runs, requests, deliveries and notices are due to be erased."""
     parameters = {"before": before, "last": _last_id(before)}
-    ((row,),) = await query(connection, _COUNT, **parameters)
+    (row,) = await fetch(connection, _COUNT, **parameters)
     return row.runs, row.requests, row.deliveries, row.notices
 
 
@@ -108,7 +108,7 @@ async def forget_notices(connection: Connection, before: datetime, limit: int) -
 async def _ids(
     connection: Connection, due: Select[tuple[UUID]], before: datetime, after: UUID, limit: int
 ) -> list[UUID]:
-    (rows,) = await query(connection, due, before=before, last=_last_id(before), after=after, limit=limit)
+    rows = await fetch(connection, due, before=before, last=_last_id(before), after=after, limit=limit)
     return [row.id for row in rows]
 
 

@@ -45,7 +45,8 @@ def test_no_statement_is_assembled() -> None:
         'ONE = text(BASE.format(more=""))',
         'ONE = "SELECT 1 FROM " + TABLE\nTWO = text(ONE)',
         'async def read(c): await c.execute(BASE.replace("{x}", "y"))',
-        'async def read(c, x): await query(c, f"SELECT {x}")',
+        'async def read(c, x): await query(c, ONE, f"SELECT {x}")',
+        'async def read(c, x): await fetch(c, f"SELECT {x}")',
         'async def read(c, x):\n    sql = "SELECT 1"\n    sql += x\n    await c.exec_driver_sql(sql)',
         'def write(tx): tx.add("DELETE FROM %s" % TABLE)',
         'def write(tx): tx.add(text("DELETE FROM pause", *more) if x else " ".join(parts))',
@@ -101,7 +102,7 @@ def is_literal(call: ast.Call) -> bool:
 def sent(call: ast.Call) -> list[ast.expr]:
     """The statements among the arguments of a call that sends or collects them."""
     match call.func:
-        case ast.Name(id="query"):
+        case ast.Name(id="fetch" | "query"):
             return call.args[1:]
         case ast.Attribute(value=ast.Name(id=receiver), attr="add" | "add_rows"):
             return call.args[:1] if receiver == "tx" else []

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from sqlalchemy import Select, Table, Text, bindparam, cast, func, select
 
-from agent.database.transaction import Connection, query
+from agent.database.transaction import Connection, fetch
 from agent.domain.short_ids import parse_id_prefix
 from agent.store.tables import agent_run, approval_request
 
@@ -27,7 +27,7 @@ async def _ids_like(connection: Connection, table: Table, typed: str, team_id: s
     if wanted is None:
         return []
     key = {"first": wanted.first, "last": wanted.last, "pattern": wanted.pattern, "team": team_id}
-    (rows,) = await query(connection, _like(table, of_team=team_id is not None), **key)
+    rows = await fetch(connection, _like(table, of_team=team_id is not None), **key)
     return [row.id for row in rows]
 
 

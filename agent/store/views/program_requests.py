@@ -10,7 +10,7 @@ from uuid import UUID
 
 from sqlalchemy import Select, bindparam, select, text, tuple_
 
-from agent.database.transaction import Connection, query
+from agent.database.transaction import Connection, fetch
 from agent.domain.request import RequestStatus
 from agent.store.tables import approval_request
 from agent.store.views.request_parts import last_position
@@ -49,7 +49,7 @@ async def requests_page(
     """A page of requests, newest first; ``after`` is the last one of the page before."""
     given = {"principal": principal, "agent": agent, "since": since, "after": after}
     filters = frozenset(name for name, value in given.items() if value is not None)
-    (rows,) = await query(connection, _page(status, filters), team=team_id, limit=limit, **given)
+    rows = await fetch(connection, _page(status, filters), team=team_id, limit=limit, **given)
     return [row.id for row in rows]
 
 

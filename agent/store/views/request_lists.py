@@ -12,7 +12,7 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, Select, bindparam, desc, select, tuple_, union
 
-from agent.database.transaction import Connection, query
+from agent.database.transaction import Connection, fetch
 from agent.domain.request import HistoryLine, RequestLine, RequestStatus
 from agent.store.tables import decision
 from agent.store.views.request_lines import history_line, limit, lines, of_team, request, request_line, team
@@ -25,9 +25,7 @@ async def requests_of(
 ) -> list[RequestLine]:
     """What was asked on this person's behalf, newest first."""
     page = _requests_of(later=after is not None)
-    (rows,) = await query(
-        connection, page, team=person.team_id, user=person.user_id, limit=limit, after=after
-    )
+    rows = await fetch(connection, page, team=person.team_id, user=person.user_id, limit=limit, after=after)
     return [request_line(row) for row in rows]
 
 
@@ -50,7 +48,7 @@ async def history(
     filters = frozenset(name for name, value in given.items() if value is not None)
     of_whom = {"person_team": person.team_id, "person_user": person.user_id} if person else {}
     page = _history(filters, of_person=person is not None)
-    (rows,) = await query(connection, page, team=team_id, limit=limit, **of_whom, **given)
+    rows = await fetch(connection, page, team=team_id, limit=limit, **of_whom, **given)
     return [history_line(row) for row in rows]
 
 

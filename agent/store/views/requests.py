@@ -10,7 +10,7 @@ from uuid import UUID
 
 from sqlalchemy import Row, text
 
-from agent.database.transaction import Connection, query
+from agent.database.transaction import Connection, fetch
 from agent.domain.pause import EVERYTHING
 from agent.domain.policy import Rule
 from agent.domain.request import (
@@ -50,7 +50,7 @@ class VoteContext:
 
 async def vote_context(connection: Connection, request_id: UUID) -> VoteContext | None:
     """Who may decide this request and whose votes are live; ``None`` if there is no such request."""
-    (found,) = await query(connection, _BALLOT_PAPER, id=request_id)
+    found = await fetch(connection, _BALLOT_PAPER, id=request_id)
     if not found:
         return None
     row = found[0]
@@ -68,14 +68,14 @@ async def vote_context(connection: Connection, request_id: UUID) -> VoteContext 
 
 async def request_view(connection: Connection, request_id: UUID) -> RequestView | None:
     """Everything that may be shown of a request, with the place of its channel card."""
-    (found,) = await query(connection, request_rows.ONE, id=request_id)
+    found = await fetch(connection, request_rows.ONE, id=request_id)
     return _view(found[0]) if found else None
 
 
 async def request_views(connection: Connection, request_ids: Sequence[UUID]) -> list[RequestView]:
     """The same of several requests, in the order asked for; ids that are unknown stay out."""
     ids = list(dict.fromkeys(request_ids))
-    (rows,) = await query(connection, request_rows.FEW if len(ids) <= FEW else request_rows.MANY, ids=ids)
+    rows = await fetch(connection, request_rows.FEW if len(ids) <= FEW else request_rows.MANY, ids=ids)
     found = {row.id: _view(row) for row in rows}
     return [found[request_id] for request_id in request_ids if request_id in found]
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import Row, and_, bindparam, case, select, text
 
-from agent.database.transaction import Connection, query
+from agent.database.transaction import Connection, fetch, query
 from agent.domain.changes import between
 from agent.domain.request import RequestStatus
 from agent.domain.run import AnswerKind, CallAnswer, CallState, CallView, RunView
@@ -46,13 +46,13 @@ class OpenCallDetails:
 
 async def calls(connection: Connection, run_id: UUID) -> tuple[CallView, ...]:
     """The run's calls by turn and index."""
-    (rows,) = await query(connection, _CALLS, run=run_id)
+    rows = await fetch(connection, _CALLS, run=run_id)
     return tuple(_call(row) for row in rows)
 
 
 async def waiting_descendant_calls(connection: Connection, run_id: UUID) -> tuple[CallView, ...]:
     """Calls of runs below, which the run waits for, that people are asked about."""
-    (rows,) = await query(connection, _ASKED_BELOW, run=run_id)
+    rows = await fetch(connection, _ASKED_BELOW, run=run_id)
     return tuple(_call(row) for row in rows)
 
 

@@ -28,7 +28,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 
-from agent.database.transaction import Connection, query
+from agent.database.transaction import Connection, fetch
 from agent.domain.request import RequestStatus
 from agent.domain.run import CallState, PendingQuestion, RunLine, RunStatus
 from agent.store.tables import agent_run, approval_request, request_revision, tool_call
@@ -65,13 +65,13 @@ async def run_lines(
 ) -> list[RunLine]:
     """A page of a list; of runs that this principal started, if one is given."""
     page = _page(which, of_principal=principal is not None, later=after is not None)
-    (rows,) = await query(connection, page, team=team_id, principal=principal, after=after, limit=limit)
+    rows = await fetch(connection, page, team=team_id, principal=principal, after=after, limit=limit)
     return [_line(row) for row in rows]
 
 
 async def run_line(connection: Connection, run_id: UUID) -> RunLine | None:
     """One run with what it and those below it wait for, or ``None``."""
-    (rows,) = await query(connection, _LINE, id=run_id)
+    rows = await fetch(connection, _LINE, id=run_id)
     return _line(rows[0]) if rows else None
 
 
@@ -93,7 +93,7 @@ async def is_busy(connection: Connection, run_id: UUID) -> bool:
 
     That is: a turn is due, or a call is judged or runs.
     """
-    ((row,),) = await query(connection, _BUSY, id=run_id)
+    (row,) = await fetch(connection, _BUSY, id=run_id)
     return bool(row.busy)
 
 

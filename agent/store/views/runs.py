@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import Row, bindparam, func, select, text
 
-from agent.database.transaction import Connection, query
+from agent.database.transaction import Connection, fetch
 from agent.domain.run import (
     CallState,
     Message,
@@ -25,7 +25,7 @@ from signoff.values import Person
 
 async def run_view(connection: Connection, run_id: UUID) -> RunView | None:
     """One run, or ``None``."""
-    (rows,) = await query(connection, _RUN, id=run_id)
+    rows = await fetch(connection, _RUN, id=run_id)
     return run_of(rows[0]) if rows else None
 
 
@@ -38,13 +38,13 @@ async def recent_runs(
     connection: Connection, *, team_id: str | None = None, limit: int = 20
 ) -> list[RunView]:
     """The latest runs, newest first; of one team, if given."""
-    (rows,) = await query(connection, _OF_ALL if team_id is None else _OF_TEAM, team=team_id, limit=limit)
+    rows = await fetch(connection, _OF_ALL if team_id is None else _OF_TEAM, team=team_id, limit=limit)
     return [run_of(row) for row in rows]
 
 
 async def running(connection: Connection, team_id: str, limit: int = 20) -> list[RunView]:
     """Runs of a team that are at work or wait for people, newest first."""
-    (rows,) = await query(connection, _RUNNING, team=team_id, limit=limit)
+    rows = await fetch(connection, _RUNNING, team=team_id, limit=limit)
     return [run_of(row) for row in rows]
 
 

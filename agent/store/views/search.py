@@ -12,7 +12,7 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, Select, Table, bindparam, case, exists, literal, select, text
 
-from agent.database.transaction import Connection, query
+from agent.database.transaction import Connection, fetch
 from agent.domain.audit import AuditEvent
 from agent.domain.request import RequestStatus, Verdict
 from agent.domain.run import CallState, RunStatus
@@ -23,8 +23,6 @@ from signoff.values import Person
 
 SKEW = timedelta(minutes=5)
 """How far the clock of a process that makes ids may be from the database's."""
-
-_END = UUID(int=2**128 - 1)
 
 
 async def search_requests(
@@ -62,7 +60,7 @@ async def _newest(
     given = {"status": status, "agent": agent, "since": since}
     filters = frozenset(name for name, value in given.items() if value is not None)
     first = None if since is None else _before(since)
-    (rows,) = await query(connection, _search(table, filters), **given, first=first, limit=limit)
+    rows = await fetch(connection, _search(table, filters), **given, first=first, limit=limit)
     return [row.id for row in rows]
 
 

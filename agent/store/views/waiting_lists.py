@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from agent.database.transaction import Connection, query
+from agent.database.transaction import Connection, fetch
 from agent.domain.request import Count, RequestLine, RequestStatus
 from agent.store.tables import vote
 from agent.store.views.request_lines import limit, lines, of_team, request, request_line, team
@@ -40,7 +40,7 @@ async def waiting_requests(
 ) -> list[RequestLine]:
     """Waiting requests of a team, oldest first."""
     page = _waiting(later=after is not None)
-    (rows,) = await query(connection, page, team=team_id, limit=limit, after=after)
+    rows = await fetch(connection, page, team=team_id, limit=limit, after=after)
     return [request_line(row) for row in rows]
 
 
@@ -64,7 +64,7 @@ async def waiting_for(
 
     ``roles`` are the user groups that the person is in, ``channels`` the review channels.
     """
-    (rows,) = await query(
+    rows = await fetch(
         connection,
         _WAITING_FOR,
         team=team_id,
@@ -90,7 +90,7 @@ async def count_waiting_for(
     However much waits, at most twice as many rows are looked at: what this person may not decide, or has voted on,
     could otherwise be without end.
     """
-    ((row,),) = await query(
+    (row,) = await fetch(
         connection,
         _COUNT_WAITING_FOR,
         team=team_id,
@@ -104,7 +104,7 @@ async def count_waiting_for(
 
 async def audiences(connection: Connection, team_id: str) -> list[tuple[tuple[str, ...], str]]:
     """The different sets of approvers among what waits, each with the card's channel: few, however much waits."""
-    (rows,) = await query(connection, _AUDIENCES, team=team_id)
+    rows = await fetch(connection, _AUDIENCES, team=team_id)
     return [(tuple(row.approvers), row.channel_id) for row in rows]
 
 
