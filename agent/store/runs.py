@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import text
 
 from agent.database import jobs
 from agent.database.transaction import Connection, Transaction, query
-from agent.domain.run import NewRun, RunLease, RunStatus, Turn
+from agent.domain.run import NewRun, RunStatus
 from agent.store.outbox import Destination
 from signoff.values import Person
 
@@ -48,15 +46,6 @@ class LockedRun:
         return self.status is RunStatus.COMPLETED
 
 
-_LOCK_RUN = text("""
-SELECT id, status::text AS status, agent, parent_run_id, parent_call_id, ancestor_ids, team_id, channel_id,
-       principal, requester_team_id, requester_user_id, awaiting_calls, inputs, heard, turn,
-       lease_epoch, lease_until IS NOT NULL AS leased,
-       (SELECT coalesce(max(seq), 0) FROM run_message WHERE run_id = agent_run.id) AS last_seq
-FROM agent_run WHERE id = :id FOR NO KEY UPDATE
-""")
-
-
 async def lock(connection: Connection, run_id: UUID) -> LockedRun | None:
     """Lock the run."""
     _, found = await query(connection, _TAKE_RUN, _LOCK_RUN, id=run_id)
@@ -82,10 +71,6 @@ async def lock(connection: Connection, run_id: UUID) -> LockedRun | None:
         leased=row.leased,
         last_seq=row.last_seq,
     )
-
-
-# A statement's sub-selects are evaluated before it waits for a row lock; so the lock comes first, alone.
-_TAKE_RUN = text("SELECT 1 FROM agent_run WHERE id = :id FOR NO KEY UPDATE")
 
 
 async def insert(connection: Connection, run_id: UUID, new: NewRun) -> bool:
@@ -135,63 +120,9 @@ def add_first_message(tx: Transaction, run_id: UUID, task: str, author: Person |
     )
 
 
-@dataclass(frozen=True, slots=True)
-class TakenLease:
-    """A run's lease as it was taken, with what there is to hear."""
-
-    lease_epoch: int
-    inputs: int
-    model_failures: int
-    at: datetime
-
-
-async def take_lease(connection: Connection, run_id: UUID, worker: str, seconds: float) -> TakenLease | None:
-    """Lease the run if it is runnable and free; the epoch counts up, which fences whoever held it before."""
-    parameters = {"id": run_id, "worker": worker, "seconds": seconds}
-    row = (await connection.execute(_TAKE_LEASE, parameters)).one_or_none()
-    return TakenLease(*row) if row else None
-
-
-def renew_leases(tx: Transaction, leases: Collection[RunLease], seconds: float) -> None:
-    """These turns are still being made."""
-    tx.add(
-        _BEAT,
-        ids=[lease.run_id for lease in leases],
-        epochs=[lease.epoch for lease in leases],
-        seconds=seconds,
-    )
-
-
-def record_turn(
-    tx: Transaction, run_id: UUID, number: int, turn: Turn, proposed: int, *, final: bool
-) -> None:
-    """Count the turn, give the lease back; ``final``: the agent has answered and waits for nothing."""
-    tx.add(
-        _RECORD_TURN,
-        run=run_id,
-        turn=number,
-        tokens=turn.tokens,
-        heard=turn.heard,
-        proposed=proposed,
-        final=final,
-        answer=turn.text,
-    )
-
-
-def release_lease(tx: Transaction, run_id: UUID, heard: int) -> None:
-    """Give the lease back without a turn."""
-    tx.add(_REST, run=run_id, heard=heard)
-
-
 def set_status(tx: Transaction, run_id: UUID, progress: str) -> None:
     """The agent's own word on how far it is."""
     tx.add(_PUBLISH, run=run_id, progress=progress)
-
-
-async def postpone(connection: Connection, run_id: UUID, until: datetime) -> bool:
-    """Give the lease back and look again later. True for the first failure in a row."""
-    failures: int = (await connection.execute(_POSTPONE, {"run": run_id, "until": until})).scalar_one()
-    return failures == 1
 
 
 async def has_message(connection: Connection, source_key: str) -> bool:
@@ -263,6 +194,15 @@ def release_call(tx: Transaction, run_id: UUID, *, last: bool) -> None:
         add_input(tx, run_id)
 
 
+_LOCK_RUN = text("""
+SELECT id, status::text AS status, agent, parent_run_id, parent_call_id, ancestor_ids, team_id, channel_id,
+       principal, requester_team_id, requester_user_id, awaiting_calls, inputs, heard, turn,
+       lease_epoch, lease_until IS NOT NULL AS leased,
+       (SELECT coalesce(max(seq), 0) FROM run_message WHERE run_id = agent_run.id) AS last_seq
+FROM agent_run WHERE id = :id FOR NO KEY UPDATE
+""")
+# A statement's sub-selects are evaluated before it waits for a row lock; so the lock comes first, alone.
+_TAKE_RUN = text("SELECT 1 FROM agent_run WHERE id = :id FOR NO KEY UPDATE")
 _INSERT_RUN = text("""
 INSERT INTO agent_run (id, parent_run_id, parent_call_id, agent, agent_version, task, principal, start_key, session_id,
                        requester_team_id, requester_user_id, requester_asserted, team_id, channel_id, thread_ts,
@@ -274,42 +214,7 @@ VALUES (:id, :parent_run, :parent_call, :agent, :version, :task, :principal, :st
 ON CONFLICT (start_key) DO NOTHING
 """)
 _RUN_OF_KEY = text("SELECT id FROM agent_run WHERE start_key = :key")
-_TAKE_LEASE = text("""
-UPDATE agent_run SET lease_epoch = lease_epoch + 1, lease_worker = :worker,
-                     lease_until = clock_timestamp() + make_interval(secs => :seconds)
-WHERE id = :id AND inputs > heard AND status IN ('working', 'pending_approval')
-  AND (lease_until IS NULL OR lease_until <= clock_timestamp())
-  AND (look_at IS NULL OR look_at <= clock_timestamp())
-  AND NOT EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', agent_run.agent) OR scope = ANY (agent_run.ancestor_agents))
-RETURNING lease_epoch, inputs, model_failures, clock_timestamp() AS at
-""")
-# Many rows at once, in no order of ours: one that somebody holds now is left to the next beat, not waited for.
-_BEAT = text("""
-UPDATE agent_run SET lease_until = clock_timestamp() + make_interval(secs => :seconds)
-WHERE id IN (SELECT r.id FROM agent_run AS r
-             JOIN unnest(CAST(:ids AS uuid[]), CAST(:epochs AS bigint[])) AS held (id, epoch) ON held.id = r.id
-             WHERE r.lease_epoch = held.epoch AND r.lease_until IS NOT NULL
-             FOR NO KEY UPDATE OF r SKIP LOCKED)
-""")
-_RECORD_TURN = text("""
-UPDATE agent_run SET turn = :turn, steps = steps + 1, tokens = tokens + :tokens, heard = :heard,
-       awaiting_calls = awaiting_calls + :proposed, model_failures = 0, look_at = NULL,
-       lease_until = NULL, lease_worker = NULL, updated_at = clock_timestamp(),
-       status = CASE WHEN :final THEN 'completed'::run_status ELSE status END,
-       answer = CASE WHEN :final THEN :answer ELSE answer END
-WHERE id = :run
-""")
-_REST = text("""
-UPDATE agent_run SET heard = greatest(heard, :heard), model_failures = 0, look_at = NULL,
-       lease_until = NULL, lease_worker = NULL
-WHERE id = :run
-""")
 _PUBLISH = text("UPDATE agent_run SET progress = :progress, updated_at = clock_timestamp() WHERE id = :run")
-_POSTPONE = text("""
-UPDATE agent_run SET look_at = :until, model_failures = model_failures + 1,
-                     lease_until = NULL, lease_worker = NULL
-WHERE id = :run RETURNING model_failures
-""")
 _HAS_HEARD = text("SELECT 1 FROM run_message WHERE source_key = :key")
 _INSERT_MESSAGE = text("""
 INSERT INTO run_message (run_id, seq, turn, role, text, author_team_id, author_user_id, source_key)

@@ -161,7 +161,7 @@ def test_every_statement_heeds_a_pause_in_the_same_words() -> None:
     assert found == {
         "scope IN ('*', run.agent) OR scope = ANY (run.ancestor_agents)": {
             "call_locks._CALL",
-            "runs._TAKE_LEASE",
+            "run_leases._TAKE_LEASE",
             "sweeps._CALLS",
             "sweeps._RUNS",
         },

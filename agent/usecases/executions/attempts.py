@@ -14,8 +14,9 @@ from agent.domain.request import ExecutionStatus
 from agent.metrics import EXECUTIONS
 from agent.store import audit, executions, outbox
 from agent.store.audit import AuditEntry, ChainHead
+from agent.store.call_locks import StoredCall
 from agent.store.executions import Attempt
-from agent.store.outbox import Destination, OutboxMessage
+from agent.store.outbox import OutboxMessage
 
 log = structlog.get_logger(__name__)
 
@@ -68,13 +69,7 @@ def write_outcome(tx: Transaction, attempt: Attempt, outcome: Outcome, head: Cha
     facts: dict[str, object] = {"seconds": outcome.seconds}
     if outcome.status is not ExecutionStatus.SUCCEEDED:
         facts["text"] = outcome.text[:500]
-    outbox.enqueue(
-        tx,
-        [
-            *card(attempt.request_id, attempt.destination),
-            *request_line(attempt.request_id, attempt.destination, outcome.status.value, **facts),
-        ],
-    )
+    outbox.enqueue(tx, [*card(attempt), *line(attempt, outcome.status.value, **facts)])
 
 
 def write_late(tx: Transaction, attempt: Attempt, outcome: Outcome, head: ChainHead, actor: str) -> None:
@@ -82,19 +77,18 @@ def write_late(tx: Transaction, attempt: Attempt, outcome: Outcome, head: ChainH
     executions.record_late(tx, attempt.id, f"{outcome.status.value}: {outcome.text}")
     detail = {"execution": str(attempt.id), "status": outcome.status.value}
     audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_LATE_RESULT, actor, detail))
-    status = outcome.status.value
-    outbox.enqueue(tx, request_line(attempt.request_id, attempt.destination, "late_result", text=status))
+    outbox.enqueue(tx, line(attempt, "late_result", text=outcome.status.value))
 
 
-def card(request_id: UUID | None, destination: Destination | None) -> list[OutboxMessage]:
-    """The request's card shall show the present state, if people were asked."""
-    return [outbox.card(destination, request_id)] if request_id and destination else []
-
-
-def request_line(
-    request_id: UUID | None, destination: Destination | None, line: str, **facts: object
-) -> list[OutboxMessage]:
-    """A line in the request's thread, if people were asked."""
-    if request_id is None or destination is None:
+def card(about: StoredCall | Attempt) -> list[OutboxMessage]:
+    """Its request's card shall show the present state, if people were asked."""
+    if about.request_id is None or about.destination is None:
         return []
-    return [outbox.request_line(destination, request_id, line, None, **facts)]
+    return [outbox.card(about.destination, about.request_id)]
+
+
+def line(about: StoredCall | Attempt, line: str, **facts: object) -> list[OutboxMessage]:
+    """A line in its request's thread, if people were asked."""
+    if about.request_id is None or about.destination is None:
+        return []
+    return [outbox.request_line(about.destination, about.request_id, line, None, **facts)]

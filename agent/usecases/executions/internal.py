@@ -26,6 +26,7 @@ from agent.store import (
     outbox,
     request_locks,
     requests,
+    run_leases,
     runs,
 )
 from agent.store.audit import AuditEntry, ChainHead
@@ -108,7 +109,7 @@ async def begin_attempt(
     detail = {"execution": str(execution_id), "call": str(call_id), "attempt": call.attempts + 1}
     detail["digest"] = action.digest.hex()
     after = audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_CLAIMED, f"worker:{worker}", detail))
-    outbox.enqueue(tx, attempts.card(call.request_id, call.destination))
+    outbox.enqueue(tx, attempts.card(call))
     claimed = Claim(execution_id, call_id, call.run_id, call.attempts + 1, action, call.request_id, worker)
     return claimed, after
 
@@ -183,12 +184,7 @@ async def void_and_ask(db: Database, call_id: UUID, new: NewRequest) -> OpenOutc
     Raises ``NotFound``, and ``Conflict`` when the call is not waiting to run any more or its run has ended.
     """
     async with db.transaction() as tx:
-        run_id = await call_locks.run_of(tx, call_id)
-        run = await runs.lock(tx, run_id) if run_id else None
-        await request_locks.lock_of_call(tx, call_id)
-        call = await call_locks.lock(tx, call_id)
-        if run is None or call is None:
-            raise NotFound(f"no tool call {call_id}")
+        run, call = await _lock(tx, call_id)
         if call.state is not CallState.READY or call.request_id is None:
             raise Conflict("the call is not waiting to run")
         if run.over and call.repeats is None:
@@ -208,48 +204,45 @@ async def void_and_ask(db: Database, call_id: UUID, new: NewRequest) -> OpenOutc
         subject = request_subject(request_id)
         _, involved = await exclusions.involved(tx, call_id, None)
         write_request(tx, request_id, new, call.ask_no + 1, audit.new_head(subject, old.at), involved)
-        outbox.enqueue(
-            tx,
-            [
-                *attempts.card(call.request_id, call.destination),
-                *attempts.request_line(call.request_id, call.destination, "voided"),
-            ],
-        )
+        outbox.enqueue(tx, [*attempts.card(call), *attempts.line(call, "voided")])
     return OpenOutcome(request_id, created=True)
 
 
 async def call_off(db: Database, call_id: UUID, reason: str, *, principal: str) -> bool:
-    """An approved call that has not begun will not: its agent is told. False when it has begun, or is not approved."""
+    """An approved call that has not begun will not: its agent is told. False when it has begun, or is not approved.
+
+    Raises ``NotFound``.
+    """
     async with db.transaction() as tx:
-        run_id = await call_locks.run_of(tx, call_id)
-        run = await runs.lock(tx, run_id) if run_id else None
-        await request_locks.lock_of_call(tx, call_id)
-        call = await call_locks.lock(tx, call_id)
-        if run is None or call is None or call.state is not CallState.READY:
+        _, call = await _lock(tx, call_id)
+        if call.state is not CallState.READY:
             return False
         calls.stop(tx, call_id, reason)
-        entry = AuditEntry(
-            AuditKind.APPROVAL_CALLED_OFF, principal, {"call": str(call_id), "reason": reason[:200]}
-        )
-        audit.append(tx, await audit.lock_head(tx, call.subject), entry)
-        outbox.enqueue(
-            tx,
-            [
-                *attempts.card(call.request_id, call.destination),
-                *attempts.request_line(call.request_id, call.destination, "stopped", text=reason),
-            ],
-        )
+        detail = {"call": str(call_id), "reason": reason[:200]}
+        await audit.record(tx, call.subject, AuditKind.APPROVAL_CALLED_OFF, principal, detail)
+        outbox.enqueue(tx, [*attempts.card(call), *attempts.line(call, "stopped", text=reason)])
     return True
 
 
+async def _lock(tx: Transaction, call_id: UUID) -> tuple[LockedRun, StoredCall]:
+    """The call behind its run and its request. Raises ``NotFound``."""
+    run_id = await call_locks.run_of(tx, call_id)
+    run = await runs.lock(tx, run_id) if run_id else None
+    await request_locks.lock_of_call(tx, call_id)
+    call = await call_locks.lock(tx, call_id)
+    if run is None or call is None:
+        raise NotFound(f"no tool call {call_id}")
+    return run, call
+
+
 async def renew_leases(
-    db: Database, worker: str, execution_ids: Collection[UUID], run_leases: Collection[RunLease]
+    db: Database, worker: str, execution_ids: Collection[UUID], turns: Collection[RunLease]
 ) -> None:
     """Extend what this worker holds; what was taken from it stays taken."""
-    if not execution_ids and not run_leases:
+    if not execution_ids and not turns:
         return
     async with db.transaction() as tx:
-        if run_leases:
-            runs.renew_leases(tx, run_leases, LEASE_SECONDS)
+        if turns:
+            run_leases.renew(tx, turns, LEASE_SECONDS)
         if execution_ids:
             executions.renew_leases(tx, execution_ids, worker, LEASE_SECONDS)

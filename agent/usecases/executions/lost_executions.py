@@ -62,7 +62,7 @@ async def _try_again(tx: Transaction, attempt: CallAttempt, words: str) -> None:
     calls.make_ready_again(tx, attempt.call.id)
     detail = {"execution": str(attempt.id), "lost": True, "retried": True}
     audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_FAILED, audit.SYSTEM, detail))
-    outbox.enqueue(tx, attempts.card(attempt.request_id, attempt.destination))
+    outbox.enqueue(tx, attempts.card(attempt))
 
 
 async def _rescue_external(tx: Transaction, execution_id: UUID) -> bool:

@@ -20,7 +20,7 @@ from agent.database.transaction import Connection, Transaction
 from agent.domain.audit import AuditKind, run_subject
 from agent.domain.errors import LeaseLost
 from agent.domain.run import AnswerKind, CallAnswer, CallView, Message, RunLease, RunStatus, RunView, Turn
-from agent.store import ancestors, audit, calls, clock, outbound, outbox, runs, sweeps, views
+from agent.store import ancestors, audit, calls, clock, outbound, outbox, run_leases, runs, sweeps, views
 from agent.usecases import call_answers
 from agent.usecases.executions import LEASE_SECONDS
 from agent.usecases.runs import endings
@@ -51,7 +51,7 @@ class LeasedRun:
 async def lease(db: Database, run_id: UUID, worker: str) -> LeasedRun | None:
     """Take the run for one model turn. ``None``: nothing to hear, not yet, or somebody else has it."""
     async with db.transaction() as tx:
-        taken = await runs.take_lease(tx, run_id, worker, LEASE_SECONDS)
+        taken = await run_leases.take(tx, run_id, worker, LEASE_SECONDS)
         if taken is None:
             return None
         run = await views.run_view(tx, run_id)
@@ -84,7 +84,7 @@ async def record_turn(db: Database, lease: RunLease, turn: Turn) -> None:
         runs.add_message(tx, run, "assistant", turn.text, turn=number)
         calls.propose(tx, run.id, number, proposed)
         final = not proposed and not side_turn and run.inputs == turn.heard
-        runs.record_turn(tx, run.id, number, turn, len(proposed), final=final)
+        run_leases.record_turn(tx, run.id, number, turn, len(proposed), final=final)
         if run.inputs > turn.heard:
             tx.hint(jobs.advance_run(run.id))
         if run.destination and turn.text and not proposed:
@@ -123,7 +123,7 @@ async def record_model_failure(db: Database, lease: RunLease, error: str, retry_
         else:
             now = await clock.now(tx)
             again = now + timedelta(seconds=retry_in)
-            first = await runs.postpone(tx, run.id, again)
+            first = await run_leases.postpone(tx, run.id, again)
             tx.hint(jobs.advance_run(run.id, not_before=again))
             if run.destination and first:
                 outbox.enqueue(tx, [outbox.run_line(run.destination, run.id, "retrying", text=error)])
@@ -135,7 +135,7 @@ async def release(db: Database, lease: RunLease, heard: int) -> None:
     """Give the lease back: there is nothing to do before one of the run's calls is answered. Raises ``LeaseLost``."""
     async with db.transaction() as tx:
         run = await _held(tx, lease)
-        runs.release_lease(tx, run.id, heard)
+        run_leases.release(tx, run.id, heard)
         if run.inputs > heard:
             tx.hint(jobs.advance_run(run.id))
 
