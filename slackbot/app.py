@@ -222,6 +222,7 @@ class Service:
         if self._slack:
             await self._slack.ctx.background.finish()
             await self._slack.ctx.homes.stop()
+            await self._slack.drain.reviewers.stop()
         await self._services.user_code.stop()
         await self._model.close()
         if self._client is not None:

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from agent.database.transaction import Transaction
+from agent.database.transaction import Connection, Transaction
 from agent.domain.request import Change
 from agent.store.ids import new_id
 from signoff.canonical import canonical_bytes
@@ -102,10 +102,23 @@ def unreachable_line(destination: Destination, run_id: UUID, request_id: UUID, *
 
 
 def direct(
-    destination: Destination, request_id: UUID | None, run_id: UUID | None, line: str, **facts: Any
+    destination: Destination,
+    request_id: UUID | None,
+    run_id: UUID | None,
+    line: str,
+    *,
+    key: str | None = None,
+    **facts: Any,
 ) -> OutboxMessage:
     """A message of its own, in no thread; the request or run is what it came up with."""
-    return OutboxMessage("direct", destination, {"line": line, **facts}, request_id=request_id, run_id=run_id)
+    body = {"line": line, **facts}
+    return OutboxMessage("direct", destination, body, request_id=request_id, run_id=run_id, coalesce_key=key)
+
+
+async def was_enqueued(connection: Connection, request_id: UUID, key: str) -> bool:
+    """Whether a message about the request with this ``coalesce_key`` was written down, sent or not."""
+    found = await connection.execute(_WITH_KEY, {"request": request_id, "key": key})
+    return bool(found.scalar_one())
 
 
 def digest(destination: Destination, agent: str) -> OutboxMessage:
@@ -143,6 +156,9 @@ def _each_once(outgoing: Sequence[OutboxMessage]) -> list[OutboxMessage]:
     return list(keyed.values())
 
 
+_WITH_KEY = text("""
+SELECT EXISTS (SELECT 1 FROM delivery WHERE request_id = :request AND coalesce_key = :key)
+""")
 _INSERT = text("""
 INSERT INTO delivery (id, kind, priority, team_id, channel_id, request_id, run_id, agent, body, coalesce_key)
 SELECT * FROM json_to_recordset(:rows) AS t (

@@ -75,6 +75,7 @@ _RUN_LINES = {
     "in_doubt": (_DOUBT_OF_A_CALL, "Known:"),
     "settled": ("↩ Settled", "Note:"),
     "unreachable": ("⚠ A card could not be posted or changed; the request stays open", "Why:"),
+    "missing_reviewers": ("⚠ Too few reviewers are left who may approve a request; it stays open", "About:"),
     "trouble": (
         "⚠ Requests stay open but cannot all be shown (`signoff doctor` finds most causes)",
         "Why:",

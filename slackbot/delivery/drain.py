@@ -27,6 +27,7 @@ from agent.usecases import deliveries
 from agent.usecases.deliveries import DestinationLease, DueMessage
 from slackbot import cards, masking
 from slackbot.cards import Card
+from slackbot.delivery.reviewer_check import ReviewerCheck
 from slackbot.slack_api.client import SlackClient, SlackError, SlackRefused, SlackUnavailable
 from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.error_codes import Meaning
@@ -94,6 +95,7 @@ class Drain:
         self._worker = worker
         self._pace = pace
         self._admin = admin
+        self.reviewers = ReviewerCheck(db, directory, admin)
         self.leaving = False
         """The service stops: no further message is begun."""
 
@@ -257,6 +259,7 @@ class Drain:
         view = await self._view(request_id)
         if view is None:
             return None
+        self.reviewers.begin(view)
         shown = await masking.clean_view(view)
         if isinstance(shown.action, MaskedAction) and shown.action.unseen and due.attempts < PATIENT_LOOKS:
             raise SlackUnavailable("not looked through for secrets in time")

@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from agent.domain.errors import NotFound, Refusal
+from agent.domain.errors import DOUBTFUL, NotFound, Refusal
 from agent.domain.people import CHANNEL, Standing
 from signoff.values import Person
 from slackbot.cards import Names
@@ -22,6 +22,9 @@ from slackbot.slack_api.lookups import PAGE_LIMIT, CachedAnswer, SlackLookups
 log = logging.getLogger(__name__)
 
 V = TypeVar("V")
+
+COUNT_BUDGET = 10.0
+"""Seconds for counting the reviewers of a request, which nobody waits for."""
 
 _ACCOUNT_FLAGS = (
     ("deleted", Refusal.DEACTIVATED),
@@ -105,6 +108,25 @@ class Directory:
             person: Standing(person, refusal=refusal) if refusal else self._with_roles(person, known)
             for person, refusal in zip(each, refusals, strict=True)
         }
+
+    async def count_reviewers(
+        self, approvers: Sequence[str], channel_id: str, *, but: Collection[Person], enough: int
+    ) -> int | None:
+        """How many people, without these, may review such a request, counted up to ``enough``.
+
+        ``None``: Slack does not tell now. Not for a decision: takes up to `COUNT_BUDGET` seconds. Never raises.
+        """
+        deadline = asyncio.get_running_loop().time() + COUNT_BUDGET
+        circles = await asyncio.gather(*(self._circle(entry, channel_id, deadline) for entry in approvers))
+        known = [circle for circle in circles if not isinstance(circle, Refusal)]
+        unknown, found = len(known) < len(circles), 0
+        for user_id in sorted(frozenset().union(*known) - {person.user_id for person in but}):
+            refusal = await self._refusal(Person(self.own_team_id, user_id), deadline)
+            found += refusal is None
+            unknown |= refusal in DOUBTFUL
+            if found >= enough:
+                return found
+        return None if unknown else found
 
     async def names(self, slack_ids: Iterable[str]) -> Names:
         """What these people and groups are called, as far as Slack tells in time; only to be read. Never raises."""

@@ -8,6 +8,7 @@ from agent.usecases.requests.asking_again import ask_again
 from agent.usecases.requests.card_places import create_place, create_places
 from agent.usecases.requests.edits import Edit, EditAttempt, EditOutcome, check_edit, edit
 from agent.usecases.requests.endings import expire_due, withdraw, withdraw_and_rejudge
+from agent.usecases.requests.missing_reviewers import report_missing_reviewers
 from agent.usecases.requests.opening import OpenOutcome, open, write_request  # noqa: A004 - the word of the trade
 from agent.usecases.requests.reminders import remind_due
 from agent.usecases.requests.settlements import settle
@@ -29,6 +30,7 @@ __all__ = [
     "open",
     "record_refusal",
     "remind_due",
+    "report_missing_reviewers",
     "settle",
     "vote",
     "withdraw",

@@ -1,0 +1,94 @@
+"""Tells operators when too few people are left who may approve a request."""
+
+from __future__ import annotations
+
+import asyncio
+from uuid import UUID
+
+import structlog
+
+from agent.database.pools import Database
+from agent.domain.request import RequestStatus, RequestView, Verdict
+from agent.store import views
+from agent.store.outbox import Destination
+from agent.usecases import requests
+from slackbot.slack_api.directory import Directory
+
+log = structlog.get_logger(__name__)
+
+AGAIN = 30.0
+"""Seconds until the next look when Slack, or the database, did not answer: that is not nobody."""
+
+
+class ReviewerCheck:
+    """Looks after each waiting request whose card is drawn: when it opens, is edited or escalated.
+
+    Works beside the drain and the votes, which do not wait for it.
+    """
+
+    def __init__(
+        self, db: Database, directory: Directory, admin: Destination | None, *, again: float = AGAIN
+    ) -> None:
+        self._db = db
+        self._directory = directory
+        self._admin = admin
+        self._again = again
+        self._looks: dict[UUID, asyncio.Task[None]] = {}
+
+    def begin(self, view: RequestView) -> None:
+        """Look at the request as it is now, and no longer at how it was."""
+        if self._admin is None or view.status is not RequestStatus.WAITING:
+            return
+        if (earlier := self._looks.get(view.id)) is not None:
+            earlier.cancel()
+        look = asyncio.create_task(self._look(view, self._admin), name=f"reviewers:{view.id}")
+        self._looks[view.id] = look
+        look.add_done_callback(lambda done: self._forget(view.id, done))
+
+    async def finish(self) -> None:
+        """Wait for the looks that are under way."""
+        await asyncio.gather(*self._looks.values(), return_exceptions=True)
+
+    async def stop(self) -> None:
+        """Look no more."""
+        for look in self._looks.values():
+            look.cancel()
+        await self.finish()
+
+    def _forget(self, request_id: UUID, look: asyncio.Task[None]) -> None:
+        if self._looks.get(request_id) is look:
+            del self._looks[request_id]
+
+    async def _look(self, view: RequestView, admin: Destination) -> None:
+        seen: RequestView | None = view
+        while seen is not None and seen.status is RequestStatus.WAITING:
+            try:
+                if await self._is_told(seen, admin):
+                    return
+                await asyncio.sleep(self._again)
+                async with self._db.connection() as connection:
+                    seen = await views.request_view(connection, view.id)
+            except Exception as error:  # whatever it is, it is no reason to report anybody missing
+                why = str(error) or type(error).__name__
+                log.warning("reviewers not counted yet", action="reviewers.failed", error=why)
+                await asyncio.sleep(self._again)
+
+    async def _is_told(self, view: RequestView, admin: Destination) -> bool:
+        """Whether there are enough reviewers, or operators have been told that there are not."""
+        approved = [vote.person for vote in view.votes if vote.verdict is Verdict.APPROVE]
+        needed = view.approvals_required - len(approved)
+        excluded = [each.person for each in view.excluded]
+        found = await self._directory.count_reviewers(
+            view.approvers, view.channel_id, but={*approved, *excluded}, enough=needed
+        )
+        if found is None:
+            return False
+        if found < needed:
+            log.warning(
+                "too few people are left who may approve",
+                action="request.unreviewable",
+                request_id=str(view.id),
+                revision=view.revision,
+            )
+            await requests.report_missing_reviewers(self._db, view, admin, needed)
+        return True
