@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
 from slack_sandbox.refusal import Json
 
 T = TypeVar("T")
+
+LOOK_SECONDS = 0.05
+"""Between two looks at a condition that depends on more than the sandbox."""
 
 
 class Changes:
@@ -30,17 +33,17 @@ class Changes:
         self._happened.set()
         self._happened = asyncio.Event()
 
-    async def wait_for(self, predicate: Callable[[], T | None], timeout: float = 5.0) -> T:
-        """Return the predicate's first truthy value; it is asked again after each change.
+    async def wait_for(self, predicate: Callable[[], T | None], timeout: float = 30.0) -> T:
+        """Return the predicate's first truthy value; it is asked again after each change and every 0.05 s.
 
         Raises TimeoutError after `timeout` seconds.
         """
         async with asyncio.timeout(timeout):
-            while True:
-                happened = self._happened
-                if value := predicate():
-                    return value
-                await happened.wait()
+            while not (value := predicate()):
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_SECONDS):
+                        await self._happened.wait()
+            return value
 
     @asynccontextmanager
     async def listen(self) -> AsyncIterator[asyncio.Queue[Json | None]]:

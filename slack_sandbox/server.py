@@ -195,8 +195,8 @@ class SlackSandbox:
         """The calls of one method."""
         return [call for call in self.calls if call.method == method]
 
-    async def wait_for(self, predicate: Callable[[], T | None], timeout: float = 5.0) -> T:
-        """The predicate's first truthy value, asked after each change; TimeoutError after `timeout` s."""
+    async def wait_for(self, predicate: Callable[[], T | None], timeout: float = 30.0) -> T:
+        """The predicate's first truthy value, asked again and again; TimeoutError after `timeout` s."""
         return await self.workspace.changes.wait_for(predicate, timeout)
 
     async def send(self, request: SignedRequest, seconds: float = ACK_SECONDS) -> DeliveryReport:

@@ -23,7 +23,9 @@ from agent.database.pools import Database
 from tests import lock_recorder
 from tests.databases import TEMPLATE, Postgres
 
-settings.register_profile("signoff", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "signoff", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("signoff")  # how fast the machine is says nothing about the code
 
 lock_recorder.install()
@@ -70,6 +72,8 @@ def postgres() -> Iterator[Postgres]:
     server = embedded_server.start(home / "pg", durable=False)
     try:
         with psycopg.connect(server.conninfo, autocommit=True) as admin:
+            admin.execute("ALTER SYSTEM SET autovacuum = off")  # a test must not depend on when it runs
+            admin.execute("SELECT pg_reload_conf()")
             found = Postgres(server, admin)
             admin.execute(f"CREATE DATABASE {TEMPLATE} TEMPLATE template0")
             migrations.upgrade(found.url(TEMPLATE))
@@ -94,10 +98,3 @@ def database_url(postgres: Postgres) -> Iterator[str]:
 def database(postgres: Postgres, database_url: str) -> Database:
     """The same database, opened as the service opens it: with the rights of `signoff_app`."""
     return postgres.lend().keep("signoff tests")
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Why a test was tried again, in a line: the second try hides it, and it may be more than a slow machine."""
-    for report in terminalreporter.stats.get("rerun", []):
-        crash = getattr(report.longrepr, "reprcrash", None)
-        terminalreporter.write_line(f"RERUN {report.nodeid}: {crash or str(report.longrepr)[-300:]}")

@@ -11,6 +11,14 @@ import pytest
 
 from tests.databases import Postgres
 from tests.integration.command import signoff  # noqa: F401 - a fixture
+from tests.patience import lengthen_budgets
+
+
+@pytest.fixture(autouse=True)
+def _patience(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Budgets of time are long, unless the test is about them."""
+    if request.node.get_closest_marker("budgets") is None:
+        lengthen_budgets(monkeypatch)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from agent.database.pools import Database
 from agent.runtime import shutdown
@@ -58,7 +58,7 @@ class ListenerContext:
     services: Services
     homes: AppHomes
     permalinks: Permalinks
-    budget: float = BUDGET
+    budget: ClassVar[float] = BUDGET
     invitation: Callable[[str], str] | None = None
     background: BackgroundTasks = field(default_factory=BackgroundTasks)
 

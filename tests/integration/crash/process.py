@@ -19,8 +19,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import cast
 
+import pytest
+
 from agent import fault_points
 from slackbot import cli
+from tests.patience import lengthen_budgets
 
 ROOT = Path(__file__).resolve().parents[3]
 FAULT_STATUS = 137
@@ -126,6 +129,7 @@ def _serve(folder: str, settings: Mapping[str, str], output: Connection) -> None
     fault_points._ARMED = fault_points._armed(
         settings.get("SIGNOFF_FAULT", "")
     )  # read when it was loaded, which is long ago
+    lengthen_budgets(pytest.MonkeyPatch())
     cli.main()
 
 
@@ -161,7 +165,7 @@ class Serve:
         await self.says(sign, since=began, seconds=START_SECONDS, dead=bool(fault) or may_end)
 
     async def says(
-        self, words: str, *, since: int = 0, seconds: float = 10.0, dead: bool = False
+        self, words: str, *, since: int = 0, seconds: float = 30.0, dead: bool = False
     ) -> re.Match[str] | None:
         """Wait for a line in which this pattern is found. `dead`: it may die before it says so."""
         pattern = re.compile(words)

@@ -124,7 +124,7 @@ async def test_the_refund_agent_of_the_tour(
     assert await asyncio.wait_for(first.process.wait(), 20) == -9
     assert await actors.executions() == ["claimed"]
     second = await customer("refunded")
-    assert await asyncio.wait_for(second.process.wait(), 30) == -9
+    assert await asyncio.wait_for(second.process.wait(), 90) == -9
     assert await order(7) == ("REFUNDED", 1, None)
     for name in ("SIGNOFF_URL", "SIGNOFF_KEY"):
         monkeypatch.setenv(name, actors.environment[name])

@@ -20,6 +20,7 @@ from slackbot.cards.app_home import MAX_WAITING
 from slackbot.slack.app_home import AppHomes
 from tests.integration.asking import GRACE, LINUS, ask, ballot, reviewer, rule
 from tests.integration.listeners.conftest import House
+from tests.patience import promised
 
 REASON = "signoff:reason/signoff:reason_input"
 
@@ -160,7 +161,7 @@ async def test_a_thousand_are_one_page_away(http_house: House) -> None:
     began = time.monotonic()
     grace.open_home()
     first = waiting_in(await home(house, "U0GRACE", ACTION_PAGE))
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - began < promised(2)
     assert len(first) == MAX_WAITING
     assert "Waiting for me (1,000)" in str(house.slack.home("U0GRACE"))
     await grace.click("home", ACTION_PAGE)

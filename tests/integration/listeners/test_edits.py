@@ -227,6 +227,7 @@ async def test_advisers_and_editors_may_edit(http_house: House) -> None:
     assert len(LOOKED_UP) == 1
 
 
+@pytest.mark.budgets
 async def test_an_edit_that_is_not_known_stays_in_the_form(http_house: House) -> None:
     """A stuck database: the form stays open and says that sending it again is safe, and it is."""
     asked, _, form = await editing_form(http_house)

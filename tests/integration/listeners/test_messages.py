@@ -6,6 +6,8 @@ import asyncio
 from typing import Any
 from uuid import UUID
 
+import pytest
+
 from agent.domain.errors import Refusal, sentence
 from agent.store import views
 from signoff.values import Person
@@ -64,12 +66,13 @@ async def test_a_reply_is_heard_while_an_approval_waits(house: House) -> None:
     assert await house.status(asked.request_id) == "waiting"
 
 
+@pytest.mark.budgets
 async def test_a_mention_in_the_thread_is_heard_once(house: House) -> None:
     """A mention arrives as two events, and either several times: one message for the model, without the mention."""
     run_id, ts = await thread_of_a_run(house)
     house.slack.faults.drop_acks(times=2)
     house.slack.person("U0ADA").mention("C0AGENTS", "and order 8?", thread_ts=ts)
-    await house.slack.wait_for(lambda: sent(house, "app_mention") and sent(house, "message") >= 2, 10)
+    await house.slack.wait_for(lambda: sent(house, "app_mention") and sent(house, "message") >= 2)
     assert await heard(house, run_id) == [("and order 8?", ADA)]
 
 
@@ -136,19 +139,21 @@ async def test_a_mention_starts_an_agent(house: House) -> None:
     await house.told("U0ADA", "/agent run")
 
 
+@pytest.mark.budgets
 async def test_a_message_is_not_lost_when_the_database_is(house: House) -> None:
     """An event that could not be stored is not acknowledged, so Slack sends it again, and then it is heard."""
     run_id, ts = await thread_of_a_run(house)
     with house.without_database():
         house.slack.person("U0ADA").say("C0AGENTS", "and order 8?", thread_ts=ts)
         failed = lambda: [e for e in house.slack.deliveries.events if not e.report.acked]  # noqa: E731
-        await house.slack.wait_for(failed, 10)
+        await house.slack.wait_for(failed)
     await house.slack.wait_for(
         lambda: any(e.attempt and e.report.acked for e in house.slack.deliveries.events), 20
     )
     assert await heard(house, run_id) == [("and order 8?", ADA)]
 
 
+@pytest.mark.budgets
 async def test_a_message_is_not_lost_when_slack_does_not_tell_who_wrote_it(house: House) -> None:
     """A failed look-up of the author makes Slack send the event again; doubt neither hears nor drops it."""
     run_id, ts = await thread_of_a_run(house)

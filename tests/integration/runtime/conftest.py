@@ -124,7 +124,7 @@ class Stage:
         )
         return int(rows[0][0])
 
-    async def until(self, condition: Callable[[], Awaitable[bool]], seconds: float = 10.0) -> None:
+    async def until(self, condition: Callable[[], Awaitable[bool]], seconds: float = 30.0) -> None:
         """Wait for something that another task brings about."""
         deadline = time.monotonic() + seconds
         while not await condition():

@@ -40,7 +40,7 @@ description_template = "Delete {args.count} records from {args.table_name}"
 POLICY = DELETIONS + 'on_reject = "stop"\n'
 
 
-async def until(look: Callable[[], Awaitable[T | None]], seconds: float = 10.0) -> T:
+async def until(look: Callable[[], Awaitable[T | None]], seconds: float = 30.0) -> T:
     """Look until there is something to see; the pause between looks is short, the patience bounded."""
     deadline = monotonic() + seconds
     while True:
@@ -93,7 +93,7 @@ class House:
             found = [m for m in self.slack.messages(channel) if _request_of(m)]
             return found[number] if len(found) > number else None
 
-        card: dict[str, Any] = await self.slack.wait_for(find, timeout=10)
+        card: dict[str, Any] = await self.slack.wait_for(find)
         await until(lambda: self.column("SELECT ts FROM card_place WHERE ts = :ts", ts=card["ts"]))
         return card
 
@@ -110,7 +110,7 @@ class House:
         async with self.db.transaction() as tx:
             await tx.execute(text(_TWO_DAYS_PASS))
 
-    async def shows(self, sql: str, *expected: Any, seconds: float = 10.0) -> None:
+    async def shows(self, sql: str, *expected: Any, seconds: float = 30.0) -> None:
         """Wait until the query's first column is exactly this."""
 
         async def look() -> bool:
@@ -118,7 +118,7 @@ class House:
 
         await until(look, seconds)
 
-    async def says(self, words: str, channel: str = "C0AGENTS", seconds: float = 10.0) -> str:
+    async def says(self, words: str, channel: str = "C0AGENTS", seconds: float = 30.0) -> str:
         """Wait until some message or reply in the channel has these words; returns its text and blocks."""
 
         def find() -> str | None:

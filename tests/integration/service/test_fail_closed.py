@@ -122,6 +122,7 @@ CLICKS: dict[str, Failing] = {
 }
 
 
+@pytest.mark.budgets
 @pytest.mark.parametrize("port", CLICKS)
 async def test_a_click_through_a_broken_port_approves_nothing(
     http_house: House, monkeypatch: pytest.MonkeyPatch, port: str

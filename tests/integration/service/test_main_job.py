@@ -63,9 +63,9 @@ async def test_one_message_tells_how_far_the_run_is(house: House) -> None:
         roots = [m for m in house.slack.messages("C0AGENTS") if m["text"].startswith(words)]
         return next((m for m in roots if step in str(m["blocks"])), None)
 
-    waiting = await house.slack.wait_for(lambda: first("⏳ Waiting for review: ", "step 1"), timeout=10)
+    waiting = await house.slack.wait_for(lambda: first("⏳ Waiting for review: ", "step 1"))
     await house.slack.person("U0GRACE").click(await house.card(), "signoff:approve")
-    ended = await house.slack.wait_for(lambda: first("✅ Completed: ", "step 2"), timeout=10)
+    ended = await house.slack.wait_for(lambda: first("✅ Completed: ", "step 2"))
     assert ended["ts"] == waiting["ts"]
     assert first("⏳ Waiting for review: ", "step 1") is None
 
@@ -180,13 +180,13 @@ async def test_expiry_is_told_and_can_be_asked_again_by_the_requester(http_house
     await house.ask("U0ADA", TASK)
     card = await house.card()
     await house.make_overdue()
-    await house.slack.wait_for(lambda: "signoff:ask_again" in str(house.now(card)["blocks"]), timeout=10)
+    await house.slack.wait_for(lambda: "signoff:ask_again" in str(house.now(card)["blocks"]))
     await house.slack.person("U0GRACE").click(house.now(card), "signoff:ask_again")
     assert await house.column("SELECT count(*) FROM tool_call") == [1]
     await house.slack.person("U0ADA").click(house.now(card), "signoff:ask_again")
     again = await house.card(1)
     link = f"/archives/{again['channel']}/p{again['ts'].replace('.', '')}"
-    await house.slack.wait_for(lambda: link in str(house.now(card)["blocks"]), timeout=10)
+    await house.slack.wait_for(lambda: link in str(house.now(card)["blocks"]))
     assert "signoff:ask_again" not in str(house.now(card)["blocks"])
     answer = await house.slack.person("U0GRACE").click(again, "signoff:approve")
     assert answer.error is None

@@ -20,7 +20,7 @@ async def test_approved_by_key_shows_on_the_card(site: Street) -> None:
     assert (decided["status"], decided["reason"]) == ("approved", "fine")
     assert decided["decided_by"] == {"team_id": TEAM, "user_id": GRACE.user_id}
     card = await site.house.card()
-    await site.house.slack.wait_for(lambda: "Approved" in shown(site.house.now(card)), timeout=10)
+    await site.house.slack.wait_for(lambda: "Approved" in shown(site.house.now(card)))
     [vote] = [
         detail for _, event, detail in await site.events(f"request:{told['id']}") if event == "vote.cast"
     ]

@@ -46,13 +46,13 @@ async def test_claimed_done_and_told(site: Street) -> None:
     assert (right["revision"], right["edited"], right["attempt"]) == (1, False, 1)
     assert right["idempotency_key"] == told["id"]
     card = await site.house.card()
-    await site.house.slack.wait_for(lambda: "Running" in shown(site.house.now(card)), timeout=10)
+    await site.house.slack.wait_for(lambda: "Running" in shown(site.house.now(card)))
     for _ in range(2):
         done = await report(program, right["token"], result={"deleted": 5}, seconds=1.2)
         assert done.status_code == 200, done.text
         execution = done.json()["execution"]
         assert (execution["status"], execution["result"]) == ("succeeded", '{"deleted":5}')
-    await site.house.slack.wait_for(lambda: "Done" in shown(site.house.now(card)), timeout=10)
+    await site.house.slack.wait_for(lambda: "Done" in shown(site.house.now(card)))
     await site.house.says("in 1.2 s", "C0REVIEW")
     events = [(actor, event) for actor, event, _ in await site.events(f"request:{told['id']}")]
     assert events == [
@@ -123,7 +123,7 @@ async def test_results_need_their_token_and_are_final(site: Street) -> None:
     assert (await report(program, token, status="failed")).status_code == 422
     assert (await report(program, token, status="succeeded", error="?")).status_code == 422
     card = await site.house.card()
-    await site.house.slack.wait_for(lambda: "no such table" in shown(site.house.now(card)), timeout=10)
+    await site.house.slack.wait_for(lambda: "no such table" in shown(site.house.now(card)))
     assert kind(await claim(program)) == (409, "claimed")
 
 
@@ -142,7 +142,7 @@ async def test_an_approval_lapses(site: Street) -> None:
     assert kind(await claim(program)) == (409, "lapsed")
     assert [event for _, event, _ in await site.events(f"request:{told['id']}")][-1] == "approval.lapsed"
     card = await site.house.card()
-    await site.house.slack.wait_for(lambda: "Lapsed" in shown(site.house.now(card)), timeout=10)
+    await site.house.slack.wait_for(lambda: "Lapsed" in shown(site.house.now(card)))
     await site.house.says("Approval lapsed", "C0REVIEW")
     assert (await program.get("/pending/r-1")).json()["status"] == "approved"
 
@@ -202,7 +202,7 @@ async def fall_silent(site: Street, program: Program) -> None:
 async def press(site: Street, button: str, execution_id: str) -> None:
     """Grace presses this button of the card, as soon as it stands there for this attempt."""
     card = await site.house.card()
-    await site.house.slack.wait_for(lambda: execution_id in shown(site.house.now(card)), timeout=10)
+    await site.house.slack.wait_for(lambda: execution_id in shown(site.house.now(card)))
     await site.house.slack.person(GRACE.user_id).click(site.house.now(card), button)
 
 

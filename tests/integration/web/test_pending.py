@@ -10,6 +10,7 @@ from uuid import UUID
 from signoff.values import Person
 from tests.integration.asking import column
 from tests.integration.web.conftest import ADA, GRACE, LINUS, TEAM, Street, shown
+from tests.patience import promised
 
 
 async def test_a_question_waits_within_a_second_and_people_see_it(site: Street) -> None:
@@ -18,7 +19,7 @@ async def test_a_question_waits_within_a_second_and_people_see_it(site: Street) 
     began = time.monotonic()
     answer = await program.ask()
     assert await column(site.db, "SELECT status::text FROM pending_reviews") == ["waiting"]
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < promised(1)
     assert answer.status_code == 201, answer.text
     told = answer.json()
     assert (told["request_id"], told["status"], told["checkpoint_id"]) == ("r-1", "waiting", "deletions")
