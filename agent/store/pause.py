@@ -60,10 +60,9 @@ class HeldCall:
     channel_id: str
 
 
-async def held_calls(connection: Connection, scope: str, limit: int = 500) -> list[HeldCall]:
-    """What the switch concerns now; cards beyond the limit say it when they are next drawn."""
-    parameters = {"scope": scope, "limit": limit}
-    rows = (await connection.execute(_HELD_UP, parameters)).all()
+async def held_calls(connection: Connection, scope: str) -> list[HeldCall]:
+    """What the switch concerns now; cards beyond the first 500 say it when they are next drawn."""
+    rows = (await connection.execute(_HELD_UP, {"scope": scope})).all()
     return [HeldCall(row.call_id, row.id, row.team_id, row.channel_id) for row in rows]
 
 
@@ -76,5 +75,5 @@ _HELD_UP = text("""
 SELECT call.id AS call_id, request.id, request.team_id, request.channel_id FROM tool_call AS call
 JOIN approval_request AS request ON request.call_id = call.id AND request.ask_no = call.ask_no
 JOIN agent_run AS run ON run.id = call.run_id
-WHERE call.state = 'ready' AND (:scope IN ('*', run.agent) OR :scope = ANY (run.ancestor_agents)) LIMIT :limit
+WHERE call.state = 'ready' AND (:scope IN ('*', run.agent) OR :scope = ANY (run.ancestor_agents)) LIMIT 500
 """)

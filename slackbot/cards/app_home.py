@@ -44,14 +44,13 @@ class HomeView:
     links: Mapping[UUID, str] = field(default_factory=dict)
 
 
-def home(view: HomeView, *, names: Names | None = None) -> Json:
+def home(view: HomeView) -> Json:
     """The view for `views.publish`."""
-    names = names or Names()
     count = f" ({view.waiting_count})" if view.waiting_count is not None else ""
     made = [
         *_part(
             f"Waiting for me{count}",
-            [row for each in view.waiting[:MAX_WAITING] for row in _waiting(each, names)],
+            [row for each in view.waiting[:MAX_WAITING] for row in _waiting(each)],
         ),
         *buttons.turning(view.waiting_pages),
         *_part("My requests", [row for line in view.mine[:MAX_ROWS] for row in rows.request(line)]),
@@ -81,7 +80,7 @@ def _part(heading: str, made: list[Json]) -> list[Json]:
     return [blocks.header(heading), *(made or [nothing])]
 
 
-def _waiting(view: RequestView, names: Names) -> list[Json]:
+def _waiting(view: RequestView) -> list[Json]:
     """A request as short as it can be decided on: the rest is behind Details."""
     withheld = unreadable(view)
     counted = status.progress(status.approvals(view), view.approvals_required)
@@ -107,6 +106,6 @@ def _waiting(view: RequestView, names: Names) -> list[Json]:
             *arguments,
         ),
         *withheld_note(view, withheld),
-        *buttons.row(view, names, approvable=not withheld),
+        *buttons.row(view, Names(), approvable=not withheld),
         blocks.divider(),
     ]

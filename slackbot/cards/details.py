@@ -32,14 +32,12 @@ def details_modal(
     view: RequestView,
     page: int = 1,
     *,
-    carry: str = "",
     names: Names | None = None,
     permalink: str | None = None,
 ) -> Json:
     """A page of the details, counted from 1; one that does not exist becomes the nearest.
 
-    It has the card's buttons when `view.place_nonce` names a place of the modal; `carry` becomes its
-    `private_metadata`.
+    It has the card's buttons when `view.place_nonce` names a place of the modal.
     """
     names = names or Names()
     pages = _pages(list(_content(view, names, permalink)))
@@ -54,7 +52,7 @@ def details_modal(
         *_file(view, len(pages)),
     ]
     rows = blocks.with_ids([*above, *pages[page - 1], *below], f"{view.id}:{view.revision}:{page}")
-    return modal("Details", rows, close="Close") | ({"private_metadata": carry} if carry else {})
+    return modal("Details", rows, close="Close")
 
 
 def details_text(view: RequestView) -> str:

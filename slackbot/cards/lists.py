@@ -59,28 +59,25 @@ class AgentLine:
 def request_list(
     lines: Sequence[RequestLine],
     *,
-    more: bool = False,
     heading: str = "Requests",
     empty: str = "Nothing waits for review.",
     pages: Pages | None = None,
     count: Count | None = None,
 ) -> Card:
-    """Requests in the caller's order, each with a button to its details; `more`: there are others behind the last.
+    """Requests in the caller's order, each with a button to its details.
 
     `count`: how many there are on all pages, where somebody counted.
     """
     if not lines:
         return _said(empty)
     made = [row for line in lines[:MAX_ROWS] for row in rows.request(line)]
-    return _listed(heading, len(lines), made, more=more or len(lines) > MAX_ROWS, pages=pages, in_all=count)
+    return _listed(heading, len(lines), made, more=len(lines) > MAX_ROWS, pages=pages, in_all=count)
 
 
 def history_list(
     lines: Sequence[HistoryLine],
     *,
     links: Mapping[UUID, str] | None = None,
-    more: bool = False,
-    heading: str = "History",
     pages: Pages | None = None,
 ) -> Card:
     """Decided requests in the caller's order; `links`: the address of each request's thread, as Slack gave it."""
@@ -88,7 +85,7 @@ def history_list(
         return _said("Nothing was decided that fits.")
     links = links or {}
     made = [row for line in lines[:MAX_ROWS] for row in rows.decided_request(line, links.get(line.id))]
-    return _listed(heading, len(lines), made, more=more or len(lines) > MAX_ROWS, pages=pages)
+    return _listed("History", len(lines), made, more=len(lines) > MAX_ROWS, pages=pages)
 
 
 def request_details(view: RequestView, *, names: Names | None = None) -> Card:
@@ -103,15 +100,13 @@ def run_list(
     runs: Sequence[RunView],
     *,
     more: bool = False,
-    heading: str = "Runs",
-    pages: Pages | None = None,
     cancellable: frozenset[UUID] = frozenset(),
 ) -> Card:
     """Runs and where they stand, in the caller's order; `cancellable` ones have a button that ends them."""
     if not runs:
         return _said("No agent has run yet.")
     made = [row for run in runs[:MAX_ROWS] for row in rows.run(run, cancellable=run.id in cancellable)]
-    return _listed(heading, len(runs), made, more=more or len(runs) > MAX_ROWS, pages=pages)
+    return _listed("Runs", len(runs), made, more=more or len(runs) > MAX_ROWS)
 
 
 def agent_list(agents: Sequence[AgentLine]) -> Card:

@@ -37,12 +37,10 @@ def request_card(
     *,
     names: Names | None = None,
     delivery_id: object | None = None,
-    permalink: str | None = None,
 ) -> Card:
     """The card at the place that `view.place_nonce` names; without a nonce it has no buttons.
 
-    What is cut here stands in full behind the Details button. `permalink`: where the run's thread is, an
-    address that Slack gave.
+    What is cut here stands in full behind the Details button.
     """
     names = names or Names()
     withheld = unreadable(view)
@@ -53,7 +51,7 @@ def request_card(
         *facts_blocks(view),
     ]
     below = [
-        blocks.rich_text(*origin(view, names, permalink)),
+        blocks.rich_text(*origin(view, names)),
         *_rationale(view),
         blocks.context(small_print(view)),
         *withheld_note(view, withheld),
@@ -151,7 +149,7 @@ def withheld_note(view: RequestView, withheld: str | None) -> list[Json]:
     return [blocks.rich_text(blocks.section(title, blocks.text(f"{withheld} It can still be rejected.")))]
 
 
-def origin(view: RequestView, names: Names, permalink: str | None) -> list[Json]:
+def origin(view: RequestView, names: Names, permalink: str | None = None) -> list[Json]:
     """Who asks, through which agent, under which rule, and who may decide."""
     asserted = _asserted(view.requester_asserted)
     agent = f"{inert.line(view.chain, 160)}, version {inert.line(view.agent_version, 40)}"

@@ -54,22 +54,26 @@ class ShownValues:
         return not self.values_left_out and not self.characters_left_out
 
 
+MOST_CHANGES = 20
+"""Lines of changes."""
+
+
 def show_values(values: Mapping[str, Any], limit: int, most: int = 30) -> ShownValues:
     """The values in at most `most` lines that weigh at most `limit` together."""
     return _within(limit, most, _members(values, 0))
 
 
-def changes(before: Mapping[str, Any], after: Mapping[str, Any], limit: int, most: int = 20) -> ShownValues:
+def changes(before: Mapping[str, Any], after: Mapping[str, Any], limit: int) -> ShownValues:
     """What differs between two look-ups, as `name: before → after`."""
-    return _within(limit, most, _differences("", before, after, 0))
+    return _within(limit, MOST_CHANGES, _differences("", before, after, 0))
 
 
-def edits(changed: Iterable[tuple[str, Any, Any]], limit: int, most: int = 20) -> ShownValues:
+def edits(changed: Iterable[tuple[str, Any, Any]], limit: int) -> ShownValues:
     """Changes that are known one by one, as (path, before, after)."""
     rows = (
         row for path, before, after in changed for row in _change(path.removeprefix("$."), before, after, 0)
     )
-    return _within(limit, most, rows)
+    return _within(limit, MOST_CHANGES, rows)
 
 
 # ---------------------------------------------------------------- values

@@ -78,10 +78,10 @@ def check_schema(configured: Settings, url: str) -> None:
         raise SignoffError("the database's schema is not current: run `signoff db upgrade` first")
 
 
-def open_database(configured: Settings, url: str, pool_size: int = 2) -> Database:
+def open_database(configured: Settings, url: str) -> Database:
     """The database as the service opens it, with as many connections as a command needs."""
     return Database(
-        url, configured.db_schema, configured.db_role, pool_size=pool_size, application_name="signoff command"
+        url, configured.db_schema, configured.db_role, pool_size=2, application_name="signoff command"
     )
 
 

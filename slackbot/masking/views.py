@@ -92,9 +92,9 @@ async def clean_runs(
     return await off_the_loop(lambda find: [_run(run, _for(run, known, find)) for run in runs], hidden)
 
 
-async def clean_lines(lines: Sequence[Line], hidden: Hidden = ()) -> list[Line]:
+async def clean_lines(lines: Sequence[Line]) -> list[Line]:
     """Requests for a list. `describe` has left out what `redact` means; here go tokens and the like."""
-    return await off_the_loop(lambda find: [_line(line, find) for line in lines], hidden)
+    return await off_the_loop(lambda find: [_line(line, find) for line in lines])
 
 
 async def clean_value(value: T, hidden: Hidden = ()) -> T:

@@ -75,18 +75,18 @@ def redirect_after_form(to: str) -> RedirectResponse:
     return RedirectResponse(to, 303, HEADERS)
 
 
-def local_address(address: str | None, otherwise: str = "/inbox") -> str:
-    """An address of our own pages, as somebody claims it; anything else leads to ``otherwise``."""
+def local_address(address: str | None) -> str:
+    """An address of our own pages, as somebody claims it; anything else leads to the inbox."""
     if (
         not address
         or len(address) > 500
         or not (address.isascii() and address.isprintable())
         or "\\" in address
     ):
-        return otherwise
+        return "/inbox"
     parts = urlsplit(address)
     ours = parts.path == "/inbox" or parts.path.startswith("/inbox/")
-    return address if ours and not parts.scheme and not parts.netloc and ".." not in parts.path else otherwise
+    return address if ours and not parts.scheme and not parts.netloc and ".." not in parts.path else "/inbox"
 
 
 class PageRoute(APIRoute):

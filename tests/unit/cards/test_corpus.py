@@ -209,7 +209,7 @@ def judge_request(view: Any, schema: dict[str, Any], referee: Any) -> None:
     referee.judge(cards.request_details(view))
     pages = cards.details_pages(view)
     for page in {1, pages}:
-        referee.judge_view(cards.details_modal(view, page, carry=CARRY))
+        referee.judge_view(cards.details_modal(view, page))
     referee.judge_view(cards.reject_modal(view, CARRY))
     referee.judge_view(cards.approve_modal(view, CARRY))
     form = cards.edit_modal(view, schema, CARRY)
@@ -256,9 +256,9 @@ def judge_lists(random: Random, views: list[Any], referee: Any) -> None:
     ]  # fmt: skip
     ids = frozenset(each.id for each in runs)
     pages = cards.Pages(cards.page_value("x", page=1), cards.page_value("x", after=text(random)[:50]))
-    referee.judge(cards.request_list(rows, more=True, pages=pages))
+    referee.judge(cards.request_list(rows, pages=pages))
     referee.judge(cards.history_list(lines, pages=pages))
-    referee.judge(cards.run_list(runs, cancellable=ids, pages=pages))
+    referee.judge(cards.run_list(runs, more=True, cancellable=ids))
     referee.judge_view(cards.list_modal("Waiting", [cards.request_list(rows, pages=pages)]))
     home = cards.HomeView(views, rows, runs, lines, Count(len(views)), pages, pages, ids)
     referee.judge_view(cards.home(home))

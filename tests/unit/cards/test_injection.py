@@ -353,8 +353,7 @@ def test_request_card_stays_inert(samples: Any, referee: Any, attack: str) -> No
     )
     over = samples.view(**hostile, **states[len(attack) % 2])
     for view in (waiting, over):
-        card = request_card(view, names=names, permalink=attack.removeprefix("https://"), delivery_id="d")
-        referee.judge(card)
+        referee.judge(request_card(view, names=names, delivery_id="d"))
     referee.judge(request_details(waiting, names=names))
 
 

@@ -12,7 +12,7 @@ import pytest
 from agent.domain.request import Change, ExecutionStatus, FollowUp, RequestStatus, Verdict, VoteView
 from agent.domain.short_ids import short_id
 from signoff.values import Risk
-from slackbot.cards import Names, parse_button_value, request_card
+from slackbot.cards import Names, details_modal, parse_button_value, request_card
 
 LONG = {"order_id": 7, "note": "x" * 10_000}
 
@@ -299,11 +299,11 @@ def test_how_the_requester_is_known(samples: Any, referee: Any, asserted: str, s
 def test_link_to_the_run(samples: Any, referee: Any) -> None:
     """The run's thread is linked when Slack gave its address; anything else is not a link."""
     url = "https://team.slack.com/archives/C0REVIEW/p1"
-    card = request_card(samples.view(), permalink=url)
-    referee.judge(card)
-    assert [p["url"] for _, p in referee.walk(card.blocks) if p.get("type") == "link"] == [url]
-    odd = request_card(samples.view(), permalink="javascript:alert(1)")
-    assert not [p for _, p in referee.walk(odd.blocks) if p.get("type") == "link"]
+    modal = details_modal(samples.view(), permalink=url)
+    referee.judge_view(modal)
+    assert [p["url"] for _, p in referee.walk(modal["blocks"]) if p.get("type") == "link"] == [url]
+    odd = details_modal(samples.view(), permalink="javascript:alert(1)")
+    assert not [p for _, p in referee.walk(odd["blocks"]) if p.get("type") == "link"]
 
 
 def test_metadata_finds_the_post_and_tells_nothing_else(samples: Any) -> None:
