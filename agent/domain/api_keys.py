@@ -39,6 +39,11 @@ class Principal:
         """How requests and the record name it."""
         return f"key:{self.key}"
 
+    @property
+    def sees_all(self) -> bool:
+        """Whether every request and run of the workspace is open to it."""
+        return self.may(Scope.READ) or self.may(Scope.ADMIN)
+
     def may(self, scope: Scope) -> bool:
         return scope in self.scopes
 

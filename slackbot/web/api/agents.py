@@ -20,9 +20,9 @@ from slackbot.reviewing.run_starts import MAX_TASK
 from slackbot.web.api.key_votes import PATH, cast_key_vote, key_owner
 from slackbot.web.api.requesters import UserId, claimed_requester
 from slackbot.web.api.run_starts import agent_named, start
-from slackbot.web.api.run_visibility import NO_SUCH_RUN, clean_run_lines, run_for, sees_all
+from slackbot.web.api.run_visibility import NO_SUCH_RUN, clean_run_lines, run_for
 from slackbot.web.api.shapes import After, Limit, Moment, PersonOut, RequestModel, ResponseModel
-from slackbot.web.http.api_keys import Asker, Reader
+from slackbot.web.http.api_keys import Asker, Lister, Reader
 from slackbot.web.http.bodies import StrictRoute
 from slackbot.web.http.context import WebContext, web_context
 from slackbot.web.http.problems import ProblemRaised, documented
@@ -193,10 +193,7 @@ async def _listed(
     request: Request, response: Response, caller: Principal, which: RunList, limit: int, after: UUID | None
 ) -> list[AgentStatus]:
     ctx = web_context(request)
-    if not sees_all(caller) and not caller.may(Scope.REQUEST):
-        words = f"The key {caller.key} needs the scope read to list agents."
-        raise ProblemRaised(403, "scope-missing", "Scope missing", words)
-    own = None if sees_all(caller) else caller.name
+    own = None if caller.sees_all else caller.name
     async with ctx.db.connection() as connection:
         lines = await views.run_lines(
             connection, ctx.slack.team_id, which, principal=own, limit=limit, after=after
@@ -209,7 +206,7 @@ async def _listed(
 
 def _list_route(which: RunList, words: str) -> None:
     async def listed(
-        request: Request, response: Response, caller: Reader, limit: Limit = 50, after: After = None
+        request: Request, response: Response, caller: Lister, limit: Limit = 50, after: After = None
     ) -> list[AgentStatus]:
         return await _listed(request, response, caller, which, limit, after)
 

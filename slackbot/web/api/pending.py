@@ -17,7 +17,7 @@ from slackbot.web.api import request_lookup
 from slackbot.web.api.open_request import AgentName, AskIn, NotRequiredOut, ask
 from slackbot.web.api.request_lookup import RequestId
 from slackbot.web.api.shapes import After, Limit, Moment, Page, ReviewOut, page, review, reviews
-from slackbot.web.http.api_keys import Asker, Reader
+from slackbot.web.http.api_keys import Asker, Lister, Reader
 from slackbot.web.http.bodies import StrictRoute
 from slackbot.web.http.context import WebContext, web_context
 from slackbot.web.http.idempotency import IDEMPOTENT
@@ -65,7 +65,7 @@ async def open_request(
 @router.get("/pending", responses=documented(401, 403, 422, 429, 503))
 async def list_requests(
     request: Request,
-    principal: Reader,
+    principal: Lister,
     status: RequestStatus | None = None,
     agent: AgentName | None = None,
     since: Annotated[Moment | None, Query(description="Opened then or later.")] = None,
@@ -75,15 +75,11 @@ async def list_requests(
 ) -> Page[ReviewOut]:
     """Requests, newest first: with the scope `read` those of the team, else those that this key has opened."""
     ctx = web_context(request)
-    sees_all = principal.may(Scope.READ) or principal.may(Scope.ADMIN)
-    if not sees_all and not principal.may(Scope.REQUEST):
-        words = f"The key {principal.key} does not have the scope {Scope.READ}."
-        raise ProblemRaised(403, "scope-missing", "Scope missing", words)
     async with ctx.db.connection() as connection:
         ids = await views.requests_page(
             connection,
             ctx.slack.team_id,
-            principal=principal.name if mine or not sees_all else None,
+            principal=principal.name if mine or not principal.sees_all else None,
             status=status,
             agent=agent,
             since=since,

@@ -96,7 +96,7 @@ def not_found() -> ProblemRaised:
 
 async def _may_see(ctx: WebContext, principal: Principal, view: RequestView) -> None:
     """Programs see their own; who reads, all; who decides, what their owner may see. Raises ProblemRaised, Refused."""
-    if view.principal == principal.name or principal.may(Scope.READ) or principal.may(Scope.ADMIN):
+    if view.principal == principal.name or principal.sees_all:
         return
     if not principal.may(Scope.DECIDE) or principal.owner is None:
         raise not_found()

@@ -13,15 +13,10 @@ from agent.store import views
 from signoff.values import Person
 from slackbot.masking import clean_value
 from slackbot.reviewing.listing import without_secrets
-from slackbot.reviewing.visibility import channels_of, reviewer_scope
+from slackbot.reviewing.visibility import reviewer_scope, visible_runs
 from slackbot.web.http.context import WebContext
 
 NO_SUCH_RUN = "There is no such run, or it is none that this key may see."
-
-
-def sees_all(principal: Principal) -> bool:
-    """Whether every run of the workspace is open to this key."""
-    return principal.may(Scope.READ) or principal.may(Scope.ADMIN)
 
 
 async def run_for(ctx: WebContext, principal: Principal, run_id: UUID) -> RunLine:
@@ -31,7 +26,7 @@ async def run_for(ctx: WebContext, principal: Principal, run_id: UUID) -> RunLin
         line = await views.run_line(connection, run_id)
     if known is None or line is None or known.team_id != ctx.slack.team_id:
         raise NotFound(NO_SUCH_RUN)
-    if sees_all(principal) or line.run.principal == principal.name:
+    if principal.sees_all or line.run.principal == principal.name:
         return line
     if principal.may(Scope.DECIDE) and principal.owner and await _sees(ctx, principal.owner, line.run, known):
         return line
@@ -43,13 +38,10 @@ async def _sees(ctx: WebContext, person: Person, run: RunView, known: views.Canc
     directory = ctx.slack.directory
     if (await directory.identify(person)).refusal is not None:
         return False
-    if person == run.requester:
+    if await visible_runs(directory, person, [run]):
         return True
     scope = await reviewer_scope(directory, person, known.audiences)
-    if scope.roles or scope.channels:
-        return True
-    here = await channels_of(directory, person, [run.channel_id] if run.channel_id else [])
-    return bool(here) or await directory.is_admin(person)
+    return bool(scope.roles or scope.channels)
 
 
 async def clean_run_lines(ctx: WebContext, lines: Sequence[RunLine]) -> list[RunLine]:

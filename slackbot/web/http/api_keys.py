@@ -71,4 +71,5 @@ def _unauthorised(words: str, error: str | None) -> ProblemRaised:
 Asker = Annotated[Principal, Depends(RequireScope(Scope.REQUEST))]
 Decider = Annotated[Principal, Depends(RequireScope(Scope.DECIDE))]
 Reader = Annotated[Principal, Depends(RequireScope(Scope.READ, Scope.ADMIN, Scope.REQUEST, Scope.DECIDE))]
+Lister = Annotated[Principal, Depends(RequireScope(Scope.READ, Scope.ADMIN, Scope.REQUEST))]
 Admin = Annotated[Principal, Depends(RequireScope(Scope.ADMIN))]

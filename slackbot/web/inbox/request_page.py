@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
-from uuid import UUID
 
 from agent.domain import eligibility
 from agent.domain.errors import NotFound, sentence
@@ -16,7 +15,7 @@ from agent.domain.request import RequestStatus, RequestView, Verdict
 from agent.runtime.edit_judgement import schema_of
 from agent.store import views
 from signoff.values import Person, Risk
-from slackbot.cards import OWN_WORDS_EXCLUDE, Names, edit_fields, json_text, status, unreadable
+from slackbot.cards import OWN_WORDS_EXCLUDE, Names, edit_fields, json_text, parse_id, status, unreadable
 from slackbot.masking import clean_view
 from slackbot.reviewing.visibility import visible_request
 from slackbot.web.auth.visitors import Visitor
@@ -150,10 +149,9 @@ class RequestPage:
 
 async def true_view(ctx: WebContext, who: Visitor, request_id: str) -> RequestView:
     """The request with its true values, for a reader who may see it. Raises NotFound and Refused."""
-    try:
-        wanted = UUID(request_id)
-    except ValueError:
-        raise NotFound(request_id) from None
+    wanted = parse_id(request_id)
+    if wanted is None:
+        raise NotFound(request_id)
     return await visible_request(ctx.db, ctx.slack.directory, who.person, wanted)
 
 

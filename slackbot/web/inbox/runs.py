@@ -13,6 +13,7 @@ from starlette.responses import Response
 from agent.domain.errors import NotFound
 from agent.domain.run import CallView, Message, RunView
 from agent.store import views
+from slackbot.cards import parse_id
 from slackbot.masking import clean_run, clean_value, hidden_in_run
 from slackbot.reviewing.listing import PersonalLists, without_secrets
 from slackbot.reviewing.visibility import visible_runs
@@ -61,10 +62,9 @@ async def run_now(request: Request, run_id: str, who: Signed) -> Response:
 
 
 async def _opened(ctx: WebContext, who: Visitor, run_id: str) -> dict[str, Any]:
-    try:
-        wanted = UUID(run_id)
-    except ValueError:
-        raise NotFound(run_id) from None
+    wanted = parse_id(run_id)
+    if wanted is None:
+        raise NotFound(run_id)
     async with ctx.db.connection() as connection:
         view = await views.run_view(connection, wanted)
     seen = await visible_runs(ctx.slack.directory, who.person, [view] if view else [])
