@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import bindparam, select, text
 
-from agent.database.transaction import Connection, Transaction
+from agent.database.transaction import Connection, Transaction, fetch
 from agent.domain.audit import AuditEvent, AuditKind, Head, event_hash, genesis
 from agent.store import clock
+from agent.store.tables import audit_event
 from signoff.values import Person
 
 SYSTEM = "signoff"
@@ -127,11 +128,7 @@ async def next_subject(connection: Connection, after: str) -> str | None:
 
 async def events(connection: Connection, subject: str) -> list[AuditEvent]:
     """A subject's whole chain."""
-    rows = (await connection.execute(_EVENTS, {"subject": subject})).all()
-    return [
-        AuditEvent(r.subject, r.seq, r.at, r.actor, r.event, r.detail, bytes(r.previous), bytes(r.hash))
-        for r in rows
-    ]
+    return [AuditEvent(*row) for row in await fetch(connection, _EVENTS, subject=subject)]
 
 
 _FOUND = text(
@@ -154,6 +151,4 @@ _LAST_DETAIL = text(
 )
 _HEADS = text("SELECT subject, seq, hash FROM audit_head")
 _NEXT_SUBJECT = text("SELECT min(subject) FROM audit_event WHERE subject > :after")
-_EVENTS = text("""
-SELECT subject, seq, at, actor, event, detail, previous, hash FROM audit_event WHERE subject = :subject ORDER BY seq
-""")
+_EVENTS = select(audit_event).where(audit_event.c.subject == bindparam("subject")).order_by(audit_event.c.seq)

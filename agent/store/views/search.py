@@ -10,14 +10,27 @@ from datetime import datetime, timedelta
 from functools import cache
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, Table, bindparam, case, exists, literal, select, text
+from sqlalchemy import (
+    ColumnElement,
+    Integer,
+    Select,
+    Table,
+    Text,
+    bindparam,
+    case,
+    exists,
+    literal,
+    select,
+    text,
+    tuple_,
+)
 
 from agent.database.transaction import Connection, fetch
 from agent.domain.audit import AuditEvent
 from agent.domain.request import RequestStatus, Verdict
 from agent.domain.run import CallState, RunStatus
 from agent.store.ids import id_at
-from agent.store.tables import agent_run, approval_request, run_status, tool_call
+from agent.store.tables import agent_run, approval_request, audit_event, run_status, tool_call
 from agent.store.views.descendants import descendant_waits
 from signoff.values import Person
 
@@ -121,10 +134,7 @@ async def events_between(
         "seq": after.seq if after else 0,
         "limit": limit,
     }
-    return [
-        AuditEvent(r.subject, r.seq, r.at, r.actor, r.event, r.detail, bytes(r.previous), bytes(r.hash))
-        for r in await connection.execute(_EVENTS_BETWEEN, parameters)
-    ]
+    return [AuditEvent(*row) for row in await fetch(connection, _EVENTS_BETWEEN, **parameters)]
 
 
 def _before(at: datetime) -> UUID:
@@ -169,8 +179,14 @@ FROM vote AS b JOIN request_revision AS v ON v.request_id = b.request_id AND v.n
 WHERE b.id > :after AND b.created_at >= :since AND b.created_at < :until
 ORDER BY b.id LIMIT :limit
 """)
-_EVENTS_BETWEEN = text("""
-SELECT subject, seq, at, actor, event, detail, previous, hash FROM audit_event
-WHERE at >= :at AND at < :until AND (at, subject, seq) > (:at, CAST(:subject AS text), CAST(:seq AS integer))
-ORDER BY at, subject, seq LIMIT :limit
-""")
+_position = (audit_event.c.at, audit_event.c.subject, audit_event.c.seq)
+_EVENTS_BETWEEN = (
+    select(audit_event)
+    .where(audit_event.c.at >= bindparam("at"), audit_event.c.at < bindparam("until"))
+    .where(
+        tuple_(*_position)
+        > tuple_(bindparam("at"), bindparam("subject", type_=Text), bindparam("seq", type_=Integer))
+    )
+    .order_by(*_position)
+    .limit(bindparam("limit"))
+)
