@@ -6,13 +6,16 @@ and when nobody can know whether its effect happened, that is what is reported.
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
 from agent import tracing
-from agent.database.pools import DatabaseError
+from agent.database.errors import DatabaseError, OutcomeUnknown
+from agent.domain.errors import NotFound
 from agent.domain.request import ExecutionStatus
 from agent.runtime import stored_text, user_code
 from agent.runtime.agents import Agent, Delegate
@@ -20,13 +23,13 @@ from agent.runtime.hooks import run_hook
 from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool, ToolContext
 from agent.runtime.user_code import UserCall
+from agent.store.ids import new_id
 from agent.store.views import OpenCallDetails
 from agent.usecases import executions, runs
 from agent.usecases.executions import Claim, Outcome, hook_state
 from signoff.values import Action
 
-MAX_ATTEMPTS = 3
-"""How often a tool that may be tried again is tried when it times out."""
+T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
 
@@ -39,12 +42,10 @@ async def run_tool(services: Services, work: OpenCallDetails, tool: Tool, judged
     if isinstance(tool, Delegate) and tool.agent is not None:
         await _hand_down(services, work, tool.agent)
         return
-    asked_at = time.monotonic()
-    claim = await executions.claim(
-        services.db, work.call.id, worker=services.worker, idempotent=tool.repeatable
-    )
-    if claim is None:
+    claimed = await _claim(services, work, idempotent=tool.repeatable, read_only=tool.read_only)
+    if claimed is None:
         return
+    claim, asked_at = claimed
     with services.heartbeat.holding_execution(claim.execution_id, asked_at):
         if claim.action.tool_version != tool.version or (
             judged and judged.canonical != claim.action.canonical
@@ -53,6 +54,39 @@ async def run_tool(services: Services, work: OpenCallDetails, tool: Tool, judged
             await _end_unrun(services, work, tool, claim, why)
             return
         await _traced(services, work, tool, claim)
+
+
+async def _claim(
+    services: Services, work: OpenCallDetails, *, idempotent: bool, read_only: bool
+) -> tuple[Claim, float] | None:
+    """Claim the call. Returns the claim and the time (monotonic) from which its lease counts.
+
+    A COMMIT that was not answered is looked up, so that no call is in doubt whose tool never began.
+    """
+    execution_id = new_id()
+    claim = partial(
+        executions.claim,
+        services.db,
+        work.call.id,
+        worker=services.worker,
+        idempotent=idempotent,
+        read_only=read_only,
+        execution_id=execution_id,
+    )
+    find_claim = partial(executions.find_claim, services.db, work.run.id, work.call.id, execution_id)
+    while True:
+        try:
+            return await _timed(claim)
+        except OutcomeUnknown as error:
+            log.warning("claim not confirmed", action="execution.unconfirmed", error=str(error))
+        with suppress(NotFound):  # not written: claimed again
+            return await _until_answered(partial(_timed, find_claim), "execution.unconfirmed")
+
+
+async def _timed(claim: Callable[[], Awaitable[Claim | None]]) -> tuple[Claim, float] | None:
+    asked_at = time.monotonic()
+    claimed = await claim()
+    return (claimed, asked_at) if claimed else None
 
 
 async def _hand_down(services: Services, work: OpenCallDetails, agent: Agent) -> None:
@@ -72,9 +106,9 @@ async def _hand_down(services: Services, work: OpenCallDetails, agent: Agent) ->
 
 async def give_up(services: Services, work: OpenCallDetails, tool: Tool | None, why: str) -> None:
     """End a call that may run but cannot any more; nothing is executed, and the tool and the record hear of it."""
-    asked_at = time.monotonic()
-    claim = await executions.claim(services.db, work.call.id, worker=services.worker, idempotent=True)
-    if claim is not None:
+    claimed = await _claim(services, work, idempotent=True, read_only=False)
+    if claimed is not None:
+        claim, asked_at = claimed
         with services.heartbeat.holding_execution(claim.execution_id, asked_at):
             await _end_unrun(services, work, tool, claim, why)
 
@@ -135,7 +169,7 @@ async def _run(services: Services, work: OpenCallDetails, tool: Tool, claim: Cla
         raise
     if call.ended.done():
         outcome = _outcome(call.ended, tool, begun)
-    elif tool.repeatable and claim.attempt < MAX_ATTEMPTS:
+    elif tool.repeatable and claim.attempt < executions.MAX_ATTEMPTS:
         services.watch(_straggle(services, claim, tool, call, begun))
         return None  # not reported: when the lease is over, the call is ready for another attempt
     elif call.withdraw():
@@ -217,11 +251,18 @@ async def _report(services: Services, claim: Claim, outcome: Outcome) -> None:
 
 
 async def _written(services: Services, claim: Claim, outcome: Outcome) -> bool:
+    return await _until_answered(
+        partial(executions.report, services.db, claim, outcome), "execution.unwritten"
+    )
+
+
+async def _until_answered(ask: Callable[[], Awaitable[T]], action: str) -> T:
+    """Ask the database again for as long as it is away; ``action`` names each failure in the log."""
     wait = 0.2
     while True:
         try:
-            return await executions.report(services.db, claim, outcome)
+            return await ask()
         except DatabaseError as error:
-            log.warning("outcome not written yet", action="execution.unwritten", error=str(error))
+            log.warning("the database does not answer", action=action, error=str(error))
             await asyncio.sleep(wait)
             wait = min(wait * 2, 5.0)

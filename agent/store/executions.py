@@ -53,6 +53,7 @@ class CallAttempt(Attempt):
     run_id: UUID
     call: EndedCall
     idempotent: bool
+    read_only: bool
 
 
 async def lock(connection: Connection, execution_id: UUID) -> CallAttempt | None:
@@ -95,6 +96,7 @@ def insert(
     attempt: int,
     digest: bytes,
     idempotent: bool,
+    read_only: bool,
     worker: str,
     lease_seconds: float,
 ) -> None:
@@ -107,6 +109,7 @@ def insert(
         attempt=attempt,
         digest=digest,
         idempotent=idempotent,
+        read_only=read_only,
         worker=worker,
         seconds=lease_seconds,
     )
@@ -142,8 +145,8 @@ def renew_leases(tx: Transaction, execution_ids: Collection[UUID], worker: str, 
 
 
 _BEGIN = text("""
-INSERT INTO execution (id, call_id, request_id, attempt, digest, idempotent, worker, lease_until)
-VALUES (:id, :call, :request, :attempt, :digest, :idempotent, :worker,
+INSERT INTO execution (id, call_id, request_id, attempt, digest, idempotent, read_only, worker, lease_until)
+VALUES (:id, :call, :request, :attempt, :digest, :idempotent, :read_only, :worker,
         clock_timestamp() + make_interval(secs => :seconds))
 """)
 _FINISH = text("""
@@ -163,7 +166,7 @@ _RUN_OF_EXECUTION = text("""
 SELECT c.run_id FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id WHERE e.id = :id
 """)
 _EXECUTION = text("""
-SELECT e.id, e.status::text AS status, e.attempt, e.idempotent, e.worker, e.result, e.error, e.late_result,
+SELECT e.id, e.status::text AS status, e.attempt, e.idempotent, e.read_only, e.worker, e.result, e.error, e.late_result,
        e.lease_until <= clock_timestamp() AS lease_over,
        coalesce('request:' || r.id, 'run:' || c.run_id) AS subject,
        c.id AS call_id, c.tool, c.raw_arguments, c.blocking, c.repeats,

@@ -15,6 +15,7 @@ from sqlalchemy import (
     Table,
     Text,
     Uuid,
+    false,
     func,
     text,
 )
@@ -34,6 +35,7 @@ execution = Table(
     Column("attempt", SmallInteger, nullable=False),
     Column("digest", LargeBinary, nullable=False),
     Column("idempotent", Boolean, nullable=False),  # may be tried again when its worker is gone
+    Column("read_only", Boolean, nullable=False, server_default=false()),  # no effect that could be in doubt
     Column("worker", Text, nullable=False),
     Column("claim_hash", LargeBinary),  # of the token by which an executor outside reports
     Column("lease_epoch", BigInteger, nullable=False, server_default="1"),

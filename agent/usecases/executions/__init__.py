@@ -1,11 +1,12 @@
 """Attempts to run a call: by our own workers (`internal`), and by programs elsewhere (`external`)."""
 
-from agent.usecases.executions.attempts import Outcome
+from agent.usecases.executions.attempts import MAX_ATTEMPTS, Outcome
 from agent.usecases.executions.internal import (
     LEASE_SECONDS,
     Claim,
     call_off,
     claim,
+    find_claim,
     renew_leases,
     report,
     void_and_ask,
@@ -14,10 +15,12 @@ from agent.usecases.executions.lost_executions import rescue
 
 __all__ = [
     "LEASE_SECONDS",
+    "MAX_ATTEMPTS",
     "Claim",
     "Outcome",
     "call_off",
     "claim",
+    "find_claim",
     "renew_leases",
     "report",
     "rescue",

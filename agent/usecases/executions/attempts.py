@@ -20,6 +20,9 @@ from agent.store.outbox import OutboxMessage
 
 log = structlog.get_logger(__name__)
 
+MAX_ATTEMPTS = 3
+"""How often a call whose tool may be tried again is attempted before a person has to look at it."""
+
 _KINDS = {
     ExecutionStatus.SUCCEEDED: AuditKind.EXECUTION_SUCCEEDED,
     ExecutionStatus.FAILED: AuditKind.EXECUTION_FAILED,

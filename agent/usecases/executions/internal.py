@@ -64,14 +64,25 @@ class Claim:
         return str(self.call_id)
 
 
-async def claim(db: Database, call_id: UUID, *, worker: str, idempotent: bool) -> Claim | None:
+async def claim(
+    db: Database,
+    call_id: UUID,
+    *,
+    worker: str,
+    idempotent: bool,
+    read_only: bool = False,
+    execution_id: UUID | None = None,
+) -> Claim | None:
     """Take the one open attempt at a ready call, if what it would run is what was decided.
 
     ``None``: there is nothing to run (any more), its agent is paused, or its run has ended and nobody wanted the
-    call. The comparison with the decision is made under the call's lock, which comes behind its run's.
+    call. The comparison with the decision is made under the call's lock, which comes behind its run's. Raises
+    ``OutcomeUnknown``, after which ``find_claim`` tells whether ``execution_id`` was written.
     """
     async with db.transaction() as tx:
-        begun = await begin_attempt(tx, call_id, worker, idempotent=idempotent)
+        begun = await begin_attempt(
+            tx, call_id, worker, idempotent=idempotent, read_only=read_only, execution_id=execution_id
+        )
         if begun is None:
             return None
         calls.claim(tx, call_id)
@@ -79,8 +90,38 @@ async def claim(db: Database, call_id: UUID, *, worker: str, idempotent: bool) -
     return begun[0]
 
 
+async def find_claim(db: Database, run_id: UUID, call_id: UUID, execution_id: UUID) -> Claim | None:
+    """The attempt of a ``claim`` whose COMMIT was not answered, with a new lease; ``None``: it was given up.
+
+    It waits for the run's lock, which a transaction that is still about to commit holds. An attempt that was given up
+    in the meantime cannot be used; the record says that it never began. Raises ``NotFound`` when none was written.
+    """
+    async with db.transaction() as tx:
+        await runs.lock(tx, run_id)
+        call = await call_locks.lock(tx, call_id)
+        attempt = await executions.lock(tx, execution_id)
+        if attempt is None or call is None:
+            raise NotFound(f"no execution {execution_id}")
+        action = _decided_action(call)
+        if attempt.status is not ExecutionStatus.CLAIMED or action is None:
+            head = await audit.lock_head(tx, attempt.subject)
+            attempts.write_late(tx, attempt, _NEVER_BEGAN, head, f"worker:{attempt.worker}")
+            return None
+        executions.renew_leases(tx, [execution_id], attempt.worker, LEASE_SECONDS)
+    return Claim(execution_id, call.id, call.run_id, attempt.attempt, action, call.request_id, attempt.worker)
+
+
+_NEVER_BEGAN = Outcome(ExecutionStatus.FAILED, "the tool was never called")
+
+
 async def begin_attempt(
-    tx: Transaction, call_id: UUID, worker: str, *, idempotent: bool
+    tx: Transaction,
+    call_id: UUID,
+    worker: str,
+    *,
+    idempotent: bool,
+    read_only: bool = False,
+    execution_id: UUID | None = None,
 ) -> tuple[Claim, ChainHead] | None:
     """Write an attempt at a ready call. Returns it with the head of its audit chain."""
     found = await call_locks.lock_ready(tx, call_id)
@@ -92,7 +133,7 @@ async def begin_attempt(
     if call.in_vain and not call.wanted_again:
         calls.stop(tx, call_id)
         return None
-    execution_id = new_id()
+    execution_id = execution_id or new_id()
     executions.insert(
         tx,
         execution_id,
@@ -101,6 +142,7 @@ async def begin_attempt(
         attempt=call.attempts + 1,
         digest=action.digest,
         idempotent=idempotent,
+        read_only=read_only,
         worker=worker,
         lease_seconds=LEASE_SECONDS,
     )

@@ -1,7 +1,7 @@
 """Attempts whose worker or program is gone.
 
 Nobody can know whether they had their effect, so they are in doubt until a person settles them. Only a tool that is
-idempotent is tried again by itself.
+idempotent is tried again by itself, and not for ever: a call that ends its worker would end all of them in turn.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from agent.store.audit import AuditEntry
 from agent.store.executions import Attempt, CallAttempt
 from agent.usecases.batches import FailedItems, one_by_one
 from agent.usecases.executions import attempts, external, internal
-from agent.usecases.executions.attempts import Outcome
+from agent.usecases.executions.attempts import MAX_ATTEMPTS, Outcome
 
 _BROKEN = FailedItems("rescue")
 
@@ -42,17 +42,19 @@ async def _rescue_one(db: Database, execution_id: UUID) -> bool:
 
 
 async def _rescue_call(tx: Transaction, run_id: UUID, execution_id: UUID) -> bool:
-    """Once the run has ended, no attempt is made again by itself."""
+    """Try again, up to three times while the run goes on, or leave it in doubt; a read-only call then fails."""
     run = await runs.lock(tx, run_id)
     attempt = await executions.lock(tx, execution_id)
     if run is None or attempt is None or not _is_lost(attempt):
         return False
     words = f"the worker {attempt.worker} disappeared during attempt {attempt.attempt}"
-    if attempt.idempotent and not (run.over and attempt.call.repeats is None):
+    wanted = not run.over or attempt.call.repeats is not None
+    if attempt.idempotent and wanted and attempt.attempt < MAX_ATTEMPTS:
         await _try_again(tx, attempt, words)
     else:
         head = await audit.lock_head(tx, attempt.subject)
-        internal.write_outcome(tx, run, attempt, Outcome(ExecutionStatus.IN_DOUBT, words), head)
+        status = ExecutionStatus.FAILED if attempt.read_only else ExecutionStatus.IN_DOUBT
+        internal.write_outcome(tx, run, attempt, Outcome(status, words), head)
     return True
 
 

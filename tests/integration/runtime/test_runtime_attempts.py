@@ -8,23 +8,28 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from agent.database.pools import Database
 from agent.domain.policy import Defaults, Policy
 from agent.domain.request import ExecutionStatus, Verdict
 from agent.domain.run import CallState, RunStatus
-from agent.runtime import attempts as runtime_attempts
 from agent.runtime.agents import Agent
 from agent.runtime.calls import advance_call
 from agent.runtime.model_turn import advance_run
 from agent.runtime.tool import NotDone, ToolContext, tool
 from agent.runtime.user_code import BLOCKED
 from agent.usecases import executions
+from signoff.values import Action
 from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from tests.commit_cutter import CommitCutter, Cut
 
 ALLOW = Policy(defaults=Defaults(unmatched="allow"))
 
@@ -117,7 +122,7 @@ async def test_a_read_only_tool_is_never_in_doubt(stage) -> None:
 
     on = await stage(agent(look))
     on.model.script(proposing("look"), "I could not look.")
-    attempt_limit = runtime_attempts.MAX_ATTEMPTS
+    attempt_limit = executions.MAX_ATTEMPTS
     run_id = await on.go("worker", "go")
     for _ in range(attempt_limit - 1):
         await lose_leases(on)
@@ -339,3 +344,92 @@ def test_a_fault_point_kills_the_process_at_the_named_pass() -> None:
     assert (killed.returncode, killed.stdout) == (137, "one\n")
     assert run("").returncode == 0
     assert "expected name or name:n" in run("after_lunch").stderr
+
+
+@pytest.fixture
+async def cutter(database_url: str, tmp_path: Path) -> AsyncIterator[CommitCutter]:
+    """A way to the test's database that can be cut at a COMMIT."""
+    async with CommitCutter(database_url, tmp_path).running() as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("cut", ["before", "after"])
+@pytest.mark.parametrize("idempotent", [False, True])
+async def test_a_claim_whose_commit_is_not_answered_is_looked_up(
+    stage: Any, cutter: CommitCutter, cut: Cut, *, idempotent: bool
+) -> None:
+    """The tool runs once, whether the claim was written or not: no call is in doubt whose tool never began."""
+    done: list[str] = []
+
+    @tool(idempotent=idempotent)
+    def pay() -> str:
+        done.append("paid")
+        return "paid"
+
+    on = await stage(agent(pay))
+    on.model.script(proposing("pay"))
+    (call,) = await on.calls(await on.go("worker", "go"))
+    await on.vote(call, Verdict.APPROVE)
+    async with Database(cutter.url) as db:
+        cutter.cut_next(cut)
+        await advance_call(replace(on.services, db=db), call.id)
+    assert cutter.cuts == 1
+    assert done == ["paid"]
+    assert await attempts(on) == [("succeeded", "paid", None, None)]
+
+
+async def test_a_claim_that_was_given_up_meanwhile_runs_nothing(stage: Any) -> None:
+    """A worker that learns of its claim too late says that it never began, and does not call the tool."""
+
+    @tool
+    def pay() -> str:
+        return "paid"
+
+    on = await stage(agent(pay), policy=ALLOW)
+    on.model.script(proposing("pay"))
+    run_id = await on.start("worker", "go")
+    await advance_run(on.services, run_id)
+    (call,) = await on.calls(run_id)
+    await on.sql(
+        "UPDATE tool_call SET state = 'ready', action = :action, digest = :digest, tool_version = '1'",
+        action=Action("pay", "1", {}).canonical,
+        digest=Action("pay", "1", {}).digest,
+    )
+    claim = await executions.claim(on.db, call.id, worker="w", idempotent=False)
+    assert claim is not None
+    await lose_leases(on)
+    await executions.rescue(on.db)
+    assert await executions.find_claim(on.db, run_id, call.id, claim.execution_id) is None
+    ((status, _, _, late),) = await attempts(on)
+    assert (status, late) == ("in_doubt", "failed: the tool was never called")
+
+
+@pytest.mark.parametrize(("read_only", "ends"), [(False, "in_doubt"), (True, "failed")])
+async def test_a_call_that_ends_its_workers_is_not_tried_for_ever(
+    stage: Any, ends: str, *, read_only: bool
+) -> None:
+    """After three lost attempts an idempotent call is in doubt, a read-only one failed; the run's thread is told."""
+
+    @tool(idempotent=not read_only, read_only=read_only)
+    def crash() -> str:
+        return ""
+
+    on = await stage(agent(crash), policy=ALLOW)
+    on.model.script(proposing("crash"))
+    run_id = await on.start("worker", "go")
+    await advance_run(on.services, run_id)
+    (call,) = await on.calls(run_id)
+    await on.sql(
+        "UPDATE tool_call SET state = 'ready', action = :action, digest = :digest, tool_version = '1'",
+        action=Action("crash", "1", {}).canonical,
+        digest=Action("crash", "1", {}).digest,
+    )
+    for _ in range(executions.MAX_ATTEMPTS):
+        claimed = await executions.claim(on.db, call.id, worker="w", idempotent=True, read_only=read_only)
+        assert claimed is not None
+        await lose_leases(on)
+        assert await executions.rescue(on.db) == 1
+    assert await executions.claim(on.db, call.id, worker="w", idempotent=True) is None
+    assert [row[0] for row in await attempts(on)] == ["failed", "failed", ends]
+    told = await on.sql("SELECT body ->> 'line' FROM delivery WHERE kind = 'run_line'")
+    assert (("in_doubt",) in told) is not read_only

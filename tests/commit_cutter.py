@@ -1,0 +1,68 @@
+"""A way to PostgreSQL that breaks at a COMMIT: before the server has heard of it, or before the client hears back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Literal
+
+from agent.database.address import Address
+
+Cut = Literal["before", "after"]
+
+
+class CommitCutter:
+    """Passes everything on between clients and the server, until it is told to cut a COMMIT."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        given = Address.read(url).parameters
+        port = given["port"]
+        self._server = f"{given['host']}/.s.PGSQL.{port}"
+        self._own = f"{folder}/.s.PGSQL.{port}"
+        self.url = f"postgresql://{given['user']}@/{given['dbname']}?host={folder}&port={port}"
+        self.cuts = 0
+        """How many COMMITs have been cut."""
+        self._next: Cut | None = None
+
+    def cut_next(self, cut: Cut) -> None:
+        """Break the connection of the next COMMIT, before or after the server has heard of it."""
+        self._next = cut
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[CommitCutter]:
+        """Listens for clients."""
+        async with await asyncio.start_unix_server(self._pass_on, self._own):
+            yield self
+
+    async def _pass_on(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+        server, to_server = await asyncio.open_unix_connection(self._server)
+        cut = asyncio.Event()
+
+        async def ask() -> None:
+            while said := await client.read(65536):
+                if self._next is not None and b"COMMIT" in said:
+                    way, self._next = self._next, None
+                    self.cuts += 1
+                    cut.set()
+                    if way == "before":
+                        return
+                to_server.write(said)
+                await to_server.drain()
+
+        async def answer() -> None:
+            while said := await server.read(65536):
+                if cut.is_set():  # the COMMIT is done, and the client does not hear of it
+                    return
+                to_client.write(said)
+                await to_client.drain()
+
+        both = asyncio.ensure_future(ask()), asyncio.ensure_future(answer())
+        try:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in both:
+                task.cancel()
+            to_client.close()
+            to_server.close()
