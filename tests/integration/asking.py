@@ -136,6 +136,19 @@ def ballot(
     return Ballot(**(fields | changes))
 
 
+async def exclude(db: Database, request_id: UUID | str, person: Person, why: str) -> None:
+    """Store that this person's approval of the request does not count."""
+    await write(
+        db,
+        """UPDATE approval_request SET excluded = excluded || jsonb_build_object(
+               'team', CAST(:team AS text), 'user', CAST(:user AS text), 'why', CAST(:why AS text)) WHERE id = :id""",
+        id=request_id,
+        team=person.team_id,
+        user=person.user_id,
+        why=why,
+    )
+
+
 async def column(db: Database, sql: str, **parameters: Any) -> list[Any]:
     """The first column of a query, for looking at what was written."""
     async with db.connection() as connection:

@@ -11,6 +11,7 @@ from sqlalchemy import text
 
 from agent.database.pools import Database
 from agent.domain.api_keys import Scope
+from agent.domain.errors import Refusal, Refused
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import NewRun, ProposedCall, Turn
 from agent.store import views
@@ -97,6 +98,19 @@ async def edit(db: Database, asked: Asked, person: Person, order: int, revision:
     )
 
 
+async def refusals(db: Database, asked: Asked, revision: int = 1) -> dict[str, Refusal]:
+    """What each excluded person, a reviewer otherwise, is told when they approve; nobody does."""
+    found = {}
+    for user, _ in await excluded(db, asked):
+        with pytest.raises(Refused) as caught:
+            await requests.vote(
+                db, ballot(asked, reviewer(Person(TEAM, user)), revision=revision, place=None)
+            )
+        found[user] = caught.value.code
+    assert await column(db, "SELECT count(*) FROM vote WHERE request_id = :id", id=asked.request_id) == [0]
+    return found
+
+
 async def excluded(db: Database, asked: Asked) -> set[tuple[str, str]]:
     (stored,) = await column(db, "SELECT excluded FROM approval_request WHERE id = :id", id=asked.request_id)
     return {(each["user"], each["why"]) for each in stored}
@@ -143,6 +157,12 @@ async def test_asking_and_instructing_excludes(database: Database) -> None:
     }
     assert await excluded(database, asked) == expected
     assert await as_written_by_0003(database, asked) == expected
+    assert await refusals(database, asked) == {
+        ADA.user_id: Refusal.SELF_REVIEW,
+        GRACE.user_id: Refusal.SELF_REVIEW,
+        LINUS.user_id: Refusal.INSTRUCTED,
+        EVE.user_id: Refusal.INSTRUCTED,
+    }
 
 
 async def test_own_words_exclude_from_what_is_proposed_later(database: Database) -> None:
@@ -165,6 +185,8 @@ async def test_own_words_exclude_from_what_is_proposed_later(database: Database)
     last = await ask_about(database, run_id, 5)
     expected = {(ADA.user_id, "requester"), (GRACE.user_id, "adviser"), (EVE.user_id, "adviser")}
     assert await excluded(database, last) == expected
+    told = {ADA.user_id: Refusal.SELF_REVIEW, GRACE.user_id: Refusal.ADVISED, EVE.user_id: Refusal.ADVISED}
+    assert await refusals(database, last) == told
     assert await as_written_by_0003(database, last) == expected
 
 
@@ -208,6 +230,11 @@ async def test_every_editor_stays_excluded(database: Database) -> None:
     await edit(database, asked, EVE, 2, revision=2)
     expected = {(ADA.user_id, "requester"), (GRACE.user_id, "editor"), (EVE.user_id, "editor")}
     assert await excluded(database, asked) == expected
+    assert await refusals(database, asked, revision=3) == {
+        ADA.user_id: Refusal.SELF_REVIEW,
+        GRACE.user_id: Refusal.EDITOR_ALONE,
+        EVE.user_id: Refusal.EDITOR_ALONE,
+    }
     await requests.vote(database, ballot(asked, reviewer(LINUS), revision=3))
     new = replace(question(run_id, asked.call_id, rule()), client_id="again")
     opened = await executions.void_and_ask(database, asked.call_id, new)

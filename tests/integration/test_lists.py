@@ -16,7 +16,7 @@ from agent.store import open_requests, reminders, views
 from agent.store.views import waiting_lists
 from agent.usecases import requests
 from signoff.values import Person
-from tests.integration.asking import ADA, GRACE, LINUS, TEAM, ask, ballot, reviewer, rule, start, write
+from tests.integration.asking import ADA, GRACE, LINUS, TEAM, ask, ballot, exclude, reviewer, rule, start
 
 NOBODY: list[str] = []
 Connection = psycopg.Connection[Any]
@@ -69,12 +69,7 @@ async def test_one_sees_ones_own_where_the_checkpoint_lets_one_decide_them(datab
 async def test_nothing_waits_for_those_whose_approval_would_not_count(database: Database, why: str) -> None:
     """Excluded people neither find a request in their list nor in its count; others do."""
     asked = await ask(database)
-    await write(
-        database,
-        """UPDATE approval_request SET excluded = excluded || jsonb_build_object(
-               'team', team_id, 'user', 'U0GRACE', 'why', CAST(:why AS text))""",
-        why=why,
-    )
+    await exclude(database, asked.request_id, GRACE, why)
     assert await inbox(database, GRACE, ["S0FINANCE"]) == []
     assert [line.id for line in await inbox(database, LINUS, ["S0FINANCE"])] == [asked.request_id]
     async with database.connection() as connection:

@@ -20,7 +20,7 @@ from slackbot.cards import (
 from slackbot.reviewing.edits import NOTHING_CHANGED
 from slackbot.reviewing.votes import OUTCOME_UNKNOWN
 from slackbot.slack.listeners import edits
-from tests.integration.asking import Asked, rule
+from tests.integration.asking import GRACE, Asked, exclude, rule
 from tests.integration.listeners.conftest import LOOKED_UP, House
 
 REASON = "signoff:reason/signoff:reason_input"
@@ -217,10 +217,7 @@ async def test_facts_are_not_looked_up_for_what_has_ended(http_house: House) -> 
 async def test_advisers_and_editors_may_edit(http_house: House) -> None:
     """Who may not approve may still change the action; somebody else approves it."""
     asked, _, form = await editing_form(http_house)
-    http_house.owner.execute(
-        """UPDATE approval_request
-           SET excluded = excluded || '[{"team": "T0SIGNOFF", "user": "U0GRACE", "why": "adviser"}]'"""
-    )
+    await exclude(http_house.db, asked.request_id, GRACE, "adviser")
     grace = http_house.slack.person("U0GRACE")
     await grace.submit(form, {AMOUNT: "40"})
     assert (await revision(http_house, asked))[0] == 2

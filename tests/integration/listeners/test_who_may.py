@@ -12,7 +12,7 @@ from agent.domain.policy import Rule
 from agent.usecases import requests
 from signoff.values import Action, Person
 from slackbot.cards import ACTION_APPROVE, CALLBACK_APPROVE, CALLBACK_EDIT, CALLBACK_REJECT, ButtonValue
-from tests.integration.asking import TEAM, Asked, rule
+from tests.integration.asking import TEAM, Asked, exclude, rule
 from tests.integration.listeners.conftest import LOOKED_UP, House
 
 Json = dict[str, Any]
@@ -35,11 +35,6 @@ class Who:
         shaped = self.involvement in ("adviser", "editor")
         return self.refusal is not None and (outcome == "approved" or not shaped)
 
-
-EXCLUDE = """
-UPDATE approval_request
-SET excluded = excluded || jsonb_build_object('team', team_id, 'user', %s::text, 'why', %s::text) WHERE id = %s
-"""
 
 PEOPLE = {
     "a reviewer": Who("U0GRACE", None, terms=rule(allow_edit=True)),
@@ -182,7 +177,7 @@ async def test_every_door_judges_people_alike(http_house: House, name: str) -> N
             who.terms, action=Action("process_refund", "1", {"order_id": 7, "amount": 50, "note": ""})
         )
         if who.involvement:
-            house.owner.execute(EXCLUDE, (who.user, who.involvement, asked.request_id))
+            await exclude(house.db, asked.request_id, Person(who.team, who.user), who.involvement)
         payload = await make(house, asked, card, who)
         in_trouble(house, who)
         assert (await house.slack.deliveries.interactive(payload)).acked, way

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from signoff.values import Person
-from tests.integration.asking import column
+from tests.integration.asking import column, exclude
 from tests.integration.web.conftest import ADA, GRACE, LINUS, TEAM, Street, shown
 
 
@@ -95,12 +95,22 @@ class Who:
     team: str = TEAM
     action: str = "post_note"
     trouble: str = ""
+    involvement: str = ""
+
+    def refused(self, decision: str) -> bool:
+        """Whether this decision of theirs is refused: who shaped an action may do all but approve it."""
+        shaped = self.involvement in ("adviser", "editor")
+        return self.refusal is not None and (decision == "approved" or not shaped)
 
 
 PEOPLE = {
     "a reviewer": Who("U0GRACE", None, 200, action="delete_records"),
     "a member of the channel": Who("U0LINUS", None, 200),
     "the requester": Who("U0ADA", "self_review", 403),
+    "who owns the key that asked": Who("U0LINUS", "self_review", 403, involvement="key_owner"),
+    "who instructed the agent": Who("U0LINUS", "instructed", 403, involvement="instructor"),
+    "who advised the agent": Who("U0LINUS", "advised", 403, involvement="adviser"),
+    "an editor": Who("U0LINUS", "editor_alone", 403, involvement="editor"),
     "our bot": Who("U0BOT", "our_bot", 403),
     "another bot": Who("U0ROBOT", "bot", 403),
     "a guest": Who("U0MALLORY", "guest", 403),
@@ -125,20 +135,23 @@ async def test_every_owner_is_judged_like_a_click(site: Street) -> None:
         decider = await site.reviewer(Person(who.team, who.user), key)
         for decision in ("approved", "rejected"):
             told = (await program.ask(f"r-{number}-{decision}", action=who.action)).json()
+            if who.involvement:
+                await exclude(site.db, told["id"], Person(who.team, who.user), who.involvement)
             in_trouble(site, who)
+            turned_away = who.refused(decision)
             answer = await decider.decide(told["id"], decision)
             site.house.slack.faults.clear()
-            assert answer.status_code == who.status, (name, answer.text)
+            assert answer.status_code == (who.status if turned_away else 200), (name, answer.text)
             seen = (await program.get(f"/pending/{told['id']}")).json()
-            assert seen["status"] == (decision if who.refusal is None else "waiting"), name
+            assert seen["status"] == ("waiting" if turned_away else decision), name
             refused = [
                 (detail["refusal"], detail["path"], detail["principal"])
                 for _, event, detail in await site.events(f"request:{told['id']}")
                 if event == "vote.refused"
             ]
-            assert refused == ([] if who.refusal is None else [(who.refusal, "api", f"key:{key}")]), name
+            assert refused == ([(who.refusal, "api", f"key:{key}")] if turned_away else []), name
             votes = await column(site.db, "SELECT count(*) FROM vote WHERE request_id = :id", id=told["id"])
-            assert votes == [int(who.refusal is None)], name
+            assert votes == [int(not turned_away)], name
 
 
 def workplace(site: Street) -> None:

@@ -14,7 +14,7 @@ from sqlalchemy import text
 from agent.domain.api_keys import Scope
 from agent.store.outbox import Destination
 from agent.usecases import api_keys
-from signoff.values import Action
+from signoff.values import Action, Person
 from slackbot.masking import views
 from slackbot.masking.secret_finder import everything
 from slackbot.web.inbox import assets
@@ -192,9 +192,14 @@ async def test_high_risk_takes_a_second_deliberate_act(porch: Porch) -> None:  #
 
 async def test_who_may_not_decide_is_told_why_and_recorded(porch: Porch) -> None:  # noqa: F811
     """Requester and stranger to the request see why there is no form, and a form sent all the same is refused."""
-    asked = await porch.asked(7, asking.rule(approvers=("U0LINUS", "U0ADA")))
+    asked = await porch.asked(7, asking.rule(approvers=("U0LINUS", "U0ADA", "U0EVE", "U0ZOE")))
+    for user, why in (("U0EVE", "key_owner"), ("U0ZOE", "instructor")):
+        porch.house.slack.workspace.add_member(user, user.lower())
+        await asking.exclude(porch.house.db, asked, Person(TEAM, user), why)
     for user, words in (
         ("U0ADA", "You asked for this action yourself"),
+        ("U0EVE", "You asked for this action yourself"),
+        ("U0ZOE", "You told this agent what to do"),
         ("U0GRACE", "not among the reviewers"),
     ):
         reader, path = await porch.visitor(user), f"/inbox/requests/{asked}"
@@ -210,7 +215,7 @@ async def test_who_may_not_decide_is_told_why_and_recorded(porch: Porch) -> None
         "SELECT detail ->> 'path' FROM audit_event WHERE event = 'vote.refused' AND subject = :subject",
         subject=f"request:{asked}",
     )
-    assert refused == ["page", "page"]
+    assert refused == ["page"] * 4
 
 
 @pytest.mark.parametrize(
@@ -219,12 +224,7 @@ async def test_who_may_not_decide_is_told_why_and_recorded(porch: Porch) -> None
 async def test_who_shaped_it_finds_every_form_but_approve(porch: Porch, why: str, words: str) -> None:  # noqa: F811
     """The page says why an editor or adviser may not approve, and offers to reject; it does not wait for them."""
     asked = await porch.asked(7)
-    await asking.write(
-        porch.house.db,
-        """UPDATE approval_request SET excluded = excluded || jsonb_build_object(
-               'team', team_id, 'user', 'U0GRACE', 'why', CAST(:why AS text))""",
-        why=why,
-    )
+    await asking.exclude(porch.house.db, asked, GRACE, why)
     reader, path = await porch.visitor("U0GRACE"), f"/inbox/requests/{asked}"
     await reader.open("/inbox")
     assert "order 7" not in section(reader.page, "for-you")
