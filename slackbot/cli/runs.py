@@ -132,7 +132,7 @@ async def _one(db: Database, prefix: str) -> _Seen:
         values = (await views.values_of(connection, [found])).get(found)
     if run is None:
         raise SignoffError(f"there is no run {found}")
-    hidden = hidden_in_run(values) if values is not None else ()
+    hidden = hidden_in_run(values)
     return _Seen(
         await clean_run(run, hidden),
         tuple([await _message(message, hidden) for message in messages]),

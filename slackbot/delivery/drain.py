@@ -8,7 +8,6 @@ Trouble with a channel is told elsewhere.
 from __future__ import annotations
 
 import asyncio
-import json
 from time import monotonic
 from typing import Any
 from uuid import UUID
@@ -245,15 +244,14 @@ class Drain:
 
     async def _hidden(self, due: DueMessage) -> masking.Hidden:
         """Values that are secret by their name or by policy, because a result or an answer may say them again."""
-        requests, arguments = {due.request_id} if due.request_id else set[UUID](), []
+        hidden: masking.Hidden = ()
+        if due.request_id and (view := await self._view(due.request_id)):
+            hidden = masking.hidden_in(view)
         if due.run_id:
             async with self._db.connection() as connection:
-                calls = await views.calls(connection, due.run_id)
-            requests |= {call.request_id for call in calls if call.request_id}
-            arguments = [call.raw_arguments for call in calls]
-        cards_drawn = [await self._view(request_id) for request_id in requests]
-        of_requests = [each for view in cards_drawn if view for each in masking.hidden_in(view)]
-        return (*of_requests, *masking.hidden_values(map(_parsed, arguments)))
+                values = await views.values_of(connection, [due.run_id])
+            hidden += masking.hidden_in_run(values.get(due.run_id))
+        return hidden
 
     async def _draw_request(self, due: DueMessage, request_id: UUID) -> Card | None:
         view = await self._view(request_id)
@@ -287,14 +285,6 @@ def _cause(error: SlackError) -> str:
     if isinstance(error, SlackRefused) and error.meaning is Meaning.UNKNOWN:
         return f"Slack answers with the error {error.code}; Signoff tries again"
     return str(error)
-
-
-def _parsed(arguments: str) -> Any:
-    """A call's arguments as the model wrote them; what is no JSON has no names that could hide anything."""
-    try:
-        return json.loads(arguments)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _names(lease: DestinationLease, due: DueMessage) -> dict[str, Any]:

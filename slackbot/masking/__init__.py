@@ -16,7 +16,6 @@ from slackbot.masking.views import (
     clean_view,
     hidden_in,
     hidden_in_run,
-    hidden_values,
 )
 
 __all__ = [
@@ -33,5 +32,4 @@ __all__ = [
     "guard_tracebacks",
     "hidden_in",
     "hidden_in_run",
-    "hidden_values",
 ]

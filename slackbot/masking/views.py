@@ -11,7 +11,7 @@ import json
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -123,8 +123,10 @@ def hidden_in(view: RequestView) -> Hidden:
     return tuple(dict.fromkeys(found))
 
 
-def hidden_in_run(values: RunValues) -> Hidden:
+def hidden_in_run(values: RunValues | None) -> Hidden:
     """The values of a run's calls that only their keys, or a checkpoint's `redact`, make secrets."""
+    if values is None:
+        return ()
     found: list[tuple[str, str]] = []
     for root, encoded in (("args", values.arguments), ("facts", values.facts)):
         for each in encoded:
@@ -144,12 +146,6 @@ def _for(run: RunView, values: Mapping[UUID, RunValues], find: Find) -> Find:
     """A finder for this run's texts; one that masks everything needs to know nothing."""
     mine = values.get(run.id)
     return find.also(hidden_in_run(mine)) if mine is not None and isinstance(find, SecretFinder) else find
-
-
-def hidden_values(values: Iterable[Any]) -> Hidden:
-    """The same for values without a request: arguments of a run's calls, say."""
-    found = [each for value in values for each in redact_by_name(value).hidden]
-    return tuple(dict.fromkeys(found))
 
 
 def _nothing(_: str) -> tuple[()]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +10,7 @@ from agent.domain.outbound import OutboundMessage
 from agent.domain.request import RequestView
 from agent.domain.run import RunView
 from agent.store import views
-from slackbot import masking
+from slackbot.reviewing.listing import without_secrets
 from slackbot.web.api.shapes import Moment, PersonOut, ResponseModel, review, rfc3339
 from slackbot.web.http.context import WebContext
 
@@ -72,23 +71,8 @@ async def view_of(db: Database, request_id: UUID | None) -> RequestView | None:
 
 
 async def _run(db: Database, run_id: UUID | None) -> RunOut | None:
-    """What is secret in its calls and requests may be said again in its answer, and is masked there, too."""
     if run_id is None:
         return None
     async with db.connection() as connection:
         run = await views.run_view(connection, run_id)
-        calls = await views.calls(connection, run_id)
-        asked = await views.request_views(connection, [each.request_id for each in calls if each.request_id])
-    if run is None:
-        return None
-    of_requests = [each for view in asked for each in masking.hidden_in(view)]
-    hidden = (*of_requests, *masking.hidden_values(_parsed(call.raw_arguments) for call in calls))
-    return RunOut.of(await masking.clean_run(run, hidden))
-
-
-def _parsed(arguments: str) -> Any:
-    """Arguments as the model wrote them; what is no JSON has no names that could hide anything."""
-    try:
-        return json.loads(arguments)
-    except (ValueError, RecursionError):
-        return None
+    return RunOut.of((await without_secrets(db, [run]))[0]) if run else None

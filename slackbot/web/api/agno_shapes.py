@@ -12,7 +12,7 @@ from agent.domain.run import AnswerKind, CallState, CallView, RunStatus, RunView
 from agent.runtime.agents import Agent
 from agent.store import views
 from slackbot.cards import json_text
-from slackbot.masking import clean_run, clean_text, clean_value, clean_view, hidden_in, hidden_values
+from slackbot.masking import Hidden, clean_run, clean_text, clean_value, clean_view, hidden_in_run
 from slackbot.web.api.run_visibility import NO_SUCH_RUN
 from slackbot.web.api.shapes import Moment, ResponseModel
 from slackbot.web.http.context import WebContext
@@ -86,11 +86,7 @@ class RunOutput(ResponseModel):
 
 async def run_output(ctx: WebContext, run_id: UUID) -> RunOutput:
     """The run as it stands. Raises NotFound."""
-    run, calls, asked_views = await _rows(ctx, run_id)
-    proposed = [_arguments(call) for call in calls]
-    hidden = tuple(
-        dict.fromkeys([*hidden_values(proposed), *(h for v in asked_views.values() for h in hidden_in(v))])
-    )
+    run, calls, asked_views, hidden = await _rows(ctx, run_id)
     clean = await clean_run(run, hidden)
     return RunOutput(
         run_id=run.id,
@@ -113,7 +109,7 @@ async def run_tools(ctx: WebContext, run_id: UUID) -> list[AgnoTool]:
 
 async def _rows(
     ctx: WebContext, run_id: UUID
-) -> tuple[RunView, tuple[CallView, ...], dict[UUID | None, RequestView]]:
+) -> tuple[RunView, tuple[CallView, ...], dict[UUID | None, RequestView], Hidden]:
     async with ctx.db.connection() as connection:
         run = await views.run_view(connection, run_id)
         calls = (
@@ -122,12 +118,13 @@ async def _rows(
         )
         asked = [call.request_id for call in calls if call.request_id]
         asked_views = await views.request_views(connection, asked) if asked else []
+        values = await views.values_of(connection, [run_id])
     if run is None:
         raise NotFound(NO_SUCH_RUN)
-    return run, calls, {view.id: view for view in asked_views}
+    return run, calls, {view.id: view for view in asked_views}, hidden_in_run(values.get(run_id))
 
 
-async def _tool(call: CallView, view: RequestView | None, hidden: tuple[tuple[str, str], ...]) -> AgnoTool:
+async def _tool(call: CallView, view: RequestView | None, hidden: Hidden) -> AgnoTool:
     text = await clean_text(call.answer.text, hidden) if call.answer else None
     ran = call.answer is not None and call.answer.kind in (
         AnswerKind.RESULT,

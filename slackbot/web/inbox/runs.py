@@ -74,7 +74,7 @@ async def _opened(ctx: WebContext, who: Visitor, run_id: str) -> dict[str, Any]:
         messages = await views.messages(connection, wanted)
         calls = await views.calls(connection, wanted)
         values = (await views.values_of(connection, [wanted])).get(wanted)
-    hidden = hidden_in_run(values) if values is not None else ()
+    hidden = hidden_in_run(values)
     entries = _entries(messages, calls)
     shown: list[Any] = await clean_value([[e.text, e.answer] for e in entries[-MOST_ENTRIES:]], hidden)
     clean = [
