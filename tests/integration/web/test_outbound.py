@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from time import monotonic
 from typing import Any, cast
@@ -13,16 +14,18 @@ from structlog.testing import capture_logs
 from agent.database.pools import Database
 from agent.domain.errors import NotFound
 from agent.domain.outbound import OutboundEvent
+from agent.domain.people import Standing
 from agent.runtime.agents import Agent
 from agent.runtime.tool import tool
 from agent.store.ids import new_id
-from agent.usecases import outbound, requests, webhooks
+from agent.usecases import outbound, requests, runs, webhooks
 from signoff.errors import Conflict
+from signoff.values import Action
 from slackbot.outbound.sender import OutboundSender
 from slackbot.outbound.webhook_post import WebhookPoster
 from slackbot.web.http.context import WebContext
 from slackbot.web.http.watch import ChangeWatch
-from tests.integration.asking import GRACE, ask, ballot, column, reviewer, rows, write
+from tests.integration.asking import ADA, GRACE, ask, ballot, column, reviewer, rows, rule, start, write
 from tests.integration.service.conftest import House, http_house, until  # noqa: F401
 from tests.integration.web.receiver import Receiver, a_receiver
 from tests.patience import promised
@@ -155,6 +158,22 @@ async def test_no_secret_is_told(database: Database, sender: OutboundSender, rec
     await send(database, sender)
     [told] = receiver.told
     assert not [kind for kind, secret in SECRETS.items() if secret.encode() in told.body]
+
+
+async def test_what_an_agent_below_was_given_stays_hidden(
+    database: Database, sender: OutboundSender, receiver: Receiver
+) -> None:
+    """A value that a checkpoint redacts does not leave with the end of the run above, which says it again."""
+    await webhooks.add(database, "ops", receiver.url, [OutboundEvent.RUN_FINISHED], by="test")
+    parent, _ = await start(database)
+    secret = Action("process_refund", "1", {"order_id": "order-of-the-crown"})
+    await ask(database, rule(redact=("order_id",)), parent=parent, action=secret)
+    await runs.cancel(database, parent, Standing(ADA))
+    await write(database, "UPDATE agent_run SET cause = 'order-of-the-crown' WHERE id = :id", id=parent)
+    await send(database, sender)
+    told = [json.loads(each.body)["run"] for each in receiver.told]
+    assert parent.hex in {each["id"].replace("-", "") for each in told}
+    assert "order-of-the-crown" not in str(told)
 
 
 # --- when it does not arrive ------------------------------------------------------------------------------
