@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
-from sqlalchemy import Row, text
+from sqlalchemy import text
 
 from agent.database.transaction import Connection, Transaction, fetch
 from agent.domain.api_keys import KeyLine, Principal, Scope
+from agent.store.rows import row_as
 from signoff.values import Person
 
 
@@ -48,8 +47,7 @@ async def count_use(connection: Connection, digest: bytes) -> KeyUse | None:
     if not found:
         return None
     row = found[0]
-    principal = Principal(row.id, row.name, _scopes(row), _owner(row), row.agent)
-    return KeyUse(principal, row.calls, row.per_minute, float(row.seconds_left))
+    return row_as(KeyUse, row, principal=row_as(Principal, row, key_id=row.id, key=row.name))
 
 
 def insert(tx: Transaction, new: NewKey) -> None:
@@ -71,7 +69,7 @@ def insert(tx: Transaction, new: NewKey) -> None:
 
 async def lock(connection: Connection, name: str) -> KeyLine | None:
     row = (await connection.execute(_LOCK, {"name": name})).one_or_none()
-    return None if row is None else _line(row)
+    return row_as(KeyLine, row) if row else None
 
 
 def revoke(tx: Transaction, key_id: UUID) -> None:
@@ -85,36 +83,12 @@ def rotate(tx: Transaction, key_id: UUID, prefix: str, digest: bytes, keep_old: 
 
 async def list_keys(connection: Connection) -> list[KeyLine]:
     """All keys, also those that are no longer valid, oldest first."""
-    return [_line(row) for row in (await connection.execute(_LIST)).all()]
+    return [row_as(KeyLine, row) for row in (await connection.execute(_LIST)).all()]
 
 
 async def forget_uses(connection: Connection) -> None:
     """Counts of minutes that are over."""
     await connection.execute(_FORGET)
-
-
-def _line(row: Row[Any]) -> KeyLine:
-    return KeyLine(
-        row.id,
-        row.name,
-        row.prefix,
-        _scopes(row),
-        _owner(row),
-        row.agent,
-        row.per_minute,
-        row.created_at,
-        row.expires_at,
-        row.revoked_at,
-    )
-
-
-def _scopes(row: Row[Any]) -> frozenset[Scope]:
-    named: Iterable[str] = row.scopes
-    return frozenset(Scope(name) for name in named)
-
-
-def _owner(row: Row[Any]) -> Person | None:
-    return Person(row.owner_team_id, row.owner_user_id) if row.owner_user_id else None
 
 
 # All calls of a key count in one row, each waiting until the one before it has committed. Nobody needs the count after
@@ -131,7 +105,7 @@ WITH known AS (
     ON CONFLICT (key_id, minute) DO UPDATE SET calls = key_use.calls + 1
     RETURNING calls
 )
-SELECT known.*, counted.calls, 60 - extract(second FROM clock_timestamp()) AS seconds_left,
+SELECT known.*, counted.calls, 60 - extract(second FROM clock_timestamp())::float AS seconds_left,
        set_config('synchronous_commit', 'off', true)
 FROM known, counted
 """)

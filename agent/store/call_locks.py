@@ -16,7 +16,7 @@ from agent.store import pause
 from agent.store.audit import ChainHead
 from agent.store.outbox import Destination
 from agent.store.rows import row_as
-from agent.store.views.requests import person, stored_changes
+from agent.store.views.requests import stored_changes
 from signoff.values import Person
 
 
@@ -105,7 +105,7 @@ async def lock(connection: Connection, call_id: UUID) -> StoredCall | None:
 async def lock_new(connection: Connection, call_id: UUID) -> NewCall | None:
     """A call to be judged, locked behind its run."""
     _, found = await query(connection, _TAKE_RUN_OF_CALL, _NEW_CALL, call=call_id)
-    return _new(found[0]) if found else None
+    return row_as(NewCall, found[0]) if found else None
 
 
 async def lock_ready(connection: Connection, call_id: UUID) -> tuple[StoredCall, ChainHead | None] | None:
@@ -125,28 +125,9 @@ async def lock_asked(connection: Connection, call_id: UUID) -> bytes | None:
     return bytes(found[0].action) if found else None
 
 
-def _new(row: Row[Any]) -> NewCall:
-    destination = Destination(row.team_id, row.channel_id) if row.team_id and row.channel_id else None
-    return row_as(
-        NewCall,
-        row,
-        state=CallState(row.state),
-        destination=destination,
-        ancestor_ids=tuple(row.ancestor_ids),
-    )
-
-
 def _stored(row: Row[Any]) -> StoredCall:
-    return row_as(
-        StoredCall,
-        row,
-        state=CallState(row.state),
-        answer=CallAnswer(AnswerKind(row.answer_kind), row.answer or "") if row.answer_kind else None,
-        destination=Destination(row.team_id, row.channel_id) if row.request_id else None,
-        outcome=RequestStatus(row.outcome) if row.outcome else None,
-        editor=person(row.editor_team_id, row.editor_user_id),
-        changes=stored_changes(row.changes),
-    )
+    answer = CallAnswer(AnswerKind(row.answer_kind), row.answer or "") if row.answer_kind else None
+    return row_as(StoredCall, row, answer=answer, changes=stored_changes(row.changes))
 
 
 _RUN_OF_CALL = text("SELECT run_id FROM tool_call WHERE id = :id")

@@ -13,7 +13,7 @@ from agent.domain.people import Exclusion
 from agent.store import exclusions
 from agent.store.executions import ended_call
 from agent.store.outbox import Destination
-from agent.store.views.requests import person
+from agent.store.rows import row_as
 from signoff.values import Person
 
 
@@ -48,17 +48,12 @@ async def lock(connection: Connection, execution_id: UUID) -> Doubt | None:
     if not found:
         return None
     row = found[0]
-    return Doubt(
+    return row_as(
+        Doubt,
+        row,
         execution_id=row.id,
-        open=row.open,
-        subject=row.subject,
-        run_id=row.run_id,
         run_thread=(row.run_channel_id, row.thread_ts) if row.run_channel_id and row.thread_ts else None,
         call=ended_call(row) if row.call_id else None,
-        request_id=row.request_id,
-        destination=Destination(row.team_id, row.channel_id) if row.request_id else None,
-        requester=person(row.requester_team_id, row.requester_user_id),
-        approvers=tuple(row.approvers or ()),
         excluded=exclusions.from_json(row.excluded or ()),
     )
 

@@ -59,18 +59,12 @@ class CallAttempt(Attempt):
 async def lock(connection: Connection, execution_id: UUID) -> CallAttempt | None:
     """An attempt and its call, locked behind their run."""
     found = await fetch(connection, _EXECUTION, id=execution_id)
-    return _attempt(found[0]) if found else None
+    return row_as(CallAttempt, found[0], call=ended_call(found[0])) if found else None
 
 
 async def lost(connection: Connection, limit: int, but: Collection[UUID] = ()) -> Sequence[UUID]:
     """Open attempts whose lease is over, without those named."""
     return list((await connection.execute(_LOST, {"limit": limit, "but": list(but)})).scalars())
-
-
-def _attempt(row: Row[Any]) -> CallAttempt:
-    destination = Destination(row.team_id, row.channel_id) if row.request_id else None
-    status = ExecutionStatus(row.status)
-    return row_as(CallAttempt, row, status=status, call=ended_call(row), destination=destination)
 
 
 def ended_call(row: Row[Any]) -> EndedCall:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Row, text
+from sqlalchemy import text
 
 from agent.database.transaction import Connection, Transaction, query
-from agent.domain.request import ExecutionStatus, RequestStatus
+from agent.domain.request import RequestStatus
 from agent.store import pause
 from agent.store.executions import Attempt
 from agent.store.outbox import Destination
@@ -55,13 +54,13 @@ async def lock_approval(connection: Connection, request_id: UUID) -> Approval | 
     The clock, the decision and the attempts are read behind the lock.
     """
     *_, found = await query(connection, pause.HOLD, _TAKE_REQUEST, _APPROVAL, id=request_id)
-    return _approval(found[0]) if found else None
+    return row_as(Approval, found[0]) if found else None
 
 
 async def lock(connection: Connection, execution_id: UUID) -> ExternalAttempt | None:
     """An attempt of a program, locked behind its request; ``None``: it is not a program's."""
     *_, found = await query(connection, _TAKE_REQUEST_OF_ATTEMPT, _ATTEMPT, id=execution_id)
-    return _attempt(found[0]) if found else None
+    return row_as(ExternalAttempt, found[0]) if found else None
 
 
 async def find_by_token(connection: Connection, request_id: UUID, claim_hash: bytes) -> UUID | None:
@@ -84,23 +83,13 @@ async def overdue_approvals(
 ) -> list[OverdueApproval]:
     """Approvals that nobody claimed in time, and that nobody else holds; without those named."""
     rows = await connection.execute(_OVERDUE, {"limit": limit, "but": list(but)})
-    return [OverdueApproval(row.id, Destination(row.team_id, row.channel_id)) for row in rows]
+    return [row_as(OverdueApproval, row) for row in rows]
 
 
 async def overdue_approval(connection: Connection, request_id: UUID) -> list[OverdueApproval]:
     """The same of one."""
     rows = await connection.execute(_OVERDUE_ONE, {"id": request_id})
-    return [OverdueApproval(row.id, Destination(row.team_id, row.channel_id)) for row in rows]
-
-
-def _approval(row: Row[Any]) -> Approval:
-    destination = Destination(row.team_id, row.channel_id)
-    return row_as(Approval, row, status=RequestStatus(row.status), destination=destination)
-
-
-def _attempt(row: Row[Any]) -> ExternalAttempt:
-    destination = Destination(row.team_id, row.channel_id)
-    return row_as(ExternalAttempt, row, status=ExecutionStatus(row.status), destination=destination)
+    return [row_as(OverdueApproval, row) for row in rows]
 
 
 def insert(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Row, text
+from sqlalchemy import text
 
 from agent.database.transaction import Connection, query
 from agent.store.outbox import Destination
+from agent.store.rows import row_as
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,48 +43,28 @@ class DueRequest(OpenRequest):
 
 async def lock_due(connection: Connection, limit: int, but: Collection[UUID] = ()) -> list[DueRequest]:
     """Overdue waiting requests that nobody else holds, without those named."""
-    return [_due(row) for row in await connection.execute(_DUE, {"limit": limit, "but": list(but)})]
+    return [
+        row_as(DueRequest, row) for row in await connection.execute(_DUE, {"limit": limit, "but": list(but)})
+    ]
 
 
 async def lock_due_one(connection: Connection, request_id: UUID) -> list[DueRequest]:
     """The request, locked, if it is due and nobody else holds it."""
-    return [_due(row) for row in await connection.execute(_DUE_ONE, {"id": request_id})]
+    return [row_as(DueRequest, row) for row in await connection.execute(_DUE_ONE, {"id": request_id})]
 
 
 async def lock_waiting(connection: Connection, runs: Sequence[UUID]) -> list[OpenRequest]:
     """The waiting requests of these runs, locked."""
     _, found = await query(connection, _TAKE_OPEN_OF_RUNS, _OPEN_OF_RUNS, runs=list(runs))
-    return [OpenRequest(**_open(row)) for row in found]
-
-
-def _open(row: Row[Any]) -> dict[str, Any]:
-    return {
-        "id": row.id,
-        "run_id": row.run_id,
-        "call_id": row.call_id,
-        "destination": Destination(row.team_id, row.channel_id),
-        "revision": row.revision,
-        "digest": bytes(row.digest),
-        "approvers": tuple(row.approvers),
-    }
-
-
-def _due(row: Row[Any]) -> DueRequest:
-    return DueRequest(
-        **_open(row),
-        escalates=bool(row.escalates),
-        escalate_to=tuple(row.escalate_to or ()),
-        window=timedelta(seconds=row.seconds or 0),
-        remind_at=tuple(row.remind_at or ()),
-    )
+    return [row_as(OpenRequest, row) for row in found]
 
 
 # The clock as a subquery is read once, and so can bound the index scan; a volatile function in the condition itself
 # would be called for every waiting row.
 _DUE = text("""
 SELECT r.id, r.run_id, r.call_id, r.team_id, r.channel_id, r.revision, v.digest,
-       r.policy ->> 'on_timeout' = 'escalate' AND r.escalated_at IS NULL AS escalates, r.approvers,
-       r.policy -> 'escalate_to' AS escalate_to, (r.policy ->> 'timeout')::float AS seconds,
+       coalesce(r.policy ->> 'on_timeout' = 'escalate' AND r.escalated_at IS NULL, false) AS escalates, r.approvers,
+       r.policy -> 'escalate_to' AS escalate_to, make_interval(secs => (r.policy ->> 'timeout')::float) AS "window",
        r.policy -> 'remind_at' AS remind_at
 FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 WHERE r.status = 'waiting' AND r.expires_at <= (SELECT clock_timestamp())
@@ -92,8 +72,8 @@ WHERE r.status = 'waiting' AND r.expires_at <= (SELECT clock_timestamp())
 """)
 _DUE_ONE = text("""
 SELECT r.id, r.run_id, r.call_id, r.team_id, r.channel_id, r.revision, v.digest,
-       r.policy ->> 'on_timeout' = 'escalate' AND r.escalated_at IS NULL AS escalates, r.approvers,
-       r.policy -> 'escalate_to' AS escalate_to, (r.policy ->> 'timeout')::float AS seconds,
+       coalesce(r.policy ->> 'on_timeout' = 'escalate' AND r.escalated_at IS NULL, false) AS escalates, r.approvers,
+       r.policy -> 'escalate_to' AS escalate_to, make_interval(secs => (r.policy ->> 'timeout')::float) AS "window",
        r.policy -> 'remind_at' AS remind_at
 FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 WHERE r.status = 'waiting' AND r.expires_at <= (SELECT clock_timestamp())

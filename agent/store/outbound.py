@@ -17,6 +17,7 @@ from agent.database import jobs
 from agent.database.transaction import Connection, Transaction
 from agent.domain.outbound import MAIL, DeadMessage, OutboundEvent, OutboundMessage, Webhook, WebhookLine
 from agent.store.ids import new_id
+from agent.store.rows import row_as
 
 # --- queueing ---------------------------------------------------------------------------------------------
 
@@ -127,25 +128,13 @@ def remove(tx: Transaction, webhook_id: UUID) -> None:
 
 
 async def list_webhooks(connection: Connection) -> list[WebhookLine]:
-    return [_line(row) for row in (await connection.execute(_LIST)).all()]
+    return [row_as(WebhookLine, row) for row in (await connection.execute(_LIST)).all()]
 
 
 async def list_dead(connection: Connection, limit: int, after: UUID | None) -> list[DeadMessage]:
     """What was given up, latest first; ``after`` is the last one that was seen."""
     rows = await connection.execute(_DEAD, {"limit": limit, "after": after})
-    return [
-        DeadMessage(
-            row.id,
-            row.target,
-            OutboundEvent(row.event),
-            row.request_id,
-            row.run_id,
-            row.attempts,
-            row.error,
-            row.created_at,
-        )
-        for row in rows
-    ]
+    return [row_as(DeadMessage, row) for row in rows]
 
 
 async def revive(connection: Connection, notice_id: UUID | None) -> list[str]:
@@ -155,23 +144,7 @@ async def revive(connection: Connection, notice_id: UUID | None) -> list[str]:
 
 def _notice(row: Row[Any]) -> OutboundMessage:
     webhook = Webhook(row.webhook_id, row.name, row.url, row.secret) if row.webhook_id else None
-    return OutboundMessage(
-        row.id,
-        OutboundEvent(row.event),
-        webhook,
-        row.recipient,
-        row.request_id,
-        row.run_id,
-        row.attempts,
-        row.created_at,
-    )
-
-
-def _line(row: Row[Any]) -> WebhookLine:
-    events = tuple(OutboundEvent(name) for name in row.events)
-    return WebhookLine(
-        row.name, row.url, events, row.created_by, row.created_at, row.pending, row.dead, row.last_sent_at
-    )
+    return row_as(OutboundMessage, row, webhook=webhook)
 
 
 # How many there will be only this statement knows, so it makes the ids as well as the hints.

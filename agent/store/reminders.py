@@ -15,6 +15,7 @@ from agent.database.transaction import Connection, Transaction
 from agent.domain.people import Exclusion
 from agent.store import exclusions
 from agent.store.outbox import Destination
+from agent.store.rows import row_as
 from signoff.values import Person
 
 
@@ -93,16 +94,7 @@ def mark_reminded(tx: Transaction, reminders: Sequence[Reminded]) -> None:
 
 
 def _due(row: Row[Any]) -> DueReminder:
-    return DueReminder(
-        row.id,
-        Destination(row.team_id, row.channel_id),
-        tuple(row.approvers),
-        tuple(row.notify or ()),
-        exclusions.from_json(row.excluded),
-        row.expires_at,
-        timedelta(seconds=row.seconds),
-        tuple(row.remind_at),
-    )
+    return row_as(DueReminder, row, excluded=exclusions.from_json(row.excluded))
 
 
 _ESCALATE = text("""
@@ -119,14 +111,16 @@ WHERE r.id = e.id
 """)
 _REMINDERS_DUE = text("""
 SELECT r.id, r.team_id, r.channel_id, r.expires_at, r.approvers, r.policy -> 'notify' AS notify,
-       r.policy -> 'remind_at' AS remind_at, (r.policy ->> 'timeout')::float AS seconds, r.excluded
+       r.policy -> 'remind_at' AS remind_at, make_interval(secs => (r.policy ->> 'timeout')::float) AS "window",
+       r.excluded
 FROM approval_request AS r
 WHERE r.status = 'waiting' AND r.remind_next <= (SELECT clock_timestamp())
   AND r.id <> ALL(CAST(:but AS uuid[])) ORDER BY r.remind_next LIMIT :limit FOR NO KEY UPDATE OF r SKIP LOCKED
 """)
 _REMINDER_DUE = text("""
 SELECT r.id, r.team_id, r.channel_id, r.expires_at, r.approvers, r.policy -> 'notify' AS notify,
-       r.policy -> 'remind_at' AS remind_at, (r.policy ->> 'timeout')::float AS seconds, r.excluded
+       r.policy -> 'remind_at' AS remind_at, make_interval(secs => (r.policy ->> 'timeout')::float) AS "window",
+       r.excluded
 FROM approval_request AS r
 WHERE r.status = 'waiting' AND r.remind_next <= (SELECT clock_timestamp())
   AND r.id = :id FOR NO KEY UPDATE OF r SKIP LOCKED

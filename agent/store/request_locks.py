@@ -21,6 +21,7 @@ from agent.domain.request import RequestStatus, StoredPlace, Verdict
 from agent.store import exclusions
 from agent.store.audit import ChainHead
 from agent.store.outbox import Destination
+from agent.store.rows import row_as
 from agent.store.views.requests import person
 from signoff.values import Person
 
@@ -99,7 +100,7 @@ async def lock(connection: Connection, request_id: UUID) -> LockedRequest | None
     the row when that changes while the statement waits for it.
     """
     row = (await connection.execute(_REQUEST, {"id": request_id})).one_or_none()
-    return LockedRequest(**_locked(row)) if row else None
+    return _locked(row) if row else None
 
 
 async def lock_of_call(connection: Connection, call_id: UUID) -> None:
@@ -145,43 +146,21 @@ async def lock_client_id(connection: Connection, principal: str, client_id: str)
 async def find_expired(connection: Connection, request_id: UUID) -> ExpiredRequest | None:
     """A run's request with its call, to be asked again."""
     row = (await connection.execute(_CALL_OF_REQUEST, {"id": request_id})).one_or_none()
-    if row is None:
-        return None
-    return ExpiredRequest(
-        row.id,
-        RequestStatus(row.status),
-        row.call_id,
-        row.run_id,
-        Destination(row.team_id, row.channel_id),
-        person(row.requester_team_id, row.requester_user_id),
-        row.erased_at is not None,
-    )
+    return row_as(ExpiredRequest, row) if row else None
 
 
-def _locked(row: Row[Any]) -> dict[str, Any]:
-    return {
-        "id": row.id,
-        "call_id": row.call_id,
-        "destination": Destination(row.team_id, row.channel_id),
-        "status": RequestStatus(row.status),
-        "revision": row.revision,
-        "approvals_required": row.approvals_required,
-        "approvers": tuple(row.approvers),
-        "excluded": exclusions.from_json(row.excluded),
-        "reason_required": frozenset(row.reason_required or ()),
-        "allow_edit": bool(row.allow_edit),
-        "editor_may_approve": bool(row.editor_may_approve),
-        "expires_at": row.expires_at,
-        "decided_at": row.decided_at,
-    }
+def _locked(row: Row[Any]) -> LockedRequest:
+    return row_as(LockedRequest, row, excluded=exclusions.from_json(row.excluded))
 
 
 def _reviewed(row: Row[Any], state: Row[Any]) -> ReviewedRequest:
     place = StoredPlace(
         state.surface, person(state.place_team, state.place_user), state.place_channel, state.place_ts
     )
-    return ReviewedRequest(
-        **_locked(row),
+    return row_as(
+        ReviewedRequest,
+        row,
+        excluded=exclusions.from_json(row.excluded),
         digest=bytes(state.digest),
         editor=person(state.editor_team_id, state.editor_user_id),
         votes=tuple(
@@ -202,8 +181,8 @@ def _reviewed(row: Row[Any], state: Row[Any]) -> ReviewedRequest:
 _REQUEST = text("""
 SELECT r.id, r.call_id, r.status::text AS status, r.revision, r.team_id, r.channel_id, r.approvals_required,
        r.expires_at, r.decided_at, r.approvers, r.excluded, r.policy -> 'reason_required' AS reason_required,
-       (r.policy ->> 'allow_edit')::boolean AS allow_edit,
-       (r.policy ->> 'editor_may_approve')::boolean AS editor_may_approve
+       coalesce((r.policy ->> 'allow_edit')::boolean, false) AS allow_edit,
+       coalesce((r.policy ->> 'editor_may_approve')::boolean, false) AS editor_may_approve
 FROM approval_request AS r WHERE r.id = :id FOR NO KEY UPDATE
 """)
 _TAKE_REQUEST_OF_CALL = text("""
@@ -240,7 +219,7 @@ _REQUEST_OF_CLIENT = text(
 )
 _CALL_OF_REQUEST = text("""
 SELECT r.id, r.status::text AS status, r.call_id, c.run_id, r.team_id, r.channel_id,
-       r.requester_team_id, r.requester_user_id, v.erased_at
+       r.requester_team_id, r.requester_user_id, v.erased_at IS NOT NULL AS erased
 FROM approval_request AS r JOIN tool_call AS c ON c.id = r.call_id
 JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision WHERE r.id = :id
 """)

@@ -1,18 +1,66 @@
-"""Rows as values of the store's dataclasses."""
+"""Rows as values of dataclasses."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from enum import StrEnum
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args, get_origin, get_type_hints
 
-Kind = TypeVar("Kind")
+from agent.store.outbox import Destination
+from signoff.values import Person
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Kind = TypeVar("Kind", bound="DataclassInstance")
+_Columns = Mapping[str, Any]
 
 
 class _Row(Protocol):
-    def _asdict(self) -> Mapping[str, Any]: ...
+    def _asdict(self) -> _Columns: ...
 
 
-def row_as(kind: type[Kind], row: _Row, **converted: object) -> Kind:
-    """A value of a dataclass whose fields are ``converted``, or have the names of columns."""
-    values = {**row._asdict(), **converted}
-    return kind(**{name: values[name] for name in kind.__dataclass_fields__})  # type: ignore[attr-defined]
+def row_as(kind: type[Kind], row: _Row, **given: object) -> Kind:
+    """Build a value from the columns that have the names of its fields, and from ``given`` fields.
+
+    Texts become enums, and arrays tuples or sets, where the field's type says so. A `Person` is put together from the
+    columns `<field>_team_id` and `<field>_user_id`, a `Destination` from `team_id` and `channel_id`.
+    """
+    columns = row._asdict()
+    read = {name: reader(columns) for name, reader in _readers(kind).items() if name not in given}
+    return kind(**read, **given)
+
+
+@cache
+def _readers(kind: type[DataclassInstance]) -> dict[str, Callable[[_Columns], object]]:
+    types = get_type_hints(kind)
+    return {field.name: _reader(field.name, types[field.name]) for field in fields(kind)}
+
+
+def _reader(name: str, declared: Any) -> Callable[[_Columns], object]:
+    optional = type(None) in get_args(declared)
+    kind = next(each for each in get_args(declared) if each is not type(None)) if optional else declared
+    if kind is Person:
+        return lambda columns: _person(columns[f"{name}_team_id"], columns[f"{name}_user_id"])
+    if kind is Destination:
+        return lambda columns: _destination(columns["team_id"], columns["channel_id"])
+    convert = _converter(kind)
+    return lambda columns: None if optional and columns[name] is None else convert(columns[name])
+
+
+def _converter(kind: Any) -> Callable[[Any], object]:
+    if (collection := get_origin(kind)) in (tuple, frozenset):
+        item = _converter(get_args(kind)[0])
+        return lambda values: collection(map(item, values or ()))
+    is_enum = isinstance(kind, type) and issubclass(kind, StrEnum)
+    return kind if is_enum else lambda value: value
+
+
+def _person(team_id: str | None, user_id: str | None) -> Person | None:
+    return Person(team_id, user_id) if team_id and user_id else None
+
+
+def _destination(team_id: str | None, channel_id: str | None) -> Destination | None:
+    return Destination(team_id, channel_id) if team_id and channel_id else None

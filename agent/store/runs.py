@@ -11,6 +11,7 @@ from agent.database import jobs
 from agent.database.transaction import Connection, Transaction, query
 from agent.domain.run import NewRun, RunStatus
 from agent.store.outbox import Destination
+from agent.store.rows import row_as
 from signoff.values import Person
 
 
@@ -49,28 +50,7 @@ class LockedRun:
 async def lock(connection: Connection, run_id: UUID) -> LockedRun | None:
     """Lock the run."""
     _, found = await query(connection, _TAKE_RUN, _LOCK_RUN, id=run_id)
-    if not found:
-        return None
-    (row,) = found
-    destination = Destination(row.team_id, row.channel_id) if row.team_id and row.channel_id else None
-    return LockedRun(
-        id=row.id,
-        status=RunStatus(row.status),
-        agent=row.agent,
-        parent_run_id=row.parent_run_id,
-        parent_call_id=row.parent_call_id,
-        ancestor_ids=tuple(row.ancestor_ids),
-        destination=destination,
-        principal=row.principal,
-        requester=Person(row.requester_team_id, row.requester_user_id) if row.requester_user_id else None,
-        awaiting_calls=row.awaiting_calls,
-        inputs=row.inputs,
-        heard=row.heard,
-        turn=row.turn,
-        lease_epoch=row.lease_epoch,
-        leased=row.leased,
-        last_seq=row.last_seq,
-    )
+    return row_as(LockedRun, found[0]) if found else None
 
 
 async def insert(connection: Connection, run_id: UUID, new: NewRun) -> bool:

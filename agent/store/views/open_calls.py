@@ -10,7 +10,7 @@ from uuid import UUID
 from sqlalchemy import text
 
 from agent.database.transaction import Connection
-from agent.store.views.requests import person
+from agent.store.rows import row_as
 from signoff.canonical import parse_canonical
 from signoff.values import Person
 
@@ -40,20 +40,8 @@ async def open_calls(connection: Connection) -> AsyncIterator[OpenCall]:
     after = UUID(int=0)
     while rows := (await connection.execute(_CALLS, {"after": after, "limit": PAGE})).all():
         for row in rows:
-            yield OpenCall(
-                id=row.id,
-                run_id=row.run_id,
-                agent=row.agent,
-                agent_version=row.agent_version,
-                tool=row.tool,
-                state=row.state,
-                action=bytes(row.action),
-                signature_digest=row.signature_digest,
-                facts=parse_canonical(bytes(row.facts)) if row.facts is not None else None,
-                request_id=row.request_id,
-                description=row.description or "",
-                requester=person(row.requester_team_id, row.requester_user_id),
-            )
+            facts = parse_canonical(row.facts) if row.facts is not None else None
+            yield row_as(OpenCall, row, facts=facts, description=row.description or "")
         after = rows[-1].id
 
 

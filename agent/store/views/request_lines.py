@@ -6,12 +6,13 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Integer, Row, Select, SelectBase, Text, bindparam, select
 
-from agent.domain.request import HistoryLine, RequestLine, RequestStatus
+from agent.domain.request import HistoryLine, RequestLine
 from agent.store import exclusions
+from agent.store.rows import row_as
 from agent.store.tables import agent_run, approval_request, card_place, decision, request_revision
 from agent.store.views.request_parts import approvals, channel_card, present_revision, voters
 from agent.store.views.requests import person
-from signoff.values import Person, Risk
+from signoff.values import Person
 
 request, _revision = approval_request.alias("request"), request_revision.alias("revision")
 _place = card_place.alias("place")
@@ -45,35 +46,22 @@ def lines(page: SelectBase, *order: ColumnElement[Any]) -> Select[Any]:
 
 
 def request_line(row: Row[Any]) -> RequestLine:
-    return RequestLine(**_shared(row))
+    return row_as(RequestLine, row, **_converted(row))
 
 
 def history_line(row: Row[Any]) -> HistoryLine:
-    return HistoryLine(
-        **_shared(row),
+    return row_as(
+        HistoryLine,
+        row,
+        **_converted(row),
         decided_by=person(row.decided_team_id, row.decided_user_id),
-        decided_at=row.decided_at,
-        reason=row.reason,
         thread=(row.channel_id, row.ts) if row.ts else None,
     )
 
 
-def _shared(row: Row[Any]) -> dict[str, Any]:
+def _converted(row: Row[Any]) -> dict[str, object]:
     return {
-        "id": row.id,
-        "description": row.description,
-        "agent": row.agent,
-        "risk": Risk(row.risk),
-        "status": RequestStatus(row.status),
-        "requester": person(row.requester_team_id, row.requester_user_id),
-        "created_at": row.created_at,
-        "expires_at": row.expires_at,
-        "channel_id": row.channel_id,
         "message_ts": row.ts,
-        "approvals": row.approvals,
-        "approvers": tuple(row.approvers),
         "excluded": exclusions.from_json(row.excluded),
         "voters": tuple(Person(team, user) for team, user in row.voters),
-        "approvals_required": row.approvals_required,
-        "above": tuple(row.above or ()),
     }

@@ -26,9 +26,10 @@ from agent.domain.request import (
     VoteView,
 )
 from agent.store import exclusions
+from agent.store.rows import row_as
 from agent.store.views import request_rows
 from signoff.canonical import parse_canonical
-from signoff.values import Action, Person, Risk
+from signoff.values import Action, Person
 
 FEW = 16
 """Requests that are read together with a plan that is kept."""
@@ -112,62 +113,32 @@ def _view(row: Row[Any]) -> RequestView:
     erased = row.erased_at is not None
     action = Action(row.tool, row.tool_version, {}) if erased else Action.from_canonical(bytes(row.action))
     facts = _facts(row.facts)
-    return RequestView(
-        id=row.id,
-        status=RequestStatus(row.status),
-        revision=row.revision,
+    return row_as(
+        RequestView,
+        row,
         action=action,
-        digest=bytes(row.digest),
         facts=facts,
         previous_facts=_facts(row.previous_facts),
-        description=row.description,
-        paused_by=row.paused_by,
         paused_agent=None if row.paused_scope == EVERYTHING else row.paused_scope,
-        rationale=row.rationale,
-        agent=row.agent,
-        agent_version=row.agent_version,
-        run_id=row.run_id,
-        source=row.source,
-        requester=person(row.requester_team_id, row.requester_user_id),
-        requester_asserted=row.requester_asserted,
-        checkpoint_id=row.checkpoint_id,
-        risk=Risk(row.risk),
-        approvers=tuple(row.approvers),
         notify=rule.notify,
         excluded=exclusions.from_json(row.excluded),
-        approvals_required=row.approvals_required,
         prevent_self_review=rule.prevent_self_review,
-        team_id=row.team_id,
-        channel_id=row.channel_id,
-        created_at=row.created_at,
-        expires_at=row.expires_at,
         votes=_votes(row.votes),
         decision=_decision(row),
         execution=_execution(row),
         voided=row.voided_at is not None,
-        stopped=row.stopped,
         place_nonce=row.nonce or "",
         message_ts=row.ts,
-        run_channel_id=row.run_channel_id,
-        run_thread_ts=row.run_thread_ts,
         link=None if erased else rule.link(action, facts),
         allow_edit=rule.allow_edit,
         editor_may_approve=rule.editor_may_approve,
-        editor=person(row.editor_team_id, row.editor_user_id),
         changes=stored_changes(row.changes),
         reason_required=frozenset(rule.reason_required),
         reject_reasons=rule.reject_reasons,
         redact=rule.redact,
         escalated=row.escalated_at is not None,
-        principal=row.principal,
-        client_id=row.client_id,
-        lapse_at=row.lapse_at,
-        lapsed_at=row.lapsed_at,
         asked_again=FollowUp(row.again_id, row.again_channel, row.again_ts) if row.repeated else None,
-        context=row.context,
-        erased_at=row.erased_at,
         recorded=row.seq or 0,
-        above=tuple(row.above or ()),
     )
 
 

@@ -12,6 +12,7 @@ from agent.database.transaction import Connection, fetch, query
 from agent.domain.changes import between
 from agent.domain.request import RequestStatus
 from agent.domain.run import AnswerKind, CallAnswer, CallState, CallView, RunView
+from agent.store.rows import row_as
 from agent.store.tables import agent_run, approval_request, request_revision, tool_call
 from agent.store.views.descendants import descendants
 from agent.store.views.request_parts import present_revision
@@ -94,23 +95,8 @@ def _bytes(value: Any) -> bytes | None:
 
 def _call(row: Row[Any]) -> CallView:
     answer = CallAnswer(AnswerKind(row.answer_kind), row.answer or "") if row.answer_kind else None
-    return CallView(
-        id=row.id,
-        run_id=row.run_id,
-        turn=row.turn,
-        index=row.position,
-        model_call_id=row.model_call_id,
-        tool=row.tool,
-        raw_arguments=row.raw_arguments,
-        state=CallState(row.state),
-        blocking=row.blocking,
-        answer=answer,
-        request_id=row.request_id,
-        repeats=row.repeats,
-        edited=between(row.proposed_action, row.edited_action),
-        created_at=row.created_at,
-        answered_at=row.answered_at,
-    )
+    edited = between(row.proposed_action, row.edited_action)
+    return row_as(CallView, row, index=row.position, answer=answer, edited=edited)
 
 
 _RUN_OF_CALL = RUN_VIEW.where(

@@ -17,6 +17,7 @@ from agent.domain.run import (
     RunValues,
     RunView,
 )
+from agent.store.rows import row_as
 from agent.store.tables import agent_run, tool_call
 from agent.store.views.descendants import waiting_descendants
 from agent.store.views.requests import person
@@ -103,34 +104,7 @@ async def messages(connection: Connection, run_id: UUID) -> tuple[Message, ...]:
 
 
 def run_of(row: Row[Any]) -> RunView:
-    return RunView(
-        id=row.id,
-        agent=row.agent,
-        agent_version=row.agent_version,
-        task=row.task,
-        status=RunStatus(row.status),
-        cause=row.cause,
-        requester=person(row.requester_team_id, row.requester_user_id),
-        parent_run_id=row.parent_run_id,
-        channel_id=row.channel_id,
-        thread_ts=row.thread_ts,
-        turn=row.turn,
-        steps=row.steps,
-        tokens=row.tokens,
-        awaiting_calls=row.awaiting_calls,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        answer=row.answer,
-        waiting=row.waiting,
-        progress=row.progress,
-        erased_at=row.erased_at,
-        principal=row.principal,
-        session_id=row.session_id,
-        tokens_before=row.tokens_before,
-        above=tuple(row.ancestor_agents),
-        ancestor_ids=tuple(row.ancestor_ids),
-        waiting_below=tuple(row.waiting_below or ()),
-    )
+    return row_as(RunView, row, above=tuple(row.ancestor_agents))
 
 
 _asked = tool_call.alias("asked")
