@@ -24,7 +24,7 @@ from agent.domain.run import CallState, RunStatus
 from agent.runtime.agents import Agent
 from agent.runtime.calls import advance_call
 from agent.runtime.model_turn import advance_run
-from agent.runtime.tool import NotDone, ToolContext, tool
+from agent.runtime.tool import NotDone, Tool, ToolContext, tool
 from agent.runtime.user_code import BLOCKED
 from agent.usecases import executions
 from signoff.values import Action
@@ -156,8 +156,8 @@ async def test_an_exception_fails_the_call_and_is_told_in_one_line(stage, raised
     assert (await on.run(run_id)).status is RunStatus.COMPLETED
 
 
-async def test_a_lost_worker_leaves_doubt_and_its_result_overwrites_nothing(stage) -> None:
-    """An attempt whose lease is over is in doubt; the worker that comes back only records its result beside."""
+def slow_tool() -> tuple[Tool[[], Any], threading.Event, threading.Event]:
+    """A tool that says when it has begun and ends when it is let."""
     begun, release = threading.Event(), threading.Event()
 
     @tool
@@ -166,6 +166,12 @@ async def test_a_lost_worker_leaves_doubt_and_its_result_overwrites_nothing(stag
         await asyncio.to_thread(release.wait, 10)
         return "paid"
 
+    return pay, begun, release
+
+
+async def test_a_lost_worker_leaves_doubt_and_its_result_overwrites_nothing(stage) -> None:
+    """An attempt whose lease is over is in doubt; the worker that comes back only records its result beside."""
+    pay, begun, release = slow_tool()
     on = await stage(agent(pay), policy=ALLOW)
     on.model.script(proposing("pay"))
     run_id = await on.start("worker", "go")
@@ -184,14 +190,7 @@ async def test_a_lost_worker_leaves_doubt_and_its_result_overwrites_nothing(stag
 
 async def test_the_heartbeat_keeps_a_long_call(stage) -> None:
     """While a tool runs its lease is extended, so that nobody takes it for lost."""
-    begun, release = threading.Event(), threading.Event()
-
-    @tool
-    async def pay() -> str:
-        begun.set()
-        await asyncio.to_thread(release.wait, 10)
-        return "paid"
-
+    pay, begun, release = slow_tool()
     on = await stage(agent(pay), policy=ALLOW)
     on.model.script(proposing("pay"), "Paid.")
     run_id = await on.start("worker", "go")

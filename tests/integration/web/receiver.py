@@ -9,9 +9,32 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from aiohttp import web
+
+from agent.database.pools import Database
+from slackbot.outbound.mail import Mailer
+from slackbot.outbound.sender import OutboundSender
+from slackbot.outbound.webhook_post import WebhookPoster
+from slackbot.web.http.context import WebContext
+from slackbot.web.http.watch import ChangeWatch
+
+PUBLIC_URL = "https://signoff.example"
+
+
+def a_sender(
+    db: Database, mailer: Mailer | None = None, public_url: str | None = PUBLIC_URL
+) -> OutboundSender:
+    """As a worker has one, in a house that has not reached Slack yet."""
+    site = WebContext(
+        db=db,
+        services=cast("Any", None),
+        slack_or_none=lambda: None,
+        watch=ChangeWatch(db),
+        public_url=public_url,
+    )
+    return OutboundSender(site, WebhookPoster(), mailer)
 
 
 @dataclass

@@ -8,7 +8,7 @@ import email.policy
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from email.message import EmailMessage
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from aiosmtpd.smtp import SMTP, AuthResult, LoginPassword
@@ -20,14 +20,10 @@ from agent.domain.outbound import MAIL
 from agent.usecases import requests
 from slackbot.outbound.mail import Mailer
 from slackbot.outbound.mail_server import MailServer, sender_address
-from slackbot.outbound.sender import OutboundSender
-from slackbot.outbound.webhook_post import WebhookPoster
-from slackbot.web.http.context import WebContext
-from slackbot.web.http.watch import ChangeWatch
 from tests.integration.asking import GRACE, ask, ballot, column, reviewer, rows, rule
+from tests.integration.web.receiver import PUBLIC_URL, a_sender
 from tests.planted import SECRETS
 
-PUBLIC_URL = "https://signoff.example"
 FINANCE, BOSS = "finance@example.com", "boss@example.com"
 
 
@@ -74,14 +70,7 @@ async def mailbox() -> AsyncIterator[Mailbox]:
 
 async def send(db: Database, mailer: Mailer | None, public_url: str | None = PUBLIC_URL) -> None:
     """Mail what is due."""
-    site = WebContext(
-        db=db,
-        services=cast("Any", None),
-        slack_or_none=lambda: None,
-        watch=ChangeWatch(db),
-        public_url=public_url,
-    )
-    sender = OutboundSender(site, WebhookPoster(), mailer)
+    sender = a_sender(db, mailer, public_url)
     sender.look(MAIL)
     await asyncio.gather(*list(sender._tasks.values()))
     await sender.stop(1)

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from time import monotonic
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -22,16 +22,11 @@ from agent.usecases import outbound, requests, runs, webhooks
 from signoff.errors import Conflict
 from signoff.values import Action
 from slackbot.outbound.sender import OutboundSender
-from slackbot.outbound.webhook_post import WebhookPoster
-from slackbot.web.http.context import WebContext
-from slackbot.web.http.watch import ChangeWatch
 from tests.integration.asking import ADA, GRACE, ask, ballot, column, reviewer, rows, rule, start, write
 from tests.integration.service.conftest import House, http_house, until  # noqa: F401
-from tests.integration.web.receiver import Receiver, a_receiver
+from tests.integration.web.receiver import PUBLIC_URL, Receiver, a_receiver, a_sender
 from tests.patience import promised
 from tests.planted import SECRETS
-
-PUBLIC_URL = "https://signoff.example"
 
 
 @pytest.fixture
@@ -39,18 +34,6 @@ async def receiver() -> AsyncIterator[Receiver]:
     """Somebody who is told."""
     async with a_receiver() as listening:
         yield listening
-
-
-def a_sender(db: Database) -> OutboundSender:
-    """As a worker has one, in a house that has not reached Slack yet."""
-    site = WebContext(
-        db=db,
-        services=cast("Any", None),
-        slack_or_none=lambda: None,
-        watch=ChangeWatch(db),
-        public_url=PUBLIC_URL,
-    )
-    return OutboundSender(site, WebhookPoster())
 
 
 @pytest.fixture
