@@ -22,7 +22,7 @@ from agent.runtime.agents import Agent, Delegate
 from agent.runtime.hooks import run_hook
 from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool, ToolContext
-from agent.runtime.user_code import UserCall
+from agent.runtime.user_call import UserCall
 from agent.store.ids import new_id
 from agent.store.views import OpenCallDetails
 from agent.usecases import executions, runs
@@ -153,30 +153,29 @@ async def _run(services: Services, work: OpenCallDetails, tool: Tool, claim: Cla
         agent=work.run.agent,
     )
     arguments = user_code.with_context(tool.signature.values(claim.action.arguments), context)
-    begun = time.monotonic()
     call = services.user_code.start(
         tool.function, arguments, name=f"tool {tool.name}", check=partial(_check_lease, services, claim)
     )
     try:
-        await asyncio.wait({call.ended}, timeout=tool.timeout)
+        await call.wait(tool.timeout)
     except asyncio.CancelledError:
         # The service stops. What may be tried again is found by the next one when the lease is over.
         unbegun = call.abandon()
         if not tool.repeatable:
             stopped = _failed("the service stopped before it began; nothing ran")
-            doubtful = _doubtful(begun, "the service stopped while it ran")
+            doubtful = _doubtful(call, "the service stopped while it ran")
             await _report(services, claim, stopped if unbegun else doubtful)
         raise
     if call.ended.done():
-        outcome = _outcome(call.ended, tool, begun)
+        outcome = _outcome(call, tool)
     elif tool.repeatable and claim.attempt < executions.MAX_ATTEMPTS:
-        services.watch(_straggle(services, claim, tool, call, begun))
+        services.watch(_straggle(services, claim, tool, call))
         return None  # not reported: when the lease is over, the call is ready for another attempt
     elif call.withdraw():
         outcome = _failed(user_code.BLOCKED)
     else:
-        services.watch(_straggle(services, claim, tool, call, begun))
-        outcome = _overdue(tool, begun, f"it did not end within {tool.timeout:g} s")
+        services.watch(_straggle(services, claim, tool, call))
+        outcome = _overdue(tool, call, f"it did not end within {tool.timeout:g} s")
     await _report(services, claim, outcome)
     return outcome
 
@@ -187,7 +186,7 @@ def _check_lease(services: Services, claim: Claim) -> None:
         raise NotDone("the worker was held up for longer than its lease before it began; nothing ran")
 
 
-async def _straggle(services: Services, claim: Claim, tool: Tool, call: UserCall, begun: float) -> None:
+async def _straggle(services: Services, claim: Claim, tool: Tool, call: UserCall) -> None:
     """A tool that outlived its timeout: what it says in the end is recorded beside what was reported.
 
     A coroutine is cancelled; a thread cannot be and goes on.
@@ -197,20 +196,20 @@ async def _straggle(services: Services, claim: Claim, tool: Tool, call: UserCall
     call.interrupt()
     await asyncio.wait({call.ended})
     if not call.ended.cancelled():
-        await _report(services, claim, _outcome(call.ended, tool, begun))
+        await _report(services, claim, _outcome(call, tool))
 
 
-def _outcome(ended: asyncio.Future[Any], tool: Tool, begun: float) -> Outcome:
-    seconds = time.monotonic() - begun
+def _outcome(call: UserCall, tool: Tool) -> Outcome:
+    ended, seconds = call.ended, call.seconds
     if ended.cancelled():
-        return _overdue(tool, begun, "it was cancelled from within")
+        return _overdue(tool, call, "it was cancelled from within")
     match ended.exception():
         case None:
             return _told(tool, ended.result(), seconds)
         case NotDone() as nothing:
             return Outcome(ExecutionStatus.FAILED, stored_text.storable_text(str(nothing)), seconds)
         case TimeoutError() as error:  # something that the tool waited for may have done its part
-            return _overdue(tool, begun, stored_text.error_text(error))
+            return _overdue(tool, call, stored_text.error_text(error))
         case error:
             return Outcome(ExecutionStatus.FAILED, stored_text.error_text(error), seconds)
 
@@ -223,15 +222,15 @@ def _told(tool: Tool, result: Any, seconds: float) -> Outcome:
         return Outcome(ExecutionStatus.FAILED, words, seconds)
 
 
-def _overdue(tool: Tool, begun: float, what: str) -> Outcome:
+def _overdue(tool: Tool, call: UserCall, what: str) -> Outcome:
     if tool.read_only:
-        return Outcome(ExecutionStatus.FAILED, what, time.monotonic() - begun)
-    return _doubtful(begun, what)
+        return Outcome(ExecutionStatus.FAILED, what, call.seconds)
+    return _doubtful(call, what)
 
 
-def _doubtful(begun: float, what: str) -> Outcome:
+def _doubtful(call: UserCall, what: str) -> Outcome:
     text = f"{what}; whether it had its effect cannot be known from here"
-    return Outcome(ExecutionStatus.IN_DOUBT, text, time.monotonic() - begun)
+    return Outcome(ExecutionStatus.IN_DOUBT, text, call.seconds)
 
 
 def _failed(why: str) -> Outcome:

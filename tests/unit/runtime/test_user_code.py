@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+import time
 import traceback
 from collections.abc import AsyncIterator
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -180,11 +182,34 @@ async def test_what_could_not_begin_in_time_never_begins(code: UserCode) -> None
     assert await asyncio.to_thread(begun.wait, LONG)
     with pytest.raises(TimeoutError, match=BLOCKED):
         await call(code, late, within=0.01)
+    unbegun = code.start(late, {}, name="tool late")
+    await unbegun.wait(0.01)
     assert await call(code, lambda: "in a thread") == "in a thread"
     release.set()
     await blocking
     await call(code, loop_of_user)
+    assert unbegun.withdraw()
     assert ran == []
+
+
+async def test_what_began_late_has_its_whole_time(code: UserCode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The seconds that a function may take count from its beginning."""
+    release = threading.Event()
+
+    def run() -> str:
+        release.wait(LONG)
+        return "done"
+
+    now = time.monotonic()
+    with monkeypatch.context() as clock:
+        clock.setattr("agent.runtime.user_call.time", SimpleNamespace(monotonic=lambda: now + LONG))
+        late = code.start(run, {}, name="tool test", check=(begun := threading.Event()).set)
+        assert await asyncio.to_thread(begun.wait, LONG)
+    waiting = asyncio.create_task(late.wait(0.01))
+    await asyncio.wait({waiting}, timeout=0.05)
+    release.set()
+    await waiting
+    assert late.ended.result() == "done"
 
 
 async def test_threads_are_bounded(code: UserCode) -> None:
