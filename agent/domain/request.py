@@ -87,8 +87,8 @@ class Ballot:
     """One vote as it arrives at the use case.
 
     ``standings`` holds the voter's standing and, for the tally, those of everybody whose vote is live:
-    a vote whose reviewer lost the right no longer counts. ``path`` says by which door it came
-    (``slack_button``, ``slack_modal``, ``api`` …). ``place`` is ``None`` only for doors without a card,
+    a vote whose reviewer lost the right no longer counts. ``path`` says how it arrived
+    (``slack_button``, ``slack_modal``, ``api`` …). ``place`` is ``None`` only for paths without a card,
     ``principal`` the key that carried the voter's word, if one did.
     """
 

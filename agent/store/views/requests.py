@@ -44,7 +44,6 @@ class VoteContext:
     approvers: tuple[str, ...]
     team_id: str
     channel_id: str
-    requester: Person | None
     voters: tuple[Person, ...]
     reason_required: frozenset[str] = frozenset()
 
@@ -61,7 +60,6 @@ async def vote_context(connection: Connection, request_id: UUID) -> VoteContext 
         approvers=tuple(row.approvers),
         team_id=row.team_id,
         channel_id=row.channel_id,
-        requester=person(row.requester_team_id, row.requester_user_id),
         voters=tuple(Person(team, user) for team, user in row.voters),
         reason_required=frozenset(row.reason_required or ()),
     )
@@ -191,7 +189,7 @@ def _execution(row: Row[Any]) -> ExecutionView | None:
 
 _BALLOT_PAPER = text("""
 SELECT r.id, r.revision, r.approvers, r.team_id, r.channel_id,
-       r.requester_team_id, r.requester_user_id, r.policy -> 'reason_required' AS reason_required,
+       r.policy -> 'reason_required' AS reason_required,
        (SELECT coalesce(json_agg(json_build_array(v.team_id, v.user_id)), '[]'::json)
         FROM vote AS v
         WHERE v.request_id = r.id AND v.revision = r.revision AND v.superseded_by IS NULL) AS voters

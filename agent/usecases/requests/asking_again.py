@@ -18,10 +18,10 @@ from signoff.errors import Conflict
 
 
 async def ask_again(db: Database, request_id: UUID, by: Standing, *, path: str = DIRECT) -> UUID:
-    """After an expiry, let the requester have the same action judged and asked about anew.
+    """Have the action of an expired request judged and asked about again, for its requester.
 
     It becomes a new call of the same run whose outcome the model hears of when it comes; asking twice is one
-    call. ``path`` says by which door the wish came. Returns the call's id. Raises ``NotFound``, ``Conflict`` (not
+    call. ``path`` is recorded. Returns the call's id. Raises ``NotFound``, ``Conflict`` (not
     expired) and ``Refused`` (recorded before).
     """
     async with db.transaction() as tx:
@@ -46,7 +46,7 @@ async def _ask_again(tx: Transaction, expired: ExpiredRequest, by: Standing, pat
     if expired.status is not RequestStatus.EXPIRED:
         raise Conflict("only an expired request can be asked again")
     if expired.erased:
-        raise Conflict("what was asked has been erased; let the agent ask anew")
+        raise Conflict("what was asked has been erased; let the agent ask again")
     call_id, created = await calls.repeat(tx, expired.call_id)
     if created:
         detail["call"] = str(call_id)

@@ -1,4 +1,4 @@
-"""A person's word on an execution whose outcome nobody can know."""
+"""Settle an execution in doubt: retry it, or take it as done."""
 
 from __future__ import annotations
 

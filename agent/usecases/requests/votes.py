@@ -83,7 +83,7 @@ _DECIDES = {Verdict.APPROVE: RequestStatus.APPROVED, Verdict.REJECT: RequestStat
 def _tally(request: ReviewedRequest, ballot: Ballot) -> Tally:
     """The count with this ballot in it. Votes of people who lost the right are void for as long as they lack it.
 
-    So the same word said again is counted anew: it may complete what an earlier count could not.
+    So a vote that is repeated is counted again: it may complete what an earlier count could not.
     """
     person = ballot.voter.person
     others = [v for v in request.votes if v.person != person and v.revision == request.revision]
