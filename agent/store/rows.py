@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind", bound="DataclassInstance")
 _Columns = Mapping[str, Any]
+_Reader = Callable[[_Columns], object]
 
 
 class _Row(Protocol):
@@ -29,33 +30,37 @@ def row_as(kind: type[Kind], row: _Row, **given: object) -> Kind:
     columns `<field>_team_id` and `<field>_user_id`, a `Destination` from `team_id` and `channel_id`.
     """
     columns = row._asdict()
-    read = {name: reader(columns) for name, reader in _readers(kind).items() if name not in given}
-    return kind(**read, **given)
+    values = dict(given)
+    for name, read in _readers(kind):
+        if name not in given:
+            values[name] = columns[name] if read is None else read(columns)
+    return kind(**values)
 
 
 @cache
-def _readers(kind: type[DataclassInstance]) -> dict[str, Callable[[_Columns], object]]:
+def _readers(kind: type[DataclassInstance]) -> tuple[tuple[str, _Reader | None], ...]:
+    """How each field is read; ``None``: it is its column."""
     types = get_type_hints(kind)
-    return {field.name: _reader(field.name, types[field.name]) for field in fields(kind)}
+    return tuple((field.name, _reader(field.name, types[field.name])) for field in fields(kind))
 
 
-def _reader(name: str, declared: Any) -> Callable[[_Columns], object]:
+def _reader(name: str, declared: Any) -> _Reader | None:
     optional = type(None) in get_args(declared)
     kind = next(each for each in get_args(declared) if each is not type(None)) if optional else declared
     if kind is Person:
         return lambda columns: _person(columns[f"{name}_team_id"], columns[f"{name}_user_id"])
     if kind is Destination:
         return lambda columns: _destination(columns["team_id"], columns["channel_id"])
-    convert = _converter(kind)
+    if (convert := _converter(kind)) is None:
+        return None
     return lambda columns: None if optional and columns[name] is None else convert(columns[name])
 
 
-def _converter(kind: Any) -> Callable[[Any], object]:
+def _converter(kind: Any) -> Callable[[Any], object] | None:
     if (collection := get_origin(kind)) in (tuple, frozenset):
         item = _converter(get_args(kind)[0])
-        return lambda values: collection(map(item, values or ()))
-    is_enum = isinstance(kind, type) and issubclass(kind, StrEnum)
-    return kind if is_enum else lambda value: value
+        return lambda values: collection(map(item, values) if item and values else values or ())
+    return kind if isinstance(kind, type) and issubclass(kind, StrEnum) else None
 
 
 def _person(team_id: str | None, user_id: str | None) -> Person | None:
