@@ -10,11 +10,14 @@ from pathlib import Path
 from pkgutil import walk_packages
 
 import pytest
-from sqlalchemy import TextClause
+from sqlalchemy import TextClause, bindparam, select
 
 import agent
 import slackbot
 from agent import store
+from agent.database.driver import sql_of
+from agent.domain.request import RequestStatus
+from agent.store.tables import approval_request
 
 LITERAL = {"text", "literal_column", "TextClause"}
 SENDING = {
@@ -73,6 +76,20 @@ async def read(c, tx):
     names.add("a" + "b")
 """
     assert list(assembled(written)) == []
+
+
+def test_values_of_a_statement_are_written_into_it() -> None:
+    """A constant becomes a literal, so that a partial index can match; a parameter stays one, whatever its type."""
+    waiting = select(approval_request.c.id).where(
+        approval_request.c.status == RequestStatus.WAITING,
+        approval_request.c.agent == "50% o'clock",
+        approval_request.c.id > bindparam("after"),
+    )
+    written = " ".join(sql_of(waiting.limit(1)).split())
+    assert written == (
+        "SELECT approval_request.id FROM approval_request WHERE approval_request.status = 'waiting' "
+        "AND approval_request.agent = '50%% o''clock' AND approval_request.id > %(after)s::UUID LIMIT 1"
+    )
 
 
 def assembled(source: str) -> Iterator[str]:
