@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from uuid import UUID
 
 from agent.domain.errors import Refused
@@ -13,7 +14,7 @@ from slackbot.masking import clean_view
 from slackbot.reviewing.members import check_member
 from slackbot.reviewing.visibility import visible_request
 from slackbot.slack.listeners import listing
-from slackbot.slack.listeners.command_input import SlashCommand
+from slackbot.slack.listeners.command_input import SlashCommand, Verb
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.history_query import UnclearQuery, read_query
 
@@ -31,22 +32,10 @@ NO_ADDRESS = (
 
 
 async def _list(
-    ctx: ListenerContext, said: SlashCommand, what: str, query: listing.Query | None = None
+    what: str, ctx: ListenerContext, said: SlashCommand, query: listing.Query | None = None
 ) -> Card:
     await check_member(ctx.directory, said.person)
     return await listing.page(ctx, said.person, what, query or {}) or usage("/approvals")
-
-
-async def _todo(ctx: ListenerContext, said: SlashCommand) -> Card:
-    return await _list(ctx, said, listing.TODO)
-
-
-async def _mine(ctx: ListenerContext, said: SlashCommand) -> Card:
-    return await _list(ctx, said, listing.MINE)
-
-
-async def _all(ctx: ListenerContext, said: SlashCommand) -> Card:
-    return await _list(ctx, said, PAGE_OF_WAITING)
 
 
 async def _history(ctx: ListenerContext, said: SlashCommand) -> Card:
@@ -55,7 +44,7 @@ async def _history(ctx: ListenerContext, said: SlashCommand) -> Card:
     except UnclearQuery as unclear:
         guess = f"/approvals history {unclear.meant}" if unclear.meant else None
         return misunderstood_command("/approvals", str(unclear), guess=guess, about="history")
-    return await _list(ctx, said, listing.HISTORY, query)
+    return await _list(listing.HISTORY, ctx, said, query)
 
 
 async def _show(ctx: ListenerContext, said: SlashCommand) -> Card:
@@ -91,5 +80,12 @@ async def _help(_: ListenerContext, __: SlashCommand) -> Card:
     return usage("/approvals")
 
 
-VERBS = {"mine": _mine, "all": _all, "show": _show, "history": _history, "inbox": _inbox, "help": _help}
-HIDDEN = {"": _todo, "list": _all, "home": _inbox}
+VERBS: dict[str, Verb] = {
+    "mine": partial(_list, listing.MINE),
+    "all": partial(_list, PAGE_OF_WAITING),
+    "show": _show,
+    "history": _history,
+    "inbox": _inbox,
+    "help": _help,
+}
+HIDDEN: dict[str, Verb] = {"": partial(_list, listing.TODO), "list": VERBS["all"], "home": _inbox}

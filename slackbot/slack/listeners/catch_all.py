@@ -8,6 +8,7 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from slackbot.cards import ACTION_LINK, notice_modal
 from slackbot.slack.listeners.context import ListenerContext
+from slackbot.slack.listeners.modals import NOT_COUNTED
 
 OLD_BUTTON = (
     "This button is from an older version of Signoff and does nothing any more. Nothing was recorded."
@@ -25,7 +26,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
             ctx.reply_ephemeral(body, OLD_BUTTON)
 
     async def old_form(ack: AsyncAck) -> None:
-        await ack(response_action="update", view=notice_modal("Not counted", OLD_FORM))
+        await ack(response_action="update", view=notice_modal(NOT_COUNTED, OLD_FORM))
 
     async def nothing(ack: AsyncAck) -> None:
         await ack()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from signoff.values import Person
+from slackbot.cards import Card
+from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.run_starts import split, unescape
 
 
@@ -27,3 +29,7 @@ class SlashCommand:
         verb, rest = split(unescape(body.get("text") or ""))
         person = Person(body["team_id"], body["user_id"])
         return cls(person, body["channel_id"], body["trigger_id"], verb.lower(), rest, body)
+
+
+Verb = Callable[[ListenerContext, SlashCommand], Awaitable[Card | None]]
+"""What a command does, and its answer; `None` when a modal is the answer."""

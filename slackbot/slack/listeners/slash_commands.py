@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
@@ -12,7 +12,7 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 from agent.domain.errors import Refused
 from slackbot.cards import Card, misunderstood_command, refusal_text
 from slackbot.slack.listeners import agent_command, approvals_command
-from slackbot.slack.listeners.command_input import SlashCommand
+from slackbot.slack.listeners.command_input import SlashCommand, Verb
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.run_starts import closest_name
 
@@ -28,9 +28,6 @@ NOT_KNOWN_CANCELLED = (
 )
 FAILED = "Something took too long or failed. Nothing was changed; please try again."
 _WHEN_FAILED = {"run": NOT_KNOWN_STARTED, "cancel": NOT_KNOWN_CANCELLED}
-
-Verb = Callable[[ListenerContext, SlashCommand], Awaitable[Card | None]]
-"""What a command does, and its answer; `None` when a modal is the answer."""
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
