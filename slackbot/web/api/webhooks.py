@@ -55,16 +55,7 @@ class WebhookOut(ResponseModel):
 
     @classmethod
     def of(cls, line: WebhookLine) -> WebhookOut:
-        return cls(
-            name=line.name,
-            url=line.url,
-            events=list(line.events),
-            created_by=line.created_by,
-            created_at=line.created_at,
-            pending=line.pending,
-            dead=line.dead,
-            last_sent_at=line.last_sent_at,
-        )
+        return cls.model_validate(line, from_attributes=True)
 
 
 class DeadNoticeOut(ResponseModel):
@@ -81,16 +72,7 @@ class DeadNoticeOut(ResponseModel):
 
     @classmethod
     def of(cls, notice: DeadMessage) -> DeadNoticeOut:
-        return cls(
-            id=notice.id,
-            target=notice.target,
-            event=notice.event,
-            request_id=notice.request_id,
-            run_id=notice.run_id,
-            attempts=notice.attempts,
-            error=notice.error,
-            created_at=notice.created_at,
-        )
+        return cls.model_validate(notice, from_attributes=True)
 
 
 @router.post("", status_code=201, responses=documented(400, 401, 403, 409, 413, 422, 429, 503))
