@@ -21,8 +21,7 @@ from agent.domain.request import RequestStatus, StoredPlace, Verdict
 from agent.store import exclusions
 from agent.store.audit import ChainHead
 from agent.store.outbox import Destination
-from agent.store.rows import row_as
-from agent.store.views.requests import person
+from agent.store.rows import person, row_as
 from signoff.values import Person
 
 

@@ -48,7 +48,7 @@ def _reader(name: str, declared: Any) -> _Reader | None:
     optional = type(None) in get_args(declared)
     kind = next(each for each in get_args(declared) if each is not type(None)) if optional else declared
     if kind is Person:
-        return lambda columns: _person(columns[f"{name}_team_id"], columns[f"{name}_user_id"])
+        return lambda columns: person(columns[f"{name}_team_id"], columns[f"{name}_user_id"])
     if kind is Destination:
         return lambda columns: _destination(columns["team_id"], columns["channel_id"])
     if (convert := _converter(kind)) is None:
@@ -63,7 +63,8 @@ def _converter(kind: Any) -> Callable[[Any], object] | None:
     return kind if isinstance(kind, type) and issubclass(kind, StrEnum) else None
 
 
-def _person(team_id: str | None, user_id: str | None) -> Person | None:
+def person(team_id: str | None, user_id: str | None) -> Person | None:
+    """Two columns as a person."""
     return Person(team_id, user_id) if team_id and user_id else None
 
 

@@ -8,10 +8,9 @@ from sqlalchemy import ColumnElement, Integer, Row, Select, SelectBase, Text, bi
 
 from agent.domain.request import HistoryLine, RequestLine
 from agent.store import exclusions
-from agent.store.rows import row_as
+from agent.store.rows import person, row_as
 from agent.store.tables import agent_run, approval_request, card_place, decision, request_revision
 from agent.store.views.request_parts import approvals, channel_card, present_revision, voters
-from agent.store.views.requests import person
 from signoff.values import Person
 
 request, _revision = approval_request.alias("request"), request_revision.alias("revision")

@@ -26,7 +26,7 @@ from agent.domain.request import (
     VoteView,
 )
 from agent.store import exclusions
-from agent.store.rows import row_as
+from agent.store.rows import person, row_as
 from agent.store.views import request_rows
 from signoff.canonical import parse_canonical
 from signoff.values import Action, Person
@@ -99,11 +99,6 @@ async def rejection(connection: Connection, run_id: UUID, digest: bytes) -> Reje
     """The latest rejection in this run of this very action, as it was proposed or as it was edited."""
     row = (await connection.execute(_REJECTION, {"run": run_id, "digest": digest})).one_or_none()
     return Rejection(row.id, row.reason) if row is not None else None
-
-
-def person(team_id: str | None, user_id: str | None) -> Person | None:
-    """Two columns as a person, or nobody."""
-    return Person(team_id, user_id) if team_id and user_id else None
 
 
 def _view(row: Row[Any]) -> RequestView:

@@ -17,10 +17,9 @@ from agent.domain.run import (
     RunValues,
     RunView,
 )
-from agent.store.rows import row_as
+from agent.store.rows import person, row_as
 from agent.store.tables import agent_run, tool_call
 from agent.store.views.descendants import waiting_descendants
-from agent.store.views.requests import person
 from signoff.values import Person
 
 
