@@ -53,7 +53,7 @@ def within(seconds: float) -> Iterator[None]:
     assert time.monotonic() - started < promised(seconds + SLACK)
 
 
-async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = 10) -> None:
+async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = 30) -> None:
     deadline = time.monotonic() + seconds
     while not await condition():
         assert time.monotonic() < deadline

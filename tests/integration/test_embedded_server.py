@@ -31,7 +31,7 @@ server.stop()
 Owner = Callable[..., tuple["subprocess.Popen[str]", int]]
 
 
-def until(condition: Callable[[], bool], seconds: float = 15) -> None:
+def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
     """Wait until `condition` holds, or fail."""
     deadline = time.monotonic() + seconds
     while not condition():

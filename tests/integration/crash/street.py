@@ -95,7 +95,7 @@ class Street:
         """The request cards of the lane, as they look now."""
         return [m for m in self.slack.messages(f"C0LANE{lane}") if _about(m, "request")]
 
-    async def card(self, lane: int, seconds: float = 15.0) -> dict[str, Any]:
+    async def card(self, lane: int, seconds: float = 30.0) -> dict[str, Any]:
         """The lane's card, as soon as it is there."""
 
         def look() -> dict[str, Any] | None:

@@ -39,7 +39,7 @@ async def readyz(service: Service) -> tuple[int, dict[str, Any]]:
     return await asyncio.to_thread(ask)
 
 
-async def says(service: Service, status: int, seconds: float = 15.0, **parts: Any) -> None:
+async def says(service: Service, status: int, seconds: float = 30.0, **parts: Any) -> None:
     """Wait until `/readyz` answers with this status, and with these words in its body."""
     last: Any = None
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from agent.domain.expression import MAX_LENGTH, compile_when
 from signoff.canonical import canonical_bytes, parse_canonical
+from tests.patience import promised
 
 
 def holds(text, args=None, facts=None, agent="refunds", requester="U1"):
@@ -111,14 +112,14 @@ def test_an_evaluation_that_would_take_too_long_applies_at_once(text, size):
     result = when.applies({"l": list(range(size))}, None, "a", None)
     assert result.applies
     assert "too long" in result.because
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < promised(2)
 
 
 def test_a_regular_expression_cannot_run_away():
     """A pattern that makes backtracking engines hang is matched in linear time."""
     started = time.monotonic()
     assert not holds("args.x.matches('(a+)+$')", {"x": "a" * 50_000 + "b"}).applies
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < promised(2)
 
 
 def test_one_condition_serves_many_threads():
