@@ -63,8 +63,8 @@ def test_stress_tells_how_far_it_is_ends_what_hangs_and_closes_with_a_table(tmp_
     assert re.search(r"[12]/5 keeps: \d of 4 rounds; about 1 min left", said)
     assert re.search(r"2/5 keeps: kept after \d s, 4 of 4 rounds; about 1 min left", said)
     assert re.search(r"3/5 breaks: FAILED after \d s, 9 of 9 rounds, 1 failed", said)
-    assert "no end after 1 s: 0 of 7 rounds are done" in said
-    assert "no end after 2 s: 0 of 1 rounds are done" in said
+    assert re.search(r"no end after \d+ s: 0 of 7 rounds are done", said)
+    assert re.search(r"no end after \d+ s: 0 of 1 rounds are done", said)
     table = [line.split()[:-1] for line in said.partition(" promises =")[2].splitlines()]
     assert table[1:6] == [
         ["promise", "rounds", "failures"],

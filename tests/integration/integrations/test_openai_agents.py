@@ -38,7 +38,7 @@ class Cleaner:
         self.deleted: list[tuple[str, int]] = []
         self.fails = False
         self.client = AsyncApprovalClient(actors.url, actors.key)
-        self.approvals = OpenAIApprovals(self.client, timeout_seconds=20)
+        self.approvals = OpenAIApprovals(self.client, timeout_seconds=60)
         self.store = FileRunStore(folder)
         openai = AsyncOpenAI(base_url=actors.site.house.model.base_url, api_key="sk-scripted")
         self.agent = Agent(
@@ -147,7 +147,7 @@ async def test_silence_is_no_consent(actors: Desk, cleaner: Cleaner) -> None:
         await cleaner.begin()
     assert await actors.statuses() == ["waiting"]
     await actors.expire()
-    cleaner.approvals._timeout = 20
+    cleaner.approvals._timeout = 60
     result = await cleaner.begin()
     assert "expired" in result.final_output
     assert await cleaner.store.read("run-1") is None
