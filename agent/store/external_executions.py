@@ -17,7 +17,7 @@ from agent.store.rows import row_as
 
 
 @dataclass(frozen=True, slots=True)
-class Approval:
+class ClaimableRequest:
     """A request, locked, with what a claim of it by a program depends on."""
 
     principal: str
@@ -48,13 +48,13 @@ class ExternalAttempt(Attempt):
     """Since it began."""
 
 
-async def lock_approval(connection: Connection, request_id: UUID) -> Approval | None:
+async def lock_approval(connection: Connection, request_id: UUID) -> ClaimableRequest | None:
     """A request of a program, locked; the pause switch is held.
 
     The clock, the decision and the attempts are read behind the lock.
     """
     *_, found = await query(connection, pause.HOLD, _TAKE_REQUEST, _APPROVAL, id=request_id)
-    return row_as(Approval, found[0]) if found else None
+    return row_as(ClaimableRequest, found[0]) if found else None
 
 
 async def lock(connection: Connection, execution_id: UUID) -> ExternalAttempt | None:

@@ -23,7 +23,7 @@ from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.fault_points import point
 from agent.store import audit, external_executions, outbox
 from agent.store.audit import AuditEntry, ChainHead
-from agent.store.external_executions import Approval, ExternalAttempt, OverdueApproval
+from agent.store.external_executions import ClaimableRequest, ExternalAttempt, OverdueApproval
 from agent.store.ids import new_id
 from agent.usecases import requests
 from agent.usecases.batches import FailedItems, isolate_failures
@@ -145,7 +145,7 @@ async def _claim(
     )
 
 
-def _claimable(found: Approval, digest: bytes | None) -> Action:
+def _claimable(found: ClaimableRequest, digest: bytes | None) -> Action:
     """What may begin now, once. Raises ``ClaimRefused``."""
     if found.status is RequestStatus.WAITING:
         raise ClaimRefused("not-approved", "the request is still waiting")
