@@ -121,6 +121,20 @@ def vote_refusal(
     return Refused(refusal) if refusal else None
 
 
+def state_refusal(request: Reviewable, revision: int) -> Refused | None:
+    """Why nobody may act on this revision any more, or ``None``. Says nothing of the deadline."""
+    match request.status:
+        case RequestStatus.CANCELLED:
+            return Refused(Refusal.WITHDRAWN)
+        case RequestStatus.EXPIRED:
+            return Refused(Refusal.EXPIRED, at=request.expires_at)
+        case RequestStatus.APPROVED | RequestStatus.REJECTED:
+            by, at = request.decided_by, request.decided_at
+            return Refused(Refusal.ALREADY_DECIDED, outcome=request.status.value, by=by, at=at)
+        case RequestStatus.WAITING:
+            return None if revision == request.revision else Refused(Refusal.STALE_REVISION)
+
+
 def edit_refusal(request: Reviewable, editor: Standing, revision: int, now: datetime) -> Refused | None:
     """Why this person may neither edit this revision nor try an edit of it, or ``None``."""
     if (refused := _review_refusal(request, editor, revision, now)) is not None:
@@ -181,22 +195,5 @@ def _review_refusal(request: Reviewable, who: Standing, revision: int, now: date
     """What speaks against any act of this person on this revision."""
     if (refusal := reviewer_refusal(request, who)) is not None:
         return Refused(refusal)
-    if (ended := _ended(request, now)) is not None:
-        return ended
-    return None if revision == request.revision else Refused(Refusal.STALE_REVISION)
-
-
-def _ended(request: Reviewable, now: datetime) -> Refused | None:
-    if request.status is RequestStatus.CANCELLED:
-        return Refused(Refusal.WITHDRAWN)
     late = request.status is RequestStatus.WAITING and request.expires_at <= now
-    if request.status is RequestStatus.EXPIRED or late:
-        return Refused(Refusal.EXPIRED, at=request.expires_at)
-    if request.status is not RequestStatus.WAITING:
-        return Refused(
-            Refusal.ALREADY_DECIDED,
-            outcome=request.status.value,
-            by=request.decided_by,
-            at=request.decided_at,
-        )
-    return None
+    return Refused(Refusal.EXPIRED, at=request.expires_at) if late else state_refusal(request, revision)

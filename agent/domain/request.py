@@ -202,7 +202,7 @@ class RequestView:
     link: str | None = None  # the checkpoint's link_template, rendered
     excluded: tuple[Exclusion, ...] = ()  # whose approval does not count
     allow_edit: bool = False
-    editor_may_approve: bool = False  # else the editor's own approval of this revision does not count
+    editor_may_approve: bool = False  # else the approvals of all its editors do not count
     editor: Person | None = None  # who made this revision by an edit
     changes: tuple[Change, ...] = ()  # what that edit changed
     reason_required: frozenset[str] = frozenset()  # of "approve", "reject"
@@ -228,6 +228,14 @@ class RequestView:
         if self.paused_by is None or self.voided or self.stopped or begun:
             return False
         return self.status in (RequestStatus.WAITING, RequestStatus.APPROVED)
+
+    @property
+    def decided_by(self) -> Person | None:
+        return self.decision.person if self.decision else None
+
+    @property
+    def decided_at(self) -> datetime | None:
+        return self.decision.at if self.decision else None
 
     @property
     def own_words_exclude(self) -> bool:
