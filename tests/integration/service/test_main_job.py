@@ -13,7 +13,7 @@ from agent.runtime.agents import Agent
 from agent.runtime.tool import tool
 from slack_sandbox.model import ModelFault
 from slack_sandbox.person import InteractionResult
-from tests.integration.service.conftest import POLICY, House
+from tests.integration.service.conftest import POLICY, House, until
 
 TASK = "please delete_records table_name=users count=50"
 
@@ -261,8 +261,12 @@ async def test_what_is_unreachable_is_waited_for(http_house: House, first: str) 
     assert ready
     assert parts["slack"] == ("unreachable" if first == "slack" else "connected")
     if first == "slack":
-        await house.slack.wait_for(lambda: len(house.slack.calls_of("auth.test")) >= 2)
         house.slack.faults.clear()
+
+        async def connected() -> bool:
+            return (await service.check())[1]["slack"] == "connected"
+
+        await until(connected)
     else:
         house.model.script(ModelFault.http(503), ModelFault.reset())
     await house.ask("U0ADA", TASK)
