@@ -8,7 +8,7 @@ ifndef SEED
 SEED   := $(shell date +%s)
 endif
 ARGS   ?=
-WORKERS ?= 4
+WORKERS ?= 5
 AUTO   ?=
 BIN    := .venv/bin
 

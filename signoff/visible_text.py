@@ -53,6 +53,8 @@ def hidden_positions(text: str) -> set[int]:
     if not kinds:
         return found
     for run in _NOT_ASCII.finditer(text):
+        if kinds.keys().isdisjoint(run.group()):
+            continue
         marks, before = 0, text[run.start() - 1 : run.start()]
         for position, character in enumerate(run.group(), run.start()):
             kind = kinds.get(character)

@@ -38,6 +38,7 @@ OF_THE_MACHINE = ("SIGNOFF_", "SLACK_", "OPENAI_", "DATABASE_URL")
 def pytest_collection_finish() -> None:
     """Collect the garbage of the tests alone, and not look each time through half a million imported objects."""
     gc.freeze()
+    gc.set_threshold(100_000, 20, 50)
     gc.enable()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
@@ -107,17 +107,19 @@ def samples() -> Samples:
 
 
 # ---------------------------------------------------------------- reading a payload
-def walk(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
-    """Every object of a payload, with the types of the objects around it."""
-    if isinstance(value, dict):
-        yield path, value
-        within = (*path, str(value.get("type")))
-        for member in value.values():
-            if isinstance(member, dict | list):
-                yield from walk(member, within)
-    elif isinstance(value, list):
-        for item in value:
-            yield from walk(item, path)
+def walk(value: Any) -> list[tuple[tuple[str, ...], dict[str, Any]]]:
+    """Every object of a payload in reading order, with the types of the objects around it."""
+    found: list[tuple[tuple[str, ...], dict[str, Any]]] = []
+    ahead: list[tuple[tuple[str, ...], Any]] = [((), value)]
+    while ahead:
+        path, part = ahead.pop()
+        if isinstance(part, dict):
+            found.append((path, part))
+            within = (*path, str(part.get("type")))
+            ahead += [(within, each) for each in reversed(part.values()) if isinstance(each, dict | list)]
+        else:
+            ahead += [(path, each) for each in reversed(part) if isinstance(each, dict | list)]
+    return found
 
 
 def words(payload: Any) -> str:
@@ -355,7 +357,7 @@ class Referee:
     judge_view: Callable[..., None] = judge_view
     words: Callable[[Any], str] = words
     buttons: Callable[[Card], dict[str, dict[str, Any]]] = buttons
-    walk: Callable[..., Iterator[tuple[tuple[str, ...], dict[str, Any]]]] = walk
+    walk: Callable[[Any], list[tuple[tuple[str, ...], dict[str, Any]]]] = walk
     invisible: Callable[[str], list[str]] = invisible
     slack_length: Callable[[str], int] = slack_length
     mrkdwn: Callable[[str, frozenset[str]], None] = assert_mrkdwn_is_dead
