@@ -61,6 +61,8 @@ class Desk:
     key: str
     grace: Program
     processes: list[Process] = field(default_factory=list)
+    seen: list[str] = field(default_factory=list)
+    """The requests that `asked` has found. Of two that are opened at once either may be written first."""
 
     @property
     def url(self) -> str:
@@ -74,7 +76,7 @@ class Desk:
         return {**os.environ, **told, "LANGSMITH_TRACING": "false", "OPENAI_AGENTS_DISABLE_TRACING": "1"}
 
     async def asked(self, number: int = 1) -> str:
-        """The id of the n-th request that was ever opened, as soon as there is one."""
+        """The id of the n-th request that was ever found here, as soon as there is one."""
         found = await until(lambda: self._opened(number), 60)
         return str(found[number - 1])
 
@@ -140,10 +142,9 @@ class Desk:
         return process
 
     async def _opened(self, number: int) -> list[Any]:
-        found = [
-            each for (each,) in await rows(self.site.db, "SELECT id::text FROM approval_request ORDER BY id")
-        ]
-        return found if len(found) >= number else []
+        found = await rows(self.site.db, "SELECT id::text FROM approval_request ORDER BY id")
+        self.seen += [each for (each,) in found if each not in self.seen]
+        return self.seen if len(self.seen) >= number else []
 
 
 @pytest.fixture
