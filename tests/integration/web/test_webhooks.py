@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.integration.asking import ask, write
+from tests.integration.asking import write
 from tests.integration.web.conftest import Street
 
 URL = "https://example.com/hook"
@@ -20,8 +20,10 @@ async def test_from_adding_to_removing(site: Street) -> None:
     again = await admin.post("/webhooks", json={"name": "ops", "url": URL})
     assert again.status_code == 409
     await write(site.db, "UPDATE webhook SET url = 'https://169.254.1.1/'")  # so that nothing goes out
-    for _ in range(3):
-        await ask(site.db)
+    crm = await site.program("crm")
+    for number in range(3):
+        asked = {"request_id": f"r-{number}", "action": "refund", "action_description": "Refund order 7"}
+        assert (await crm.post("/pending", json=asked)).status_code == 201
     await write(site.db, "UPDATE notice SET state = 'dead', error = 'answered 500'")
     listed = await admin.get("/webhooks")
     assert secret not in listed.text
