@@ -20,7 +20,7 @@ import pytest
 from agent.database.pools import Database
 from agent.domain.policy import Defaults, Policy
 from agent.domain.request import ExecutionStatus, Verdict
-from agent.domain.run import CallState, RunStatus
+from agent.domain.run import CallState, CallView, RunStatus
 from agent.runtime.agents import Agent
 from agent.runtime.calls import advance_call
 from agent.runtime.model_turn import advance_run
@@ -377,6 +377,22 @@ async def test_a_claim_whose_commit_is_not_answered_is_looked_up(
     assert await attempts(on) == [("succeeded", "paid", None, None)]
 
 
+async def ready(stage: Any, tool: Any) -> tuple[Any, CallView]:
+    """A call of this tool that may run, and that no worker looks at."""
+    on = await stage(agent(tool), policy=ALLOW)
+    on.model.script(proposing(tool.name))
+    run_id = await on.start("worker", "go")
+    await advance_run(on.services, run_id)
+    (call,) = await on.calls(run_id)
+    action = Action(tool.name, "1", {})
+    await on.sql(
+        "UPDATE tool_call SET state = 'ready', action = :action, digest = :digest, tool_version = '1'",
+        action=action.canonical,
+        digest=action.digest,
+    )
+    return on, call
+
+
 async def test_a_claim_that_was_given_up_meanwhile_runs_nothing(stage: Any) -> None:
     """A worker that learns of its claim too late says that it never began, and does not call the tool."""
 
@@ -384,21 +400,12 @@ async def test_a_claim_that_was_given_up_meanwhile_runs_nothing(stage: Any) -> N
     def pay() -> str:
         return "paid"
 
-    on = await stage(agent(pay), policy=ALLOW)
-    on.model.script(proposing("pay"))
-    run_id = await on.start("worker", "go")
-    await advance_run(on.services, run_id)
-    (call,) = await on.calls(run_id)
-    await on.sql(
-        "UPDATE tool_call SET state = 'ready', action = :action, digest = :digest, tool_version = '1'",
-        action=Action("pay", "1", {}).canonical,
-        digest=Action("pay", "1", {}).digest,
-    )
+    on, call = await ready(stage, pay)
     claim = await executions.claim(on.db, call.id, worker="w", idempotent=False)
     assert claim is not None
     await lose_leases(on)
     await executions.rescue(on.db)
-    assert await executions.find_claim(on.db, run_id, call.id, claim.execution_id) is None
+    assert await executions.find_claim(on.db, call.run_id, call.id, claim.execution_id) is None
     ((status, _, _, late),) = await attempts(on)
     assert (status, late) == ("in_doubt", "failed: the tool was never called")
 
@@ -413,16 +420,7 @@ async def test_a_call_that_ends_its_workers_is_not_tried_for_ever(
     def crash() -> str:
         return ""
 
-    on = await stage(agent(crash), policy=ALLOW)
-    on.model.script(proposing("crash"))
-    run_id = await on.start("worker", "go")
-    await advance_run(on.services, run_id)
-    (call,) = await on.calls(run_id)
-    await on.sql(
-        "UPDATE tool_call SET state = 'ready', action = :action, digest = :digest, tool_version = '1'",
-        action=Action("crash", "1", {}).canonical,
-        digest=Action("crash", "1", {}).digest,
-    )
+    on, call = await ready(stage, crash)
     for _ in range(executions.MAX_ATTEMPTS):
         claimed = await executions.claim(on.db, call.id, worker="w", idempotent=True, read_only=read_only)
         assert claimed is not None
