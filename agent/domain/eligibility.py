@@ -145,7 +145,7 @@ def edit_refusal(request: Reviewable, editor: Standing, revision: int, now: date
 def settlement_refusal(doubt: Doubtful, settler: Standing, *, administrator: bool) -> Refusal | None:
     """Why this person may neither retry an execution in doubt nor take it as done, or ``None``.
 
-    Reviewers of the request settle it. A call that nobody was asked about is settled by the requester of its run or an
+    Reviewers of the request settle it. A call that needed no approval is settled by the requester of its run or an
     administrator of the workspace.
     """
     if settler.refusal is not None:

@@ -73,7 +73,7 @@ class Refusal(StrEnum):
 
 
 DOUBTFUL = frozenset({Refusal.LOOKUP_FAILED, Refusal.RATE_LIMITED_LOOKUP})
-"""Slack did not say who somebody is; it may if asked again."""
+"""Slack did not identify the person; trying again may help."""
 
 _SENTENCES: dict[Refusal, str] = {
     Refusal.NOT_A_REVIEWER: "You are not among the reviewers of this request, so your answer does not count.",
@@ -127,10 +127,10 @@ _SENTENCES: dict[Refusal, str] = {
     ),
     Refusal.REDACTED_EDIT: "A value that is hidden from reviewers cannot be changed by them; nothing was changed.",
     Refusal.EDITOR_ALONE: (
-        "You edited this action, so somebody else has to approve it (`editor_may_approve = false`)."
+        "You edited this action, so someone else has to approve it (`editor_may_approve = false`)."
     ),
     Refusal.ADVISED: (
-        "The agent read a reason or note of yours before it proposed this action, so somebody else has to approve "
+        "The agent read a reason or note of yours before it proposed this action, so someone else has to approve "
         "it (`editor_may_approve = false`). You can still reject or edit it."
     ),
     Refusal.NOT_AN_ADMINISTRATOR: "Only administrators of this workspace can do this; nothing was changed.",

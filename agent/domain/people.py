@@ -28,7 +28,7 @@ class Standing:
 
 
 class Involvement(StrEnum):
-    """What somebody had to do with a request before people were asked, or while they were; the strongest first."""
+    """How a person was involved in a request before or while it waited; the strongest involvement first."""
 
     REQUESTER = "requester"  # it is asked on their behalf
     KEY_OWNER = "key_owner"  # their program asked, for whomever

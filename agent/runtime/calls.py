@@ -207,7 +207,7 @@ def _changed(
     if decided.tool_version != now.tool_version:
         return f"the tool's version is {now.tool_version}, approved was {decided.tool_version}"
     if decided.canonical != now.canonical:
-        return "the tool would get arguments that nobody approved: its defaults have changed"
+        return "the tool would get arguments that were not approved: its defaults have changed"
     if work.signature_decided not in (None, tool.signature.digest):
         return "the tool's parameters have changed"
     if work.asked_version not in (None, agent.version):

@@ -20,7 +20,7 @@ _TOLD = (
     "Saving makes a new revision: facts are looked up again, the checkpoint is asked again, earlier votes stop "
     "counting, and its card shows what you changed. It is approved or rejected there."
 )
-_SOMEBODY_ELSE = "Somebody else has to approve it then, because you have edited it."
+_SOMEONE_ELSE = "If you edit it, someone else has to approve it."
 _NOTHING = "None of these arguments can be edited here."
 
 
@@ -31,7 +31,7 @@ def edit_modal(view: RequestView, schema: Mapping[str, Any], carry: str) -> Json
     """
     rows = form.inputs(edit_fields(view, schema))
     editable = any(row["type"] == "input" for row in rows)
-    told = _TOLD if view.editor_may_approve else f"{_TOLD} {_SOMEBODY_ELSE}"
+    told = _TOLD if view.editor_may_approve else f"{_TOLD} {_SOMEONE_ELSE}"
     head = blocks.rich_text(
         blocks.section(blocks.text(inert.line(title(view), 600), bold=True)),
         blocks.section(blocks.text(told if editable else _NOTHING)),

@@ -17,13 +17,13 @@ from slackbot.slack_api.directory import Directory
 log = structlog.get_logger(__name__)
 
 AGAIN = 30.0
-"""Seconds until the next look when Slack, or the database, did not answer: that is not nobody."""
+"""Seconds until the next attempt after Slack or the database did not answer. No answer does not mean no reviewers."""
 
 
 class ReviewerCheck:
-    """Looks after each waiting request whose card is drawn: when it opens, is edited or escalated.
+    """Counts the reviewers left for each waiting request whose card is drawn: when it opens, is edited or escalated.
 
-    Works beside the drain and the votes, which do not wait for it.
+    The drain and the votes do not wait for it.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class ReviewerCheck:
         self._looks: dict[UUID, asyncio.Task[None]] = {}
 
     def begin(self, view: RequestView) -> None:
-        """Look at the request as it is now, and no longer at how it was."""
+        """Start a check of this request; it replaces an earlier check of the same request."""
         if self._admin is None or view.status is not RequestStatus.WAITING:
             return
         if (earlier := self._looks.get(view.id)) is not None:
@@ -46,11 +46,11 @@ class ReviewerCheck:
         look.add_done_callback(lambda done: self._forget(view.id, done))
 
     async def finish(self) -> None:
-        """Wait for the looks that are under way."""
+        """Wait for the checks in progress."""
         await asyncio.gather(*self._looks.values(), return_exceptions=True)
 
     async def stop(self) -> None:
-        """Look no more."""
+        """Cancel the checks in progress."""
         for look in self._looks.values():
             look.cancel()
         await self.finish()
@@ -68,7 +68,7 @@ class ReviewerCheck:
                 await asyncio.sleep(self._again)
                 async with self._db.connection() as connection:
                     seen = await views.request_view(connection, view.id)
-            except Exception as error:  # whatever it is, it is no reason to report anybody missing
+            except Exception as error:  # an unknown error must not report reviewers as missing
                 why = str(error) or type(error).__name__
                 log.warning("reviewers not counted yet", action="reviewers.failed", error=why)
                 await asyncio.sleep(self._again)

@@ -104,8 +104,9 @@ async def find_claim(db: Database, run_id: UUID, call_id: UUID, execution_id: UU
             raise NotFound(f"no execution {execution_id}")
         action = _decided_action(call)
         if attempt.status is not ExecutionStatus.CLAIMED or action is None:
-            head = await audit.lock_head(tx, attempt.subject)
-            attempts.write_late(tx, attempt, _NEVER_BEGAN, head, f"worker:{attempt.worker}")
+            if attempt.late_result is None:
+                head = await audit.lock_head(tx, attempt.subject)
+                attempts.write_late(tx, attempt, _NEVER_BEGAN, head, f"worker:{attempt.worker}")
             return None
         executions.renew_leases(tx, [execution_id], attempt.worker, LEASE_SECONDS)
     return Claim(execution_id, call.id, call.run_id, attempt.attempt, action, call.request_id, attempt.worker)

@@ -76,7 +76,7 @@ async def check_edit(db: Database, attempt: EditAttempt) -> None:
 
 
 async def edit(db: Database, edit: Edit) -> EditOutcome:
-    """Put the edited action in the place of the one that was asked about. Votes on that one count no more.
+    """Replace the action that was asked about by the edited one. Votes on the earlier revision no longer count.
 
     An edit that changes nothing leaves everything as it is (``changed`` is false), and the same edit delivered again
     is one. Raises ``Refused`` (recorded before), ``BudgetExceeded`` and ``OutcomeUnknown``.
@@ -135,7 +135,7 @@ def _refusal(request: ReviewedRequest, attempt: EditAttempt) -> Refused | None:
 
 
 def _content_refusal(edit: Edit, opened: Rule, before: Action, made: list[Difference]) -> Refused | None:
-    """Why nobody may change the action into this one, or ``None``."""
+    """Why the action may not be changed into this one, or ``None``."""
     if touches_hidden(made, before.arguments, edit.action.arguments, opened.redact):
         return Refused(Refusal.REDACTED_EDIT)
     if edit.rule is not None and not allows_edit(opened, edit.rule):

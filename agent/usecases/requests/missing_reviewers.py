@@ -1,4 +1,4 @@
-"""Operators hear of a request that too few people are left to approve."""
+"""Report a request that too few people are left to approve to the admin channel."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from uuid import uuid4
 import pytest
 
 from agent.database.pools import Database
+from agent.domain.audit import AuditKind
 from agent.domain.policy import Defaults, Policy
 from agent.domain.request import ExecutionStatus, Verdict
 from agent.domain.run import CallState, CallView, RunStatus
@@ -394,7 +395,7 @@ async def ready(stage: Any, tool: Any) -> tuple[Any, CallView]:
 
 
 async def test_a_claim_that_was_given_up_meanwhile_runs_nothing(stage: Any) -> None:
-    """A worker that learns of its claim too late says that it never began, and does not call the tool."""
+    """A worker that learns too late of its claim records once that the tool was not called, and does not call it."""
 
     @tool
     def pay() -> str:
@@ -405,7 +406,12 @@ async def test_a_claim_that_was_given_up_meanwhile_runs_nothing(stage: Any) -> N
     assert claim is not None
     await lose_leases(on)
     await executions.rescue(on.db)
-    assert await executions.find_claim(on.db, call.run_id, call.id, claim.execution_id) is None
+    for _ in range(2):  # the answer to the first look may be lost, too
+        assert await executions.find_claim(on.db, call.run_id, call.id, claim.execution_id) is None
+    late_results = await on.sql(
+        "SELECT 1 FROM audit_event WHERE event = :event", event=AuditKind.EXECUTION_LATE_RESULT
+    )
+    assert len(late_results) == 1
     ((status, _, _, late),) = await attempts(on)
     assert (status, late) == ("in_doubt", "failed: the tool was never called")
 

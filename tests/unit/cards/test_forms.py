@@ -279,10 +279,10 @@ def test_own_words_that_exclude_are_announced(samples: Any, terms: dict[str, Any
 
 @pytest.mark.parametrize("may_approve", [True, False])
 def test_edits_that_exclude_are_announced(samples: Any, may_approve: bool) -> None:
-    """The form says before it is sent that somebody else has to approve the edit, where that is so."""
+    """The form says, before it is sent, whether someone else has to approve the edit."""
     view = samples.view(action=Action("refund", "1", {"amount": 1}), editor_may_approve=may_approve)
     schema = {"type": "object", "properties": {"amount": {"type": "integer"}}}
-    said = "Somebody else has to approve it then" in str(cards.edit_modal(view, schema, CARRY))
+    said = "someone else has to approve it" in str(cards.edit_modal(view, schema, CARRY))
     assert said is not may_approve
 
 
