@@ -32,8 +32,6 @@ class Lock:
     name: str
     written: bool = False
     skips: bool = False
-    asked_calls: bool = False
-    """Only calls about which people are asked: their requests wait, and are locked."""
 
 
 @cache
@@ -48,7 +46,7 @@ def locks_of(sql: str) -> tuple[Lock, ...]:
         named = [each.strip() for each in (locking[1] or tables[0][0]).split(",")]
         found += [Lock(aliases.get(each, each), skips=locking[2] is not None) for each in named]
     for tables in _WRITTEN.findall(sql):
-        found.append(Lock("".join(tables), written=True, asked_calls="state = 'asked'" in sql))
+        found.append(Lock("".join(tables), written=True))
     return tuple(each for each in found if each.name in _LEVELS)
 
 
@@ -104,10 +102,9 @@ class LockRecorder:
         transaction.names.add(lock.name)
 
     def _may(self, transaction: _Transaction, lock: Lock, statement: str) -> bool:
-        """Rows that are locked already, locks that are not waited for, and the exception of the lock order."""
+        """Rows that are locked already, and locks that are not waited for."""
         again = lock.name in transaction.names if lock.written else statement in transaction.statements
-        ends_request = lock.asked_calls and "approval_request" in transaction.names
-        return again or lock.skips or ends_request
+        return again or lock.skips
 
     def _note_run(self, transaction: _Transaction, run_id: str) -> None:
         if run_id not in transaction.runs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -102,6 +103,11 @@ async def lock(connection: Connection, call_id: UUID) -> StoredCall | None:
     return _stored(found[0]) if found else None
 
 
+async def take_asked(connection: Connection, request_ids: Sequence[UUID]) -> None:
+    """Lock the calls of these waiting requests, which are locked; comes before the heads of their chains."""
+    await fetch(connection, TAKE_ASKED, ids=list(request_ids))
+
+
 async def lock_new(connection: Connection, call_id: UUID) -> NewCall | None:
     """A call to be judged, locked behind its run."""
     _, found = await query(connection, _TAKE_RUN_OF_CALL, _NEW_CALL, call=call_id)
@@ -135,6 +141,12 @@ _TAKE_RUN_OF_CALL = text("""
 SELECT 1 FROM agent_run WHERE id = (SELECT run_id FROM tool_call WHERE id = :call) FOR NO KEY UPDATE
 """)
 _TAKE_CALL = text("SELECT 1 FROM tool_call WHERE id = :call FOR NO KEY UPDATE")
+TAKE_ASKED = text("""
+SELECT id FROM tool_call WHERE id = ANY (ARRAY(
+    SELECT call_id FROM approval_request
+    WHERE id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[])))) AND status = 'waiting'))
+ORDER BY id FOR NO KEY UPDATE
+""")
 _NEW_CALL = text("""
 SELECT c.state::text AS state, c.run_id, c.blocking, c.ask_no, r.awaiting_calls, r.team_id, r.channel_id,
        r.ancestor_ids,

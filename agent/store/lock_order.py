@@ -4,9 +4,6 @@ Rows are locked FOR NO KEY UPDATE: a foreign key's check (FOR KEY SHARE) in anot
 does not have to wait for such a lock. Sweeps skip rows that are locked (SKIP LOCKED).
 
 A child run is locked before its parent; rows of one table otherwise by id.
-
-One exception: whoever ends a waiting request may take the head of its audit chain before the call, because no other
-transaction takes that head behind the call while the request waits.
 """
 
 from __future__ import annotations

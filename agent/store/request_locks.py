@@ -1,27 +1,20 @@
-"""What use cases lock and read of a request before they decide.
-
-A statement that judges time or counts votes starts after the lock was taken: PostgreSQL evaluates a locking
-statement's own expressions before it waits.
-"""
+"""What use cases lock and read of a request before they decide; votes and edits have `vote_locks`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Row, text
+from sqlalchemy import text
 
-from agent.database.transaction import Connection, query
-from agent.domain.audit import request_subject
+from agent.database.transaction import Connection
 from agent.domain.people import Exclusion
 from agent.domain.policy import Rule, Snapshot
-from agent.domain.request import RequestStatus, StoredPlace, Verdict
+from agent.domain.request import RequestStatus
 from agent.store import exclusions
-from agent.store.audit import ChainHead
 from agent.store.outbox import Destination
-from agent.store.rows import person, row_as
+from agent.store.rows import row_as
 from signoff.values import Person
 
 
@@ -42,28 +35,6 @@ class LockedRequest:
     editor_may_approve: bool
     expires_at: datetime
     decided_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class StoredVote:
-    """A vote that is not superseded; ``revision`` may be an earlier one."""
-
-    id: UUID
-    person: Person
-    verdict: Verdict
-    revision: int
-
-
-@dataclass(frozen=True, slots=True)
-class ReviewedRequest(LockedRequest):
-    """A locked request, with what reviewers did so far as it stands after the lock."""
-
-    digest: bytes  # of the present revision
-    editor: Person | None  # whose edit made it
-    votes: tuple[StoredVote, ...]
-    decided_by: Person | None
-    place: StoredPlace | None
-    head: ChainHead
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,31 +66,16 @@ class ExpiredRequest:
 async def lock(connection: Connection, request_id: UUID) -> LockedRequest | None:
     """The request, locked.
 
-    Its revision is read behind the lock (``lock_for_vote``, ``revision``): a join with the present revision would lose
-    the row when that changes while the statement waits for it.
+    Its revision is read behind the lock (``revision``): a join with the present revision would lose the row when that
+    changes while the statement waits for it.
     """
     row = (await connection.execute(_REQUEST, {"id": request_id})).one_or_none()
-    return _locked(row) if row else None
+    return row_as(LockedRequest, row, excluded=exclusions.from_json(row.excluded)) if row else None
 
 
 async def lock_of_call(connection: Connection, call_id: UUID) -> None:
     """Lock the request that stands for a call whose run is locked; comes before the call's own lock."""
     await connection.execute(_TAKE_REQUEST_OF_CALL, {"call": call_id})
-
-
-async def lock_for_vote(
-    connection: Connection, request_id: UUID, nonce: str | None
-) -> ReviewedRequest | None:
-    """The request, locked, with the head of its audit chain and the place that the nonce names."""
-    found, state = await query(
-        connection,
-        _REQUEST,
-        _STATE_FOR_VOTE,
-        id=request_id,
-        subject=request_subject(request_id),
-        nonce=nonce,
-    )
-    return _reviewed(found[0], state[0]) if found else None
 
 
 async def revision(connection: Connection, request_id: UUID, n: int) -> StoredRevision:
@@ -148,35 +104,6 @@ async def find_expired(connection: Connection, request_id: UUID) -> ExpiredReque
     return row_as(ExpiredRequest, row) if row else None
 
 
-def _locked(row: Row[Any]) -> LockedRequest:
-    return row_as(LockedRequest, row, excluded=exclusions.from_json(row.excluded))
-
-
-def _reviewed(row: Row[Any], state: Row[Any]) -> ReviewedRequest:
-    place = StoredPlace(
-        state.surface, person(state.place_team, state.place_user), state.place_channel, state.place_ts
-    )
-    return row_as(
-        ReviewedRequest,
-        row,
-        excluded=exclusions.from_json(row.excluded),
-        digest=bytes(state.digest),
-        editor=person(state.editor_team_id, state.editor_user_id),
-        votes=tuple(
-            StoredVote(
-                UUID(each["id"]),
-                Person(each["team"], each["user"]),
-                Verdict(each["verdict"]),
-                each["revision"],
-            )
-            for each in state.votes
-        ),
-        decided_by=person(state.decided_team_id, state.decided_user_id),
-        place=place if state.surface else None,
-        head=ChainHead(state.subject, state.seq, bytes(state.hash), state.at),
-    )
-
-
 _REQUEST = text("""
 SELECT r.id, r.call_id, r.status::text AS status, r.revision, r.team_id, r.channel_id, r.approvals_required,
        r.expires_at, r.decided_at, r.approvers, r.excluded, r.policy -> 'reason_required' AS reason_required,
@@ -187,21 +114,6 @@ FROM approval_request AS r WHERE r.id = :id FOR NO KEY UPDATE
 _TAKE_REQUEST_OF_CALL = text("""
 SELECT 1 FROM approval_request AS r JOIN tool_call AS c ON c.id = r.call_id AND c.ask_no = r.ask_no
 WHERE c.id = :call FOR NO KEY UPDATE OF r
-""")
-_STATE_FOR_VOTE = text("""
-SELECT clock_timestamp() AS at, h.subject, h.seq, h.hash, v.digest, v.editor_team_id, v.editor_user_id,
-       p.surface::text AS surface, p.channel_id AS place_channel, p.ts AS place_ts,
-       p.team_id AS place_team, p.user_id AS place_user,
-       d.team_id AS decided_team_id, d.user_id AS decided_user_id,
-       (SELECT coalesce(json_agg(json_build_object('id', id, 'team', team_id, 'user', user_id, 'verdict', verdict,
-                                                   'revision', revision)), '[]'::json)
-        FROM vote WHERE request_id = :id AND superseded_by IS NULL) AS votes
-FROM audit_head AS h
-JOIN approval_request AS r ON r.id = :id
-JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
-LEFT JOIN card_place AS p ON p.nonce = CAST(:nonce AS text) AND p.request_id = :id
-LEFT JOIN decision AS d ON d.request_id = r.id
-WHERE h.subject = :subject FOR NO KEY UPDATE OF h
 """)
 _REVISION = text("""
 SELECT r.policy, v.action, v.digest FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id

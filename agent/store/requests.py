@@ -182,23 +182,23 @@ def cast_vote(tx: Transaction, vote: Vote) -> None:
     """Append the vote; an earlier one of the same person no longer counts."""
     vote_id = new_id()
     if vote.supersedes:
-        tx.add(_SUPERSEDE, old=vote.supersedes, new=vote_id)
-    tx.add(
-        _INSERT_VOTE,
-        id=vote_id,
-        request=vote.request_id,
-        revision=vote.revision,
-        team=vote.person.team_id,
-        user=vote.person.user_id,
-        verdict=vote.verdict.value,
-        reason=vote.reason,
-        path=vote.path,
-    )
+        tx.add_rows(_SUPERSEDE, [{"old": vote.supersedes, "new": vote_id}])
+    row = {
+        "id": vote_id,
+        "request_id": vote.request_id,
+        "revision": vote.revision,
+        "team_id": vote.person.team_id,
+        "user_id": vote.person.user_id,
+        "verdict": vote.verdict.value,
+        "reason": vote.reason,
+        "path": vote.path,
+    }
+    tx.add_rows(_INSERT_VOTE, [row])
 
 
 def bind_place(tx: Transaction, nonce: str, ts: str) -> None:
     """Which message a card turned out to be, while its ``ts`` was not saved."""
-    tx.add(_BIND_PLACE, nonce=nonce, ts=ts)
+    tx.add_rows(_BIND_PLACE, [{"nonce": nonce, "ts": ts}])
 
 
 def void(tx: Transaction, request_id: UUID) -> None:
@@ -242,10 +242,19 @@ _INSERT_PLACE = text("""
 INSERT INTO card_place (nonce, request_id, surface, team_id, channel_id)
 VALUES (:nonce, :id, 'channel', :team, :channel)
 """)
-_BIND_PLACE = text("UPDATE card_place SET ts = :ts WHERE nonce = :nonce AND ts IS NULL")
+_BIND_PLACE = text("""
+UPDATE card_place AS p SET ts = e.ts
+FROM (SELECT * FROM json_to_recordset(:rows) AS t (nonce text, ts text) LIMIT (SELECT CAST(:many AS int))) AS e
+WHERE p.nonce = e.nonce AND p.ts IS NULL
+""")
 _VOID = text("UPDATE approval_request SET voided_at = clock_timestamp() WHERE id = :id")
-_SUPERSEDE = text("UPDATE vote SET superseded_by = :new WHERE id = :old AND superseded_by IS NULL")
+_SUPERSEDE = text("""
+UPDATE vote AS v SET superseded_by = e.new
+FROM (SELECT * FROM json_to_recordset(:rows) AS t (old uuid, new uuid) LIMIT (SELECT CAST(:many AS int))) AS e
+WHERE v.id = e.old AND v.superseded_by IS NULL
+""")
 _INSERT_VOTE = text("""
 INSERT INTO vote (id, request_id, revision, team_id, user_id, verdict, reason, path)
-VALUES (:id, :request, :revision, :team, :user, :verdict, :reason, :path)
+SELECT * FROM json_to_recordset(:rows) AS t (
+    id uuid, request_id uuid, revision int, team_id text, user_id text, verdict verdict, reason text, path text)
 """)

@@ -16,7 +16,7 @@ from sqlalchemy import text
 
 from agent.database.pools import Database
 from agent.database.transaction import Connection
-from agent.store import request_locks, views
+from agent.store import views, vote_locks
 from tests.integration.asking import ask
 
 OFTEN = 16
@@ -41,7 +41,14 @@ async def _several(connection: Connection, request_id: UUID) -> object:
 
 
 async def _ballot(connection: Connection, request_id: UUID) -> object:
-    return await request_locks.lock_for_vote(connection, request_id, None)
+    return await vote_locks.lock(connection, {request_id: None}, wait=True)
+
+
+async def _ballots(connection: Connection, request_id: UUID) -> object:
+    others = {uuid4(): None for _ in range(next(_numbers) % 5 + 1)}
+    found = await vote_locks.lock(connection, others | {request_id: None}, wait=False)
+    assert list(found) == [request_id]
+    return found
 
 
 @pytest.fixture
@@ -51,7 +58,9 @@ async def fresh(database_url: str) -> AsyncIterator[Database]:
         yield opened
 
 
-@pytest.mark.parametrize("read", [_one, _several, _ballot], ids=["a view", "views", "a ballot"])
+@pytest.mark.parametrize(
+    "read", [_one, _several, _ballot, _ballots], ids=["a view", "views", "a ballot", "ballots"]
+)
 async def test_a_plan_is_kept(fresh: Database, owner: psycopg.Connection[Any], read: Read) -> None:
     """However often requests are read or voted on, the queries are not planned each time, be there few or many."""
     asked = await ask(fresh)

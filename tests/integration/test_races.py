@@ -434,7 +434,7 @@ async def test_a_late_click_and_asking_anew_do_not_wait_for_each_other(
 async def test_a_late_result_belongs_to_the_question_that_allowed_it(
     database: Database, database_url: str, owner: psycopg.Connection[Any]
 ) -> None:
-    """A result that comes while its call is asked about anew is of the first request's record, and blocks no vote."""
+    """A result that comes while its call is asked anew is of the first request's record; no vote deadlocks with it."""
     asked = await ask(database)
     claim = await claim_approved(database, asked, worker="gone", idempotent=True)
     await write(database, "UPDATE execution SET lease_until = clock_timestamp()")
@@ -445,9 +445,11 @@ async def test_a_late_result_belongs_to_the_question_that_allowed_it(
     async with await held_head(database_url, opened.request_id) as holder:
         voting = asyncio.create_task(requests.vote(database, ballot(second, reviewer(LINUS))))
         await blocked(owner, 1)
-        assert not await asyncio.wait_for(executions.report(database, claim, DONE), 1)
+        reporting = asyncio.create_task(executions.report(database, claim, DONE))
+        await blocked(owner, 2)
         await holder.rollback()
         assert (await voting).status is RequestStatus.APPROVED
+        assert not await reporting
     subject = "SELECT subject FROM audit_event WHERE event = 'execution.late_result'"
     assert await column(database, subject) == [f"request:{asked.request_id}"]
     assert deadlocks(owner) == 0

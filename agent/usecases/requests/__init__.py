@@ -12,7 +12,7 @@ from agent.usecases.requests.missing_reviewers import report_missing_reviewers
 from agent.usecases.requests.opening import OpenOutcome, open, write_request  # noqa: A004 - the word of the trade
 from agent.usecases.requests.reminders import remind_due
 from agent.usecases.requests.settlements import settle
-from agent.usecases.requests.votes import VoteOutcome, record_refusal, vote
+from agent.usecases.requests.votes import VoteOutcome, record_refusal, vote, vote_together
 
 __all__ = [
     "Edit",
@@ -33,6 +33,7 @@ __all__ = [
     "report_missing_reviewers",
     "settle",
     "vote",
+    "vote_together",
     "withdraw",
     "withdraw_and_rejudge",
     "write_request",

@@ -14,9 +14,9 @@ from agent.domain.errors import Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.policy import Rule, allows_edit
 from agent.domain.request import FactValues, Place, RequestStatus
-from agent.store import audit, calls, outbox, request_locks, requests
+from agent.store import audit, calls, outbox, request_locks, requests, vote_locks
 from agent.store.audit import AuditEntry
-from agent.store.request_locks import ReviewedRequest
+from agent.store.vote_locks import ReviewedRequest
 from agent.usecases.requests import places
 from signoff.values import Action
 
@@ -122,7 +122,7 @@ async def _edit(tx: Transaction, edit: Edit) -> EditOutcome | Refused:
 
 async def _lock(tx: Transaction, attempt: EditAttempt) -> ReviewedRequest | None:
     nonce = attempt.place.nonce if attempt.place else None
-    request = await request_locks.lock_for_vote(tx, attempt.request_id, nonce)
+    request = (await vote_locks.lock(tx, {attempt.request_id: nonce}, wait=True)).get(attempt.request_id)
     known = request is not None and (attempt.place is None or request.place is not None)
     return request if known else None
 

@@ -11,7 +11,7 @@ from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import NotFound
 from agent.domain.request import RequestStatus
 from agent.fault_points import point
-from agent.store import audit, open_requests, outbox, reminders, request_locks
+from agent.store import audit, call_locks, open_requests, outbox, reminders, request_locks
 from agent.store.audit import AuditEntry, ChainHead
 from agent.store.open_requests import DueRequest
 from agent.store.reminders import Escalation
@@ -65,6 +65,7 @@ async def _withdraw(
     *,
     rejudged: bool = False,
 ) -> None:
+    await call_locks.take_asked(tx, [request.id])
     head = await audit.lock_head(tx, request_subject(request.id))
     shown = await request_locks.revision(tx, request.id, request.revision)
     cancelled = RequestStatus.CANCELLED
@@ -93,6 +94,7 @@ _BROKEN = FailedItems("expire")
 
 
 async def _expire_or_escalate(tx: Transaction, rows: Sequence[DueRequest]) -> None:
+    await call_locks.take_asked(tx, [row.id for row in rows])
     heads = await audit.lock_heads(tx, [request_subject(row.id) for row in rows])
     due = [(row, heads[request_subject(row.id)]) for row in rows]
     expired = [

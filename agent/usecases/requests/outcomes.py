@@ -63,7 +63,7 @@ class RequestEnding:
 def end_requests(
     tx: Transaction, endings: Sequence[RequestEnding], earlier: Sequence[tuple[ChainHead, AuditEntry]] = ()
 ) -> None:
-    """Write the decisions with all that follows from them.
+    """Write the decisions with all that follows from them. The requests, their calls and heads are locked.
 
     ``earlier`` are entries for the same chains that come before the decision (the deciding vote).
     """

@@ -17,9 +17,9 @@ from agent.domain.errors import Refusal, Refused
 from agent.domain.request import Ballot, RequestStatus, Verdict
 from agent.domain.tally import LiveVote, Tally, tally
 from agent.fault_points import point
-from agent.store import audit, outbox, request_locks, requests
+from agent.store import audit, outbox, request_locks, requests, vote_locks
 from agent.store.audit import AuditEntry, ChainHead
-from agent.store.request_locks import ReviewedRequest, StoredVote
+from agent.store.vote_locks import ReviewedRequest, StoredVote
 from agent.usecases.requests import places
 from agent.usecases.requests.outcomes import RequestEnding, end_requests
 from signoff.values import Person
@@ -42,19 +42,35 @@ async def vote(db: Database, ballot: Ballot) -> VoteOutcome:
     The same word again changes nothing. Raises ``Refused`` (recorded before), ``BudgetExceeded`` and
     ``OutcomeUnknown`` (nothing is known to be recorded; voting again is safe).
     """
-    async with db.decision_transaction() as tx:
-        outcome = await _vote(tx, ballot)
-        point("before_decision_commits")
-    point("after_decision_commits")
+    [outcome] = await vote_together(db, [ballot])
+    if outcome is None:
+        raise Refused(Refusal.UNKNOWN_REQUEST)
     if isinstance(outcome, Refused):
         raise outcome
     return outcome
 
 
-async def _vote(tx: Transaction, ballot: Ballot) -> VoteOutcome | Refused:
-    nonce = ballot.place.nonce if ballot.place else None
-    request = await request_locks.lock_for_vote(tx, ballot.request_id, nonce)
-    if request is None or (ballot.place is not None and request.place is None):
+async def vote_together(db: Database, ballots: Sequence[Ballot]) -> list[VoteOutcome | Refused | None]:
+    """``vote`` for any number of ballots in one transaction; a refusal is returned.
+
+    Many wait for nothing: ``None`` stands for a ballot that has to go alone, because somebody else holds its request or
+    an earlier one of these ballots is on the same request. Alone, it means that there is no such request.
+    """
+    asked: dict[UUID, str | None] = {}
+    for ballot in ballots:
+        asked.setdefault(ballot.request_id, ballot.place.nonce if ballot.place else None)
+    async with db.decision_transaction() as tx:
+        locked = await vote_locks.lock(tx, asked, wait=len(ballots) == 1)
+        outcomes = [_vote(tx, locked.pop(each.request_id, None), each) for each in ballots]
+        point("before_decision_commits")
+    point("after_decision_commits")
+    return outcomes
+
+
+def _vote(tx: Transaction, request: ReviewedRequest | None, ballot: Ballot) -> VoteOutcome | Refused | None:
+    if request is None:
+        return None
+    if ballot.place is not None and request.place is None:
         return Refused(Refusal.UNKNOWN_REQUEST)
     mine = next((v for v in request.votes if v.person == ballot.voter.person), None)
     count = _tally(request, ballot)

@@ -1,0 +1,83 @@
+"""Votes that are counted together, on a real PostgreSQL."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from agent.database.address import Address
+from agent.database.pools import Database
+from agent.domain.errors import Refusal, Refused
+from agent.domain.request import Place, RequestStatus
+from agent.usecases.requests import VoteOutcome, vote_together
+from tests.integration import invariants
+from tests.integration.asking import GRACE, LINUS, ask, ballot, column, reviewer, rule
+
+
+async def test_votes_on_different_requests_are_counted_together(database: Database) -> None:
+    """Each ballot gets what it would have got alone: decided, counted, refused; one transaction writes them all."""
+    approved, rejected, halfway, stale = [
+        await ask(database, rule(approvals_required=needed)) for needed in (1, 1, 2, 1)
+    ]
+    outcomes = await vote_together(
+        database,
+        [
+            ballot(approved, reviewer(GRACE)),
+            ballot(rejected, reviewer(GRACE), "reject", reason="no"),
+            ballot(halfway, reviewer(LINUS)),
+            ballot(stale, reviewer(LINUS), revision=7),
+        ],
+    )
+    assert outcomes[:3] == [
+        VoteOutcome(RequestStatus.APPROVED, 1, 0),
+        VoteOutcome(RequestStatus.REJECTED, 0, 1),
+        VoteOutcome(RequestStatus.WAITING, 1, 1),
+    ]
+    assert isinstance(outcomes[3], Refused)
+    assert outcomes[3].code is Refusal.STALE_REVISION
+    assert await column(database, "SELECT state::text FROM tool_call ORDER BY id") == [
+        "ready",
+        "refused",
+        "asked",
+        "asked",
+    ]
+    assert await column(database, "SELECT count(DISTINCT xmin::text) FROM decision") == [1]
+    assert await invariants.broken(database) == []
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        "SELECT 1 FROM approval_request WHERE id = %(request)s FOR NO KEY UPDATE",
+        "SELECT 1 FROM tool_call WHERE id = %(call)s FOR NO KEY UPDATE",
+        "SELECT 1 FROM audit_head WHERE subject = 'request:' || %(request)s FOR NO KEY UPDATE",
+    ],
+    ids=["request", "call", "head"],
+)
+async def test_a_request_that_somebody_holds_delays_no_other_vote(
+    database: Database, database_url: str, held: str
+) -> None:
+    """A ballot whose request, call or chain is locked is left out of the wave, unwritten, and counts alone."""
+    free, busy = await ask(database), await ask(database)
+    ballots = [ballot(busy, reviewer(GRACE)), ballot(free, reviewer(GRACE))]
+    async with await psycopg.AsyncConnection.connect(Address.read(database_url).conninfo("holder")) as holder:
+        await holder.execute(held, {"request": busy.request_id, "call": busy.call_id})
+        left_out, counted = await vote_together(database, ballots)
+        assert left_out is None
+        assert counted == VoteOutcome(RequestStatus.APPROVED, 1, 0)
+        assert await column(database, "SELECT request_id FROM vote") == [free.request_id]
+        await holder.rollback()
+    assert await vote_together(database, ballots[:1]) == [VoteOutcome(RequestStatus.APPROVED, 1, 0)]
+
+
+async def test_the_second_vote_on_a_request_goes_alone(database: Database) -> None:
+    """Of two ballots on one request the first is counted, at its own place; the second is told who decided."""
+    asked = await ask(database)
+    elsewhere = Place("x" * 22, "channel", "C0REVIEW", "1.1")
+    ballots = [ballot(asked, reviewer(GRACE)), ballot(asked, reviewer(LINUS), place=elsewhere)]
+    first, second = await vote_together(database, ballots)
+    assert first == VoteOutcome(RequestStatus.APPROVED, 1, 0)
+    assert second is None
+    [alone] = await vote_together(database, [ballot(asked, reviewer(LINUS))])
+    assert isinstance(alone, Refused)
+    assert alone.code is Refusal.ALREADY_DECIDED
