@@ -22,6 +22,9 @@ from signoff.canonical import (
 )
 from signoff.errors import MalformedArguments
 
+COMMAND = "signoff_command"
+"""The argument that holds the command of `signoff gate`, word by word. Reviewers cannot edit it."""
+
 
 @dataclass(frozen=True)
 class Action:

@@ -11,9 +11,9 @@ from agent.runtime.agents import Registry
 from agent.runtime.judgement import judge, look_up
 from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool
-from signoff.canonical import plain_json
+from signoff.canonical import canonical_bytes, plain_json
 from signoff.errors import MalformedArguments
-from signoff.values import Action
+from signoff.values import COMMAND, Action
 
 EDIT_TIMEOUT = 1.2
 """Seconds for the same while a click waits; Slack wants to hear within 3 s (interactivity, acknowledgement)."""
@@ -68,7 +68,9 @@ def schema_of(registry: Registry, view: RequestView) -> Mapping[str, Any]:
     if view.source != API:
         schema: Mapping[str, Any] = _tool(registry, view).offered["function"]["parameters"]
         return schema
-    found = {name: _TYPES.get(type(value), {}) for name, value in view.action.arguments.items()}
+    found = {
+        name: _TYPES.get(type(value), {}) for name, value in view.action.arguments.items() if name != COMMAND
+    }
     return {"type": "object", "properties": found, "required": list(found)}
 
 
@@ -98,6 +100,8 @@ def _judge_outside_edit(services: Services, view: RequestView, arguments: Mappin
         raise Refused(Refusal.EDIT_NOT_ALLOWED)
     if added := arguments.keys() - view.action.arguments.keys():
         raise MalformedArguments(f"$.{min(added)}", NOT_ASKED_WITH)
+    if canonical_bytes(arguments.get(COMMAND)) != canonical_bytes(view.action.arguments.get(COMMAND)):
+        raise MalformedArguments(f"$.{COMMAND}", "the command that runs cannot be changed")
     action = Action(view.action.tool, view.action.tool_version, plain_json(arguments))
     traits = ToolTraits(action.tool, action.tool_version)
     requester = view.requester.user_id if view.requester else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -20,11 +19,15 @@ from signoff.errors import MalformedArguments, SignoffError
 from signoff.gate import options
 from signoff.gate.gate_steps import Gate, GateClosed, GateQuestion
 from signoff.gate.run_command import environment_of
+from signoff.values import COMMAND
 from signoff.visible_text import one_line
 
 Say = Callable[[str], None]
 
 LONGEST_LINE = 2000
+
+_RESERVED = ("command", COMMAND)
+"""Names that reviewers would take for the command that runs."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}\Z", re.ASCII)
 
@@ -83,9 +86,11 @@ def gate(
     """
     arguments = _pairs("--arg", arg or [])
     environment_of(arguments)
-    told = {"command": shlex.join(command), **_pairs("--context", context or [])}
-    more = {"description": description, "context": told, "requester": requester}
-    question = GateQuestion(action, arguments, key or f"gate-{uuid4()}", key is not None, more)
+    told = _pairs("--context", context or [])
+    more = {"description": description, "context": told or None, "requester": requester}
+    question = GateQuestion(
+        action, arguments | {COMMAND: command}, key or f"gate-{uuid4()}", key is not None, more
+    )
     seconds = options.duration("--timeout", timeout).total_seconds() if timeout else None
     lease_seconds = options.duration("--lease", lease).total_seconds()
     if not 1 <= lease_seconds <= 86400:
@@ -122,6 +127,10 @@ def _pairs(option: str, given: list[str]) -> dict[str, Any]:
         name = name.removesuffix(":")
         if not equals or not _NAME.match(name):
             raise typer.BadParameter(f"{option} {each!r}: write name=text, or name:=JSON")
+        if name in _RESERVED:
+            raise typer.BadParameter(
+                f"{option} {name}: this name is reserved; reviewers see the command as {COMMAND}"
+            )
         if name in found:
             raise typer.BadParameter(f"{option} {name} is given twice")
         try:

@@ -22,6 +22,7 @@ from signoff.errors import (
     Unreachable,
 )
 from signoff.gate.run_command import StopSignal, deferred, environment_of, interruptible, run_command
+from signoff.values import COMMAND
 
 FIRST_LOOK = 1.5
 """Seconds after which a request is looked at again for where its card was posted."""
@@ -169,7 +170,7 @@ class Gate:
             changed = canonical_bytes(dict(claim.arguments)) != canonical_bytes(self.question.arguments)
             try:
                 environment = environment_of(claim.arguments)
-                _check_start(changed and not accept_edits, stopped)
+                _check_start(command, claim, changed and not accept_edits, stopped)
             except (GateClosed, SignoffError) as shut:
                 self._report(claim, error=f"not run: {shut}")
                 raise
@@ -203,8 +204,12 @@ class Gate:
             self.say(f"could not report how it went; people will be asked: {error}")
 
 
-def _check_start(forbidden_change: bool, stopped: list[int]) -> None:
+def _check_start(
+    command: list[str], claim: ClaimedAction, forbidden_change: bool, stopped: list[int]
+) -> None:
     """Raises GateClosed where what was claimed does not start after all."""
+    if claim.arguments.get(COMMAND) != command:
+        raise GateClosed(ExitCode.CHANGED, "another command was approved than the one given here")
     if forbidden_change:
         words = "a reviewer changed the arguments, and this gate takes no changes (--accept-edits)"
         raise GateClosed(ExitCode.CHANGED, words)

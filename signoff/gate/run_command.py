@@ -15,6 +15,7 @@ from typing import Any
 
 from signoff.canonical import canonical_bytes
 from signoff.errors import SignoffError
+from signoff.values import COMMAND
 
 PREFIX = "SIGNOFF_ARG_"
 GIVEN = ("SIGNOFF_ARGUMENTS", "SIGNOFF_REQUEST_ID", "SIGNOFF_IDEMPOTENCY_KEY")
@@ -43,10 +44,12 @@ class CommandResult:
 def environment_of(arguments: Mapping[str, Any]) -> dict[str, str]:
     """The decided arguments as environment variables: texts as they are, everything else as JSON.
 
+    The command's own words are not among them.
     Raises SignoffError where two arguments would have one name, and for what no environment can hold.
     """
     found: dict[str, str] = {}
-    for name, value in arguments.items():
+    decided = {name: value for name, value in arguments.items() if name != COMMAND}
+    for name, value in decided.items():
         variable = PREFIX + "".join(
             each if each.isascii() and each.isalnum() else "_" for each in name.upper()
         )
@@ -56,7 +59,7 @@ def environment_of(arguments: Mapping[str, Any]) -> dict[str, str]:
         if "\0" in text:
             raise SignoffError(f"the argument {name} has a NUL in it, which no environment can hold")
         found[variable] = text
-    return found | {"SIGNOFF_ARGUMENTS": canonical_bytes(dict(arguments)).decode()}
+    return found | {"SIGNOFF_ARGUMENTS": canonical_bytes(decided).decode()}
 
 
 @contextmanager

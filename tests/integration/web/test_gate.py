@@ -13,16 +13,23 @@ from dataclasses import dataclass, field
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from agent.domain.api_keys import Scope
-from agent.domain.people import Standing
-from agent.usecases import api_keys, requests
-from agent.usecases.requests import Edit
-from signoff.values import Action
+from agent.domain.request import RequestView
+from agent.runtime.edit_judgement import schema_of
+from agent.store import views
+from agent.usecases import api_keys
+from agent.usecases.requests import EditOutcome
+from signoff.errors import MalformedArguments
+from signoff.values import COMMAND
 from slackbot import cli
+from slackbot.cards import edit_fields
+from slackbot.reviewing import edits
+from slackbot.slack.listeners.context import ListenerContext
 from tests.integration.asking import column, write
 from tests.integration.command import Command
 from tests.integration.crash.process import environment
@@ -51,6 +58,11 @@ editor_may_approve = true
 checkpoint_id = "restarts"
 action_pattern = "restart"
 when = "args.env == 'prod'"
+
+[[checkpoint]]
+checkpoint_id = "removals"
+action_pattern = "restart"
+when = "args.signoff_command[0] == 'rm'"
 """
 
 
@@ -139,6 +151,19 @@ class Gate:
         sql = "SELECT id::text FROM approval_request WHERE status = 'waiting'"
         return str((await until(lambda: column(self.site.db, sql)))[0])
 
+    @property
+    def ctx(self) -> ListenerContext:
+        """What the service's forms work with."""
+        slack = self.site.service._slack
+        assert slack is not None
+        return slack.ctx
+
+    async def view(self, request: str) -> RequestView:
+        async with self.site.db.connection() as connection:
+            view = await views.request_view(connection, UUID(request))
+        assert view is not None
+        return view
+
     async def statuses(self) -> list[str]:
         return await column(self.site.db, "SELECT status::text FROM approval_request ORDER BY id")
 
@@ -175,9 +200,8 @@ async def test_approved_it_runs_with_its_own_exit_code(gate: Gate, grace: Progra
     request = await gate.request()
     assert gate.ran is None
     asked = (await grace.get(f"/pending/{request}")).json()
-    assert asked["action"]["arguments"] == ARGUMENTS
-    assert asked["agent_context"]["commit"] == "abc"
-    assert "SIGNOFF_ARG_ENV" in asked["agent_context"]["command"]
+    assert asked["action"]["arguments"] == ARGUMENTS | {COMMAND: ["sh", "-c", SHOWS]}
+    assert asked["agent_context"] == {"commit": "abc"}
     await grace.decides(request)
     code, said = await started.ends()
     assert (code, str(gate.ran)) == (7, f"prod 3 {json.dumps(ARGUMENTS, separators=(',', ':'))}")
@@ -237,11 +261,15 @@ async def test_a_second_start_with_the_same_key_finds_the_first_ones_request(
 
 
 async def change(gate: Gate, request: str) -> None:
-    """Grace makes two instances of three; the password stays what it is."""
-    reviewer = Standing(GRACE, frozenset({"S0FINANCE"}))
-    edited = Action("deploy", "external", {"env": "prod", "instances": 2, "password": "Tr0ub4dor"})
-    edit = Edit(UUID(request), 1, reviewer, edited, None, None, "Deploy to prod", "page")
-    assert (await requests.edit(gate.site.db, edit)).changed
+    """Grace makes two instances of three; everything else stays what it is."""
+    assert (await save(gate, request, instances=2)).changed
+
+
+async def save(gate: Gate, request: str, **changes: Any) -> EditOutcome:
+    """Grace saves these changes, as the pages and Slack's forms do."""
+    view, ctx = await gate.view(request), gate.ctx
+    arguments = {**view.action.arguments, **changes}
+    return await edits.save(ctx.services, ctx.directory, GRACE, view, 1, arguments, path="page")
 
 
 async def test_changed_arguments_are_honoured_or_refused(gate: Gate, grace: Program) -> None:
@@ -262,6 +290,27 @@ async def test_changed_arguments_are_honoured_or_refused(gate: Gate, grace: Prog
             assert (code, gate.ran) == (78, None)
             assert "this gate takes no changes" in said
             assert "not run: a reviewer changed the arguments" in (await gate.executions())[0]
+
+
+async def test_the_command_is_what_people_approve(gate: Gate, grace: Program) -> None:
+    """Policy and reviewers see the command itself; nobody edits it, also where the arguments may be changed."""
+    gate(*DEPLOY, "--accept-edits", "--", "touch", "ran")
+    request = await gate.request()
+    with pytest.raises(
+        MalformedArguments, match=r"\$\.signoff_command: the command that runs cannot be changed"
+    ):
+        await save(gate, request, signoff_command=["touch", "other"])
+    view = await gate.view(request)
+    fields = edit_fields(view, schema_of(gate.ctx.agents, view))
+    assert {each.property.name: each.fixed for each in fields} == {
+        "env": "",
+        "instances": "",
+        COMMAND: "cannot be edited",
+    }
+    await grace.decides(request, "rejected", reason="no")
+    restart = ("--action", "restart", "--arg", "env=staging", "--")
+    assert (await gate(*restart, "touch", "ran").ends())[0] == 0
+    await gate(*restart, "rm", "ran").says("waiting for people")
 
 
 async def test_sigterm_goes_on_to_the_command(gate: Gate, grace: Program) -> None:
@@ -300,6 +349,8 @@ async def test_policy_may_need_nobody(gate: Gate) -> None:
         (("--arg", "n:=three"), {}, 2, "is not JSON"),
         (("--context", r'note:="\u0000"'), {}, 2, "--context note: $: contains a NUL character"),
         (("--arg", "env"), {}, 2, "write name=text"),
+        (("--context", "command=kubectl get pods"), {}, 2, "--context command: this name is reserved"),
+        (("--arg", "signoff_command=ls"), {}, 2, "--arg signoff_command: this name is reserved"),
         (("--arg", "a-b=1", "--arg", "a_b=2"), {}, 2, "two arguments would both be SIGNOFF_ARG_A_B"),
         ((), {"SIGNOFF_URL": ""}, 2, "SIGNOFF_URL is not set"),
         ((), {"SIGNOFF_URL": "here"}, 2, "begins with https://"),
