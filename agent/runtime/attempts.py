@@ -9,7 +9,8 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
+from uuid import UUID
 
 import structlog
 
@@ -20,6 +21,7 @@ from agent.domain.request import ExecutionStatus
 from agent.runtime import stored_text, user_code
 from agent.runtime.agents import Agent, Delegate
 from agent.runtime.hooks import run_hook
+from agent.runtime.judgement import JudgementSubject
 from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool, ToolContext
 from agent.runtime.user_call import UserCall
@@ -32,6 +34,16 @@ from signoff.values import Action
 T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
+
+
+class CallingRun(JudgementSubject, Protocol):
+    """The run of a call, as far as its tool and its trace depend on it."""
+
+    @property
+    def id(self) -> UUID: ...
+
+    @property
+    def root_id(self) -> UUID: ...
 
 
 async def run_tool(services: Services, work: OpenCallDetails, tool: Tool, judged: Action | None) -> None:
@@ -53,7 +65,7 @@ async def run_tool(services: Services, work: OpenCallDetails, tool: Tool, judged
             why = "the tool has changed since this was proposed; nothing ran"
             await _end_unrun(services, work, tool, claim, why)
             return
-        await _traced(services, work, tool, claim)
+        await _traced(services, work.run, tool, claim)
 
 
 async def _claim(
@@ -123,34 +135,40 @@ async def _end_unrun(
     await _report(services, claim, _failed(why))
 
 
-async def _traced(services: Services, work: OpenCallDetails, tool: Tool, claim: Claim) -> None:
+async def run_claimed(services: Services, run: CallingRun, tool: Tool, claim: Claim, asked_at: float) -> None:
+    """Run the tool of a claim whose lease was asked for at this monotonic time, and whose action was just judged."""
+    with services.heartbeat.holding_execution(claim.execution_id, asked_at):
+        await _traced(services, run, tool, claim)
+
+
+async def _traced(services: Services, run: CallingRun, tool: Tool, claim: Claim) -> None:
     """Run it, and let a trace show when, below the request that people approved or else below the run."""
     about: tracing.Attributes = {
-        "run_id": str(work.run.id),
+        "run_id": str(run.id),
         "request_id": str(claim.request_id) if claim.request_id else None,
-        "call_id": str(work.call.id),
+        "call_id": str(claim.call_id),
         "execution_id": str(claim.execution_id),
-        "agent": work.run.agent,
+        "agent": run.agent,
         "tool": tool.name,
         "attempt": claim.attempt,
     }
-    root = work.run.root_id
-    with tracing.span_within(f"tool {tool.name}", root, claim.request_id or work.run.id, about) as span:
-        outcome = await _run(services, work, tool, claim)
+    above = claim.request_id or run.id
+    with tracing.span_within(f"tool {tool.name}", run.root_id, above, about) as span:
+        outcome = await _run(services, run, tool, claim)
         status = outcome.status if outcome else None
         span.set(status=status.value if status else "overdue")
         if status is not ExecutionStatus.SUCCEEDED:
             span.failed(status.value if status else "overdue")
 
 
-async def _run(services: Services, work: OpenCallDetails, tool: Tool, claim: Claim) -> Outcome | None:
+async def _run(services: Services, run: CallingRun, tool: Tool, claim: Claim) -> Outcome | None:
     """How it ended, once that is written down; None: it goes on beyond its time, and will be tried again."""
     context = ToolContext(
-        run_id=work.run.id,
-        call_id=work.call.id,
+        run_id=run.id,
+        call_id=claim.call_id,
         idempotency_key=claim.idempotency_key,
-        requester=work.run.requester,
-        agent=work.run.agent,
+        requester=run.requester,
+        agent=run.agent,
     )
     arguments = user_code.with_context(tool.signature.values(claim.action.arguments), context)
     call = services.user_code.start(

@@ -8,13 +8,13 @@ from uuid import UUID
 
 import structlog
 
-from agent.domain.policy import Rule, stricter
+from agent.domain.policy import Rule
 from agent.domain.run import AnswerKind, CallAnswer, CallState, RunStatus
 from agent.fault_points import point
-from agent.runtime import attempts, stored_text
+from agent.runtime import approval_check, attempts, stored_text
 from agent.runtime.agents import Agent
 from agent.runtime.hooks import run_hook
-from agent.runtime.judgement import Facts, judge, look_up, question, read_action
+from agent.runtime.judgement import judge, look_up, question, read_action
 from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool
 from agent.store import views
@@ -150,7 +150,9 @@ async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool
         return False
     decided = Action.from_canonical(work.action_decided) if work.action_decided else None
     try:
-        action = _as_of_now(work, tool, decided)
+        action = (
+            approval_check.as_of_now(tool, decided) if decided else read_action(tool, work.call.raw_arguments)
+        )
         facts = await look_up(services, tool, action)
     except MalformedArguments as error:
         await attempts.give_up(services, work, tool, f"the arguments do not fit the tool any more: {error}")
@@ -169,7 +171,7 @@ async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool
     elif decided is None and judgement.verdict == "ask":
         await attempts.give_up(services, work, tool, "this needs approval now; nothing ran, propose it again")
     elif decided is not None and (
-        changed := _changed(work, agent, tool, decided, action, facts, judgement.rule)
+        changed := approval_check.changed(work, agent, tool, decided, action, facts, judgement.rule)
     ):
         if _in_vain(work):
             await attempts.give_up(services, work, tool, f"{changed}, and the run has ended; nothing ran")
@@ -180,45 +182,6 @@ async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool
     else:
         await attempts.run_tool(services, work, tool, action)
     return False
-
-
-def _as_of_now(work: OpenCallDetails, tool: Tool, decided: Action | None) -> Action:
-    """The decided arguments as the tool would get them now, its present defaults written out.
-
-    Raises MalformedArguments if they do not fit.
-    """
-    if decided is None:
-        return read_action(tool, work.call.raw_arguments)
-    return Action(tool.name, tool.version, tool.signature.complete(decided.arguments))
-
-
-def _changed(
-    work: OpenCallDetails,
-    agent: Agent,
-    tool: Tool,
-    decided: Action,
-    now: Action,
-    facts: Facts,
-    rule: Rule | None,
-) -> str | None:
-    """Why an approval does not cover what would run now, or None."""
-    if not decided.digest == work.digest_decided == work.digest_recorded:
-        return "the stored action is not the one that was decided"
-    if decided.tool_version != now.tool_version:
-        return f"the tool's version is {now.tool_version}, approved was {decided.tool_version}"
-    if decided.canonical != now.canonical:
-        return "the tool would get arguments that were not approved: its defaults have changed"
-    if work.signature_decided not in (None, tool.signature.digest):
-        return "the tool's parameters have changed"
-    if work.asked_version not in (None, agent.version):
-        return f"the agent's version is {agent.version}, approved was {work.asked_version}"
-    if facts.failed:
-        return "its facts cannot be looked up any more"
-    if facts.canonical != work.facts:
-        return "its facts have changed"
-    if rule is not None and work.policy is not None and stricter(Rule.from_snapshot(work.policy), rule):
-        return "policy asks more than it did"
-    return None
 
 
 async def _ask_anew(

@@ -1,0 +1,65 @@
+"""Whether an approval covers what would run now: the same bytes, versions and facts, under no stricter policy."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from agent.domain.policy import Rule, stricter
+from agent.runtime.agents import Agent
+from agent.runtime.judgement import Facts
+from agent.runtime.tool import Tool
+from signoff.values import Action
+
+
+class Approval(Protocol):
+    """What people decided about, and under what."""
+
+    @property
+    def digest_decided(self) -> bytes | None: ...
+    @property
+    def digest_recorded(self) -> bytes | None: ...  # of the decision, by the audit log
+    @property
+    def signature_decided(self) -> bytes | None: ...  # of the tool's parameters; None: not compared
+    @property
+    def asked_version(self) -> str | None: ...  # of the agent
+    @property
+    def facts(self) -> bytes | None: ...
+    @property
+    def policy(self) -> Mapping[str, Any] | None: ...
+
+
+def as_of_now(tool: Tool, decided: Action) -> Action:
+    """The decided arguments as the tool would get them now, its present defaults written out.
+
+    Raises MalformedArguments if they do not fit.
+    """
+    return Action(tool.name, tool.version, tool.signature.complete(decided.arguments))
+
+
+def changed(
+    approval: Approval,
+    agent: Agent,
+    tool: Tool,
+    decided: Action,
+    now: Action,
+    facts: Facts,
+    rule: Rule | None,
+) -> str | None:
+    """Why an approval does not cover what would run now, or None. ``rule`` is the one that catches it now."""
+    if not decided.digest == approval.digest_decided == approval.digest_recorded:
+        return "the stored action is not the one that was decided"
+    if decided.tool_version != now.tool_version:
+        return f"the tool's version is {now.tool_version}, approved was {decided.tool_version}"
+    if decided.canonical != now.canonical:
+        return "the tool would get arguments that were not approved: its defaults have changed"
+    if approval.signature_decided not in (None, tool.signature.digest):
+        return "the tool's parameters have changed"
+    if approval.asked_version not in (None, agent.version):
+        return f"the agent's version is {agent.version}, approved was {approval.asked_version}"
+    if facts.failed:
+        return "its facts cannot be looked up any more"
+    if facts.canonical != approval.facts:
+        return "its facts have changed"
+    policy = approval.policy
+    if rule is not None and policy is not None and stricter(Rule.from_snapshot(dict(policy)), rule):
+        return "policy asks more than it did"
+    return None
