@@ -95,18 +95,18 @@ def insert(
     lease_seconds: float,
 ) -> None:
     """Claim the attempt; the database refuses a second open one."""
-    tx.add(
-        _BEGIN,
-        id=execution_id,
-        call=call_id,
-        request=request_id,
-        attempt=attempt,
-        digest=digest,
-        idempotent=idempotent,
-        read_only=read_only,
-        worker=worker,
-        seconds=lease_seconds,
-    )
+    row = {
+        "id": execution_id,
+        "call_id": call_id,
+        "request_id": request_id,
+        "attempt": attempt,
+        "digest": digest,
+        "idempotent": idempotent,
+        "read_only": read_only,
+        "worker": worker,
+        "seconds": lease_seconds,
+    }
+    tx.add_rows(_BEGIN, [row])
 
 
 def finish(tx: Transaction, execution_id: UUID, status: ExecutionStatus, outcome: str) -> None:
@@ -140,8 +140,11 @@ def renew_leases(tx: Transaction, execution_ids: Collection[UUID], worker: str, 
 
 _BEGIN = text("""
 INSERT INTO execution (id, call_id, request_id, attempt, digest, idempotent, read_only, worker, lease_until)
-VALUES (:id, :call, :request, :attempt, :digest, :idempotent, :read_only, :worker,
-        clock_timestamp() + make_interval(secs => :seconds))
+SELECT id, call_id, request_id, attempt, digest, idempotent, read_only, worker,
+       clock_timestamp() + make_interval(secs => seconds)
+FROM json_to_recordset(:rows) AS t (
+    id uuid, call_id uuid, request_id uuid, attempt int, digest bytea, idempotent boolean, read_only boolean,
+    worker text, seconds float)
 """)
 _FINISH = text("""
 UPDATE execution SET status = :status, result = :result, error = :error, finished_at = clock_timestamp()

@@ -1,9 +1,7 @@
 """Attempts to run a call: by our own workers (`internal`), and by programs elsewhere (`external`)."""
 
-from agent.usecases.executions.attempts import MAX_ATTEMPTS, Outcome
+from agent.usecases.executions.attempts import LEASE_SECONDS, MAX_ATTEMPTS, Claim, ClaimTerms, Outcome
 from agent.usecases.executions.internal import (
-    LEASE_SECONDS,
-    Claim,
     call_off,
     claim,
     find_claim,
@@ -17,6 +15,7 @@ __all__ = [
     "LEASE_SECONDS",
     "MAX_ATTEMPTS",
     "Claim",
+    "ClaimTerms",
     "Outcome",
     "call_off",
     "claim",

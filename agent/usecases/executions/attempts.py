@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 from uuid import UUID
 
 import structlog
@@ -16,9 +17,13 @@ from agent.store import audit, executions, outbox
 from agent.store.audit import AuditEntry, ChainHead
 from agent.store.call_locks import StoredCall
 from agent.store.executions import Attempt
-from agent.store.outbox import OutboxMessage
+from agent.store.outbox import Destination, OutboxMessage
+from signoff.values import Action
 
 log = structlog.get_logger(__name__)
+
+LEASE_SECONDS = 10.0
+"""How long an attempt, or a model turn, stays its worker's without a heartbeat (every 2 s)."""
 
 MAX_ATTEMPTS = 3
 """How often a call whose tool may be tried again is attempted before a person has to look at it."""
@@ -37,6 +42,73 @@ class Outcome:
     status: ExecutionStatus
     text: str
     seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimTerms:
+    """Which worker claims a call, and what its tool says of a lost attempt."""
+
+    worker: str
+    idempotent: bool
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to cause the effect once. ``action`` is what was approved, from its canonical bytes."""
+
+    execution_id: UUID
+    call_id: UUID
+    run_id: UUID
+    attempt: int
+    action: Action
+    request_id: UUID | None
+    worker: str
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt at this call."""
+        return str(self.call_id)
+
+
+class CallToRun(Protocol):
+    """A call that is locked behind its run, as an attempt at it depends on it."""
+
+    @property
+    def id(self) -> UUID: ...
+    @property
+    def run_id(self) -> UUID: ...
+    @property
+    def request_id(self) -> UUID | None: ...
+    @property
+    def destination(self) -> Destination | None: ...
+    @property
+    def attempts(self) -> int: ...
+
+
+def begin(
+    tx: Transaction, call: CallToRun, action: Action, terms: ClaimTerms, head: ChainHead, execution_id: UUID
+) -> tuple[Claim, ChainHead]:
+    """Write the next attempt at a call, which runs this action. Returns it with the new head of its audit chain."""
+    attempt = call.attempts + 1
+    executions.insert(
+        tx,
+        execution_id,
+        call_id=call.id,
+        request_id=call.request_id,
+        attempt=attempt,
+        digest=action.digest,
+        idempotent=terms.idempotent,
+        read_only=terms.read_only,
+        worker=terms.worker,
+        lease_seconds=LEASE_SECONDS,
+    )
+    log_begun(tx, execution_id, attempt, call.request_id, call.id)
+    detail = {"execution": str(execution_id), "call": str(call.id), "attempt": attempt}
+    detail["digest"] = action.digest.hex()
+    after = audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_CLAIMED, f"worker:{terms.worker}", detail))
+    outbox.enqueue(tx, card(call))
+    return Claim(execution_id, call.id, call.run_id, attempt, action, call.request_id, terms.worker), after
 
 
 def log_begun(
@@ -83,7 +155,7 @@ def write_late(tx: Transaction, attempt: Attempt, outcome: Outcome, head: ChainH
     outbox.enqueue(tx, line(attempt, "late_result", text=outcome.status.value))
 
 
-def card(about: StoredCall | Attempt) -> list[OutboxMessage]:
+def card(about: CallToRun | Attempt) -> list[OutboxMessage]:
     """Its request's card shall show the present state, if people were asked."""
     if about.request_id is None or about.destination is None:
         return []

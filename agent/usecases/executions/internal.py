@@ -7,7 +7,7 @@ again. Nobody can promise exactly-once for an arbitrary effect; what cannot be k
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from uuid import UUID
 
 from agent.database.pools import Database
@@ -37,31 +37,10 @@ from agent.store.requests import NewRequest
 from agent.store.runs import LockedRun
 from agent.usecases import call_answers
 from agent.usecases.executions import attempts
-from agent.usecases.executions.attempts import Outcome
+from agent.usecases.executions.attempts import LEASE_SECONDS, Claim, ClaimTerms, Outcome
 from agent.usecases.requests.opening import OpenOutcome, write_request
 from signoff.errors import Conflict
 from signoff.values import Action
-
-LEASE_SECONDS = 10.0
-"""How long an attempt, or a model turn, stays its worker's without a heartbeat (every 2 s)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """The right to cause the effect once. ``action`` is what was approved, from its canonical bytes."""
-
-    execution_id: UUID
-    call_id: UUID
-    run_id: UUID
-    attempt: int
-    action: Action
-    request_id: UUID | None
-    worker: str
-
-    @property
-    def idempotency_key(self) -> str:
-        """The same for every attempt at this call."""
-        return str(self.call_id)
 
 
 async def claim(
@@ -134,27 +113,9 @@ async def begin_attempt(
     if call.in_vain and not call.wanted_again:
         calls.stop(tx, call_id)
         return None
-    execution_id = execution_id or new_id()
-    executions.insert(
-        tx,
-        execution_id,
-        call_id=call_id,
-        request_id=call.request_id,
-        attempt=call.attempts + 1,
-        digest=action.digest,
-        idempotent=idempotent,
-        read_only=read_only,
-        worker=worker,
-        lease_seconds=LEASE_SECONDS,
-    )
-    attempts.log_begun(tx, execution_id, call.attempts + 1, call.request_id, call_id)
     head = head or await audit.lock_head(tx, call.subject)
-    detail = {"execution": str(execution_id), "call": str(call_id), "attempt": call.attempts + 1}
-    detail["digest"] = action.digest.hex()
-    after = audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_CLAIMED, f"worker:{worker}", detail))
-    outbox.enqueue(tx, attempts.card(call))
-    claimed = Claim(execution_id, call_id, call.run_id, call.attempts + 1, action, call.request_id, worker)
-    return claimed, after
+    terms = ClaimTerms(worker, idempotent, read_only)
+    return attempts.begin(tx, call, action, terms, head, execution_id or new_id())
 
 
 def _decided_action(call: StoredCall) -> Action | None:
