@@ -64,6 +64,7 @@ class Refusal(StrEnum):
     REDACTED_EDIT = "redacted_edit"
     EDITOR_ALONE = "editor_alone"
     ADVISED = "advised"
+    UNREADABLE = "unreadable"
     NOT_YOUR_RUN = "not_your_run"
     NOT_AN_ADMINISTRATOR = "not_an_administrator"
     NOT_YOURS_TO_ASK = "not_yours_to_ask"
@@ -133,6 +134,7 @@ _SENTENCES: dict[Refusal, str] = {
         "The agent read a reason or note of yours before it proposed this action, so someone else has to approve "
         "it (`editor_may_approve = false`). You can still reject or edit it."
     ),
+    Refusal.UNREADABLE: "Not all of this request can be shown now, so nobody can approve it. You can still reject it.",
     Refusal.NOT_AN_ADMINISTRATOR: "Only administrators of this workspace can do this; nothing was changed.",
     Refusal.NOT_YOUR_RUN: "Only who started this run, or a reviewer of what it waits for, can cancel it.",
     Refusal.NOT_YOURS_TO_ASK: (

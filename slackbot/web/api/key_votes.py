@@ -7,11 +7,13 @@ from uuid import UUID
 
 from agent.domain.api_keys import Principal, Scope
 from agent.domain.errors import Refusal, Refused
-from agent.domain.request import Verdict
+from agent.domain.request import RequestStatus, Verdict
 from agent.store.views import VoteContext
 from agent.usecases import requests
 from agent.usecases.requests import VoteOutcome
 from signoff.values import Person
+from slackbot.cards import unreadable
+from slackbot.masking import clean_view
 from slackbot.reviewing import votes
 from slackbot.reviewing.votes import NewVote
 from slackbot.web.http.context import WebContext
@@ -54,8 +56,22 @@ async def cast_key_vote(
     """Cast a vote of the key's owner. ``named`` is the revision that the caller gives, ``present`` the latest one.
 
     An approval that names none is on the first revision: after an edit it is stale, and nobody approves what they may
-    not have seen. A rejection is one of every revision.
+    not have seen. A rejection is one of every revision. What a card would not offer for approval is refused.
     """
     revision = named or (1 if verdict is Verdict.APPROVE else present)
+    if verdict is Verdict.APPROVE and await _is_unreadable(ctx, request_id):
+        refusal = Refusal.UNREADABLE
+        await requests.record_refusal(
+            ctx.db, request_id, revision, person, refusal, PATH, principal=principal.name
+        )
+        raise Refused(refusal)
     vote = NewVote(person, request_id, revision, verdict, PATH, reason, principal=principal.name)
     return await votes.cast_vote(ctx.db, ctx.slack.directory, vote, known)
+
+
+async def _is_unreadable(ctx: WebContext, request_id: UUID) -> bool:
+    """Whether it waits and not all of it can be shown to people."""
+    view = await ctx.snapshots.get(request_id)
+    if view is None or view.status is not RequestStatus.WAITING:
+        return False
+    return unreadable(await clean_view(view)) is not None

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from agent.domain.api_keys import Scope
+from slackbot.masking.secret_finder import SecretFinder, everything
 from tests.integration.web.living import ADA, GRACE, Living, living
 
 START = "/agents/data_manager/runs"
@@ -63,6 +64,28 @@ async def test_who_asked_cannot_confirm_and_it_is_on_record(service: Living) -> 
     assert await service.house.column(refused) == ["key:asker agent_principal", f"slack:{ADA} not_a_reviewer"]
     assert (await asker.get(f"{START}/{run['run_id']}")).json()["status"] == "paused"
     assert await service.house.column("SELECT count(*) FROM vote") == [0]
+
+
+async def test_what_cannot_be_shown_cannot_be_approved_by_any_route(
+    service: Living, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`/approve`, `respond` and `continue` refuse, on record, to approve what was not looked through for secrets in
+    time; it can still be rejected."""
+    monkeypatch.setattr(SecretFinder, "__call__", lambda _, text: everything(text))
+    grace = await service.reviewer()
+    run = (await (await service.asker()).post(START, json=DELETE)).json()
+    (request,) = await service.house.column("SELECT id::text FROM approval_request")
+    for answer in (
+        await _say(grace, run, _words(run, True)),
+        await grace.post(f"/agents/{run['run_id']}/respond", json={"response": "approve"}),
+        await grace.post(f"/approve/{request}", json={"decision": "approved"}),
+    ):
+        assert (answer.status_code, answer.json()["type"]) == (403, "urn:signoff:unreadable"), answer.text
+    assert await service.house.column("SELECT path FROM vote") == []
+    recorded = "SELECT detail->>'refusal' FROM audit_event WHERE event = 'vote.refused'"
+    assert await service.house.column(recorded) == ["unreadable"] * 3
+    answer = await grace.post(f"/approve/{request}", json={"decision": "rejected", "reason": "unreadable"})
+    assert answer.status_code == 200, answer.text
 
 
 async def test_a_refused_tool_ends_a_risky_run(service: Living) -> None:
