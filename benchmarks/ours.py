@@ -15,6 +15,7 @@ from typing import Any
 
 from agent.database.pools import Database
 from agent.runtime.agents import Registry
+from agent.runtime.executor import Executor
 from agent.runtime.heartbeat import Heartbeat
 from agent.runtime.model import Model, Reply
 from agent.runtime.services import Services, worker_name
@@ -26,7 +27,6 @@ from benchmarks.waiting import TEAM, Row, Waiting
 from slackbot.delivery.drain import Drain
 from slackbot.delivery.poller import DeliveryPoller
 from slackbot.service import logs
-from slackbot.service.worker import Worker
 from slackbot.slack_api.client import SlackClient
 from slackbot.slack_api.directory import Directory
 
@@ -90,11 +90,11 @@ class Ours:
         return len(queue) / (time.monotonic() - begun)
 
     async def idle(self) -> int:
-        """Wait until no job but a later one is left; returns how many were waited for."""
-        first = left = await self._jobs()
+        """Wait until no call or run is due; returns how many were waited for."""
+        first = left = await self._due()
         while left:
             await asyncio.sleep(0.1)
-            left = await self._jobs()
+            left = await self._due()
         return first
 
     async def _started(self, each: Waiting) -> int:
@@ -104,9 +104,10 @@ class Ours:
     async def _unfinished(self) -> int:
         return await self._count("execution WHERE status = 'claimed'")
 
-    async def _jobs(self) -> int:
-        return await self._count(
-            "procrastinate_jobs WHERE status IN ('todo', 'doing') AND queue_name <> 'deliveries'"
+    async def _due(self) -> int:
+        calls = await self._count("tool_call WHERE state IN ('new', 'ready', 'refused')")
+        return calls + await self._count(
+            "agent_run WHERE inputs > heard AND status IN ('working', 'pending_approval')"
         )
 
     async def _count(self, what: str) -> int:
@@ -136,7 +137,7 @@ async def working(db: Database, api_url: str) -> AsyncIterator[None]:
         worker=name,
         destination=lambda channel: Destination(TEAM, channel or "C0REVIEW"),
     )
-    worker = Worker(services, db.conninfo("bench worker"), lambda _: None, drain_seconds=3)
+    worker = Executor(services, lambda _: None, drain_seconds=3)
     rounds = DeliveryPoller(db, me["team_id"], drain)
     await worker.start()
     rounds.start()

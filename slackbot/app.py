@@ -19,6 +19,7 @@ from agent.database.pools import Database
 from agent.domain.errors import NotFound
 from agent.domain.policy import Policy
 from agent.runtime.agents import Registry
+from agent.runtime.executor import Executor
 from agent.runtime.heartbeat import Heartbeat
 from agent.runtime.model import Model
 from agent.runtime.services import Services, worker_name
@@ -35,7 +36,6 @@ from slackbot.outbound.sender import OutboundSender
 from slackbot.outbound.webhook_post import WebhookPoster
 from slackbot.service.scheduler import Scheduler
 from slackbot.service.telemetry import Telemetry
-from slackbot.service.worker import Worker
 from slackbot.settings import Role, Settings
 from slackbot.slack.app_home import AppHomes
 from slackbot.slack.listeners import ListenerContext, new_app, register
@@ -109,9 +109,8 @@ class Service:
             destination=self._destination,
             user_code=UserCode(threads=settings.concurrency + SPARE_THREADS),
         )
-        self._worker = Worker(
+        self._executor = Executor(
             self._services,
-            db.conninfo(f"signoff worker {self.name}"),
             self._notify,
             concurrency=settings.concurrency,
             drain_seconds=settings.drain_seconds,
@@ -174,7 +173,7 @@ class Service:
         if self._client is not None:
             await self._connect(self._client)
         if Role.WORKER in self.settings.roles:
-            await self._worker.start()
+            await self._executor.start()
         if Role.SCHEDULER in self.settings.roles:
             self._scheduler.start()
         log.info(
@@ -188,9 +187,9 @@ class Service:
         )
 
     def _connections(self) -> int:
-        """How many connections to the database this process opens at most: its pools, and its workers' own."""
-        queues = self._worker.connections if Role.WORKER in self.settings.roles else 0
-        return sum(pool.most for pool in self.db.pools()) + queues
+        """How many connections to the database this process opens at most: its pools, and the executor's own."""
+        own = self._executor.connections if Role.WORKER in self.settings.roles else 0
+        return sum(pool.most for pool in self.db.pools()) + own
 
     async def run(self) -> None:
         """Wait until cancelled. Raises SignoffError when a part turns out never to work."""
@@ -206,7 +205,7 @@ class Service:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         working = asyncio.gather(
-            self._worker.stop() if Role.WORKER in self.settings.roles else _nothing(),
+            self._executor.stop() if Role.WORKER in self.settings.roles else _nothing(),
             self._slack.poller.stop(self.settings.drain_seconds) if self._slack else _nothing(),
         )
         if Role.WEB in self.settings.roles:
@@ -317,7 +316,7 @@ class Service:
         return Destination(self._slack.workspace.team_id, self._channels[name])
 
     def _notify(self, target: str) -> None:
-        """What the worker does with a hint about notices."""
+        """What the executor does about notices that are due."""
         self._outbound.look(target)
 
     # --- HTTP -----------------------------------------------------------------------------------------
@@ -368,10 +367,10 @@ class Service:
         return database == "ok" and not self._draining, parts
 
     def _working(self) -> bool | None:
-        """Whether every queue is worked on, and every channel looked after; ``None`` where neither is our part."""
+        """Whether what is due is found, and every channel looked after; ``None`` where neither is our part."""
         if Role.WORKER not in self.settings.roles:
             return None
-        return self._worker.alive and (self._slack is None or self._slack.poller.alive)
+        return self._executor.alive and (self._slack is None or self._slack.poller.alive)
 
     def _part(self) -> ProcessPart:
         roles = self.settings.roles

@@ -17,6 +17,7 @@ from uuid import UUID
 
 import psycopg
 import structlog
+from psycopg import sql
 from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import QueuePool
@@ -33,6 +34,7 @@ from agent.database.errors import (
 )
 from agent.database.liveness import watch
 from agent.database.transaction import DECISION_BUDGET, Listener, Transaction, give_back
+from agent.database.wakeups import Wakeups
 from signoff.errors import SignoffError
 
 __all__ = [
@@ -51,6 +53,8 @@ POOL_WAIT = 5.0
 DECISION_POOL_WAIT = 0.4
 
 _LIMIT_TRANSACTIONS = "SELECT set_config('transaction_timeout', %s, false)"
+# That others may look need not survive a crash of the server, so nothing waits for the disk.
+_ANNOUNCE = "SELECT set_config('synchronous_commit', 'off', true), pg_notify(%s, '')"
 _GRACE = 0.1  # for a body that is not waiting for the database and so does not notice that it was hung up
 
 
@@ -75,8 +79,9 @@ class Database:
         pool_size: int = 10,
         decision_pool_size: int = 8,
         application_name: str = "signoff",
+        announces: bool = False,
     ) -> None:
-        """Connects to nothing yet.
+        """Connects to nothing yet. ``announces``: work that nobody takes here is announced to other processes.
 
         Raises:
             DatabaseUnusable: `url` is not the address of a PostgreSQL database.
@@ -85,6 +90,7 @@ class Database:
         self._name = application_name
         self._sizes = {"write": pool_size, "read": pool_size, "decide": decision_pool_size}
         self._listeners: set[Listener] = set()
+        self.wakeups = Wakeups(self._announce if announces else None)
         budget = int(DECISION_BUDGET * 1000)
         self._writing = self._engine(pool_size, POOL_WAIT)
         self._reading = self._engine(pool_size, POOL_WAIT, read_only=True)
@@ -102,7 +108,7 @@ class Database:
         return self.address.schema
 
     def conninfo(self, application_name: str | None = None) -> str:
-        """For drivers beside SQLAlchemy (procrastinate's own connections): same database, schema and role."""
+        """For connections beside the pools: same database, schema and role."""
         return self.address.conninfo(application_name or self._name)
 
     def on_ending(self, listener: Listener) -> Callable[[], None]:
@@ -131,6 +137,7 @@ class Database:
 
     async def close(self) -> None:
         """Closes all idle connections; those in use close when they are given back."""
+        await self.wakeups.finish()
         for engine in (self._writing, self._reading, self._deciding):
             await engine.dispose()
 
@@ -149,7 +156,7 @@ class Database:
             OutcomeUnknown: the connection broke during COMMIT.
         """
         connection = await self._checkout(self._writing, POOL_WAIT)
-        async with Transaction(connection, self.address, self._tell).run() as tx:
+        async with Transaction(connection, self.address, self._tell, self.wakeups.send).run() as tx:
             yield tx
 
     @asynccontextmanager
@@ -165,7 +172,7 @@ class Database:
             OutcomeUnknown: COMMIT was sent and not acknowledged in time.
         """
         connection = await self._checkout(self._deciding, DECISION_POOL_WAIT)
-        tx = Transaction(connection, self.address, self._tell)
+        tx = Transaction(connection, self.address, self._tell, self.wakeups.send)
         fuse = asyncio.get_running_loop().call_later(DECISION_BUDGET, tx.blow)
         clock = asyncio.timeout(DECISION_BUDGET + _GRACE)
         try:
@@ -211,6 +218,22 @@ class Database:
         alone = await connection.execution_options(isolation_level="AUTOCOMMIT")
         async with self._by_itself(alone):
             yield alone
+
+    async def announcements(self) -> AsyncIterator[None]:
+        """Yield when other processes may have left work: at the beginning, and after each of their announcements.
+
+        Raises the driver's errors when its connection, which is none of a pool, cannot be made or is lost.
+        """
+        conninfo = self.conninfo(f"{self._name} listens")
+        async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as connection:
+            await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self.schema)))
+            yield
+            async for _ in connection.notifies():
+                yield
+
+    async def _announce(self) -> None:
+        async with self.counting() as connection:
+            await driver_of(connection).execute(_ANNOUNCE, [self.schema])
 
     @asynccontextmanager
     async def _by_itself(self, connection: AsyncConnection) -> AsyncIterator[AsyncConnection]:

@@ -1,7 +1,7 @@
 """One transaction: its reads run at once, its writes go out together at the end, and its end is told truly.
 
 A use case locks and reads first, decides, then writes. Nothing that it writes depends on what an earlier write
-returns, so all writes travel in one round trip (the driver's pipeline mode), in order, hints last.
+returns, so all writes travel in one round trip (the driver's pipeline mode), in order.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ from psycopg.rows import namedtuple_row
 from sqlalchemy import CursorResult, Executable, TextClause, exc
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.database import jobs
 from agent.database.address import Address
 from agent.database.driver import Statement, driver_of, sql_of
 from agent.database.errors import BudgetExceeded, DatabaseError, DatabaseUnavailable, OutcomeUnknown
-from agent.database.jobs import Hint
 from agent.database.liveness import hang_up
+from agent.database.wakeups import Wakeup
 from signoff.errors import SignoffError
 
 Listener = Callable[[UUID, int], object]
 """Hears of a request, and of how many things are on record about it."""
+
+Wake = Callable[[Sequence[Wakeup]], object]
+"""Takes the wake-ups of a transaction that has committed."""
 
 DECISION_BUDGET = 1.2
 """Seconds. With 0.8 s to find out who clicked this stays below the three that Slack waits for an answer."""
@@ -45,15 +47,16 @@ class Transaction:
     Statements are ``text()`` constants with named parameters (``:name``). What is collected is sent before COMMIT.
     """
 
-    def __init__(self, connection: AsyncConnection, address: Address, tell: Listener) -> None:
+    def __init__(self, connection: AsyncConnection, address: Address, tell: Listener, wake: Wake) -> None:
         self.connection = connection
         self._raw = driver_of(connection)
         self._address = address
         self._tell = tell
+        self._wake = wake
         self._committing = False
         self._blown = False
         self._statements: list[tuple[TextClause, Mapping[str, Any]]] = []
-        self._hints: list[Hint] = []
+        self._wakeups: dict[Wakeup, None] = {}
         self._callbacks: list[Callable[[], object]] = []
         self._ended: dict[UUID, int] = {}
 
@@ -80,9 +83,9 @@ class Transaction:
         """
         self.add(statement, rows=json.dumps(rows, default=_as_text), many=len(rows))
 
-    def hint(self, *hints: Hint) -> None:
-        """Defer these jobs with the transaction."""
-        self._hints.extend(hints)
+    def wake(self, *wakeups: Wakeup) -> None:
+        """Have these looked at once the transaction has committed."""
+        self._wakeups.update(dict.fromkeys(wakeups))
 
     def after_commit(self, callback: Callable[[], object]) -> None:
         """Call this once the transaction has committed, and never if it rolls back. It must be quick and not raise.
@@ -102,13 +105,11 @@ class Transaction:
         Raises the driver's errors.
         """
         statements, self._statements = self._statements, []
-        hints, self._hints = self._hints, []
-        if not statements and not hints:
+        if not statements:
             return
         async with self._raw.pipeline(), self._raw.cursor() as cursor:
             for statement, parameters in statements:
                 await cursor.execute(sql_of(statement), parameters)
-            await jobs.defer(self._raw, hints)
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
@@ -140,8 +141,8 @@ class Transaction:
         """
         async with AsyncExitStack() as stack:
             stack.push_async_callback(give_back, self.connection)
-            # Begun here and not by the first statement, so that what procrastinate writes through the raw
-            # connection is part of it. Does no I/O: the driver sends BEGIN before the first statement.
+            # Begun here and not by the first statement, so that what goes through the driver alone is part of it.
+            # Does no I/O: the driver sends BEGIN before the first statement.
             self.connection.sync_connection.begin()  # type: ignore[union-attr]
             try:
                 yield self
@@ -164,6 +165,8 @@ class Transaction:
         self._committing = True
         await self.connection.commit()
         self._committing = False
+        if self._wakeups:  # before the callbacks: they log
+            self._wake(tuple(self._wakeups))
         for callback in self._callbacks:
             callback()
         for request_id, recorded in self._ended.items():

@@ -41,6 +41,7 @@ class StoredCall:
 
     id: UUID
     run_id: UUID
+    agent: str
     state: CallState
     blocking: bool
     tool: str
@@ -159,7 +160,7 @@ WHERE id = (SELECT run_id FROM tool_call WHERE id = :call) AND status = 'pending
   AND NOT EXISTS (SELECT 1 FROM tool_call AS c WHERE c.run_id = agent_run.id AND c.state = 'asked' AND c.blocking)
 """)
 _CALL = text("""
-SELECT c.id, c.run_id, c.state::text AS state, c.blocking, c.tool, c.raw_arguments, c.ask_no, c.repeats,
+SELECT c.id, c.run_id, a.agent, c.state::text AS state, c.blocking, c.tool, c.raw_arguments, c.ask_no, c.repeats,
        c.answer_kind::text AS answer_kind, c.answer, c.action,
        a.status IN ('denied', 'failed', 'cancelled') AND c.repeats IS NULL AS in_vain,
        EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', a.agent) OR scope = ANY (a.ancestor_agents)) AS paused,

@@ -8,12 +8,13 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from agent.database import jobs
 from agent.database.transaction import Connection, Transaction, fetch
+from agent.database.wakeups import Wakeup
 from agent.domain.run import CallAnswer, ProposedCall
 from agent.store.ids import new_id
 from agent.store.outbox import Destination
 from agent.store.requests import NewRequest
+from agent.store.runs import LockedRun
 from signoff.values import Action
 
 
@@ -25,21 +26,21 @@ class StoppedRequest:
     destination: Destination
 
 
-def propose(tx: Transaction, run_id: UUID, turn: int, proposed: tuple[ProposedCall, ...]) -> None:
-    """The calls of a model's turn, not judged yet; each is looked at by a job of its own."""
+def propose(tx: Transaction, run: LockedRun, turn: int, proposed: tuple[ProposedCall, ...]) -> None:
+    """The calls of a model's turn, not judged yet."""
     for index, call in enumerate(proposed):
         call_id = new_id()
         tx.add(
             _PROPOSE,
             id=call_id,
-            run=run_id,
+            run=run.id,
             turn=turn,
             index=index,
             model_id=call.model_call_id,
             tool=call.tool,
             arguments=call.raw_arguments,
         )
-        tx.hint(jobs.execute_call(call_id))
+        tx.wake(Wakeup.call(call_id, run.agent))
 
 
 def mark_asked(tx: Transaction, new: NewRequest, *, blocking: bool) -> None:
@@ -60,10 +61,10 @@ def mark_ready(tx: Transaction, call_id: UUID, action: Action) -> None:
     tx.add(_LET_RUN, call=call_id, version=action.tool_version, action=action.canonical, digest=action.digest)
 
 
-def refuse(tx: Transaction, call_id: UUID, answer: CallAnswer) -> None:
+def refuse(tx: Transaction, call_id: UUID, agent: str, answer: CallAnswer) -> None:
     """Nobody needs to be asked: the call will not run."""
     tx.add(_REFUSE, call=call_id, kind=answer.kind.value, answer=answer.text)
-    tx.hint(jobs.execute_call(call_id))
+    tx.wake(Wakeup.call(call_id, agent))
 
 
 def mark_prepared(tx: Transaction, call_id: UUID, action: bytes) -> None:
@@ -82,10 +83,10 @@ def answer(tx: Transaction, call_id: UUID, given: CallAnswer) -> None:
     tx.add(_ANSWER, call=call_id, kind=given.kind.value, answer=given.text)
 
 
-def stop(tx: Transaction, call_id: UUID, reason: str = "the run has ended; nothing ran") -> None:
+def stop(tx: Transaction, call_id: UUID, agent: str, reason: str = "the run has ended; nothing ran") -> None:
     """It might have run and will not: its run has ended before it began, or an operator called it off."""
     tx.add(_STOP, call=call_id, reason=reason)
-    tx.hint(jobs.execute_call(call_id))
+    tx.wake(Wakeup.call(call_id, agent))
 
 
 def mark_announced(tx: Transaction, call_id: UUID) -> None:
@@ -98,10 +99,10 @@ def clear_prepared(tx: Transaction, call_id: UUID, action: bytes) -> None:
     tx.add(_LET_GO, call=call_id, action=action)
 
 
-def supersede_action(tx: Transaction, call_id: UUID) -> None:
+def supersede_action(tx: Transaction, call_id: UUID, agent: str) -> None:
     """People are asked about another action now: a tool that prepared for the one before has to hear of it."""
     tx.add(_MOVE_ON, call=call_id)
-    tx.hint(jobs.execute_call(call_id))
+    tx.wake(Wakeup.call(call_id, agent))
 
 
 def claim(tx: Transaction, call_id: UUID) -> None:
@@ -119,10 +120,10 @@ def mark_in_doubt(tx: Transaction, call_id: UUID) -> None:
     tx.add(_DOUBT, call=call_id)
 
 
-def make_ready_again(tx: Transaction, call_id: UUID) -> None:
+def make_ready_again(tx: Transaction, call_id: UUID, agent: str) -> None:
     """Another attempt may be made: a person said so, or the tool is idempotent."""
     tx.add(_READY_AGAIN, call=call_id)
-    tx.hint(jobs.execute_call(call_id))
+    tx.wake(Wakeup.call(call_id, agent))
 
 
 async def repeat(connection: Connection, call_id: UUID) -> tuple[UUID, bool]:

@@ -29,6 +29,7 @@ class Decision:
     reason: str | None
     at: datetime
     call_id: UUID | None
+    agent: str
     call_state: CallState
     refused_as: AnswerKind | None
     """Why the call does not run, if it is refused with the request."""

@@ -21,6 +21,7 @@ class OpenRequest:
     id: UUID
     run_id: UUID | None
     call_id: UUID | None
+    agent: str
     destination: Destination
     revision: int
     digest: bytes
@@ -62,7 +63,7 @@ async def lock_waiting(connection: Connection, runs: Sequence[UUID]) -> list[Ope
 # The clock as a subquery is read once, and so can bound the index scan; a volatile function in the condition itself
 # would be called for every waiting row.
 _DUE = text("""
-SELECT r.id, r.run_id, r.call_id, r.team_id, r.channel_id, r.revision, v.digest,
+SELECT r.id, r.run_id, r.call_id, r.agent, r.team_id, r.channel_id, r.revision, v.digest,
        coalesce(r.policy ->> 'on_timeout' = 'escalate' AND r.escalated_at IS NULL, false) AS escalates, r.approvers,
        r.policy -> 'escalate_to' AS escalate_to, make_interval(secs => (r.policy ->> 'timeout')::float) AS "window",
        r.policy -> 'remind_at' AS remind_at
@@ -71,7 +72,7 @@ WHERE r.status = 'waiting' AND r.expires_at <= (SELECT clock_timestamp())
   AND r.id <> ALL(CAST(:but AS uuid[])) ORDER BY r.expires_at LIMIT :limit FOR NO KEY UPDATE OF r SKIP LOCKED
 """)
 _DUE_ONE = text("""
-SELECT r.id, r.run_id, r.call_id, r.team_id, r.channel_id, r.revision, v.digest,
+SELECT r.id, r.run_id, r.call_id, r.agent, r.team_id, r.channel_id, r.revision, v.digest,
        coalesce(r.policy ->> 'on_timeout' = 'escalate' AND r.escalated_at IS NULL, false) AS escalates, r.approvers,
        r.policy -> 'escalate_to' AS escalate_to, make_interval(secs => (r.policy ->> 'timeout')::float) AS "window",
        r.policy -> 'remind_at' AS remind_at
@@ -83,7 +84,7 @@ _TAKE_OPEN_OF_RUNS = text("""
 SELECT 1 FROM approval_request WHERE run_id = ANY(:runs) AND status = 'waiting' ORDER BY id FOR NO KEY UPDATE
 """)
 _OPEN_OF_RUNS = text("""
-SELECT r.id, r.run_id, r.call_id, r.team_id, r.channel_id, r.revision, r.approvers, v.digest
+SELECT r.id, r.run_id, r.call_id, r.agent, r.team_id, r.channel_id, r.revision, r.approvers, v.digest
 FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 WHERE r.run_id = ANY(:runs) AND r.status = 'waiting' ORDER BY r.id
 """)

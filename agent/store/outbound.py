@@ -1,7 +1,7 @@
 """Webhooks, and what is to be told to them and by e-mail.
 
-Notices are written inside the transaction of the fact. One statement finds the webhooks, writes a notice for each and
-hints their sender; where no webhook is subscribed it finds an empty table and writes nothing.
+Notices are written inside the transaction of the fact. One statement finds the webhooks and writes a notice for each;
+where no webhook is subscribed it finds an empty table and writes nothing.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 from sqlalchemy import Row, text
 
-from agent.database import jobs
 from agent.database.transaction import Connection, Transaction
+from agent.database.wakeups import Wakeup
 from agent.domain.outbound import MAIL, DeadMessage, OutboundEvent, OutboundMessage, Webhook, WebhookLine
 from agent.store.ids import new_id
 from agent.store.rows import row_as
@@ -34,7 +34,7 @@ def enqueue_opened(tx: Transaction, request_id: UUID, addresses: Iterable[str]) 
             event=OutboundEvent.REQUEST_OPENED.value,
             request=request_id,
         )
-        tx.hint(jobs.send_notices(MAIL))
+        tx.wake(Wakeup.notices(MAIL))
 
 
 def enqueue_decided(tx: Transaction, request_ids: Sequence[UUID]) -> None:
@@ -56,8 +56,6 @@ def _to_webhooks(
         subscribed=Jsonb([event.value]),
         requests=[*requests, *(None for _ in runs)],
         runs=[*(None for _ in requests), *runs],
-        queue=jobs.DELIVERIES,
-        task=jobs.SEND_NOTICES,
     )
 
 
@@ -147,19 +145,12 @@ def _notice(row: Row[Any]) -> OutboundMessage:
     return row_as(OutboundMessage, row, webhook=webhook)
 
 
-# How many there will be only this statement knows, so it makes the ids as well as the hints.
+# How many there will be only this statement knows, so it makes their ids. The sender finds them by looking.
 _TO_WEBHOOKS = text("""
-WITH queued AS (
-    INSERT INTO notice (id, kind, webhook_id, event, request_id, run_id)
-    SELECT gen_random_uuid(), 'webhook', w.id, :event, f.request_id, f.run_id
-    FROM webhook AS w, unnest(CAST(:requests AS uuid[]), CAST(:runs AS uuid[])) AS f (request_id, run_id)
-    WHERE w.removed_at IS NULL AND w.events @> :subscribed
-    RETURNING webhook_id
-)
-SELECT procrastinate_defer_jobs_v1(array_agg(
-    ROW(:queue, :task, 0, NULL, NULL, jsonb_build_object('target', webhook_id::text), NULL)
-    ::procrastinate_job_to_defer_v1))
-FROM (SELECT DISTINCT webhook_id FROM queued) AS told HAVING count(*) > 0
+INSERT INTO notice (id, kind, webhook_id, event, request_id, run_id)
+SELECT gen_random_uuid(), 'webhook', w.id, :event, f.request_id, f.run_id
+FROM webhook AS w, unnest(CAST(:requests AS uuid[]), CAST(:runs AS uuid[])) AS f (request_id, run_id)
+WHERE w.removed_at IS NULL AND w.events @> :subscribed
 """)
 _TO_MAILBOXES = text("""
 INSERT INTO notice (id, kind, recipient, event, request_id)

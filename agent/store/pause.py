@@ -55,6 +55,7 @@ class HeldCall:
     """A call that was approved and has not begun, with where its card is."""
 
     call_id: UUID
+    agent: str
     request_id: UUID
     team_id: str
     channel_id: str
@@ -63,7 +64,7 @@ class HeldCall:
 async def held_calls(connection: Connection, scope: str) -> list[HeldCall]:
     """What the switch concerns now; cards beyond the first 500 say it when they are next drawn."""
     rows = (await connection.execute(_HELD_UP, {"scope": scope})).all()
-    return [HeldCall(row.call_id, row.id, row.team_id, row.channel_id) for row in rows]
+    return [HeldCall(row.call_id, row.agent, row.id, row.team_id, row.channel_id) for row in rows]
 
 
 _TURN = text("SELECT pg_advisory_xact_lock(hashtextextended('signoff pause ' || current_schema(), 0))")
@@ -72,7 +73,7 @@ _AGENTS = text("SELECT agent FROM agent_run UNION SELECT agent FROM approval_req
 _BEGIN = text("INSERT INTO pause (scope, by, reason) VALUES (:scope, :by, :reason)")
 _END = text("DELETE FROM pause WHERE scope = :scope")
 _HELD_UP = text("""
-SELECT call.id AS call_id, request.id, request.team_id, request.channel_id FROM tool_call AS call
+SELECT call.id AS call_id, run.agent, request.id, request.team_id, request.channel_id FROM tool_call AS call
 JOIN approval_request AS request ON request.call_id = call.id AND request.ask_no = call.ask_no
 JOIN agent_run AS run ON run.id = call.run_id
 WHERE call.state = 'ready' AND (:scope IN ('*', run.agent) OR :scope = ANY (run.ancestor_agents)) LIMIT 500

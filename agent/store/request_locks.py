@@ -24,6 +24,7 @@ class LockedRequest:
 
     id: UUID
     call_id: UUID | None
+    agent: str
     destination: Destination
     status: RequestStatus
     revision: int
@@ -105,7 +106,7 @@ async def find_expired(connection: Connection, request_id: UUID) -> ExpiredReque
 
 
 _REQUEST = text("""
-SELECT r.id, r.call_id, r.status::text AS status, r.revision, r.team_id, r.channel_id, r.approvals_required,
+SELECT r.id, r.call_id, r.agent, r.status::text AS status, r.revision, r.team_id, r.channel_id, r.approvals_required,
        r.expires_at, r.decided_at, r.approvers, r.excluded, r.policy -> 'reason_required' AS reason_required,
        coalesce((r.policy ->> 'allow_edit')::boolean, false) AS allow_edit,
        coalesce((r.policy ->> 'editor_may_approve')::boolean, false) AS editor_may_approve

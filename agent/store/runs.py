@@ -7,8 +7,8 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from agent.database import jobs
 from agent.database.transaction import Connection, Transaction, query
+from agent.database.wakeups import Wakeup
 from agent.domain.run import NewRun, RunStatus
 from agent.store.outbox import Destination
 from agent.store.rows import row_as
@@ -110,10 +110,10 @@ async def has_message(connection: Connection, source_key: str) -> bool:
     return (await connection.execute(_HAS_HEARD, {"key": source_key})).one_or_none() is not None
 
 
-def reopen(tx: Transaction, run_id: UUID) -> None:
+def reopen(tx: Transaction, run_id: UUID, agent: str) -> None:
     """Let a run that has ended, unless it was cancelled, work on what it hears now."""
     tx.add(_REOPEN, run=run_id)
-    add_input(tx, run_id)
+    add_input(tx, run_id, agent)
 
 
 def end(tx: Transaction, run_id: UUID, status: RunStatus, cause: str) -> None:
@@ -151,10 +151,10 @@ def add_message(
     )
 
 
-def add_input(tx: Transaction, run_id: UUID) -> None:
+def add_input(tx: Transaction, run_id: UUID, agent: str) -> None:
     """There is something new that the model should hear; wakes the run unless it is over."""
     tx.add(_ADD_INPUT, run=run_id)
-    tx.hint(jobs.advance_run(run_id))
+    tx.wake(Wakeup.run(run_id, agent))
 
 
 def park(tx: Transaction, run_id: UUID) -> None:
@@ -167,11 +167,11 @@ def count_answer(tx: Transaction, run_id: UUID) -> None:
     tx.add(_ONE_CALL_LESS, run=run_id)
 
 
-def release_call(tx: Transaction, run_id: UUID, *, last: bool) -> None:
+def release_call(tx: Transaction, run_id: UUID, agent: str, *, last: bool) -> None:
     """A call goes on in the background; ``last``: the run waited for no other."""
     tx.add(_RELEASE, run=run_id)
     if last:
-        add_input(tx, run_id)
+        add_input(tx, run_id, agent)
 
 
 _LOCK_RUN = text("""

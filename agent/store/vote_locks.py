@@ -131,8 +131,9 @@ ORDER BY subject FOR NO KEY UPDATE SKIP LOCKED
 _READ = text("""
 SELECT each.* FROM unnest(ARRAY(SELECT unnest(CAST(:ids AS uuid[])))) AS asked (id)
 JOIN LATERAL (
-    SELECT r.id, r.call_id, r.status::text AS status, r.revision, r.team_id, r.channel_id, r.approvals_required,
-           r.expires_at, r.decided_at, r.approvers, r.excluded, r.policy -> 'reason_required' AS reason_required,
+    SELECT r.id, r.call_id, r.agent, r.status::text AS status, r.revision, r.team_id, r.channel_id,
+           r.approvals_required, r.expires_at, r.decided_at, r.approvers, r.excluded,
+           r.policy -> 'reason_required' AS reason_required,
            coalesce((r.policy ->> 'allow_edit')::boolean, false) AS allow_edit,
            coalesce((r.policy ->> 'editor_may_approve')::boolean, false) AS editor_may_approve,
            v.digest, v.editor_team_id, v.editor_user_id,

@@ -21,11 +21,11 @@ def answer(tx: Transaction, run: LockedRun, call: EndedCall, given: CallAnswer) 
     if call.blocking:
         runs.count_answer(tx, run.id)
         if run.awaiting_calls <= 1 and not run.over:
-            runs.add_input(tx, run.id)
+            runs.add_input(tx, run.id, run.agent)
         return
     runs.add_message(tx, run, "note", call.note(given))
     if note_wakes(run.status, call, given):
-        runs.reopen(tx, run.id)
+        runs.reopen(tx, run.id, run.agent)
 
 
 def close(tx: Transaction, run_id: UUID, call: EndedCall, given: CallAnswer) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from agent.database import jobs
 from agent.database.pools import Database
 from agent.domain.outbound import OutboundMessage
 from agent.store import outbound
@@ -59,14 +58,6 @@ def retry_delay(attempts: int, asked: float | None, chance: float) -> float:
     doubled = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(attempts - 1, 30))
     spread = doubled * (0.8 + 0.4 * chance)
     return spread if asked is None else min(LONGEST_PAUSE, max(asked, spread))
-
-
-async def sweep(db: Database) -> int:
-    """Hint the sender of everything that is due. Returns how many targets that were."""
-    async with db.transaction() as tx:
-        targets = await outbound.due_targets(tx)
-        tx.hint(*(jobs.send_notices(target) for target in targets))
-    return len(targets)
 
 
 async def forget(db: Database) -> int:

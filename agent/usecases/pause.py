@@ -7,8 +7,8 @@ when the agent is resumed.
 
 from __future__ import annotations
 
-from agent.database import jobs
 from agent.database.pools import Database
+from agent.database.wakeups import Wakeup
 from agent.domain.audit import AuditKind
 from agent.domain.pause import EVERYTHING, Pause
 from agent.store import audit, outbox
@@ -66,5 +66,5 @@ async def _turn(db: Database, agent: str | None, by: Person | str, reason: str |
             tx, [outbox.card(Destination(each.team_id, each.channel_id), each.request_id) for each in held]
         )
         if not stop:
-            tx.hint(*(jobs.execute_call(each.call_id) for each in held))
+            tx.wake(*(Wakeup.call(each.call_id, each.agent) for each in held))
     return True

@@ -11,8 +11,8 @@ from collections.abc import Collection, Sequence
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from agent.database import jobs
 from agent.database.pools import Database
+from agent.database.wakeups import Wakeup
 from agent.domain.audit import AuditKind
 from agent.domain.errors import NotFound
 from agent.domain.outbound import DeadMessage, OutboundEvent, Webhook, WebhookLine
@@ -89,7 +89,7 @@ async def replay(db: Database, notice_id: UUID | None = None) -> int:
         targets = await outbound.revive(tx, notice_id)
         if notice_id is not None and not targets:
             raise NotFound(f"there is no dead notice {notice_id}")
-        tx.hint(*(jobs.send_notices(target) for target in targets))
+        tx.wake(*(Wakeup.notices(target) for target in targets))
     return len(targets)
 
 

@@ -81,7 +81,12 @@ def check_schema(configured: Settings, url: str) -> None:
 def open_database(configured: Settings, url: str) -> Database:
     """The database as the service opens it, with as many connections as a command needs."""
     return Database(
-        url, configured.db_schema, configured.db_role, pool_size=2, application_name="signoff command"
+        url,
+        configured.db_schema,
+        configured.db_role,
+        pool_size=2,
+        application_name="signoff command",
+        announces=True,
     )
 
 

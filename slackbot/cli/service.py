@@ -84,6 +84,7 @@ def _database(configured: Settings, url: str) -> Database:
         configured.db_schema,
         configured.db_role,
         pool_size=max(10, configured.concurrency // 2),
+        announces=True,
     )
 
 

@@ -14,7 +14,6 @@ from slackbot import masking
 
 QUIET = {
     "apscheduler": logging.WARNING,
-    "procrastinate": logging.ERROR,
     "httpx": logging.WARNING,
     # At DEBUG these print whole payloads, in which a value may be secret only by its checkpoint's `redact`.
     "openai": logging.INFO,

@@ -28,9 +28,7 @@ EVERY: dict[str, tuple[Sweep, float]] = {
     "lapse": (external.lapse_due, 2.0),
     "replies": (idempotency.delete_old, 60.0),
     "key_uses": (api_keys.forget_uses, 60.0),
-    "hint": (runs.sweep, 2.0),
     "orphans": (runs.end_orphans, 2.0),
-    "notices": (outbound.sweep, 2.0),
     "forget_notices": (outbound.forget, 3600.0),
 }
 """What is swept, and how many seconds lie between."""

@@ -36,7 +36,7 @@ class Crowd:
             name: getattr(self, name)
             for name in (
                 "turn", "say", "judge", "vote", "vote", "withdraw", "expire", "claim", "run", "lose", "settle",
-                "ask_again", "ask_anew", "answer", "beat", "sweep",
+                "ask_again", "ask_anew", "answer", "beat",
             )
         }  # fmt: skip
 
@@ -159,9 +159,4 @@ class Crowd:
         leases = await rows(db, "SELECT id, lease_epoch, 'w' FROM agent_run")
         attempts = await column(db, "SELECT id FROM execution WHERE status = 'claimed'")
         await executions.renew_leases(db, "w0", attempts, [RunLease(*each) for each in leases])
-        return True
-
-    async def sweep(self, db: Database) -> object:
-        await write(db, "DELETE FROM procrastinate_jobs WHERE status = 'todo' RETURNING id")
-        await runs.sweep(db)
         return True

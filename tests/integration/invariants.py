@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import text
 
 from agent.database.pools import Database
-from agent.store import sweeps
+from agent.store import due_work
 from agent.usecases import audit
 
 # Each query names the rows that break the rule.
@@ -88,16 +88,11 @@ _ALL = text(
     )
 )
 _RUNNABLE = text("""
-SELECT 'advance_run', id::text FROM agent_run
+SELECT 'run', id::text FROM agent_run
 WHERE inputs > heard AND status IN ('working', 'pending_approval')
   AND (lease_until IS NULL OR lease_until <= clock_timestamp())
 UNION ALL
-SELECT 'execute_call', id::text FROM tool_call WHERE state IN ('new', 'ready', 'refused')
-""")
-_HINTED = text("""
-SELECT task_name, coalesce(args ->> 'run_id', args ->> 'call_id') FROM procrastinate_jobs WHERE status = 'todo'
-UNION ALL
-SELECT 'execute_call', id::text FROM tool_call WHERE created_at > clock_timestamp() - interval '1.5 seconds'
+SELECT 'call', id::text FROM tool_call WHERE state IN ('new', 'ready', 'refused')
 """)
 
 
@@ -106,10 +101,8 @@ async def broken(db: Database) -> list[tuple[Any, ...]]:
     async with db.connection() as connection:
         found: list[tuple[Any, ...]] = [tuple(row) for row in (await connection.execute(_ALL)).all()]
         runnable = {tuple(row) for row in (await connection.execute(_RUNNABLE)).all()}
-        hinted = {tuple(row) for row in (await connection.execute(_HINTED)).all()}
-        swept = {(hint.task, hint.args[0][1]) for hint in await sweeps.runnable(connection, limit=10**6)}
-    found += [
-        ("what is runnable has a hint or is found by the sweep", *each) for each in runnable - hinted - swept
-    ]
+        agents = (await connection.execute(text("SELECT DISTINCT agent FROM agent_run"))).scalars().all()
+        due = {(each.kind.value, str(each.key)) for each in await due_work.find(connection, agents, 10**6)}
+    found += [("what is runnable is found by a look", *each) for each in runnable - due]
     _, problems = await audit.find_problems(db)
     return found + [("every chain holds", str(problem)) for problem in problems]

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 from sqlalchemy import text
 
 from agent.database.pools import Database
+from agent.database.wakeups import Wakeup, WakeupKind
 from agent.domain.errors import Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.request import ExecutionStatus, Place, RequestStatus
 from agent.domain.run import Turn
-from agent.store import sweeps, views
+from agent.store import due_work, views
 from agent.usecases import executions, requests, runs
 from agent.usecases.executions import Outcome
 from agent.usecases.requests import outcomes
@@ -229,49 +232,55 @@ async def test_only_the_requester_asks_again_after_an_expiry(database: Database)
 
 
 async def test_a_decision_that_somebody_waits_to_see_goes_first(database: Database) -> None:
-    """The call of an approved request is taken before those of requests that expired earlier."""
-    await ask(database)
+    """The call of a request that a person decided goes before those of requests that expired."""
+    woken: list[Wakeup] = []
+    unlisten = database.wakeups.listen(partial(_keep, woken))
+    expired = await ask(database)
     await write(database, OVERDUE)
     await requests.expire_due(database)
     decided = await ask(database)
     await requests.vote(database, ballot(decided, reviewer(GRACE)))
-    assert await _queued(database) == [str(decided.call_id)]
+    unlisten()
+    assert _calls(woken) == {expired.call_id: False, decided.call_id: True}
 
 
-async def test_a_flood_of_deadlines_does_not_flood_the_queue(
+async def test_many_deadlines_at_once_are_left_to_looks(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Many endings at once hint no call; sweeps bring them, never more than the limit at a time, until none is left."""
-    monkeypatch.setattr(outcomes, "MOST_HINTS", 4)
+    """Many endings at once wake no call; each look finds so many of them, until none is left."""
+    monkeypatch.setattr(outcomes, "MOST_WAKEUPS", 4)
+    woken: list[Wakeup] = []
     run_id, calls = await start(database, calls=5)
     await asyncio.gather(*(requests.open(database, question(run_id, call, rule())) for call in calls))
     await write(database, OVERDUE)
-    await write(database, "UPDATE tool_call SET created_at = created_at - interval '1 minute'")
-    await write(database, "DELETE FROM procrastinate_jobs")
+    unlisten = database.wakeups.listen(partial(_keep, woken))
     assert await requests.expire_due(database) == 5
-    assert await column(database, CALLS_QUEUED) == [0]
-    brought = []
+    unlisten()
+    assert _calls(woken) == {}
+    [agent] = await column(database, "SELECT agent FROM agent_run")
+    found = []
     for _ in range(3):
-        for _ in range(2):  # what is queued counts
-            async with database.transaction() as tx:
-                hints = await sweeps.runnable(tx, limit=2)
-                tx.hint(*hints)
-        brought += await column(database, CALLS_QUEUED)
+        async with database.connection() as connection:
+            due = [each.key for each in await due_work.find(connection, [agent], page=2)]
+        found.append(len(set(due) & set(calls)))
         await write(
             database,
-            "UPDATE tool_call SET state = 'answered', answered_at = clock_timestamp() WHERE id IN"
-            " (SELECT (args ->> 'call_id')::uuid FROM procrastinate_jobs WHERE task_name = 'execute_call')",
+            "UPDATE tool_call SET state = 'answered', answered_at = clock_timestamp() WHERE id = ANY(:due)",
+            due=due,
         )
-        await write(database, "DELETE FROM procrastinate_jobs")
-    assert brought == [2, 2, 1]
+    assert found == [2, 2, 1]
 
 
 OVERDUE = (
     "UPDATE approval_request SET expires_at = created_at + interval '1 microsecond' WHERE status = 'waiting'"
 )
-CALLS_QUEUED = "SELECT count(*) FROM procrastinate_jobs WHERE task_name = 'execute_call'"
 
 
-async def _queued(db: Database) -> list[Any]:
-    """The call that a worker would take next."""
-    return await write(db, "SELECT args ->> 'call_id' FROM procrastinate_fetch_job_v2(ARRAY['calls'], NULL)")
+def _keep(woken: list[Wakeup], wakeups: Sequence[Wakeup]) -> Sequence[Wakeup]:
+    woken += wakeups
+    return []
+
+
+def _calls(woken: list[Wakeup]) -> dict[Any, bool]:
+    """Which calls were woken, and whether they go first."""
+    return {each.key: each.first for each in woken if each.kind is WakeupKind.CALL}

@@ -309,8 +309,7 @@ async def everything(db: Database) -> list[tuple[Any, ...]]:
         db,
         "SELECT to_jsonb(a) - 'lease_until' || jsonb_build_object('leased', a.lease_until IS NOT NULL),"
         " (SELECT jsonb_agg(m ORDER BY seq) FROM run_message AS m), (SELECT count(*) FROM tool_call),"
-        " (SELECT count(*) FROM audit_event), (SELECT count(*) FROM delivery),"
-        " (SELECT count(*) FROM procrastinate_jobs) FROM agent_run AS a",
+        " (SELECT count(*) FROM audit_event), (SELECT count(*) FROM delivery) FROM agent_run AS a",
     )
 
 

@@ -32,7 +32,7 @@ async def test_nothing_is_left_of_a_test(lent: Postgres) -> None:
     shared = lent.lend()
     database = shared.keep("signoff tests")
     await ask(database)
-    assert {"audit_event", "delivery", "procrastinate_jobs"} <= set(filled(shared))
+    assert {"audit_event", "delivery", "approval_request"} <= set(filled(shared))
     lent.take_back()
     assert lent.lend() is shared
     assert filled(shared) == []

@@ -459,18 +459,6 @@ class Machine(RuleBasedStateMachine):
         call.ask(needed=1, stop=False, background=False)
         self.know(opened.request_id, call_id)
 
-    # --- hints ---------------------------------------------------------------------------------------------
-
-    @action(swept=st.booleans())
-    def hints_are_lost(self, swept: bool) -> None:
-        """The invariant asks that the sweep finds everything again; however often it looks, it hints each once."""
-        self.do(write(self.db, "DELETE FROM procrastinate_jobs"))
-        for _ in range(2 * swept):
-            self.do(runs.sweep(self.db))
-        assert (
-            self.sql("SELECT task_name, args FROM procrastinate_jobs GROUP BY 1, 2 HAVING count(*) > 1") == []
-        )
-
 
 @pytest.mark.parametrize(
     ("examples", "steps"),

@@ -86,6 +86,14 @@ _WORKS = text("""
 SELECT 'run' AS what, status::text AS name, count(*) AS number FROM (
     SELECT status FROM agent_run WHERE status IN ('working', 'pending_approval') LIMIT :most) AS r GROUP BY status
 UNION ALL
-SELECT 'queue', queue_name, count(*) FROM (
-    SELECT queue_name FROM procrastinate_jobs WHERE status = 'todo' LIMIT :most) AS j GROUP BY queue_name
+SELECT 'queue', 'runs', count(*) FROM (
+    SELECT FROM agent_run WHERE inputs > heard AND status IN ('working', 'pending_approval')
+    AND (lease_until IS NULL OR lease_until <= (SELECT clock_timestamp()))
+    AND (look_at IS NULL OR look_at <= (SELECT clock_timestamp())) LIMIT :most) AS r
+UNION ALL
+SELECT 'queue', 'calls', count(*) FROM (
+    SELECT FROM tool_call WHERE state IN ('new', 'ready', 'refused') LIMIT :most) AS c
+UNION ALL
+SELECT 'queue', 'notices', count(*) FROM (
+    SELECT FROM notice WHERE state = 'pending' AND next_at <= (SELECT clock_timestamp()) LIMIT :most) AS n
 """)

@@ -111,7 +111,7 @@ async def begin_attempt(
     if call.state is not CallState.READY or call.paused or (action := _decided_action(call)) is None:
         return None
     if call.in_vain and not call.wanted_again:
-        calls.stop(tx, call_id)
+        calls.stop(tx, call_id, call.agent)
         return None
     head = head or await audit.lock_head(tx, call.subject)
     terms = ClaimTerms(worker, idempotent, read_only)
@@ -221,7 +221,7 @@ async def call_off(db: Database, call_id: UUID, reason: str, *, principal: str) 
         _, call = await _lock(tx, call_id)
         if call.state is not CallState.READY:
             return False
-        calls.stop(tx, call_id, reason)
+        calls.stop(tx, call_id, call.agent, reason)
         detail = {"call": str(call_id), "reason": reason[:200]}
         await audit.record(tx, call.subject, AuditKind.APPROVAL_CALLED_OFF, principal, detail)
         outbox.enqueue(tx, [*attempts.card(call), *attempts.line(call, "stopped", text=reason)])

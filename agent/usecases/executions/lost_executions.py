@@ -16,6 +16,7 @@ from agent.domain.request import ExecutionStatus
 from agent.store import audit, calls, executions, external_executions, outbox, runs
 from agent.store.audit import AuditEntry
 from agent.store.executions import Attempt, CallAttempt
+from agent.store.runs import LockedRun
 from agent.usecases.batches import FailedItems, one_by_one
 from agent.usecases.executions import attempts, external, internal
 from agent.usecases.executions.attempts import MAX_ATTEMPTS, Outcome
@@ -50,7 +51,7 @@ async def _rescue_call(tx: Transaction, run_id: UUID, execution_id: UUID) -> boo
     words = f"the worker {attempt.worker} disappeared during attempt {attempt.attempt}"
     wanted = not run.over or attempt.call.repeats is not None
     if attempt.idempotent and wanted and attempt.attempt < MAX_ATTEMPTS:
-        await _try_again(tx, attempt, words)
+        await _try_again(tx, run, attempt, words)
     else:
         head = await audit.lock_head(tx, attempt.subject)
         status = ExecutionStatus.FAILED if attempt.read_only else ExecutionStatus.IN_DOUBT
@@ -58,10 +59,10 @@ async def _rescue_call(tx: Transaction, run_id: UUID, execution_id: UUID) -> boo
     return True
 
 
-async def _try_again(tx: Transaction, attempt: CallAttempt, words: str) -> None:
+async def _try_again(tx: Transaction, run: LockedRun, attempt: CallAttempt, words: str) -> None:
     head = await audit.lock_head(tx, attempt.subject)
     attempts.finish(tx, attempt.id, ExecutionStatus.FAILED, words)
-    calls.make_ready_again(tx, attempt.call.id)
+    calls.make_ready_again(tx, attempt.call.id, run.agent)
     detail = {"execution": str(attempt.id), "lost": True, "retried": True}
     audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_FAILED, audit.SYSTEM, detail))
     outbox.enqueue(tx, attempts.card(attempt))

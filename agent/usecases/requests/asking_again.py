@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from agent.database import jobs
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
+from agent.database.wakeups import Wakeup
 from agent.domain import eligibility
 from agent.domain.audit import DIRECT, AuditKind, request_subject
 from agent.domain.errors import NotFound, Refused
@@ -35,7 +35,9 @@ async def ask_again(db: Database, request_id: UUID, by: Standing, *, path: str =
 
 
 async def _ask_again(tx: Transaction, expired: ExpiredRequest, by: Standing, path: str) -> UUID | Refused:
-    await runs.lock(tx, expired.run_id)
+    run = await runs.lock(tx, expired.run_id)
+    if run is None:
+        raise NotFound(f"no request {expired.id} of a run")
     refusal = eligibility.asking_again_refusal(expired.requester, by)
     detail = {"path": path}
     subject = request_subject(expired.id)
@@ -52,5 +54,5 @@ async def _ask_again(tx: Transaction, expired: ExpiredRequest, by: Standing, pat
         detail["call"] = str(call_id)
         await audit.record(tx, subject, AuditKind.REQUEST_REOPENED, audit.actor(by.person), detail)
         outbox.enqueue(tx, [outbox.card(expired.destination, expired.id)])
-        tx.hint(jobs.execute_call(call_id))
+        tx.wake(Wakeup.call(call_id, run.agent))
     return call_id

@@ -177,7 +177,7 @@ def _write(
     detail = {**_detail(edit.attempt), "digest": edit.action.digest.hex(), "before": before.digest.hex()}
     audit.append(tx, request.head, AuditEntry(AuditKind.REQUEST_EDITED, audit.actor(editor), detail))
     if request.call_id is not None:
-        calls.supersede_action(tx, request.call_id)
+        calls.supersede_action(tx, request.call_id, request.agent)
     line = outbox.edited_line(request.destination, request.id, editor, revision, changes)
     outbox.enqueue(tx, [outbox.card(request.destination, request.id), line])
 

@@ -10,9 +10,9 @@ from uuid import UUID
 
 import structlog
 
-from agent.database import jobs
 from agent.database.pools import Database
 from agent.database.transaction import Connection, Transaction
+from agent.database.wakeups import Wakeup
 from agent.domain import eligibility
 from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import NotFound
@@ -113,7 +113,7 @@ def write_request(
     outbox.enqueue(tx, [outbox.card(new.destination, request_id, new=True)])
     outbound.enqueue_opened(tx, request_id, new.rule.email)
     if new.call_id and new.has_pending_hook:
-        tx.hint(jobs.execute_call(new.call_id))
+        tx.wake(Wakeup.call(new.call_id, new.agent))
 
 
 def _excluded(new: NewRequest, involved: Sequence[Exclusion]) -> tuple[Exclusion, ...]:
@@ -143,7 +143,7 @@ def _park(tx: Transaction, call: NewCall, new: NewRequest) -> None:
     released = call.blocking and new.background
     calls.mark_asked(tx, new, blocking=call.blocking and not new.background)
     if released:
-        runs.release_call(tx, call.run_id, last=call.awaiting_calls <= 1)
+        runs.release_call(tx, call.run_id, new.agent, last=call.awaiting_calls <= 1)
     elif call.blocking:
         runs.park(tx, call.run_id)
     if call.destination is not None:

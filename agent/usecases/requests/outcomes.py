@@ -9,8 +9,8 @@ from functools import partial
 import structlog
 
 from agent import tracing
-from agent.database import jobs
 from agent.database.transaction import Transaction
+from agent.database.wakeups import Wakeup
 from agent.domain.audit import AuditKind
 from agent.domain.call_answers import call_after
 from agent.domain.request import RequestStatus
@@ -26,9 +26,8 @@ from signoff.values import Person
 
 log = structlog.get_logger(__name__)
 
-MOST_HINTS = 50
-"""Endings at once whose calls are hinted. What more end together are left to the sweep, which brings as many as can
-be worked on: a queue of a hundred thousand hints would slow down every look at it."""
+MOST_WAKEUPS = 50
+"""Endings at once whose calls are looked at straight away. More are found by looks, a few at a time."""
 
 _KINDS = {
     RequestStatus.APPROVED: AuditKind.REQUEST_DECIDED,
@@ -94,19 +93,20 @@ def _decision(ending: RequestEnding) -> Decision:
         reason=ending.reason,
         at=ending.head.at,
         call_id=request.call_id,
+        agent=request.agent,
         call_state=state,
         refused_as=refused_as,
     )
 
 
 def _continue_calls(tx: Transaction, decided: Sequence[Decision]) -> None:
-    """Tell the runs whose calls went on in the background, and hint what can be done now."""
+    """Tell the runs whose calls went on in the background, and have them looked at now."""
     of_calls = [each for each in decided if each.call_id is not None]
     decisions.tell_runs(tx, {each.request_id: _line_in_run(each) for each in of_calls})
-    if len(of_calls) <= MOST_HINTS:
-        tx.hint(
+    if len(of_calls) <= MOST_WAKEUPS:
+        tx.wake(
             *(
-                jobs.execute_call(each.call_id, decided=each.by is not None)
+                Wakeup.call(each.call_id, each.agent, first=each.by is not None)
                 for each in of_calls
                 if each.call_id
             )

@@ -102,7 +102,7 @@ def _go_on(
         if verdict == "retry" and doubt.request_id is not None:
             external_executions.reopen(tx, doubt.request_id)
     elif verdict == "retry":
-        calls.make_ready_again(tx, doubt.call.id)
+        calls.make_ready_again(tx, doubt.call.id, run.agent)
     else:
         answer = CallAnswer(AnswerKind.DONE_BY_PERSON, note or "")
         call_answers.answer(tx, run, doubt.call, answer)

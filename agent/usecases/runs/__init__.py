@@ -14,7 +14,6 @@ from agent.usecases.runs.turns import (
     record_turn,
     release,
     set_status,
-    sweep,
 )
 
 __all__ = [
@@ -37,5 +36,4 @@ __all__ = [
     "release",
     "set_status",
     "start",
-    "sweep",
 ]

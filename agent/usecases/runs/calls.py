@@ -33,7 +33,7 @@ async def refuse_call(db: Database, call_id: UUID, answer: CallAnswer) -> bool:
         call = await call_locks.lock(tx, call_id)
         if call is None or call.state is not CallState.NEW:
             return False
-        calls.refuse(tx, call_id, answer)
+        calls.refuse(tx, call_id, call.agent, answer)
     return True
 
 

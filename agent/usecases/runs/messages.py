@@ -42,7 +42,7 @@ async def add_message(
             await audit.record(tx, run_subject(run.id), AuditKind.RESUME_REFUSED, who, detail)
         else:
             runs.add_message(tx, run, "user", text, author=author, source_key=source_key)
-            runs.reopen(tx, run.id)
+            runs.reopen(tx, run.id, run.agent)
             await audit.record(tx, run_subject(run.id), AuditKind.RUN_MESSAGE, who, {"seq": run.last_seq + 1})
     if refused:
         raise Refused(Refusal.NOT_YOURS_TO_TAKE_UP)

@@ -74,7 +74,7 @@ async def _failed(tx: Transaction, run_id: UUID) -> tuple[runs.LockedRun, RunVie
 async def _go_on(tx: Transaction, run: runs.LockedRun, by: Person | None, actor: str, path: str) -> None:
     runs.add_message(tx, run, "user", GO_ON, author=by)
     runs.reset_limits(tx, run.id)
-    runs.reopen(tx, run.id)
+    runs.reopen(tx, run.id, run.agent)
     if run.destination:
         facts = {"team": by.team_id, "user": by.user_id} if by else {"text": "by an operator"}
         line = outbox.run_line(run.destination, run.id, "resumed", **facts)

@@ -8,9 +8,9 @@ from uuid import UUID
 
 import structlog
 
-from agent.database import jobs
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
+from agent.database.wakeups import Wakeup
 from agent.domain.audit import AuditKind, run_subject
 from agent.domain.run import NewRun
 from agent.store import audit, clock, outbox, runs
@@ -54,5 +54,5 @@ async def write_run(tx: Transaction, run_id: UUID, new: NewRun) -> bool:
     audit.append(tx, head, AuditEntry(AuditKind.RUN_STARTED, new.principal, detail))
     if new.team_id and new.channel_id:
         outbox.enqueue(tx, [outbox.run_root(Destination(new.team_id, new.channel_id), run_id)])
-    tx.hint(jobs.advance_run(run_id))
+    tx.wake(Wakeup.run(run_id, new.agent))
     return True

@@ -14,13 +14,13 @@ from uuid import UUID
 import structlog
 
 from agent import tracing
-from agent.database import jobs
 from agent.database.pools import Database
 from agent.database.transaction import Connection, Transaction
+from agent.database.wakeups import Wakeup
 from agent.domain.audit import AuditKind, run_subject
 from agent.domain.errors import LeaseLost
 from agent.domain.run import AnswerKind, CallAnswer, CallView, Message, RunLease, RunStatus, RunView, Turn
-from agent.store import ancestors, audit, calls, clock, outbound, outbox, run_leases, runs, sweeps, views
+from agent.store import ancestors, audit, calls, clock, outbound, outbox, run_leases, runs, views
 from agent.usecases import call_answers
 from agent.usecases.executions import LEASE_SECONDS
 from agent.usecases.runs import endings
@@ -82,11 +82,11 @@ async def record_turn(db: Database, lease: RunLease, turn: Turn) -> None:
         proposed = () if side_turn else turn.calls
         number = run.turn + 1
         runs.add_message(tx, run, "assistant", turn.text, turn=number)
-        calls.propose(tx, run.id, number, proposed)
+        calls.propose(tx, run, number, proposed)
         final = not proposed and not side_turn and run.inputs == turn.heard
         run_leases.record_turn(tx, run.id, number, turn, len(proposed), final=final)
         if run.inputs > turn.heard:
-            tx.hint(jobs.advance_run(run.id))
+            tx.wake(Wakeup.run(run.id, run.agent))
         if run.destination and turn.text and not proposed:
             outbox.enqueue(tx, [outbox.run_line(run.destination, run.id, "answer", text=turn.text)])
         if run.destination:
@@ -124,7 +124,6 @@ async def record_model_failure(db: Database, lease: RunLease, error: str, retry_
             now = await clock.now(tx)
             again = now + timedelta(seconds=retry_in)
             first = await run_leases.postpone(tx, run.id, again)
-            tx.hint(jobs.advance_run(run.id, not_before=again))
             if run.destination and first:
                 outbox.enqueue(tx, [outbox.run_line(run.destination, run.id, "retrying", text=error)])
     if retry_in is None:
@@ -137,7 +136,7 @@ async def release(db: Database, lease: RunLease, heard: int) -> None:
         run = await _held(tx, lease)
         run_leases.release(tx, run.id, heard)
         if run.inputs > heard:
-            tx.hint(jobs.advance_run(run.id))
+            tx.wake(Wakeup.run(run.id, run.agent))
 
 
 async def end(db: Database, lease: RunLease, status: RunStatus, cause: str) -> None:
@@ -155,14 +154,6 @@ async def set_status(db: Database, lease: RunLease, progress: str) -> None:
         runs.set_status(tx, run.id, progress)
         if run.destination:
             outbox.enqueue(tx, [outbox.run_root(run.destination, run.id)])
-
-
-async def sweep(db: Database) -> int:
-    """Hint everything that is runnable, that nobody holds, and that no hint is queued for. Returns how many."""
-    async with db.transaction() as tx:
-        hints = await sweeps.runnable(tx)
-        tx.hint(*hints)
-    return len(hints)
 
 
 async def _end(tx: Transaction, run: runs.LockedRun, status: RunStatus, cause: str) -> None:

@@ -13,7 +13,6 @@ from prometheus_client import generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from agent.database import jobs
 from agent.database.pools import Database
 from agent.domain.run import RunStatus
 from agent.store import views
@@ -22,6 +21,8 @@ log = structlog.get_logger(__name__)
 
 PACE = 5.0
 """Seconds for which what was read is good enough."""
+
+QUEUES = ("runs", "calls", "notices")
 
 PATIENCE = 2.0
 """Seconds that a database may take to answer; then these figures are left out."""
@@ -143,9 +144,7 @@ def _of_database(known: views.ServiceCounts) -> Iterator[Metric]:
         yield _gauge(f"signoff_{name}", words, value)
     at_work = [RunStatus.WORKING.value, RunStatus.PENDING_APPROVAL.value]
     yield _labelled("signoff_runs", "Runs that have not ended, by status.", "status", at_work, known.runs)
-    yield _labelled(
-        "signoff_queue_depth", "Jobs that nobody has taken yet.", "queue", jobs.QUEUES, known.queues
-    )
+    yield _labelled("signoff_queue_depth", "What is due and nobody has begun.", "queue", QUEUES, known.queues)
 
 
 def _gauge(name: str, words: str, value: float) -> Metric:

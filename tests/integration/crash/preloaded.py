@@ -17,7 +17,6 @@ MODULES = (
     "apscheduler.triggers.interval",
     "cel",
     "httpcore2",
-    "procrastinate.worker",
     "slack_bolt.listener_matcher.async_builtins",
     "truststore",
     "uvicorn.lifespan.off",

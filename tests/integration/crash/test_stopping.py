@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
-from procrastinate.manager import JobManager
 
 from agent.runtime.agents import Agent
+from agent.store import due_work
 from tests.integration.service.conftest import a_house
 
 
 async def test_a_service_that_has_just_started_stops(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cancellation that is lost in the database's driver, while a worker begins, holds the end up for no second."""
-    register, begun = JobManager.register_worker, asyncio.Event()
+    """A service whose first look does not come to an end stops at once."""
+    begun = asyncio.Event()
 
-    async def loses_a_cancellation(manager: JobManager) -> Any:
+    async def waits(*_: object) -> list[object]:
         begun.set()
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            return await register(manager)
+        return await asyncio.get_running_loop().create_future()
 
-    monkeypatch.setattr(JobManager, "register_worker", loses_a_cancellation)
+    monkeypatch.setattr(due_work, "find", waits)
     async with a_house(database_url, "http") as house:
         service = await house.open([Agent("data", "You manage data.")])
         await begun.wait()

@@ -1,4 +1,4 @@
-"""A stage for agents: real database, real job queue, scripted model; only Slack is missing."""
+"""A stage for agents: real database, scripted model; only Slack is missing."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from procrastinate import App, PsycopgConnector
 from sqlalchemy import text
 
-from agent.database import jobs
 from agent.database.pools import Database
+from agent.database.wakeups import Wakeup, WakeupKind
 from agent.domain.people import Standing
 from agent.domain.policy import Policy
 from agent.domain.request import Ballot, RequestView, Verdict
@@ -26,7 +25,7 @@ from agent.runtime.heartbeat import Heartbeat
 from agent.runtime.model import Model
 from agent.runtime.model_turn import advance_run
 from agent.runtime.services import Services, worker_name
-from agent.store import views
+from agent.store import due_work, views
 from agent.store.outbox import Destination
 from agent.usecases import requests, runs
 from agent.usecases.requests import VoteOutcome
@@ -40,11 +39,10 @@ ASKER, REVIEWER = Person(TEAM, "U0ASKER"), Person(TEAM, "U0REVIEWER")
 
 @dataclass
 class Stage:
-    """Services and a queue to run them from; `play` works off every hint there is."""
+    """Services to run agents with; `play` does all that is due."""
 
     services: Services
     model: ScriptedModel
-    queue: App
     _started: list[UUID] = field(default_factory=list)
 
     @property
@@ -61,15 +59,18 @@ class Stage:
         return (await runs.start(self.db, new)).run_id
 
     async def play(self) -> None:
-        """Run every job that is due, and those that they cause, until none is left."""
-        while await self.jobs_waiting():
-            await self.queue.run_worker_async(
-                queues=[jobs.RUNS, jobs.CALLS],
-                wait=False,
-                concurrency=4,
-                listen_notify=False,
-                install_signal_handlers=False,
-            )
+        """Do everything that is due, and what follows from it, until nothing is left."""
+        while found := await self.due():
+            await asyncio.gather(*(self._advance(each) for each in found))
+
+    async def due(self) -> list[Wakeup]:
+        """What a look finds."""
+        async with self.db.connection() as connection:
+            return await due_work.find(connection, [agent.name for agent in self.services.registry])
+
+    async def _advance(self, due: Wakeup) -> None:
+        advance = advance_run if due.kind is WakeupKind.RUN else advance_call
+        await advance(self.services, UUID(str(due.key)))
 
     async def go(self, agent: str, task: str) -> UUID:
         run_id = await self.start(agent, task)
@@ -116,14 +117,6 @@ class Stage:
             result = await tx.execute(text(statement), parameters)
             return list(result.all()) if result.returns_rows else []
 
-    async def jobs_waiting(self) -> int:
-        """How many jobs are due."""
-        rows = await self.sql(
-            "SELECT count(*) FROM procrastinate_jobs WHERE status = 'todo' AND queue_name IN ('runs', 'calls')"
-            " AND (scheduled_at IS NULL OR scheduled_at <= clock_timestamp())"
-        )
-        return int(rows[0][0])
-
     async def until(self, condition: Callable[[], Awaitable[bool]], seconds: float = 30.0) -> None:
         """Wait for something that another task brings about."""
         deadline = time.monotonic() + seconds
@@ -151,27 +144,15 @@ async def stage(database: Database) -> AsyncIterator[Callable[..., Awaitable[Sta
             worker=worker,
             destination=lambda channel: Destination(TEAM, channel or CHANNEL),
         )
-        queue = App(connector=PsycopgConnector(conninfo=database.conninfo("jobs")))
-
-        @queue.task(name=jobs.ADVANCE_RUN, queue=jobs.RUNS)
-        async def _advance(run_id: str) -> None:
-            await advance_run(services, UUID(run_id))
-
-        @queue.task(name=jobs.EXECUTE_CALL, queue=jobs.CALLS)
-        async def _execute(call_id: str) -> None:
-            await advance_call(services, UUID(call_id))
-
-        await queue.open_async()
         beating = asyncio.create_task(services.heartbeat.run())
-        open_parts.append((scripted, services, queue, beating))
-        return Stage(services, scripted, queue)
+        open_parts.append((scripted, services, beating))
+        return Stage(services, scripted)
 
     yield make
-    for scripted, services, queue, beating in open_parts:
+    for scripted, services, beating in open_parts:
         beating.cancel()
         with suppress(asyncio.CancelledError):
             await beating
-        await queue.close_async()
         await services.user_code.stop()
         await services.model.close()
         await scripted.stop()

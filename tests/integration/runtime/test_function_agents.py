@@ -72,10 +72,10 @@ async def test_it_goes_on_where_it_stood(stage):
 
 
 async def test_waiting_holds_nothing(stage):
-    """A parked run has no lease and no job; it is a row until somebody decides."""
+    """A parked run has no lease and nothing due; it is a row until somebody decides."""
     s = await stage(twice)
     run_id = await s.go("twice", "the tables")
-    assert await s.jobs_waiting() == 0
+    assert await s.due() == []
     assert await s.sql("SELECT lease_worker FROM agent_run WHERE id = :id", id=run_id) == [(None,)]
 
 

@@ -45,8 +45,6 @@ async def test_what_is_paused_does_not_begin(stage, scope):
     assert await pause.pause(s.db, scope, by="cli:ada", reason="odd")
     await s.vote((await s.calls(run_id))[0], Verdict.APPROVE)
     await s.play()
-    await runs.sweep(s.db)
-    await s.play()
     (call,) = await s.calls(run_id)
     assert (done, call.state) == ([], CallState.READY)
     assert (await s.request(call)).paused_by == "cli:ada"
@@ -87,8 +85,7 @@ async def test_who_stops_an_agent_stops_what_is_done_for_it(stage):
     assert "Agent boss paused" in str(request_card(view).blocks)
     assert (await s.request(other)).paused_by is None
     assert await executions.claim(s.db, call.id, worker="w", idempotent=False) is None
-    await runs.sweep(s.db)
-    assert await s.jobs_waiting() == 0
+    assert await s.due() == []
     cards = "SELECT count(*) FROM delivery WHERE request_id = :id AND kind = 'card' AND wanted > 1"
     assert (await s.sql(cards, id=view.id))[0][0] == 1
 
@@ -105,10 +102,8 @@ async def test_a_paused_agent_makes_no_turn(stage):
     await pause.pause(s.db, None, by="cli:ada")
     run_id = await s.go("cleaner", "users")
     assert list(await s.calls(run_id)) == []
-    await runs.sweep(s.db)
-    assert await s.jobs_waiting() == 0
+    assert await s.due() == []
     await pause.resume(s.db, None, by="cli:ada")
-    await runs.sweep(s.db)
     await s.play()
     assert len(await s.calls(run_id)) == 1
 

@@ -10,7 +10,6 @@ from agent.domain.errors import Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.policy import Defaults, Policy
 from agent.domain.run import RunStatus
-from agent.usecases import runs
 from agent.usecases.runs import resumption
 from signoff import Agent, ask, function_agent, step, tool
 from signoff.errors import Conflict
@@ -165,4 +164,4 @@ async def test_a_function_with_a_bug_goes_on_once_it_is_mended(stage):
     run = await on.run(run_id)
     assert (run.status, run.answer, done) == (RunStatus.COMPLETED, "fixed", ["prepared"])
     assert len(await on.calls(run_id)) == 2
-    assert await runs.sweep(on.db) == 0
+    assert await on.due() == []

@@ -83,7 +83,7 @@ async def test_read_only_calls_run_at_once_and_the_model_hears_the_result(stage,
 
 
 async def test_a_call_that_must_be_asked_parks_the_run(stage, delete, table) -> None:
-    """While people decide there is no lease, no job, no execution: the run is a row that waits."""
+    """While people decide there is no lease, nothing due, no execution: the run is a row that waits."""
     on = await stage(agent(delete))
     on.model.script(proposing(("delete_records", {"table_name": "users", "count": 50})))
     with structlog.testing.capture_logs() as logs:
@@ -91,7 +91,7 @@ async def test_a_call_that_must_be_asked_parks_the_run(stage, delete, table) -> 
     (call,) = await on.calls(run_id)
     assert (await on.run(run_id)).status is RunStatus.PENDING_APPROVAL
     assert call.state is CallState.ASKED
-    assert await on.jobs_waiting() == 0
+    assert await on.due() == []
     held = await on.sql("SELECT lease_until FROM agent_run UNION ALL SELECT lease_until FROM execution")
     assert [row[0] for row in held] == [None]
     assert table.done == []

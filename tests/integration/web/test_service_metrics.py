@@ -117,7 +117,7 @@ async def test_many_rows_are_not_counted_one_by_one(database: Database) -> None:
         for statement in (views.service_counts.__globals__[name] for name in ("_WAITS", "_TELLS", "_WORKS")):
             plan = await connection.execute(text(f"EXPLAIN {statement.text}"), {"most": 10})
             lines = "\n".join(str(line) for line in plan.scalars())
-            for table in ("approval_request", "delivery", "notice", "agent_run", "procrastinate_jobs"):
+            for table in ("approval_request", "delivery", "notice", "agent_run", "tool_call"):
                 assert f"Seq Scan on {table}" not in lines, lines
 
 

@@ -1,0 +1,110 @@
+"""Wake-ups: "look at this now", said after COMMIT. The tables say what there is to do; a lost wake-up costs one look.
+
+What this process cannot take is announced to the others with one ``NOTIFY`` without payload, in a transaction of its
+own: inside that of a fact it would hold a lock of the whole server until the disk has answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from typing import Self
+from uuid import UUID
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+
+class WakeupKind(StrEnum):
+    """What a wake-up points to."""
+
+    RUN = "run"
+    CALL = "call"
+    CHANNEL = "channel"
+    NOTICES = "notices"
+
+
+@dataclass(frozen=True, slots=True)
+class Wakeup:
+    """What to look at, and the agent whose work it is."""
+
+    kind: WakeupKind
+    key: UUID | str
+    agent: str | None = None
+    first: bool = False
+    """It goes before others of its agent: somebody waits to see it."""
+
+    @classmethod
+    def run(cls, run_id: UUID, agent: str) -> Self:
+        """Make the run's next turn, if it has anything to hear."""
+        return cls(WakeupKind.RUN, run_id, agent)
+
+    @classmethod
+    def call(cls, call_id: UUID, agent: str, *, first: bool = False) -> Self:
+        """Do whatever the call's state asks for next."""
+        return cls(WakeupKind.CALL, call_id, agent, first)
+
+    @classmethod
+    def channel(cls, channel_id: str) -> Self:
+        """Send what is due in a Slack channel."""
+        return cls(WakeupKind.CHANNEL, channel_id)
+
+    @classmethod
+    def notices(cls, target: str) -> Self:
+        """Send what is due to a webhook (its id), or by e-mail (``agent.domain.outbound.MAIL``)."""
+        return cls(WakeupKind.NOTICES, target)
+
+
+Listener = Callable[[Sequence[Wakeup]], Sequence[Wakeup]]
+"""Takes wake-ups, quickly; returns those that others should have."""
+
+
+class Wakeups:
+    """Hands the wake-ups of committed transactions to whoever listens in this process, and announces the rest."""
+
+    def __init__(self, announce: Callable[[], Awaitable[None]] | None = None) -> None:
+        self._announce = announce
+        self._listeners: dict[Listener, None] = {}
+        self._announcing: asyncio.Task[None] | None = None
+        self._again = False
+
+    def listen(self, listener: Listener) -> Callable[[], object]:
+        """Call this with what is left by those who listened earlier; returns what ends that."""
+        self._listeners[listener] = None
+        return partial(self._listeners.pop, listener, None)
+
+    def send(self, wakeups: Sequence[Wakeup]) -> None:
+        """Hand these on. Neither waits nor raises: what they point to is committed."""
+        for listener in tuple(self._listeners):
+            if not wakeups:
+                return
+            try:
+                wakeups = listener(wakeups)
+            except Exception:
+                log.exception("wake-ups were not taken", action="wakeups.failed")
+        if wakeups and self._announce is not None:
+            self._again = True
+            if self._announcing is None or self._announcing.done():
+                self._announcing = asyncio.create_task(self._tell_others(self._announce), name="announce")
+
+    async def finish(self) -> None:
+        """Wait until what was left is announced."""
+        if self._announcing is not None:
+            await asyncio.gather(self._announcing, return_exceptions=True)
+
+    async def _tell_others(self, announce: Callable[[], Awaitable[None]]) -> None:
+        """One announcement at a time; those asked for meanwhile are one more."""
+        while self._again:
+            self._again = False
+            try:
+                await announce()
+            except Exception as error:  # the others look by themselves, within a second
+                log.warning(
+                    "others were not told",
+                    action="wakeups.lost",
+                    error=str(error) or type(error).__name__,
+                )

@@ -1,0 +1,171 @@
+"""The executor: does in this process what the tables say is to be done, for the agents that it serves.
+
+Wake-ups say at once what a transaction of this process has left to do, announcements that another process has left
+something. The looks are the truth: what nobody has said is found by the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from time import monotonic
+
+import structlog
+
+from agent.database.wakeups import Wakeup, WakeupKind
+from agent.runtime.calls import advance_call
+from agent.runtime.model_turn import advance_run
+from agent.runtime.services import Services
+from agent.runtime.work_queue import WorkQueue
+from agent.store import due_work
+
+log = structlog.get_logger(__name__)
+
+Notify = Callable[[str], None]
+"""Begins to tell a webhook, or people by e-mail, what is due; does not wait for it."""
+
+BUSY, IDLE = 0.25, 1.0
+"""Seconds between two looks: while they find something, and at most."""
+
+AFTER_FAILURE = 1.0
+"""Seconds until the database is asked again when it did not answer."""
+
+OVERDUE = 10.0
+"""Seconds after which a look should have ended."""
+
+SPREAD = 0.25
+"""Seconds between two announcements that there is more to do than this process has slots for."""
+
+
+class Executor:
+    """Advances runs and calls, so many of each at a time, until stopped."""
+
+    def __init__(
+        self,
+        services: Services,
+        notify: Notify,
+        *,
+        concurrency: int = 20,
+        drain_seconds: float = 30.0,
+    ) -> None:
+        self._services = services
+        self._notify = notify
+        self._drain_seconds = drain_seconds
+        self._queues = {
+            WakeupKind.CALL: WorkQueue(partial(advance_call, services), concurrency, self._feed),
+            WakeupKind.RUN: WorkQueue(partial(advance_run, services), concurrency, self._feed),
+        }
+        self._look_now = asyncio.Event()
+        self._more = False
+        self._looked: float | None = None
+        self._shared: float | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._heart: asyncio.Task[None] | None = None
+        self._leave: Callable[[], object] | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether a look came to a good end lately."""
+        return self._looked is not None and monotonic() - self._looked < OVERDUE
+
+    @property
+    def connections(self) -> int:
+        """How many connections to the database it opens beside those of the pools."""
+        return 1
+
+    async def start(self) -> None:
+        """Begin; a database that is away is waited for."""
+        self._leave = self._services.db.wakeups.listen(self.take)
+        self._tasks = [
+            asyncio.create_task(self._keep_looking(), name="looks"),
+            asyncio.create_task(self._keep_listening(), name="announcements"),
+        ]
+        self._heart = asyncio.create_task(self._services.heartbeat.run(), name="heartbeat")
+
+    async def stop(self) -> None:
+        """Begin nothing more, and let what is under way end within the drain time."""
+        if self._leave is not None:
+            self._leave()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._looked = None
+        await asyncio.gather(*(queue.stop(self._drain_seconds) for queue in self._queues.values()))
+        if self._heart is not None:  # last: what is under way keeps its lease until it ends
+            self._heart.cancel()
+            await asyncio.gather(self._heart, return_exceptions=True)
+
+    def take(self, wakeups: Sequence[Wakeup]) -> Sequence[Wakeup]:
+        """Take what this process can do; returns what others should look at, too."""
+        return [wakeup for wakeup in wakeups if not self._taken(wakeup)]
+
+    def _taken(self, wakeup: Wakeup) -> bool:
+        if wakeup.kind is WakeupKind.NOTICES:
+            self._notify(str(wakeup.key))
+            return True
+        queue = self._queues.get(wakeup.kind)
+        if queue is None or wakeup.agent not in self._agents():
+            return False
+        full = queue.busy
+        queue.take(wakeup)
+        return not full or self._shared_lately()
+
+    def _shared_lately(self) -> bool:
+        """Whether others know that there is more to do here than there are slots; they do from now on."""
+        now = monotonic()
+        if self._shared is not None and now - self._shared < SPREAD:
+            return True
+        self._shared = now
+        return False
+
+    def _agents(self) -> Sequence[str]:
+        return [agent.name for agent in self._services.registry]
+
+    def _feed(self) -> None:
+        if self._more:
+            self._look_now.set()
+
+    async def _keep_looking(self) -> None:
+        pause = BUSY
+        while True:
+            self._look_now.clear()
+            try:
+                found = await self._look()
+                self._looked = monotonic()
+                pause = BUSY if found else min(2 * pause, IDLE)
+            except Exception as error:  # whatever it is, the next look finds everything as it is
+                self._looked = None
+                pause = AFTER_FAILURE
+                log.warning("a look failed", action="look.failed", error=str(error) or type(error).__name__)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._look_now.wait()
+
+    async def _look(self) -> int:
+        """Begin with everything that is due. Returns how much that was."""
+        async with self._services.db.connection() as connection:
+            found = await due_work.find(connection, self._agents())
+        pages = Counter((wakeup.kind, wakeup.agent) for wakeup in found)
+        self._more = max(pages.values(), default=0) >= due_work.PAGE
+        for wakeup in found:
+            if wakeup.kind is WakeupKind.NOTICES:
+                self._notify(str(wakeup.key))
+            else:
+                self._queues[wakeup.kind].found(wakeup)
+        return len(found)
+
+    async def _keep_listening(self) -> None:
+        while True:
+            try:
+                async for _ in self._services.db.announcements():
+                    self._look_now.set()
+            except Exception as error:  # until it is back, looks find what others leave
+                log.warning(
+                    "announcements cannot be heard",
+                    action="announcements.lost",
+                    error=str(error) or type(error).__name__,
+                )
+            await asyncio.sleep(AFTER_FAILURE)

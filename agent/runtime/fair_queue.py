@@ -1,0 +1,61 @@
+"""What waits for a free slot: the agents take turns, so a flood of one holds up no other."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from agent.database.wakeups import Wakeup
+
+MOST = 1000
+"""How much waits of one agent. The rest is found by a look once there is room."""
+
+_Waiting = OrderedDict[UUID | str, Wakeup]
+
+
+@dataclass(slots=True)
+class _Lane:
+    first: _Waiting = field(default_factory=OrderedDict)
+    rest: _Waiting = field(default_factory=OrderedDict)
+
+    def __len__(self) -> int:
+        return len(self.first) + len(self.rest)
+
+
+class FairQueue:
+    """Wake-ups, each once: the agents in turn, and of each agent what goes first before the rest."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._lanes: OrderedDict[str | None, _Lane] = OrderedDict()
+
+    def __len__(self) -> int:
+        return sum(len(lane) for lane in self._lanes.values())
+
+    def put(self, wakeup: Wakeup) -> bool:
+        """Add it, unless it is there. False: too much waits of its agent."""
+        lane = self._lanes.setdefault(wakeup.agent, _Lane())
+        if wakeup.key in lane.first:
+            return True
+        known = wakeup.key in lane.rest
+        if not known and len(lane) >= self._most:
+            return False
+        if wakeup.first:
+            lane.rest.pop(wakeup.key, None)
+            lane.first[wakeup.key] = wakeup
+        elif not known:
+            lane.rest[wakeup.key] = wakeup
+        return True
+
+    def pop(self) -> Wakeup | None:
+        """Take the next one."""
+        if not self._lanes:
+            return None
+        agent, lane = next(iter(self._lanes.items()))
+        _, wakeup = (lane.first or lane.rest).popitem(last=False)
+        if lane:
+            self._lanes.move_to_end(agent)
+        else:
+            del self._lanes[agent]
+        return wakeup

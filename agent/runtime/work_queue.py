@@ -1,0 +1,98 @@
+"""Work of one kind in this process: so many at a time, each thing by one task, the agents in turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+import structlog
+
+from agent.database.wakeups import Wakeup
+from agent.runtime import shutdown
+from agent.runtime.fair_queue import FairQueue
+from signoff.errors import SignoffError
+
+log = structlog.get_logger(__name__)
+
+REST = 2.0
+"""Seconds for which a look leaves out what has failed; a wake-up has it tried again at once."""
+
+
+class WorkQueue:
+    """Starts what waits as soon as a slot is free.
+
+    ``work`` is called with a key, and says itself whether there is anything to do. ``hungry`` is called when less
+    waits than there are slots.
+    """
+
+    def __init__(
+        self, work: Callable[[UUID], Awaitable[None]], slots: int, hungry: Callable[[], None]
+    ) -> None:
+        self._work = work
+        self._slots = slots
+        self._hungry = hungry
+        self._waiting = FairQueue()
+        self._at_work: dict[Any, Wakeup | None] = {}
+        self._resting: set[Any] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopping = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is no free slot."""
+        return len(self._tasks) >= self._slots
+
+    def take(self, wakeup: Wakeup) -> None:
+        """Begin with it when there is a slot for it; what is at work is looked at once more."""
+        if wakeup.key in self._at_work:
+            self._at_work[wakeup.key] = wakeup
+        elif not self._stopping:
+            self._waiting.put(wakeup)
+            self._begin()
+
+    def found(self, wakeup: Wakeup) -> None:
+        """The same for what a look has found: it says nothing new about what is at work or has just failed."""
+        if wakeup.key not in self._at_work and wakeup.key not in self._resting:
+            self.take(wakeup)
+
+    async def stop(self, seconds: float) -> None:
+        """Begin nothing more, and let what is at work end within so many seconds."""
+        self._stopping = True
+        await shutdown.end_tasks(self._tasks, seconds)
+
+    def _begin(self) -> None:
+        while not self._stopping and not self.busy and (wakeup := self._waiting.pop()):
+            self._at_work[wakeup.key] = None
+            task = asyncio.create_task(self._do(wakeup), name=f"{wakeup.kind}:{wakeup.key}")
+            self._tasks.add(task)
+            task.add_done_callback(partial(self._ended, wakeup))
+        if len(self._waiting) < self._slots:
+            self._hungry()
+
+    async def _do(self, wakeup: Wakeup) -> None:
+        try:
+            await self._work(wakeup.key)  # type: ignore[arg-type]
+        except Exception as error:
+            self._rest(wakeup)
+            if isinstance(error, SignoffError):  # the database, or Slack: a later look finds it again
+                log.warning("put off", action="work.failed", error=str(error), **_names(wakeup))
+            else:
+                log.exception("put off", action="work.broken", **_names(wakeup))
+
+    def _rest(self, wakeup: Wakeup) -> None:
+        self._resting.add(wakeup.key)
+        asyncio.get_running_loop().call_later(REST, self._resting.discard, wakeup.key)
+
+    def _ended(self, wakeup: Wakeup, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        again = self._at_work.pop(wakeup.key)
+        if again is not None and not self._stopping:
+            self._waiting.put(again)
+        self._begin()
+
+
+def _names(wakeup: Wakeup) -> dict[str, Any]:
+    return {"kind": wakeup.kind.value, "key": str(wakeup.key), "agent": wakeup.agent}
