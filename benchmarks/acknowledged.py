@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from benchmarks.clicks import Sender, free_port, serving
-from benchmarks.ground import Ground
-from benchmarks.report import Line, median, quantile
+from benchmarks.report import Line
+from benchmarks.setting import Setting
 from benchmarks.side import Side
+from benchmarks.stats import Rounds, median, p99, pooled, ratio
 from benchmarks.waiting import seed
-from slack_sandbox import SlackSandbox
 
 PER_SECOND = 50.0
 WARM = 20
 
 
-async def lines(ground: Ground, slack: SlackSandbox, *, rounds: int, clicks: int) -> list[Line]:
-    """Rounds take turns; the next begins when all tools of the last have started."""
+async def row_7(setting: Setting) -> list[Line]:
+    """Clicks at a steady pace. Rounds take turns; the next begins when all tools of the last have started."""
+    rounds, clicks, slack, ground = setting.size.rounds, setting.size.paced, setting.slack, setting.ground
     url = ground.fresh("bench_acks")
     rows = iter(await seed(url, slack, WARM + rounds * clicks))
     port = free_port()
-    ours: list[float] = []
-    floor: list[float] = []
+    ours: Rounds = []
+    floor: Rounds = []
     refused = 0
     arguments = (str(port), slack.api_url, slack.signing_secret)
     async with (
@@ -32,23 +33,23 @@ async def lines(ground: Ground, slack: SlackSandbox, *, rounds: int, clicks: int
         await clicker.press(warm, at_once=1)
         for _ in range(rounds):
             batch = [next(rows) for _ in range(clicks)]
-            floor += [ms for _, ms in await bolt.paced(batch, PER_SECOND)]
+            floor.append([ms for _, ms in await bolt.paced(batch, PER_SECOND)])
             answered = await clicker.paced(batch, PER_SECOND)
-            ours += [ms for _, ms in answered]
+            ours.append([ms for _, ms in answered])
             done = [row for row, (status, _) in zip(batch, answered, strict=True) if status == 200]
             refused += len(batch) - len(done)
             await clicker.started(done)
-    limit = quantile(floor, 0.99) + 100
-    p99 = quantile(ours, 0.99)
+    every, least = pooled(ours), pooled(floor)
+    limit = p99(least) + 100
     return [
         Line(
             7,
-            f"acknowledged, {PER_SECOND:.0f} clicks a second ({len(ours)})",
-            f"p99 <= {limit:.0f} ms",
-            f"p50 {median(ours):.1f} ms, p99 {p99:.1f} ms, worst {max(ours):.0f} ms, {refused} refused",
-            f"bare Bolt: p50 {median(floor):.1f} ms, p99 {quantile(floor, 0.99):.1f} ms",
-            median(floor) / median(ours),
-            p99 <= limit and not refused,
+            f"acknowledged, {PER_SECOND:.0f} clicks a second ({len(every)})",
+            f"p50 {median(every):.1f} ms, p99 {p99(every):.1f} ms, worst {max(every):.0f} ms, {refused} refused",
+            f"bare Bolt: p50 {median(least):.1f} ms, p99 {p99(least):.1f} ms",
+            ratio(ours, floor, median),
+            f"p99 <= {limit:.0f} ms (Bolt + 100)",
+            p99(every) <= limit and not refused,
             {"ours": ours, "bolt": floor},
         )
     ]

@@ -6,10 +6,10 @@ signature, and it acknowledges before the handler ends.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import sys
 
+import uvloop
 from slack_bolt.adapter.starlette.async_handler import AsyncSlackRequestHandler
 from slack_bolt.async_app import AsyncAck, AsyncApp
 from starlette.applications import Starlette
@@ -47,4 +47,4 @@ async def main(port: str, api_url: str, secret: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:4]))
+    uvloop.run(main(*sys.argv[1:4]))

@@ -1,4 +1,4 @@
-"""Rows 1, 5, 6 and 7: signed clicks over HTTP to the real service, `signoff serve` in a process of its own.
+"""Signed clicks over HTTP to the real service: `signoff serve`, in one process or several.
 
 The clock starts when the first byte of the click is written here and stops when the tool's function starts over
 there: CLOCK_MONOTONIC is one for all processes of a machine. Slack and the model's provider are the stand-ins
@@ -14,7 +14,7 @@ import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -68,28 +68,35 @@ class Sender:
 
 
 class Clicker(Sender):
-    """Presses Approve on cards of the service (process ``pid``), and hears when tools start."""
+    """Presses Approve on cards of the service (processes ``pids``), and hears when tools start."""
 
-    def __init__(self, slack: SlackSandbox, port: int, marks: socket.socket, pid: int) -> None:
-        super().__init__(slack, port)
-        self.pid = pid
+    def __init__(
+        self, slack: SlackSandbox, ports: Sequence[int], marks: socket.socket, pids: Sequence[int]
+    ) -> None:
+        super().__init__(slack, ports[0])
+        self.pid = pids[0]
+        self.pids = pids
+        self._ports = ports
         self._started: dict[int, asyncio.Future[int]] = {}
         self._marks = marks
         asyncio.get_running_loop().add_reader(marks, self._hear)
 
     async def press(self, requests: Sequence[Row], *, at_once: int, apart: float = 0.0) -> list[float]:
-        """Milliseconds from each click to its tool's start; ``apart`` seconds between a start and the next click."""
+        """Milliseconds from each click to its tool's start; ``apart`` seconds between a start and the next click.
+
+        Where several processes listen, the hands are spread over them.
+        """
         waiting = iter(requests)
         taken: list[float] = []
 
-        async def hand() -> None:
-            reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        async def hand(port: int) -> None:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
             for row in waiting:
                 taken.append(await self._click(Waiting(*row), reader, writer))
                 await asyncio.sleep(apart)
             writer.close()
 
-        await asyncio.gather(*(hand() for _ in range(at_once)))
+        await asyncio.gather(*(hand(self._ports[n % len(self._ports)]) for n in range(at_once)))
         return taken
 
     async def started(self, requests: Sequence[Row]) -> None:
@@ -166,13 +173,22 @@ async def answer_of(reader: asyncio.StreamReader) -> tuple[int, bytes]:
     return int(head.split()[1]), await reader.readexactly(int(length))
 
 
+ALL = ("web,worker,scheduler",)
+"""The roles of one process that does everything."""
+
+
 @asynccontextmanager
-async def serving(url: str, slack: SlackSandbox, home: Path) -> AsyncIterator[Clicker]:
-    """The service, all roles in one process, and somebody to click."""
+async def serving(
+    url: str, slack: SlackSandbox, home: Path, roles: Sequence[str] = ALL
+) -> AsyncIterator[Clicker]:
+    """The service, one process for each element of ``roles``, and somebody to click at each that has a door."""
     (home / "checkpoints.toml").write_text(payments.CHECKPOINTS)
-    port = free_port()
-    with _listening(home / f"marks.{os.getpid()}") as marks:
-        async with ScriptedModel() as model:
+    async with AsyncExitStack() as stack:
+        marks = stack.enter_context(_listening(home / f"marks.{os.getpid()}"))
+        model = await stack.enter_async_context(ScriptedModel())
+        ports, pids = [], []
+        for number, own in enumerate(roles):
+            port = free_port()
             environment = {
                 "DATABASE_URL": url,
                 "SLACK_BOT_TOKEN": slack.bot_token,
@@ -183,12 +199,17 @@ async def serving(url: str, slack: SlackSandbox, home: Path) -> AsyncIterator[Cl
                 "SIGNOFF_CHECKPOINTS": str(home / "checkpoints.toml"),
                 "SIGNOFF_PORT": str(port),
                 "SIGNOFF_DRAIN_SECONDS": "3",
+                "SIGNOFF_ROLES": own,
                 payments.MARKS: marks.getsockname(),
             }
-            async with _process(environment, home / "service.log") as process:
+            log = home / f"service-{number}.log"
+            process = await stack.enter_async_context(_process(environment, log))
+            pids.append(process.pid)
+            if "web" in own:
                 await _ready(port)
-                yield Clicker(slack, port, marks, process.pid)
-                asyncio.get_running_loop().remove_reader(marks)
+                ports.append(port)
+        yield Clicker(slack, ports, marks, pids)
+        asyncio.get_running_loop().remove_reader(marks)
 
 
 @asynccontextmanager

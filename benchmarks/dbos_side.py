@@ -1,6 +1,8 @@
-"""The peer of rows 1, 2 and 3: DBOS workflows that wait in `recv`. Run as `python -m benchmarks.dbos_side URL`.
+"""The peer: DBOS workflows that wait in `recv`. Run as `python -m benchmarks.dbos_side URL [sender]`.
 
-Coroutine workflows in the process that sends, which is DBOS at its fastest here: no HTTP, no identity, no card.
+Coroutine workflows in the process that sends, which is DBOS at its fastest here: no HTTP, no identity, no card. With
+`sender` it is the other process of row 10, which sends and runs no workflow. The event loop is uvloop's, as
+on our side.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ import itertools
 import sys
 import time
 
-from dbos import DBOS, DBOSConfig, SetWorkflowID
+import uvloop
+from dbos import DBOS, DBOSClient, DBOSConfig, SetWorkflowID
 
 from benchmarks.side import serve
 
@@ -28,7 +31,7 @@ async def wait_for_decision() -> str:
     return str(decision)
 
 
-async def _park(count: int) -> list[str]:
+async def park(count: int) -> list[str]:
     """So many workflows, all of them waiting."""
     names = [f"run-{next(_numbers)}" for _ in range(count)]
     for name in names:
@@ -51,7 +54,7 @@ def _all_waiting(names: list[str]) -> bool:
 async def latency(count: int, apart: float) -> list[float]:
     """Milliseconds from calling `send` to the return of `recv`, one after the other."""
     taken = []
-    for name in await _park(count):
+    for name in await park(count):
         begun = time.monotonic_ns()
         await DBOS.send_async(name, "approve", "decision")
         taken.append((await _returned[name] - begun) / 1e6)
@@ -61,7 +64,7 @@ async def latency(count: int, apart: float) -> list[float]:
 
 async def throughput(count: int, at_once: int) -> float:
     """Messages sent and received per second, until the last `recv` has returned."""
-    names = await _park(count)
+    names = await park(count)
     waiting = iter(names)
     begun = time.monotonic()
 
@@ -74,6 +77,25 @@ async def throughput(count: int, at_once: int) -> float:
     return count / (time.monotonic() - begun)
 
 
+async def returned(name: str) -> int:
+    """The moment at which this workflow's `recv` returned."""
+    return await _returned[name]
+
+
+async def send_only(url: str) -> None:
+    """A process without workflows."""
+    client = DBOSClient(system_database_url=url)
+
+    async def send(name: str) -> int:
+        """Returns the moment at which `send` was called."""
+        begun = time.monotonic_ns()
+        await client.send_async(name, "approve", "decision")
+        return begun
+
+    await serve({"send": send})
+    client.destroy()
+
+
 async def main(url: str) -> None:
     config: DBOSConfig = {
         "name": "bench",
@@ -84,10 +106,10 @@ async def main(url: str) -> None:
     DBOS(config=config)
     DBOS.launch()
     try:
-        await serve({"latency": latency, "throughput": throughput})
+        await serve({"latency": latency, "throughput": throughput, "park": park, "returned": returned})
     finally:
         DBOS.destroy()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    uvloop.run(send_only(sys.argv[1]) if sys.argv[2:] == ["sender"] else main(sys.argv[1]))

@@ -13,6 +13,7 @@ from typing import Any
 
 import psycopg
 
+from benchmarks.ground import owner
 from benchmarks.waiting import CHANNEL, FINANCE
 from slack_sandbox.workspace import SandboxWorkspace
 
@@ -95,12 +96,6 @@ def staff(workspace: SandboxWorkspace) -> None:
         workspace.add_usergroup(f"S0TEAM{group}", f"team-{group}", ["U0LINUS"])
     for channel in range(CHANNELS):
         workspace.add_channel(f"C0TEAM{channel}", f"team-{channel}", ["U0LINUS", workspace.bot.user_id])
-
-
-def owner(url: str) -> psycopg.Connection[Any]:
-    """A connection that may do everything in our schema."""
-    plain = url.replace("postgresql+psycopg:", "postgresql:", 1)
-    return psycopg.connect(plain, autocommit=True, options="-c search_path=signoff -c synchronous_commit=off")
 
 
 def _multiply(url: str, request_id: str, count: int, after: int) -> None:

@@ -1,17 +1,21 @@
-"""Our side of rows 2, 3 and 4: the use cases with a worker in one process. Run as `python -m benchmarks.ours URL API`.
+"""Our side of what is measured without HTTP: the use cases with a worker in one process.
 
-The worker is the service's own, with all its queues; it drains to the stand-in for Slack. Only the model is
-not there: it answers at once, in this process.
+Run as `python -m benchmarks.ours URL API`. The worker is the service's own, and it drains to the stand-in for Slack
+unless `BENCH_SILENT` is set. Only the model is not there: it answers at once, in this process. The event loop is
+uvloop's, as in the service.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
+
+import uvloop
 
 from agent.database.pools import Database
 from agent.runtime.agents import Registry
@@ -22,13 +26,22 @@ from agent.runtime.services import Services, worker_name
 from agent.store.outbox import Destination
 from agent.usecases import requests as usecases
 from benchmarks import payments, recorded
-from benchmarks.side import serve
+from benchmarks.side import Command, serve
 from benchmarks.waiting import TEAM, Row, Waiting
 from slackbot.delivery.drain import Drain
 from slackbot.delivery.poller import DeliveryPoller
 from slackbot.service import logs
 from slackbot.slack_api.client import SlackClient
 from slackbot.slack_api.directory import Directory
+
+SILENT = "BENCH_SILENT"
+"""Set: nothing is sent to Slack, so that the work of sending is not in what is counted."""
+
+CLAIMED = "SELECT count(*) FROM execution WHERE status = 'claimed'"
+UNFINISHED = """
+SELECT (SELECT count(*) FROM tool_call WHERE state IN ('new', 'ready', 'refused', 'claimed'))
+     + (SELECT count(*) FROM agent_run WHERE inputs > heard AND status IN ('working', 'pending_approval'))
+"""
 
 
 class AtOnce(Model):
@@ -63,6 +76,11 @@ class Ours:
         self._db = db
         self._starts = starts
 
+    def commands(self) -> dict[str, Command]:
+        """By name."""
+        every = (self.latency, self.throughput, self.idle, self.cpu)
+        return {command.__name__: command for command in every}
+
     async def latency(self, requests: list[Row], apart: float) -> list[float]:
         """Milliseconds from calling `vote` to the start of the tool, one after the other."""
         taken = []
@@ -85,35 +103,29 @@ class Ours:
 
         await asyncio.gather(*(voter() for _ in range(at_once)))
         await asyncio.gather(*(self._started(each) for each in queue))
-        while await self._unfinished():
+        while await self._count(CLAIMED):
             await asyncio.sleep(0.01)
         return len(queue) / (time.monotonic() - begun)
 
     async def idle(self) -> int:
-        """Wait until no call or run is due; returns how many were waited for."""
-        first = left = await self._due()
+        """Wait until nothing is left to be done but messages; returns for how many calls and runs it waited."""
+        first = left = await self._count(UNFINISHED)
         while left:
-            await asyncio.sleep(0.1)
-            left = await self._due()
+            await asyncio.sleep(0.05)
+            left = await self._count(UNFINISHED)
         return first
+
+    async def cpu(self) -> float:
+        """The seconds of processor time that this process has taken."""
+        return time.process_time()
 
     async def _started(self, each: Waiting) -> int:
         async with asyncio.timeout(60):
             return await self._starts.of(each.order)
 
-    async def _unfinished(self) -> int:
-        return await self._count("execution WHERE status = 'claimed'")
-
-    async def _due(self) -> int:
-        calls = await self._count("tool_call WHERE state IN ('new', 'ready', 'refused')")
-        return calls + await self._count(
-            "agent_run WHERE inputs > heard AND status IN ('working', 'pending_approval')"
-        )
-
-    async def _count(self, what: str) -> int:
+    async def _count(self, statement: str) -> int:
         async with self._db.connection() as connection:
-            found = await connection.exec_driver_sql(f"SELECT count(*) FROM {what}")
-            return int(found.scalar_one())
+            return int((await connection.exec_driver_sql(statement)).scalar_one())
 
 
 def read(requests: Iterable[Row]) -> Iterable[Waiting]:
@@ -138,15 +150,18 @@ async def working(db: Database, api_url: str) -> AsyncIterator[None]:
         destination=lambda channel: Destination(TEAM, channel or "C0REVIEW"),
     )
     worker = Executor(services, lambda _: None, drain_seconds=3)
-    rounds = DeliveryPoller(db, me["team_id"], drain)
+    poller = DeliveryPoller(db, me["team_id"], drain)
+    silent = SILENT in os.environ
     await worker.start()
-    rounds.start()
+    if not silent:
+        poller.start()
     try:
-        while not (worker.alive and rounds.alive):
+        while not (worker.alive and (silent or poller.alive)):
             await asyncio.sleep(0.01)
         yield
     finally:
-        await rounds.stop(3)
+        if not silent:
+            await poller.stop(3)
         await worker.stop()
         await services.user_code.stop()
 
@@ -157,7 +172,7 @@ async def main(url: str, api_url: str) -> None:
         await db.open()
         ours = Ours(db, Starts())
         async with working(db, api_url):
-            await serve({"latency": ours.latency, "throughput": ours.throughput, "idle": ours.idle})
+            await serve(ours.commands())
 
 
 async def vote_alone(url: str) -> None:
@@ -169,4 +184,4 @@ async def vote_alone(url: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:3]) if len(sys.argv) == 3 else vote_alone(sys.argv[1]))
+    uvloop.run(main(*sys.argv[1:3]) if len(sys.argv) == 3 else vote_alone(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""The agent whose tool tells when it starts. Loaded by the service as any other agent is (`SIGNOFF_AGENTS`)."""
+"""The agent whose tools tell when they start. Loaded by the service as any other agent is (`SIGNOFF_AGENTS`)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
+from typing import Any
 
 from agent.domain import checkpoints
 from agent.runtime.agents import Agent
@@ -20,7 +21,7 @@ channel = "C0REVIEW"
 
 [[checkpoint]]
 checkpoint_id = "payments"
-action_pattern = "pay"
+action_pattern = "pay*"
 approvers = ["S0FINANCE"]
 timeout = "24h"
 risk = "medium"
@@ -41,13 +42,28 @@ listener: Listener | None = _told_to(os.environ[MARKS]) if MARKS in os.environ e
 """Who wants to hear of starts: the order's number, and nanoseconds of the machine's monotonic clock."""
 
 
-@tool
-def pay(order_id: int) -> str:
-    """Pay an order."""
+def price(order_id: int) -> dict[str, Any]:
+    """What the order costs; found without any waiting."""
+    return {"order_id": order_id, "cents": 4200}
+
+
+def _pay(order_id: int) -> str:
     at = time.monotonic_ns()
     if listener is not None:
         listener(order_id, at)
     return f"paid order {order_id}"
 
 
-PAYMENTS = Agent("payments", "Pay orders.", [pay])
+@tool
+def pay(order_id: int) -> str:
+    """Pay an order."""
+    return _pay(order_id)
+
+
+@tool(facts=price)
+def pay_priced(order_id: int) -> str:
+    """Pay an order whose price people have seen; it is looked up again before the tool starts."""
+    return _pay(order_id)
+
+
+PAYMENTS = Agent("payments", "Pay orders.", [pay, pay_priced])

@@ -1,12 +1,13 @@
-"""What was reached: a table for people, and the same with every sample as JSON."""
+"""What was measured: lines of a table, printed for people and saved with every sample as JSON."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
+import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -15,60 +16,150 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-LIBRARIES = ("sqlalchemy", "psycopg", "procrastinate", "slack-bolt", "dbos")
+from benchmarks.stats import Ratio, Rounds, Statistic, median, p99, pooled, ratio
+
+LIBRARIES = ("sqlalchemy", "psycopg", "uvloop", "slack-bolt", "dbos")
 
 
 @dataclass(frozen=True)
 class Line:
-    """One goal. ``ratio``: how many times better than the peer; ``met`` is None where nothing was promised."""
+    """One thing that was measured. ``ratio`` is ours over the peer's; ``met`` is None where nothing was promised."""
 
     row: int
     what: str
-    goal: str
     measured: str
     peer: str = ""
-    ratio: float | None = None
+    ratio: Ratio | None = None
+    goal: str = ""
     met: bool | None = None
-    samples: dict[str, list[float]] = field(default_factory=dict)
+    samples: dict[str, Rounds] = field(default_factory=dict)
 
 
-def quantile(samples: Sequence[float], share: float) -> float:
-    """The smallest sample that at least this share of them does not exceed."""
-    ordered = sorted(samples)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+@dataclass(frozen=True)
+class Goal:
+    """What was promised about a ratio, in words and as a condition."""
+
+    text: str
+    holds: Callable[[Ratio], bool]
+
+    @classmethod
+    def surely_at_most(cls, limit: float) -> Goal:
+        """The whole interval stays below."""
+        return cls(f"upper end <= {limit} x", lambda found: found.high <= limit)
+
+    @classmethod
+    def at_most(cls, limit: float) -> Goal:
+        return cls(f"<= {limit} x", lambda found: found.value <= limit)
+
+    @classmethod
+    def at_least(cls, limit: float) -> Goal:
+        return cls(f">= {limit} x", lambda found: found.value >= limit)
 
 
-def median(samples: Sequence[float]) -> float:
-    """The middle one."""
-    return quantile(samples, 0.5)
+def compare(
+    row: int,
+    what: str,
+    unit: str,
+    ours: Rounds,
+    peer: tuple[str, Rounds],
+    of: Statistic = median,
+    goal: Goal | None = None,
+) -> Line:
+    """A statistic of ours against a peer's, round by round."""
+    name, theirs = peer
+    found = ratio(ours, theirs, of)
+    return Line(
+        row,
+        what,
+        f"{_number(of(pooled(ours)))} {unit}",
+        f"{name}: {_number(of(pooled(theirs)))} {unit}",
+        found,
+        goal.text if goal else "",
+        goal.holds(found) if goal else None,
+        {"ours": ours, name: theirs},
+    )
+
+
+def latency(
+    row: int, what: str, ours: Rounds, peer: tuple[str, Rounds], middle: Goal | None, late: Goal | None
+) -> list[Line]:
+    """Two lines: p50 and p99, in milliseconds."""
+    return [
+        compare(row, f"{what}, p50", "ms", ours, peer, median, middle),
+        compare(row, f"{what}, p99", "ms", ours, peer, p99, late),
+    ]
+
+
+def within(row: int, what: str, ours: Rounds, limit: float) -> Line:
+    """A median in milliseconds with a limit of its own, and the p99 beside it."""
+    every = pooled(ours)
+    return Line(
+        row,
+        f"{what}, p50",
+        f"{median(every):.1f} ms (p99 {p99(every):.1f} ms)",
+        goal=f"<= {limit:.0f} ms",
+        met=median(every) <= limit,
+        samples={"ours": ours},
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
 
 
 def show(lines: Sequence[Line], notes: Sequence[str]) -> None:
     """Print the table."""
-    console = Console(width=max(120, Console().width))
-    table = Table(title="make bench", title_justify="left")
-    for name in ("", "what", "goal", "measured", "peer", "ratio", "met"):
-        table.add_column(name, justify="right" if name == "ratio" else "left")
+    console = Console(width=max(140, Console().width))
+    table = Table(title="ratio: ours / peer, with 95 % interval", title_justify="left")
+    for name in ("row", "what", "measured", "peer", "ratio", "goal", "met"):
+        table.add_column(name)
     for line in lines:
         met = "" if line.met is None else "[green]yes[/]" if line.met else "[red]no[/]"
-        ratio = "" if line.ratio is None else f"{line.ratio:.2f}"
-        table.add_row(str(line.row), line.what, line.goal, line.measured, line.peer, ratio, met)
+        found = str(line.ratio) if line.ratio else ""
+        table.add_row(str(line.row), line.what, line.measured, line.peer, found, line.goal, met)
     console.print(table)
     for note in notes:
         console.print(f"  {note}", style="dim", highlight=False)
 
 
-def save(folder: Path, lines: Sequence[Line], **about: Any) -> Path:
-    """Write everything as JSON; returns the file."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.json"
-    machine = {
+def machine() -> dict[str, Any]:
+    """What absolute numbers depend on, without a name of the machine."""
+    return {
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "commit": _commit(),
         "python": platform.python_version(),
-        "system": platform.system(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "processor": _processor(),
         "cpus": os.cpu_count(),
-        "load_before": about.pop("load", None),
+        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
         "libraries": {name: version(name) for name in LIBRARIES},
     }
-    content = {"machine": machine, **about, "lines": [asdict(line) for line in lines]}
+
+
+def save(folder: Path, name: str, content: dict[str, Any]) -> Path:
+    """Write a result as JSON, named by what it is and when it was made; returns the file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.json"
     path.write_text(json.dumps(content, indent=1) + "\n")
     return path
+
+
+def as_json(lines: Sequence[Line]) -> list[dict[str, Any]]:
+    """Lines as they are saved."""
+    return [asdict(line) for line in lines]
+
+
+def _commit() -> str:
+    asked = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    )
+    return asked.stdout.strip() or "unknown"
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or "unknown"
+    named = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(named, "unknown")

@@ -14,13 +14,14 @@ from agent.domain.people import Standing
 from agent.domain.request import Ballot, Place, RequestView, Verdict
 from agent.domain.run import ProposedCall, Turn
 from agent.runtime.judgement import read_action
+from agent.runtime.tool import Tool
 from agent.store import views
 from agent.store.outbox import Destination
 from agent.store.requests import NewRequest
 from agent.usecases import requests, runs
 from agent.usecases.runs import NewRun
 from benchmarks.ground import settle
-from benchmarks.payments import POLICY, pay
+from benchmarks.payments import POLICY, pay, price
 from signoff.values import Person
 from slack_sandbox import SlackSandbox
 from slackbot.cards import request_card
@@ -54,14 +55,14 @@ Row = list[Any]
 """A waiting request as it goes to another process."""
 
 
-async def seed(url: str, slack: SlackSandbox, count: int) -> list[Row]:
-    """So many waiting requests, each of a run of its own and with its card posted; no job is left over."""
+async def seed(url: str, slack: SlackSandbox, count: int, tool: Tool = pay) -> list[Row]:
+    """So many waiting requests, each of a run of its own and with its card posted; nothing is left to be done."""
     numbers = iter([next(_orders) for _ in range(count)])
     made: list[Waiting] = []
 
     async def lane(db: Database) -> None:
         for order in numbers:
-            view = await _ask(db, order)
+            view = await _ask(db, order, tool)
             made.append(_posted(slack, view))
 
     hasty = f"{url}&options=-c%20synchronous_commit%3Doff"  # nothing is measured here
@@ -82,7 +83,7 @@ def _posted(slack: SlackSandbox, view: RequestView) -> Waiting:
     return Waiting(order, str(view.id), view.place_nonce, stored["ts"])
 
 
-async def _ask(db: Database, order: int) -> RequestView:
+async def _ask(db: Database, order: int, tool: Tool) -> RequestView:
     started = await runs.start(
         db, NewRun("payments", "1", f"pay order {order}", "bench", ADA, "slack", TEAM, "C0AGENTS")
     )
@@ -90,11 +91,11 @@ async def _ask(db: Database, order: int) -> RequestView:
     if leased is None:
         raise RuntimeError("somebody else works on the run")
     arguments = json.dumps({"order_id": order})
-    turn = Turn("Ada asks for it.", (ProposedCall("call_0", "pay", arguments),), 10, leased.heard)
+    turn = Turn("Ada asks for it.", (ProposedCall("call_0", tool.name, arguments),), 10, leased.heard)
     await runs.record_turn(db, leased.lease, turn)
     async with db.connection() as connection:
         (call,) = await views.calls(connection, started.run_id)
-    opened = await requests.open(db, _question(started.run_id, call.id, order, arguments))
+    opened = await requests.open(db, _question(started.run_id, call.id, order, tool))
     async with db.connection() as connection:
         view = await views.request_view(connection, opened.request_id)
     if view is None:
@@ -102,11 +103,11 @@ async def _ask(db: Database, order: int) -> RequestView:
     return view
 
 
-def _question(run_id: UUID, call_id: UUID, order: int, arguments: str) -> NewRequest:
+def _question(run_id: UUID, call_id: UUID, order: int, tool: Tool) -> NewRequest:
     fields: dict[str, Any] = {
         "rule": POLICY.rules[0],
-        "action": read_action(pay, arguments),
-        "facts": None,
+        "action": read_action(tool, json.dumps({"order_id": order})),
+        "facts": price(order) if tool.facts else None,
         "description": f"Pay order {order}",
         "rationale": "Ada asks for it.",
         "context": {"task": f"pay order {order}"},
@@ -116,6 +117,7 @@ def _question(run_id: UUID, call_id: UUID, order: int, arguments: str) -> NewReq
         "requester_asserted": "slack",
         "destination": Destination(TEAM, CHANNEL),
         "client_id": str(call_id),
+        "signature_digest": tool.signature.digest,
         "run_id": run_id,
         "call_id": call_id,
     }

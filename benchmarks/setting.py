@@ -1,0 +1,68 @@
+"""What every row gets: the server, the stand-in for Slack, and how much is to be measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from benchmarks.ground import Ground
+from slack_sandbox import SlackSandbox
+
+APART = 0.05
+"""Seconds between one sequential sample and the next, so that the aftermath of one is not in the other."""
+
+VOTERS = 8
+"""Votes at a time where the rate is measured: as many as there are connections for decisions."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is measured: rounds that take turns with the peer's, and what is in one."""
+
+    rounds: int
+    clicks: int
+    crowd: int
+    votes: int
+    calls: int
+    transactions: int
+    waiting: int
+    window: float
+    due: int
+    paced: int
+    waiters: int
+
+
+FULL = Size(
+    rounds=10,
+    clicks=60,
+    crowd=60,
+    votes=60,
+    calls=240,
+    transactions=60,
+    waiting=1_000_000,
+    window=30,
+    due=100_000,
+    paced=250,
+    waiters=5_000,
+)
+QUICK = Size(
+    rounds=3,
+    clicks=15,
+    crowd=20,
+    votes=20,
+    calls=80,
+    transactions=30,
+    waiting=50_000,
+    window=10,
+    due=5_000,
+    paced=100,
+    waiters=1_000,
+)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One run of the bench. The stand-in for Slack is shared by all rows."""
+
+    ground: Ground
+    slack: SlackSandbox
+    size: Size

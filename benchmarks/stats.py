@@ -1,0 +1,66 @@
+"""What samples say: quantiles, and how sure a ratio is.
+
+Absolute times belong to the machine and to what else it does meanwhile, so rounds take turns with the peer's and
+the ratio of what both have is what counts. Samples of one round resemble each other more than those of another
+round, so the unit of the interval is the round: pairs of rounds are drawn again (bootstrap), not single samples.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+DRAWS = 2_000
+SURE = 0.95
+
+Rounds = list[list[float]]
+"""The samples of each round, in the order in which the rounds were made."""
+
+Statistic = Callable[[Sequence[float]], float]
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Ours divided by the peer's, with the 95 % interval of the bootstrap."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} ({self.low:.2f} to {self.high:.2f})"
+
+
+def quantile(samples: Sequence[float], share: float) -> float:
+    """The smallest sample that at least this share of them does not exceed."""
+    ordered = sorted(samples)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def median(samples: Sequence[float]) -> float:
+    """The middle sample."""
+    return quantile(samples, 0.5)
+
+
+def p99(samples: Sequence[float]) -> float:
+    """What 99 of 100 samples do not exceed."""
+    return quantile(samples, 0.99)
+
+
+def pooled(rounds: Rounds) -> list[float]:
+    """The samples of all rounds."""
+    return list(chain.from_iterable(rounds))
+
+
+def ratio(ours: Rounds, peer: Rounds, of: Statistic) -> Ratio:
+    """A statistic of all our samples over the same of the peer's. The two have the same number of rounds."""
+    draw = random.Random(0)  # the same samples have the same interval
+    numbers = range(len(ours))
+    drawn: list[float] = []
+    for _ in range(DRAWS):
+        chosen = [draw.choice(numbers) for _ in numbers]
+        drawn.append(of(pooled([ours[n] for n in chosen])) / of(pooled([peer[n] for n in chosen])))
+    tail = (1 - SURE) / 2
+    return Ratio(of(pooled(ours)) / of(pooled(peer)), quantile(drawn, tail), quantile(drawn, 1 - tail))
