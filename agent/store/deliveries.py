@@ -10,101 +10,107 @@ from sqlalchemy import text
 
 from agent.database.transaction import Connection, Transaction, fetch
 from agent.store import due_deliveries
+from agent.store.floods import FLOOD
+from agent.store.next_delivery import NEXT
 from agent.store.outbox import Destination
 from agent.store.rows import row_as
 
 LINES_AT_ONCE = 10
 """Thread lines that go out as one message when they wait together."""
 
+MAX_TOGETHER = 3000
+"""Characters of facts in one message of several lines; far below what Slack takes, after all wording."""
+
 
 @dataclass(frozen=True, slots=True)
-class PendingDelivery:
-    """A delivery that is not sent yet."""
+class Part:
+    """A delivery that goes out with this message; a message of several lines has several."""
 
     id: UUID
-    kind: str
-    request_id: UUID | None
-    run_id: UUID | None
-    agent: str | None
-    """Of a digest."""
     body: Mapping[str, object]
     wanted: int
     attempts: int
     error: str | None
     """Of the last attempt."""
     ambiguous: bool
-    root_ts: str | None
-    """Of the card, or of the thread's first message."""
-    wait: float
-    """Seconds until it may be sent."""
 
 
 @dataclass(frozen=True, slots=True)
-class ThreadLine:
-    """A line that goes out together with others of its thread."""
+class NextDelivery:
+    """What may be sent now at a destination, or why nothing may."""
 
-    id: UUID
-    body: Mapping[str, object]
+    epoch: int | None
+    """Of the lease; ``None``: the destination is not leased."""
+    kind: str | None
+    """``None``: there is nothing that may be sent now."""
+    request_id: UUID | None
+    run_id: UUID | None
+    agent: str | None
+    """Of a digest."""
+    author: str | None
+    """The agent that this is about."""
+    root_ts: str | None
+    """Of the card, or of the thread's first message."""
+    parts: tuple[Part, ...]
+    is_flood: bool
+    """Cards have to be folded first."""
+    is_known: bool
+    """Whether the destination has a row."""
+    wait: float | None
+    """Seconds until more may be sent; ``None``: nothing waits for the pace alone."""
 
 
-async def lease_destination(
-    connection: Connection, team_id: str, channel_id: str, worker: str, seconds: float
-) -> int | None:
-    """Lease the destination if it is free. Returns the epoch, which counts up."""
-    parameters = {"team": team_id, "channel": channel_id, "worker": worker, "seconds": seconds}
-    epoch: int | None = (await connection.execute(_TAKE, parameters)).scalar_one_or_none()
-    return epoch
+async def take_next(
+    connection: Connection,
+    destination: Destination,
+    worker: str,
+    seconds: float,
+    *,
+    served: Sequence[str],
+    fold: bool,
+) -> NextDelivery:
+    """Lease the destination and mark what will be posted; with ``fold``, only where no cards have to be folded."""
+    [row] = await fetch(
+        connection,
+        NEXT,
+        team=destination.team_id,
+        channel=destination.channel_id,
+        worker=worker,
+        seconds=seconds,
+        served=list(served),
+        fold=fold,
+        lines=LINES_AT_ONCE,
+        size=MAX_TOGETHER,
+        flood=FLOOD,
+    )
+    parts = tuple(Part(**{**part, "id": UUID(part["id"])}) for part in row.parts or ())
+    return row_as(NextDelivery, row, parts=parts)
 
 
-async def release_destination(connection: Connection, team_id: str, channel_id: str, epoch: int) -> None:
-    """Give the lease back, unless another drain has taken over."""
-    await connection.execute(_RELEASE, {"team": team_id, "channel": channel_id, "epoch": epoch})
+async def add_destination(connection: Connection, destination: Destination) -> None:
+    """Make the destination known."""
+    key = {"team": destination.team_id, "channel": destination.channel_id}
+    await connection.execute(_ADD, key)
+
+
+async def release(
+    connection: Connection, destination: Destination, epoch: int, *, posts: float = 0.0, updates: float = 0.0
+) -> bool:
+    """Give the lease back, and set how long nothing is posted or changed; False when another drain has taken over."""
+    key = {"team": destination.team_id, "channel": destination.channel_id, "epoch": epoch}
+    return bool((await connection.execute(_RELEASE, {**key, "posts": posts, "updates": updates})).rowcount)
+
+
+async def renew(connection: Connection, destination: Destination, epoch: int, seconds: float) -> bool:
+    """Extend the lease; False when another drain has taken over."""
+    key = {"team": destination.team_id, "channel": destination.channel_id, "epoch": epoch, "seconds": seconds}
+    return bool((await connection.execute(_RENEW, key)).rowcount)
 
 
 async def channels_due(connection: Connection, team_id: str) -> list[str]:
     """Channels without a lease where a delivery may go out now, or something is left that a digest stands for."""
     rows = await fetch(connection, due_deliveries.CHANNELS_DUE, team=team_id)
     return [row.channel_id for row in rows]
-
-
-async def renew(
-    connection: Connection,
-    team_id: str,
-    channel_id: str,
-    epoch: int,
-    seconds: float,
-    *,
-    posts: float = 0.0,
-    updates: float = 0.0,
-) -> bool:
-    """Extend the lease, and set how long nothing is posted or changed; False when another drain has taken over."""
-    key = {"team": team_id, "channel": channel_id, "epoch": epoch, "seconds": seconds}
-    return bool((await connection.execute(_HOLD, {**key, "posts": posts, "updates": updates})).rowcount)
-
-
-async def next_pending(connection: Connection, team_id: str, channel_id: str) -> PendingDelivery | None:
-    """The delivery to be sent next."""
-    key = {"team": team_id, "channel": channel_id}
-    rows = await fetch(connection, due_deliveries.NEXT, **key)
-    if not rows:
-        rows = await fetch(connection, due_deliveries.LATER, **key)
-    elif rows[0].kind == "digest" or (rows[0].kind == "card" and rows[0].root_ts is None):
-        fairest = await fetch(connection, due_deliveries.FAIREST, **key, first=rows[0].id)
-        rows = fairest or rows
-    return row_as(PendingDelivery, rows[0]) if rows else None
-
-
-async def same_thread(connection: Connection, first: PendingDelivery) -> list[ThreadLine]:
-    """The lines that may go out together with the first: same thread, as certain or uncertain as it."""
-    parameters = {
-        "first": first.id,
-        "kind": first.kind,
-        "request": first.request_id,
-        "run": first.run_id,
-        "ambiguous": first.ambiguous,
-        "limit": LINES_AT_ONCE,
-    }
-    return [ThreadLine(*row) for row in await connection.execute(_SAME_THREAD, parameters)]
 
 
 async def note_trouble(
@@ -124,35 +130,50 @@ async def run_to_inform(
     return (row.id, Destination(row.team_id, row.channel_id)) if row else None
 
 
-async def expired_predecessor(connection: Connection, request_id: UUID) -> tuple[UUID, Destination] | None:
-    """The expired request that this one asks again, if it does."""
-    row = (await connection.execute(_ASKED_BEFORE, {"id": request_id})).one_or_none()
-    return (row.id, Destination(row.team_id, row.channel_id)) if row else None
+@dataclass(frozen=True, slots=True)
+class SentMessage:
+    """What is stored of a message that stands in its channel."""
+
+    ids: Sequence[UUID]
+    wanted: int
+    ts: str | None
+    new_card: UUID | None
+    """The request whose card it is, when it was posted just now."""
+    new_root: UUID | None
+    """The run whose thread hangs below it, when it was posted just now."""
 
 
-def clear_trouble(tx: Transaction, team_id: str, channel_id: str) -> None:
-    """Something could be told there: whatever troubled it is over."""
-    tx.add(_WELL, team=team_id, channel=channel_id)
+async def mark_sent(
+    connection: Connection,
+    destination: Destination,
+    epoch: int,
+    sent: SentMessage,
+    *,
+    posts: float = 0.0,
+    updates: float = 0.0,
+) -> tuple[bool, tuple[UUID, Destination] | None]:
+    """Store what was sent and give the lease back; whatever troubled the destination is over.
 
-
-def place_card(tx: Transaction, request_id: UUID, ts: str) -> None:
-    """The request's card is this message."""
-    tx.add(_PLACE_CARD, id=request_id, ts=ts)
-
-
-def place_run(tx: Transaction, run_id: UUID, ts: str) -> None:
-    """The run's thread hangs below this message."""
-    tx.add(_PLACE_RUN, id=run_id, ts=ts)
-
-
-def mark_sending(tx: Transaction, ids: Sequence[UUID]) -> None:
-    """Slack may have these from now on."""
-    tx.add(_BEGIN, ids=list(ids))
-
-
-def mark_sent(tx: Transaction, ids: Sequence[UUID], wanted: int, ts: str | None) -> None:
-    """Sent, as far as it was wanted when it was drawn."""
-    tx.add(_SENT, ids=list(ids), wanted=wanted, ts=ts)
+    Returns whether the lease still held, and of a new card that asks an expired request again, that request.
+    """
+    rows = await fetch(
+        connection,
+        _SENT,
+        team=destination.team_id,
+        channel=destination.channel_id,
+        epoch=epoch,
+        posts=posts,
+        updates=updates,
+        ids=list(sent.ids),
+        wanted=sent.wanted,
+        ts=sent.ts,
+        card=sent.new_card,
+        root=sent.new_root,
+    )
+    if not rows:
+        return False, None
+    [row] = rows
+    return True, (row.id, Destination(row.team_id, row.channel_id)) if row.id else None
 
 
 def postpone(tx: Transaction, ids: Sequence[UUID], seconds: float, error: str, *, ambiguous: bool) -> None:
@@ -172,20 +193,13 @@ def mark_dead(tx: Transaction, ids: Sequence[UUID], error: str) -> None:
     tx.add(_DEAD, ids=list(ids), error=error)
 
 
-_TAKE = text("""
-INSERT INTO outlet AS o (team_id, channel_id, lease_epoch, lease_until, lease_worker)
-VALUES (:team, :channel, 1, clock_timestamp() + make_interval(secs => :seconds), :worker)
-ON CONFLICT (team_id, channel_id) DO UPDATE
-SET lease_epoch = o.lease_epoch + 1, lease_until = excluded.lease_until, lease_worker = excluded.lease_worker
-WHERE o.lease_until IS NULL OR o.lease_until <= clock_timestamp()
-RETURNING lease_epoch
-""")
-_RELEASE = text("""
-UPDATE outlet SET lease_until = NULL, lease_worker = NULL
+_ADD = text("INSERT INTO outlet (team_id, channel_id) VALUES (:team, :channel) ON CONFLICT DO NOTHING")
+_RENEW = text("""
+UPDATE outlet SET lease_until = clock_timestamp() + make_interval(secs => :seconds)
 WHERE team_id = :team AND channel_id = :channel AND lease_epoch = :epoch
 """)
-_HOLD = text("""
-UPDATE outlet SET lease_until = clock_timestamp() + make_interval(secs => :seconds),
+_RELEASE = text("""
+UPDATE outlet SET lease_until = NULL, lease_worker = NULL, lease_epoch = lease_epoch + 1,
                   next_at = greatest(next_at, clock_timestamp() + make_interval(secs => :posts)),
                   next_update_at = greatest(next_update_at, clock_timestamp() + make_interval(secs => :updates))
 WHERE team_id = :team AND channel_id = :channel AND lease_epoch = :epoch
@@ -204,29 +218,31 @@ WHERE r.id = :request AND r.status = 'waiting' AND a.channel_id IS NOT NULL
                   WHERE d.run_id = a.id AND d.coalesce_key = 'unreachable:' || r.id
                     AND d.created_at >= o.trouble_since)
 """)
-_ASKED_BEFORE = text("""
-SELECT o.id, o.team_id, o.channel_id FROM approval_request AS r JOIN tool_call AS c ON c.id = r.call_id
-JOIN approval_request AS o ON o.call_id = c.repeats AND o.status = 'expired' WHERE r.id = :id
-""")
-_WELL = text("""
-UPDATE outlet SET trouble = NULL, trouble_since = NULL
-WHERE team_id = :team AND channel_id = :channel AND trouble IS NOT NULL
-""")
-_SAME_THREAD = text("""
-SELECT id, body FROM delivery
-WHERE state = 'pending' AND kind = CAST(:kind AS delivery_kind) AND id >= :first AND ambiguous = :ambiguous
-  AND (request_id = CAST(:request AS uuid) OR run_id = CAST(:run AS uuid))
-ORDER BY id LIMIT :limit
-""")
-_PLACE_CARD = text("""
-UPDATE card_place SET ts = :ts WHERE request_id = :id AND surface = 'channel' AND ts IS NULL
-""")
-_PLACE_RUN = text("UPDATE agent_run SET thread_ts = :ts WHERE id = :id AND thread_ts IS NULL")
-_BEGIN = text("UPDATE delivery SET ambiguous = true WHERE id = ANY(:ids) AND state = 'pending'")
+# The deliveries come last: who has locked the run may wait for them.
 _SENT = text("""
-UPDATE delivery SET state = CASE WHEN wanted > :wanted THEN state ELSE 'sent'::delivery_state END,
-       ts = :ts, sent_at = clock_timestamp(), attempts = 0, ambiguous = false, error = NULL
-WHERE id = ANY(:ids) AND state = 'pending'
+WITH held AS (
+    UPDATE outlet SET lease_until = NULL, lease_worker = NULL, lease_epoch = lease_epoch + 1,
+                      trouble = NULL, trouble_since = NULL,
+                      next_at = greatest(next_at, clock_timestamp() + make_interval(secs => :posts)),
+                      next_update_at = greatest(next_update_at, clock_timestamp() + make_interval(secs => :updates))
+    WHERE team_id = :team AND channel_id = :channel AND lease_epoch = :epoch RETURNING lease_epoch
+), card AS (
+    UPDATE card_place SET ts = :ts
+    WHERE request_id = CAST(:card AS uuid) AND surface = 'channel' AND ts IS NULL AND EXISTS (SELECT FROM held)
+    RETURNING nonce
+), root AS (
+    UPDATE agent_run SET thread_ts = :ts
+    WHERE id = CAST(:root AS uuid) AND thread_ts IS NULL AND EXISTS (SELECT FROM held) RETURNING id
+), told AS (
+    UPDATE delivery SET state = CASE WHEN wanted > :wanted THEN state ELSE CAST('sent' AS delivery_state) END,
+           ts = CAST(:ts AS text), sent_at = clock_timestamp(), attempts = 0, ambiguous = false, error = NULL
+    WHERE id = ANY(:ids) AND state = 'pending' AND EXISTS (SELECT FROM held)
+      AND (SELECT count(*) FROM card) + (SELECT count(*) FROM root) >= 0
+)
+SELECT expired.id, expired.team_id, expired.channel_id FROM held
+LEFT JOIN (approval_request AS new JOIN tool_call AS c ON c.id = new.call_id
+           JOIN approval_request AS expired ON expired.call_id = c.repeats AND expired.status = 'expired')
+ON new.id = CAST(:card AS uuid)
 """)
 _POSTPONE = text("""
 UPDATE delivery SET not_before = clock_timestamp() + make_interval(secs => :seconds),

@@ -1,13 +1,10 @@
-"""Which deliveries may go out now, in which channels: the statements for `deliveries` and `floods`."""
+"""In which channels something may be told now. `next_delivery` has the same conditions for one channel."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
-    Float,
     Select,
     Subquery,
     Text,
@@ -123,33 +120,3 @@ def _channels_due() -> Select[tuple[str]]:
 
 
 CHANNELS_DUE = _channels_due()
-_here = and_(destination.c.team_id == delivery.c.team_id, destination.c.channel_id == delivery.c.channel_id)
-_waiting: Select[Any] = (
-    select(
-        *delivery.c["id", "kind", "request_id", "run_id", "agent", "body", "wanted", "attempts"],
-        *delivery.c["error", "ambiguous"],
-        _root_ts.label("root_ts"),
-        cast(func.greatest(0, extract("epoch", _ready_at - _now)), Float).label("wait"),
-    )
-    .select_from(_places.join(destination, _here))
-    .where(_pending, delivery.c.channel_id == _channel, delivery.c.not_before <= _now, _in_turn)
-)
-_oldest = _waiting.order_by(delivery.c.priority, delivery.c.id).limit(1)
-
-NEXT = _oldest.where(_is_ready)
-LATER = _oldest
-_first = delivery.alias("first")
-_recent = recent_cards()
-# There are few of these: what would be many is folded. Agents that have had fewer cards lately go first.
-FAIREST = (
-    _waiting.outerjoin(approval_request, approval_request.c.id == delivery.c.request_id)
-    .outerjoin(_recent, _recent.c.agent == approval_request.c.agent)
-    .where(
-        _is_ready,
-        delivery.c.priority
-        == select(_first.c.priority).where(_first.c.id == bindparam("first")).scalar_subquery(),
-        or_(delivery.c.kind == "digest", and_(delivery.c.kind == "card", card_place.c.ts.is_(None))),
-    )
-    .order_by(delivery.c.kind == "digest", func.coalesce(_recent.c.lately, 0), delivery.c.id)
-    .limit(1)
-)

@@ -7,44 +7,29 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Integer, Select, and_, bindparam, func, or_, select, text, update
+from sqlalchemy import ColumnElement, Select, and_, bindparam, func, or_, select, text, update
 
 from agent.database.transaction import Connection, Transaction, fetch
 from agent.store.due_deliveries import recent_cards
 from agent.store.outbox import Destination
 from agent.store.tables import approval_request, card_place, delivery
 
-
-async def is_flood(connection: Connection, destination: Destination, limit: int) -> bool:
-    """Whether cards have to be folded."""
-    rows = await fetch(connection, _FOUND, **_key(destination, limit))
-    return bool(rows)
+FLOOD = 10
+"""New cards of one agent within a minute in one channel; what exceeds them is told in one digest card."""
 
 
-async def has_stranded_lines(connection: Connection, destination: Destination) -> bool:
-    """Whether lines wait for a thread that there will not be."""
-    key = {"team": destination.team_id, "channel": destination.channel_id}
-    return bool((await connection.execute(_STRANDED, key)).first())
-
-
-async def fold(connection: Connection, destination: Destination, limit: int) -> list[str]:
+async def fold(connection: Connection, destination: Destination) -> list[str]:
     """Skip what exceeds the limit and what belongs to folded requests. Returns the agents concerned.
 
     What somebody else holds at this moment is left to the next look.
     """
-    rows = await fetch(connection, _FOLD, **_key(destination, limit))
+    rows = await fetch(connection, _FOLD, team=destination.team_id, channel=destination.channel_id)
     return [row.agent for row in rows]
 
 
 def place_digest(tx: Transaction, destination: Destination, agent: str, ts: str) -> None:
     """The agent's digest is this message, as long as something in it waits: the next flood gets a new one."""
-    key = {"team": destination.team_id, "channel": destination.channel_id, "agent": agent}
-    tx.add(_PLACE, ts=ts, **key)
-    tx.add(_END, **key)
-
-
-def _key(destination: Destination, limit: int) -> dict[str, str | int]:
-    return {"team": destination.team_id, "channel": destination.channel_id, "limit": limit}
+    tx.add(_PLACE, team=destination.team_id, channel=destination.channel_id, agent=agent, ts=ts)
 
 
 _channel_card = and_(card_place.c.request_id == delivery.c.request_id, card_place.c.surface == "channel")
@@ -65,7 +50,7 @@ def _excess(what: ColumnElement[bool]) -> Select[tuple[UUID]]:
         .subquery("waiting")
     )
     recent = recent_cards()
-    room = func.greatest(0, bindparam("limit", type_=Integer) - func.coalesce(recent.c.lately, 0))
+    room = func.greatest(0, FLOOD - func.coalesce(recent.c.lately, 0))
     return (
         select(waiting.c.id)
         .outerjoin(recent, recent.c.agent == waiting.c.agent)
@@ -93,21 +78,14 @@ def _fold() -> Select[tuple[str]]:
     return agents.add_cte(skipped.cte("skipped"), folded.cte("folded_now"))
 
 
-# The priority spares a look at all lines that wait.
-_FOUND = _excess(and_(delivery.c.kind == "card", delivery.c.priority < 2)).limit(1)
 _FOLD = _fold()
-_STRANDED = text("""
-SELECT 1 FROM delivery AS d
-JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel' AND p.folded AND p.ts IS NULL
-WHERE d.team_id = :team AND d.channel_id = :channel AND d.state = 'pending' AND d.kind = 'thread_line' LIMIT 1
-""")
 _PLACE = text("""
-INSERT INTO digest_card (team_id, channel_id, agent, ts) VALUES (:team, :channel, :agent, :ts)
+WITH waits AS (SELECT FROM card_place AS p JOIN approval_request AS r ON r.id = p.request_id
+               WHERE p.folded AND p.team_id = :team AND p.channel_id = :channel
+                 AND r.agent = :agent AND r.status = 'waiting' LIMIT 1),
+ended AS (DELETE FROM digest_card WHERE team_id = :team AND channel_id = :channel AND agent = :agent
+          AND NOT EXISTS (SELECT FROM waits))
+INSERT INTO digest_card (team_id, channel_id, agent, ts)
+SELECT CAST(:team AS text), CAST(:channel AS text), CAST(:agent AS text), CAST(:ts AS text) FROM waits
 ON CONFLICT (team_id, channel_id, agent) DO UPDATE SET ts = excluded.ts
-""")
-_END = text("""
-DELETE FROM digest_card WHERE team_id = :team AND channel_id = :channel AND agent = :agent
-  AND NOT EXISTS (SELECT 1 FROM card_place AS p JOIN approval_request AS r ON r.id = p.request_id
-                  WHERE p.folded AND p.team_id = :team AND p.channel_id = :channel
-                    AND r.agent = :agent AND r.status = 'waiting')
 """)

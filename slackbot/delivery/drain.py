@@ -8,24 +8,21 @@ Trouble with a channel is told elsewhere.
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
+from contextlib import suppress
 from time import monotonic
 from typing import Any
-from uuid import UUID
 
 import structlog
 
 from agent.database.errors import DatabaseError
 from agent.database.pools import Database
 from agent.domain.errors import LeaseLost
-from agent.domain.masked_action import MaskedAction
-from agent.domain.request import RequestView
 from agent.fault_points import point
-from agent.store import views
 from agent.store.outbox import Destination
 from agent.usecases import deliveries
-from agent.usecases.deliveries import DestinationLease, DueMessage
-from slackbot import cards, masking
-from slackbot.cards import Card
+from agent.usecases.deliveries import Dead, DueMessage, Outcome, Postponed, Sent
+from slackbot.delivery.drawing import MessageDrawing
 from slackbot.delivery.reviewer_check import ReviewerCheck
 from slackbot.slack_api.client import SlackClient, SlackError, SlackRefused, SlackUnavailable
 from slackbot.slack_api.directory import Directory
@@ -40,19 +37,16 @@ PACE = 1.0
 a channel, and 50 changes a minute and more. It counts them apart, so a change does not wait for a post's second."""
 
 PATIENCE = 5.0
-"""A longer pause than this is not waited for: the next round finds what is due then."""
+"""Seconds that the drain waits for the channel's pace; what is due later is found by a later round."""
 
-LOOK = 0.2
-"""Seconds between looks while something has to wait: what may go out at once goes before it."""
-
-SHARE = 5
-"""A look at a long backlog takes its time; between two looks there is so many times as much."""
+FRESH = 0.5
+"""Seconds after which a lease is renewed before Slack is called: a call may take almost as long as a lease lasts."""
 
 SETTLE = 3.0
 """How many seconds an ambiguous post gets to appear in the channel's history before it is looked for."""
 
-PATIENT_LOOKS = 3
-"""How often a card is put off because the machine was too busy to look for secrets; then it is masked."""
+MOST_SERVED = 100
+"""Agents of a channel whose turns are remembered."""
 
 LONGEST = 30.0
 LONGEST_FOR_PEOPLE = 60.0
@@ -88,187 +82,150 @@ class Drain:
         admin: Destination | None = None,
     ) -> None:
         self._db = db
-        self._permalinks = Permalinks(client)
         self._messenger = Messenger(client, directory.own_bot_user_id)
         self._directory = directory
         self._worker = worker
         self._pace = pace
         self._admin = admin
+        self._awake: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        self._served: defaultdict[str, list[str]] = defaultdict(list)
         self.reviewers = ReviewerCheck(db, directory, admin)
-        self.leaving = False
-        """The service stops: no further message is begun."""
-
+        self._drawing = MessageDrawing(db, directory, Permalinks(client), self.reviewers)
+        self._leaving = False
         self.problem: str | None = None
         """Why what was to be said last was not said; None when it was. For health checks."""
 
+    def wake(self, channel_id: str) -> None:
+        """There may be something to tell in a channel where the drain looks, speaks, or waits for the pace."""
+        self._awake[channel_id].set()
+
+    def leave(self) -> None:
+        """The service stops: begin no further message."""
+        self._leaving = True
+        for awake in self._awake.values():
+            awake.set()
+
     async def run(self, team_id: str, channel_id: str) -> None:
         """Tell this channel what is due, unless another drain is at it."""
-        lease = await deliveries.lease_destination(self._db, team_id, channel_id, self._worker)
-        if lease is None:
-            return
+        here, awake, served = (
+            Destination(team_id, channel_id),
+            self._awake[channel_id],
+            self._served[channel_id],
+        )
+        due: DueMessage | None = None
+        outcome: Outcome | None = None
         try:
-            await self._empty(lease)
-        finally:
-            await deliveries.release_destination(self._db, lease)
+            while not self._leaving:
+                awake.clear()
+                began = monotonic()
+                look = await deliveries.take_next(self._db, here, self._worker, served=served, after=outcome)
+                due, outcome = look.due, None
+                if due is not None:
+                    _serve(served, due.author)
+                    outcome = await self._deliver(due, began)
+                elif not awake.is_set() and not await self._rest(awake, look.wait):
+                    return
+            if outcome is not None:
+                await deliveries.store(self._db, outcome)
+        except BaseException:
+            if due is not None:
+                await deliveries.release(self._db, due)
+            raise
 
-    async def _empty(self, lease: DestinationLease) -> None:
-        while not self.leaving:
-            began = monotonic()
-            due = await deliveries.next_due(self._db, lease)
-            if due is None or due.wait > PATIENCE:
-                return
-            if due.wait:
-                # What goes before a new message is a decided card. Before a change goes only a new message: no hurry.
-                look = max(self._pace if due.ts else LOOK, SHARE * (monotonic() - began))
-                await asyncio.sleep(min(due.wait, look))
-            elif not await self._deliver(lease, due):
-                return
+    async def _rest(self, awake: asyncio.Event, seconds: float | None) -> bool:
+        """Wait for the channel's pace, or for something that may go before it. False: nothing to wait for."""
+        if seconds is None or seconds > PATIENCE:
+            return False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await awake.wait()
+        return True
 
-    async def _deliver(self, lease: DestinationLease, due: DueMessage) -> bool:
-        """Send one message. Returns whether the lease still holds."""
+    async def _deliver(self, due: DueMessage, began: float) -> Outcome | None:
+        """Send one message, taken after ``began``. Returns what became of it; ``None``: the lease is lost."""
         try:
-            ts = await self._send(lease, due)
+            ts = await self._send(due, began)
         except SlackError as error:
             if not isinstance(error, SlackRefused) or error.meaning not in (Meaning.MESSAGE, Meaning.CLOSED):
-                return await self._put_off(lease, due, error, _LONGEST.get(error.meaning, LONGEST))
-            log.error("cannot be told", action="delivery.dead", error=error.code, **_names(lease, due))  # noqa: TRY400
+                return await self._put_off(due, error, _LONGEST.get(error.meaning, LONGEST))
+            log.error("cannot be told", action="delivery.dead", error=error.code, **_names(due))  # noqa: TRY400
             # Slack counts what it refuses, too: a channel whose messages are gone is not gone through at full speed.
-            return await deliveries.mark_dead(self._db, lease, due, error.code, pause=self._pace)
+            return Dead(due, error.code, self._pace)
         except LeaseLost:
-            return False
+            return None
         except DatabaseError:
             raise  # whoever comes next finds everything as it is
         except Exception as error:
             # A mistake of ours about one message must not keep all others in its channel waiting.
-            log.exception("cannot be told yet", action="delivery.broken", **_names(lease, due))
+            log.exception("cannot be told yet", action="delivery.broken", **_names(due))
             words = f"{type(error).__name__}: {error}"[:300]
-            return await self._put_off(lease, due, SlackUnavailable(words, taken=True), LONGEST_FOR_PEOPLE)
+            return await self._put_off(due, SlackUnavailable(words, taken=True), LONGEST_FOR_PEOPLE)
         self.problem = None
-        return await deliveries.mark_sent(self._db, lease, due, ts, pause=self._pace)
+        return Sent(due, ts, self._pace)
 
-    async def _put_off(
-        self, lease: DestinationLease, due: DueMessage, later: SlackError, slowest: float
-    ) -> bool:
+    async def _put_off(self, due: DueMessage, later: SlackError, slowest: float) -> Postponed:
         """Back-off: 1, 2, 4 … seconds, or what Slack asked for, which then counts for all its like here."""
         self.problem = words = _cause(later)
-        log.warning("not told yet", action="delivery.postponed", error=words, **_names(lease, due))
+        log.warning("not told yet", action="delivery.postponed", error=words, **_names(due))
+        # Before the message is put off: after a crash in between, the next attempt still reports it.
         unknown = later.meaning is Meaning.UNKNOWN
         if unknown and due.error != words:
-            # Before the message is put off: after a crash in between, the next attempt still reports it.
-            await deliveries.report_trouble(self._db, lease, due, words, self._admin)
-        held = await deliveries.postpone(
-            self._db,
-            lease,
-            due,
-            later.seconds or min(slowest, 2.0 ** min(due.attempts, 9)),
-            error=words,
-            # A change can be repeated: whether Slack has made it already matters for posts only.
-            ambiguous=(later.taken and due.ts is None) or due.ambiguous,
-            whole_destination=later.seconds > 0,
-            pause=self._pace if unknown else 0.0,
-        )
-        if held and later.meaning is Meaning.CHANNEL:
-            await deliveries.report_trouble(
-                self._db, lease, due, await self._trouble(lease, words), self._admin
-            )
-        return held
+            await deliveries.report_trouble(self._db, due, words, self._admin)
+        elif later.meaning is Meaning.CHANNEL:
+            await deliveries.report_trouble(self._db, due, await self._trouble(due, words), self._admin)
+        # A change can be repeated: whether Slack has made it already matters for posts only.
+        ambiguous = (later.taken and due.ts is None) or due.ambiguous
+        if later.seconds:
+            return Postponed(due, words, 0.0, pause=later.seconds, ambiguous=ambiguous)
+        seconds = min(slowest, 2.0 ** min(due.attempts, 9))
+        return Postponed(due, words, seconds, pause=self._pace if unknown else 0.0, ambiguous=ambiguous)
 
-    async def _trouble(self, lease: DestinationLease, words: str) -> str:
+    async def _trouble(self, due: DueMessage, words: str) -> str:
         """What is wrong with the channel, in the same words whether Slack refused or we saw it before."""
-        self._directory.forget_channel(lease.channel_id)
+        channel_id = due.destination.channel_id
+        self._directory.forget_channel(channel_id)
         try:
-            return await self._directory.channel_problem(lease.channel_id) or words
+            return await self._directory.channel_problem(channel_id) or words
         except (SlackError, TimeoutError):
             return words
 
-    async def _send(self, lease: DestinationLease, due: DueMessage) -> str | None:
+    async def _send(self, due: DueMessage, began: float) -> str | None:
         """Post or update. Returns the message's ``ts``. Raises SlackError and LeaseLost."""
-        card = await self._draw(lease, due)
+        channel_id = due.destination.channel_id
+        card = await self._drawing.draw(due)
         if card is None:
             return due.ts
         if due.ts is not None:
-            if not await deliveries.renew(self._db, lease):
-                raise _taken_over(lease)
-            await self._messenger.update(lease.channel_id, due.ts, card)
+            await self._hold(due, began)
+            await self._messenger.update(channel_id, due.ts, card)
             return due.ts
         thread_ts = due.thread_ts if due.kind.endswith("_line") else None
-        if due.ambiguous and (found := await self._find(lease, due, thread_ts)) is not None:
+        if due.ambiguous and (found := await self._find(due, thread_ts)) is not None:
+            if thread_ts is None:
+                await self._hold(due, began)
+                await self._messenger.update(channel_id, found, card)
             return found
-        await self._check_channel(lease)
-        if not await deliveries.mark_sending(self._db, lease, due):
-            raise _taken_over(lease)
-        ts = await self._messenger.post(lease.channel_id, card, thread_ts)
+        await self._check_channel(channel_id)
+        await self._hold(due, began)
+        ts = await self._messenger.post(channel_id, card, thread_ts)
         if due.kind == "card":
             point("after_card_accepted")
         return ts
 
-    async def _find(self, lease: DestinationLease, due: DueMessage, thread_ts: str | None) -> str | None:
-        """An earlier post of this very delivery that Slack took after all; a card is brought up to date."""
+    async def _find(self, due: DueMessage, thread_ts: str | None) -> str | None:
+        """An earlier post of this very delivery that Slack took after all."""
         await asyncio.sleep(SETTLE if due.attempts else 0.0)
-        found = await self._messenger.find(lease.channel_id, str(due.id), thread_ts)
-        if found is not None and thread_ts is None:
-            if not await deliveries.mark_sending(self._db, lease, due):
-                raise _taken_over(lease)
-            if (card := await self._draw(lease, due)) is not None:
-                await self._messenger.update(lease.channel_id, found, card)
-        return found
+        return await self._messenger.find(due.destination.channel_id, str(due.id), thread_ts)
 
-    async def _draw(self, lease: DestinationLease, due: DueMessage) -> Card | None:
-        """What it should look like now, without secrets; ``None`` when there is nothing to show any more."""
-        if due.kind == "card" and due.request_id:
-            return await self._draw_request(due, due.request_id)
-        if due.agent is not None:
-            return await self._draw_digest(lease, due, due.agent)
-        hidden = await self._hidden(due)
-        if due.kind == "run_root" and due.run_id:
-            async with self._db.connection() as connection:
-                run = await views.run_view(connection, due.run_id)
-            return cards.run_root(await masking.clean_run(run, hidden), delivery_id=due.id) if run else None
-        draw = (
-            cards.thread_line if due.kind == "thread_line" else cards.run_line
-        )  # also for words to operators
-        bodies = await masking.clean_value([dict(body) for body in due.bodies], hidden)
-        return cards.combine_lines([draw(body, delivery_id=due.id) for body in bodies], delivery_id=due.id)
+    async def _hold(self, due: DueMessage, began: float) -> None:
+        """Make sure that the lease outlasts a call to Slack."""
+        if monotonic() - began > FRESH and not await deliveries.renew(self._db, due):
+            raise LeaseLost(f"another drain speaks in {due.destination.channel_id}")
 
-    async def _draw_digest(self, lease: DestinationLease, due: DueMessage, agent: str) -> Card:
-        async with self._db.connection() as connection:
-            flood = await views.flood(connection, lease.team_id, lease.channel_id, agent)
-        digest = cards.FloodDigest(
-            agent, flood.waiting, flood.highest, flood.tools, flood.first_deadline, flood.notify
-        )
-        return cards.flood_digest_card(digest, delivery_id=due.id)
-
-    async def _view(self, request_id: UUID) -> RequestView | None:
-        async with self._db.connection() as connection:
-            return await views.request_view(connection, request_id)
-
-    async def _hidden(self, due: DueMessage) -> masking.Hidden:
-        """Values that are secret by their name or by policy, because a result or an answer may say them again."""
-        hidden: masking.Hidden = ()
-        if due.request_id and (view := await self._view(due.request_id)):
-            hidden = masking.hidden_in(view)
-        if due.run_id:
-            async with self._db.connection() as connection:
-                values = await views.values_of(connection, [due.run_id])
-            hidden += masking.hidden_in_run(values.get(due.run_id))
-        return hidden
-
-    async def _draw_request(self, due: DueMessage, request_id: UUID) -> Card | None:
-        view = await self._view(request_id)
-        if view is None:
-            return None
-        self.reviewers.begin(view)
-        shown = await masking.clean_view(view)
-        if isinstance(shown.action, MaskedAction) and shown.action.unseen and due.attempts < PATIENT_LOOKS:
-            raise SlackUnavailable("not looked through for secrets in time")
-        names = await self._directory.names(view.approvers)
-        shown = await self._permalinks.to_new_card(shown)
-        return cards.request_card(shown, names=names, delivery_id=due.id)
-
-    async def _check_channel(self, lease: DestinationLease) -> None:
+    async def _check_channel(self, channel_id: str) -> None:
         """Cards hold what outsiders must not see: into a doubtful channel nothing is posted."""
         try:
-            problem = await self._directory.channel_problem(lease.channel_id)
+            problem = await self._directory.channel_problem(channel_id)
         except (SlackError, TimeoutError) as error:
             why = str(error) or type(error).__name__
             raise SlackUnavailable(f"the channel could not be looked up: {why}") from error
@@ -276,8 +233,13 @@ class Drain:
             raise ChannelClosed(problem)
 
 
-def _taken_over(lease: DestinationLease) -> LeaseLost:
-    return LeaseLost(f"another drain speaks in {lease.channel_id}")
+def _serve(served: list[str], agent: str | None) -> None:
+    """The agent goes to the end of the queue."""
+    if agent in served:
+        served.remove(agent)
+    if agent is not None:
+        served.append(agent)
+    del served[:-MOST_SERVED]
 
 
 def _cause(error: SlackError) -> str:
@@ -287,11 +249,11 @@ def _cause(error: SlackError) -> str:
     return str(error)
 
 
-def _names(lease: DestinationLease, due: DueMessage) -> dict[str, Any]:
+def _names(due: DueMessage) -> dict[str, Any]:
     return {
         "delivery": str(due.id),
         "kind": due.kind,
-        "channel": lease.channel_id,
+        "channel": due.destination.channel_id,
         "request": str(due.request_id) if due.request_id else None,
         "run": str(due.run_id) if due.run_id else None,
     }

@@ -15,7 +15,7 @@ import structlog
 from agent.database.pools import Database
 from agent.runtime import shutdown
 from agent.usecases import deliveries
-from slackbot.delivery.drain import SHARE, Drain
+from slackbot.delivery.drain import Drain
 
 log = structlog.get_logger(__name__)
 
@@ -27,6 +27,9 @@ AFTER_FAILURE = 1.0
 
 LONGEST = 5.0
 """Seconds of the longest pause: a round that takes long, because much is put off, is followed by a longer one."""
+
+SHARE = 5
+"""The pause after a round is at least so many times as long as the round took."""
 
 AT_ONCE = 50
 """Channels that one process speaks in at the same time; most of them rest most of the time."""
@@ -64,7 +67,7 @@ class DeliveryPoller:
         with suppress(asyncio.CancelledError):
             await self._going
         self._ended = None
-        self._drain.leaving = True
+        self._drain.leave()
         await shutdown.end_tasks(self._drains.values(), seconds)
 
     async def _go(self) -> None:
@@ -83,13 +86,14 @@ class DeliveryPoller:
             await asyncio.sleep(pause)
 
     async def _round(self) -> None:
-        if len(self._drains) >= AT_ONCE:
-            return
         for channel_id in await deliveries.channels_due(self._db, self._team_id):
-            if channel_id not in self._drains and len(self._drains) < AT_ONCE:
-                self._drains[channel_id] = asyncio.create_task(
-                    self._tell(channel_id), name=f"drain:{channel_id}"
-                )
+            self._wake(channel_id)
+
+    def _wake(self, channel_id: str) -> None:
+        if channel_id in self._drains:
+            self._drain.wake(channel_id)
+        elif len(self._drains) < AT_ONCE:
+            self._drains[channel_id] = asyncio.create_task(self._tell(channel_id), name=f"drain:{channel_id}")
 
     async def _tell(self, channel_id: str) -> None:
         try:

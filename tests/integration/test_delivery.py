@@ -365,7 +365,7 @@ async def test_a_drain_that_is_to_leave_begins_no_further_message(office: Office
     drain = office.drain(pace=1.0)
     message = asyncio.create_task(drain.run(TEAM, CHANNEL))
     await office.slack.wait_for(office.cards)
-    drain.leaving = True
+    drain.leave()
     await message
     assert len(office.cards()) == 1
     assert await office.pending() >= 1
@@ -447,18 +447,40 @@ async def test_a_drain_that_lost_its_lease_writes_nothing(office: Office) -> Non
     slow = asyncio.create_task(office.tell())
     await office.slack.wait_for(office.cards)
     await office.lose_lease()
-    taken = await deliveries.lease_destination(office.db, TEAM, CHANNEL, "another")
+    taken = (await deliveries.take_next(office.db, REVIEWS, "another")).due
     assert taken is not None
     await slow
     assert await office.column("SELECT ts FROM card_place") == [None]
     assert await office.column("SELECT lease_worker FROM outlet WHERE channel_id = :c", c=CHANNEL) == [
         "another"
     ]
-    await deliveries.release_destination(office.db, taken)
+    await deliveries.release(office.db, taken)
     await office.tell_all()
     [card] = office.cards()
     assert await office.column("SELECT ts FROM card_place") == [card["ts"]]
     assert len(office.slack.calls_of(POST)) == 1
+
+
+async def test_what_a_dead_drain_may_have_posted_is_looked_for(office: Office) -> None:
+    """A drain dies between taking a card and hearing of it: the next one looks for the card, then posts it once."""
+    await ask(office.db)
+    await deliveries.take_next(office.db, REVIEWS, "dead")
+    await office.lose_lease()
+    await office.tell_all()
+    assert len(office.slack.calls_of("conversations.history")) == 1
+    assert len(office.cards()) == 1
+
+
+async def test_a_card_that_is_changing_is_left_for_the_next_look(office: Office) -> None:
+    """While a transaction is about to change a card that waits, a drain neither waits for it nor takes the channel."""
+    asked = await ask(office.db)
+    async with office.db.transaction() as tx:
+        outbox.enqueue(tx, [outbox.card(REVIEWS, asked.request_id)])
+        await tx.flush()
+        look = await deliveries.take_next(office.db, REVIEWS, "another")
+        assert (look.due, look.wait) == (None, deliveries.LOCKED)
+    await office.tell_all()
+    assert len(office.cards()) == 1
 
 
 # --- a flood ----------------------------------------------------------------------------------------------

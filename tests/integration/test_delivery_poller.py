@@ -32,18 +32,29 @@ class Recorder:
     fails: bool = False
 
     async def run(self, team_id: str, channel_id: str) -> None:
-        lease = await deliveries.lease_destination(self.db, team_id, channel_id, "recorder")
-        if lease is None:
+        here = Destination(team_id, channel_id)
+        due = (await deliveries.take_next(self.db, here, "recorder")).due
+        if due is None:
             return
+        self.told.append(channel_id)
         try:
-            self.told.append(channel_id)
-            if self.fails:
-                raise RuntimeError("the drain is broken")
-            await self.go.wait()
-            while due := await deliveries.next_due(self.db, lease):
-                await deliveries.mark_sent(self.db, lease, due, f"{next(self.ts)}.0", pause=0.0)
-        finally:
-            await deliveries.release_destination(self.db, lease)
+            if not self.fails:
+                await self.go.wait()
+        except asyncio.CancelledError:
+            await deliveries.release(self.db, due)
+            raise
+        if self.fails:
+            await deliveries.release(self.db, due)
+            raise RuntimeError("the drain is broken")
+        while due:
+            sent = deliveries.Sent(due, f"{next(self.ts)}.0", pause=0.0)
+            due = (await deliveries.take_next(self.db, here, "recorder", after=sent)).due
+
+    def wake(self, channel_id: str) -> None:
+        """It looks until nothing is left."""
+
+    def leave(self) -> None:
+        """It ends by itself."""
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from agent.domain.people import Standing
 from agent.usecases import requests
 from agent.usecases.requests import Edit
 from signoff.values import Action, Person
-from slackbot.delivery.reviewer_check import ReviewerCheck
 from tests.integration.asking import ADA, GRACE, LINUS, REVIEWS, Asked, ask, ballot, reviewer, rule
 from tests.integration.test_delivery import Office, office  # noqa: F401
 
@@ -95,8 +94,7 @@ async def test_a_request_is_escalated(office: Office) -> None:  # noqa: F811
 async def test_a_failed_look_up_is_not_nobody(office: Office) -> None:  # noqa: F811
     """While Slack does not say who reviews nothing is reported; afterwards it is looked up again."""
     office.open_admin_channel()
-    check = ReviewerCheck(office.db, office.directory, office.drains[0]._admin, again=0.01)
-    office.drains[0].reviewers = check
+    office.drains[0].reviewers._again = 0.01
     await ask(office.db, rule(approvers=("S0NOBODY",)))
     office.slack.workspace.add_usergroup("S0NOBODY", "nobody", [])
     office.slack.faults.error("usergroups.users.list", "internal_error", times=3)

@@ -1,0 +1,109 @@
+"""The statement with which a drain takes a channel's next message: it leases the channel and says what to send."""
+
+from __future__ import annotations
+
+from sqlalchemy import text
+
+NEXT = text("""
+WITH here AS MATERIALIZED (
+    SELECT lease_epoch, next_at, next_update_at, clock_timestamp() AS now FROM outlet
+    WHERE team_id = :team AND channel_id = :channel AND (lease_until IS NULL OR lease_until <= clock_timestamp())
+), waiting AS MATERIALIZED (
+    SELECT d.id, d.kind, d.priority, d.request_id, d.run_id, d.agent,
+           coalesce(d.agent, r.agent, a.agent) AS author, coalesce(p.ts, a.thread_ts, g.ts) AS root_ts
+    FROM here CROSS JOIN delivery AS d
+    LEFT JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel'
+    LEFT JOIN approval_request AS r ON r.id = d.request_id
+    LEFT JOIN agent_run AS a ON a.id = d.run_id
+    LEFT JOIN digest_card AS g ON g.team_id = d.team_id AND g.channel_id = d.channel_id AND g.agent = d.agent
+    WHERE d.team_id = :team AND d.channel_id = :channel AND d.state = 'pending' AND d.not_before <= here.now
+      AND CASE
+          WHEN d.kind IN ('thread_line', 'run_line')
+          THEN here.next_at <= here.now AND coalesce(p.ts, a.thread_ts) IS NOT NULL
+               AND NOT EXISTS (SELECT FROM delivery AS e WHERE e.state = 'pending' AND e.kind = d.kind AND e.id < d.id
+                               AND (e.request_id = d.request_id OR e.run_id = d.run_id)
+                               AND (d.priority > 0 OR e.not_before > here.now))
+          WHEN d.kind <> 'direct' AND coalesce(p.ts, a.thread_ts, g.ts) IS NOT NULL
+          THEN here.next_update_at <= here.now
+          ELSE here.next_at <= here.now END
+    ORDER BY d.priority, d.id LIMIT 200
+), first AS MATERIALIZED (
+    SELECT *, kind IN ('thread_line', 'run_line') AS is_line,
+           root_ts IS NULL OR kind NOT IN ('card', 'run_root', 'digest') AS is_post
+    FROM waiting
+    ORDER BY priority, CASE WHEN priority < 2 THEN array_position(CAST(:served AS text[]), author) END NULLS FIRST, id
+    LIMIT 1
+), thread AS (
+    SELECT m.* FROM first JOIN delivery AS m
+    ON m.kind = first.kind AND (m.request_id = first.request_id OR m.run_id = first.run_id)
+    WHERE first.is_line AND m.state = 'pending' ORDER BY m.id LIMIT :lines
+), fitting AS (
+    SELECT *, row_number() OVER by_age AS n, first_value(ambiguous) OVER by_age AS is_doubtful,
+           sum(length(CAST(body AS text))) OVER by_age AS size
+    FROM thread WINDOW by_age AS (ORDER BY id)
+), batch AS MATERIALIZED (
+    SELECT id, body, wanted, attempts, error, ambiguous FROM fitting
+    WHERE ambiguous = is_doubtful AND (n = 1 OR size <= :size)
+    UNION ALL
+    SELECT d.id, d.body, d.wanted, d.attempts, d.error, d.ambiguous
+    FROM first JOIN delivery AS d ON d.id = first.id WHERE NOT first.is_line
+), grip AS MATERIALIZED (
+    SELECT o.lease_epoch FROM outlet AS o
+    WHERE o.team_id = :team AND o.channel_id = :channel
+      AND (o.lease_until IS NULL OR o.lease_until <= clock_timestamp())
+      AND o.lease_epoch = (SELECT lease_epoch FROM here) AND EXISTS (SELECT FROM first)
+    FOR NO KEY UPDATE SKIP LOCKED
+), posts AS MATERIALIZED (
+    SELECT d.id FROM batch JOIN delivery AS d ON d.id = batch.id
+    WHERE d.state = 'pending' AND (SELECT is_post FROM first) AND EXISTS (SELECT FROM grip)
+    FOR NO KEY UPDATE OF d SKIP LOCKED
+), excess AS (
+    SELECT FROM delivery AS d
+    JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel' AND p.ts IS NULL
+    JOIN approval_request AS r ON r.id = d.request_id
+    WHERE d.team_id = :team AND d.channel_id = :channel AND d.state = 'pending' AND d.kind = 'card'
+      AND d.priority < 2 AND NOT d.ambiguous
+    GROUP BY r.agent
+    HAVING bool_or(p.folded) OR count(*) > :flood - (
+        SELECT count(*) FROM card_place AS q JOIN approval_request AS s ON s.id = q.request_id AND s.agent = r.agent
+        WHERE q.team_id = :team AND q.channel_id = :channel AND q.surface = 'channel'
+          AND q.ts >= CAST(CAST(extract(epoch FROM clock_timestamp()) - 60 AS bigint) AS text))
+), stranded AS (
+    SELECT FROM delivery AS d
+    JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel' AND p.folded AND p.ts IS NULL
+    WHERE d.team_id = :team AND d.channel_id = :channel AND d.state = 'pending' AND d.kind = 'thread_line'
+), flood AS MATERIALIZED (
+    SELECT CASE
+        WHEN NOT CAST(:fold AS boolean) OR NOT EXISTS (SELECT FROM here) THEN false
+        WHEN NOT EXISTS (SELECT FROM first) THEN EXISTS (SELECT FROM excess) OR EXISTS (SELECT FROM stranded)
+        ELSE (SELECT kind = 'card' AND is_post FROM first) AND EXISTS (SELECT FROM excess) END AS is_flood
+), held AS (
+    UPDATE outlet SET lease_epoch = lease_epoch + 1, lease_worker = :worker,
+                      lease_until = clock_timestamp() + make_interval(secs => :seconds)
+    WHERE team_id = :team AND channel_id = :channel AND EXISTS (SELECT FROM grip) AND NOT (SELECT is_flood FROM flood)
+      AND (NOT (SELECT is_post FROM first) OR (SELECT count(*) FROM posts) = (SELECT count(*) FROM batch))
+    RETURNING lease_epoch
+), begun AS (
+    UPDATE delivery SET ambiguous = true FROM posts WHERE delivery.id = posts.id AND EXISTS (SELECT FROM held)
+)
+SELECT held.lease_epoch AS epoch, first.kind, first.request_id, first.run_id, first.agent, first.author, first.root_ts,
+       (SELECT json_agg(batch ORDER BY id) FROM batch) AS parts, flood.is_flood,
+       EXISTS (SELECT FROM outlet WHERE team_id = :team AND channel_id = :channel) AS is_known,
+       (SELECT CAST(extract(epoch FROM min(pace.rests_until) - here.now) AS float)
+        FROM here CROSS JOIN LATERAL (VALUES (here.next_at), (here.next_update_at)) AS pace (rests_until)
+        WHERE pace.rests_until > here.now AND first.id IS NULL
+          AND EXISTS (SELECT FROM delivery WHERE team_id = :team AND channel_id = :channel AND state = 'pending'
+                      AND not_before <= here.now)
+        GROUP BY here.now) AS wait
+FROM flood LEFT JOIN first ON true LEFT JOIN held ON true
+""")
+"""Nothing is taken while another drain has the channel. What is posted is marked first: from now on Slack may have it,
+until it is known otherwise.
+
+This waits for no lock, because its transaction may hold the delivery before: a row that somebody else has locked is
+left for the next look. The epoch, which every lease and every release counts up, is compared again under the lock:
+the rest of the statement sees the database as it was when it began, and another drain may have been there since.
+
+Urgent messages of the agent that was `:served` longest ago go first. An answer does not wait for earlier lines of its
+thread, but takes them along; unless they were put off. A line that may stand in Slack already goes without others.
+"""

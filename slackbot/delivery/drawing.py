@@ -1,0 +1,85 @@
+"""What a message looks like: a card, a root, a digest or lines, drawn from the stored facts, without secrets."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from agent.database.pools import Database
+from agent.domain.masked_action import MaskedAction
+from agent.domain.request import RequestView
+from agent.store import views
+from agent.usecases.deliveries import DueMessage
+from slackbot import cards, masking
+from slackbot.cards import Card
+from slackbot.delivery.reviewer_check import ReviewerCheck
+from slackbot.slack_api.client import SlackUnavailable
+from slackbot.slack_api.directory import Directory
+from slackbot.slack_api.permalinks import Permalinks
+
+PATIENT_LOOKS = 3
+"""How often a card is put off because the machine was too busy to look for secrets; then it is masked."""
+
+
+class MessageDrawing:
+    """Draws messages."""
+
+    def __init__(
+        self, db: Database, directory: Directory, permalinks: Permalinks, reviewers: ReviewerCheck
+    ) -> None:
+        self._db = db
+        self._directory = directory
+        self._permalinks = permalinks
+        self._reviewers = reviewers
+
+    async def draw(self, due: DueMessage) -> Card | None:
+        """What it should look like now, without secrets; ``None`` when there is nothing to show any more."""
+        if due.kind == "card" and due.request_id:
+            return await self._draw_request(due, due.request_id)
+        if due.agent is not None:
+            return await self._draw_digest(due, due.agent)
+        hidden = await self._hidden(due)
+        if due.kind == "run_root" and due.run_id:
+            async with self._db.connection() as connection:
+                run = await views.run_view(connection, due.run_id)
+            return cards.run_root(await masking.clean_run(run, hidden), delivery_id=due.id) if run else None
+        draw = (
+            cards.thread_line if due.kind == "thread_line" else cards.run_line
+        )  # also for words to operators
+        bodies = await masking.clean_value([dict(body) for body in due.bodies], hidden)
+        return cards.combine_lines([draw(body, delivery_id=due.id) for body in bodies], delivery_id=due.id)
+
+    async def _draw_digest(self, due: DueMessage, agent: str) -> Card:
+        here = due.destination
+        async with self._db.connection() as connection:
+            flood = await views.flood(connection, here.team_id, here.channel_id, agent)
+        digest = cards.FloodDigest(
+            agent, flood.waiting, flood.highest, flood.tools, flood.first_deadline, flood.notify
+        )
+        return cards.flood_digest_card(digest, delivery_id=due.id)
+
+    async def _view(self, request_id: UUID) -> RequestView | None:
+        async with self._db.connection() as connection:
+            return await views.request_view(connection, request_id)
+
+    async def _hidden(self, due: DueMessage) -> masking.Hidden:
+        """Values that are secret by their name or by policy, because a result or an answer may say them again."""
+        hidden: masking.Hidden = ()
+        if due.request_id and (view := await self._view(due.request_id)):
+            hidden = masking.hidden_in(view)
+        if due.run_id:
+            async with self._db.connection() as connection:
+                values = await views.values_of(connection, [due.run_id])
+            hidden += masking.hidden_in_run(values.get(due.run_id))
+        return hidden
+
+    async def _draw_request(self, due: DueMessage, request_id: UUID) -> Card | None:
+        view = await self._view(request_id)
+        if view is None:
+            return None
+        self._reviewers.begin(view)
+        shown = await masking.clean_view(view)
+        if isinstance(shown.action, MaskedAction) and shown.action.unseen and due.attempts < PATIENT_LOOKS:
+            raise SlackUnavailable("not looked through for secrets in time")
+        names = await self._directory.names(view.approvers)
+        shown = await self._permalinks.to_new_card(shown)
+        return cards.request_card(shown, names=names, delivery_id=due.id)

@@ -1,0 +1,73 @@
+"""How much delivering messages asks of the database: counted, not timed."""
+
+from __future__ import annotations
+
+from agent.store import outbox
+from agent.usecases import deliveries
+from tests.integration.asking import REVIEWS, TEAM, ask
+from tests.integration.test_delivery import CHANNEL, POST, UPDATE, Office, office  # noqa: F401
+from tests.statement_counter import counting
+
+
+async def test_a_new_card(office: Office) -> None:  # noqa: F811
+    """A card that is posted costs three statements, and the look that finds nothing else one more."""
+    await ask(office.db)
+    await office.tell_all()
+    await ask(office.db)
+    with counting() as counted:
+        await office.tell()
+    assert len(office.slack.calls_of(POST)) == 2
+    assert len(counted.statements) == 4
+    assert counted.transactions == 2
+
+
+async def test_a_decided_card_and_its_line(office: Office) -> None:  # noqa: F811
+    """The changed card and the line in its thread: three statements and one transaction each, and one look more."""
+    asked = await ask(office.db)
+    await office.tell_all()
+    await office.approve(asked)
+    posted = len(office.slack.calls_of(POST))
+    with counting() as counted:
+        await office.tell()
+    assert len(office.slack.calls_of(UPDATE)) == 1
+    assert len(office.slack.calls_of(POST)) == posted + 1
+    assert len(counted.statements) == 7
+    assert counted.transactions == 3
+
+
+async def test_ten_messages_in_a_busy_channel(office: Office) -> None:  # noqa: F811
+    """Ten cards that change together cost three statements and one transaction each, and one look more."""
+    asked = [await ask(office.db) for _ in range(10)]
+    await office.tell_all()
+    for each in asked:
+        await office.touch(each)
+    with counting() as counted:
+        await office.tell()
+    assert len(office.slack.calls_of(UPDATE)) == 10
+    assert len(counted.statements) == 31
+    assert counted.transactions == 11
+
+
+async def test_lines_that_wait_together(office: Office) -> None:  # noqa: F811
+    """Lines of one thread are one message, and cost as much as one."""
+    asked = await ask(office.db)
+    await office.tell_all()
+    async with office.db.transaction() as tx:
+        outbox.enqueue(tx, [outbox.request_line(REVIEWS, asked.request_id, "reminder")] * 5)
+    posted = len(office.slack.calls_of(POST))
+    with counting() as counted:
+        await office.tell()
+    assert len(office.slack.calls_of(POST)) == posted + 1
+    assert len(counted.statements) == 4
+
+
+async def test_an_idle_round(office: Office) -> None:  # noqa: F811
+    """A round that finds nothing is one statement outside any transaction; a channel with nothing due costs one."""
+    await ask(office.db)
+    await office.tell_all()
+    with counting() as counted:
+        assert CHANNEL not in await deliveries.channels_due(office.db, TEAM)
+    assert (len(counted.statements), counted.transactions) == (1, 0)
+    with counting() as counted:
+        await office.tell()
+    assert len(counted.statements) == 1
