@@ -10,6 +10,9 @@ from typing import Literal
 
 from agent.database.address import Address
 
+_IDLE = b"Z\0\0\0\5I"
+"""The server's word that a transaction is over."""
+
 Cut = Literal["before", "after"]
 
 
@@ -42,19 +45,25 @@ class CommitCutter:
 
         async def ask() -> None:
             while said := await client.read(65536):
-                if self._next is not None and b"COMMIT" in said:
+                if self._next is not None and (at := said.find(b"COMMIT")) >= 0:
                     way, self._next = self._next, None
                     self.cuts += 1
                     cut.set()
-                    if way == "before":
+                    if way == "before":  # the statements that travel with COMMIT do arrive
+                        to_server.write(said[: said.rindex(b"P", 0, at)])
+                        await to_server.drain()
                         return
                 to_server.write(said)
                 await to_server.drain()
 
         async def answer() -> None:
+            unheard = b""
             while said := await server.read(65536):
-                if cut.is_set():  # the COMMIT is done, and the client does not hear of it
-                    return
+                if cut.is_set():  # the client does not hear that the COMMIT is done
+                    unheard += said
+                    if unheard.endswith(_IDLE):
+                        return
+                    continue
                 to_client.write(said)
                 await to_client.drain()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import select
 import socket
@@ -9,9 +10,12 @@ from contextlib import suppress
 from typing import Any
 
 import psycopg
+from psycopg.pq import TransactionStatus
 from sqlalchemy import event, exc
 from sqlalchemy.engine import ExceptionContext
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from agent.database.driver import driver_of
 
 
 def hang_up(connection: psycopg.AsyncConnection[Any]) -> None:
@@ -24,6 +28,23 @@ def hang_up(connection: psycopg.AsyncConnection[Any]) -> None:
         return
     with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as line:
         line.shutdown(socket.SHUT_RDWR)
+
+
+async def give_back(connection: AsyncConnection) -> None:
+    """Return the connection to its pool, rolled back if not committed; cancelling does not stop that."""
+    if connection.invalidated or driver_of(connection).info.transaction_status == TransactionStatus.IDLE:
+        await connection.close()  # asks the server nothing
+        return
+    with suppress(exc.DBAPIError, psycopg.Error):
+        await asyncio.shield(asyncio.ensure_future(_roll_back(connection)))
+
+
+async def _roll_back(connection: AsyncConnection) -> None:
+    if driver_of(
+        connection
+    ).closed:  # what was asked through the driver, SQLAlchemy does not know to have failed
+        await connection.invalidate()
+    await connection.close()
 
 
 def watch(engine: AsyncEngine) -> None:

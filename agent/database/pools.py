@@ -32,8 +32,8 @@ from agent.database.errors import (
     OutcomeUnknown,
     in_one_line,
 )
-from agent.database.liveness import watch
-from agent.database.transaction import DECISION_BUDGET, Listener, Transaction, give_back
+from agent.database.liveness import give_back, watch
+from agent.database.transaction import DECISION_BUDGET, Listener, Transaction
 from agent.database.wakeups import Wakeups
 from signoff.errors import SignoffError
 
@@ -214,10 +214,8 @@ class Database:
         Raises:
             DatabaseUnavailable: it does not answer; whether the last statement was written is unknown.
         """
-        connection = await self._checkout(self._writing, POOL_WAIT)
-        alone = await connection.execution_options(isolation_level="AUTOCOMMIT")
-        async with self._by_itself(alone):
-            yield alone
+        async with self._by_itself(await self._checkout(self._writing, POOL_WAIT)) as connection:
+            yield connection
 
     async def announcements(self) -> AsyncIterator[None]:
         """Yield when other processes may have left work: at the beginning, and after each of their announcements.
@@ -247,8 +245,6 @@ class Database:
                 ) from error
             raise
         finally:
-            if raw.closed:  # what was asked through the driver, SQLAlchemy does not know to have failed
-                await connection.invalidate()
             await give_back(connection)
 
     def _engine(self, size: int, wait: float, *, read_only: bool = False, **settings: int) -> AsyncEngine:
@@ -276,7 +272,7 @@ class Database:
             pool_use_lifo=True,  # the connection that was used last has its statements prepared
             pool_timeout=wait,
             use_native_hstore=False,
-            **({"isolation_level": "AUTOCOMMIT"} if read_only else {}),
+            isolation_level="AUTOCOMMIT",  # a Transaction sends BEGIN and COMMIT itself, with its statements
         )
         watch(engine)
         return engine

@@ -1,15 +1,15 @@
 """One transaction: its reads run at once, its writes go out together at the end, and its end is told truly.
 
 A use case locks and reads first, decides, then writes. Nothing that it writes depends on what an earlier write
-returns, so all writes travel in one round trip (the driver's pipeline mode), in order.
+returns, so all writes and COMMIT travel in one round trip (the driver's pipeline mode), in order.
+When a statement fails, the server skips everything behind it, COMMIT included.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
 from typing import Any, Self
 from uuid import UUID
@@ -18,15 +18,18 @@ import psycopg
 from psycopg import AsyncCursor
 from psycopg.pq import TransactionStatus
 from psycopg.rows import namedtuple_row
-from sqlalchemy import CursorResult, Executable, TextClause, exc
+from sqlalchemy import CursorResult, Executable, TextClause, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.database.address import Address
 from agent.database.driver import Statement, driver_of, sql_of
 from agent.database.errors import BudgetExceeded, DatabaseError, DatabaseUnavailable, OutcomeUnknown
-from agent.database.liveness import hang_up
+from agent.database.liveness import give_back, hang_up
 from agent.database.wakeups import Wakeup
 from signoff.errors import SignoffError
+
+_Write = tuple[TextClause, Mapping[str, Any] | list[Mapping[str, Any]]]
+"""A statement with its parameters, or with the rows that it reads."""
 
 Listener = Callable[[UUID, int], object]
 """Hears of a request, and of how many things are on record about it."""
@@ -36,6 +39,8 @@ Wake = Callable[[Sequence[Wakeup]], object]
 
 DECISION_BUDGET = 1.2
 """Seconds. With 0.8 s to find out who clicked this stays below the three that Slack waits for an answer."""
+
+_SAVEPOINT, _RELEASE = text("SAVEPOINT step"), text("RELEASE SAVEPOINT step")
 
 # Ended by the server's clock: statement_timeout, idle_in_transaction_session_timeout, transaction_timeout.
 _OUT_OF_TIME = {"57014", "25P03", "25P04"}
@@ -55,33 +60,51 @@ class Transaction:
         self._wake = wake
         self._committing = False
         self._blown = False
-        self._statements: list[tuple[TextClause, Mapping[str, Any]]] = []
+        self._writes: list[_Write] = []
+        self._last: list[_Write] = []
+        self._rows: dict[TextClause, list[Mapping[str, Any]]] = {}
         self._wakeups: dict[Wakeup, None] = {}
         self._callbacks: list[Callable[[], object]] = []
         self._ended: dict[UUID, int] = {}
+
+    @property
+    def unbegun(self) -> bool:
+        """Nothing has been sent; BEGIN has to travel with the first statement."""
+        return self._raw.info.transaction_status == TransactionStatus.IDLE
 
     # --- while it is open ---------------------------------------------------------------------------------
     async def execute(
         self, statement: Executable, parameters: Mapping[str, Any] | None = None
     ) -> CursorResult[Any]:
         """Run this statement now. It does not see what has been collected and not been flushed."""
+        if self.unbegun:
+            await self._raw.execute("BEGIN", prepare=False)
         return await self.connection.execute(statement, parameters)
 
     def add(self, statement: TextClause, **parameters: Any) -> None:
         """Collect a statement whose result is not needed."""
-        self._statements.append((statement, parameters))
+        self._writes.append((statement, parameters))
 
-    def add_rows(self, statement: TextClause, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Collect a statement that reads these rows from ``:rows``, with ``json_to_recordset``.
+    def add_rows(
+        self, statement: TextClause, rows: Sequence[Mapping[str, Any]], *, last: bool = False
+    ) -> None:
+        """Collect rows that a statement reads from ``:rows``, with ``json_to_recordset``.
 
-        One text for all of them costs a fraction of what an array for each column costs to put together. Values
-        are those of JSON, and UUIDs, times and bytes; raises TypeError for any other.
+        The rows of all calls with the same statement go out as one statement: in the place of the first call, so
+        that no row may depend on a statement that was collected since; or ``last``, behind all others. One text for
+        all rows costs a fraction of what an array for each column costs to put together. Values are those of JSON,
+        and UUIDs, times and bytes; the flush raises TypeError for any other.
 
         A statement that joins these rows to a table takes ``LIMIT (SELECT CAST(:many AS int))`` of them, which is all:
         PostgreSQL expects a hundred in any text, and would read a table of thousands from end to end to find one.
         Behind a SELECT the planner does not know the number, and so the plan is kept.
         """
-        self.add(statement, rows=json.dumps(rows, default=_as_text), many=len(rows))
+        if not rows:
+            return
+        if statement not in self._rows:
+            self._rows[statement] = []
+            (self._last if last else self._writes).append((statement, self._rows[statement]))
+        self._rows[statement] += rows
 
     def wake(self, *wakeups: Wakeup) -> None:
         """Have these looked at once the transaction has committed."""
@@ -104,20 +127,44 @@ class Transaction:
 
         Raises the driver's errors.
         """
-        statements, self._statements = self._statements, []
-        if not statements:
-            return
+        if self._collected:
+            await self._send()
+
+    async def _send(self, *, commit: bool = False) -> None:
+        writes = [*self._writes, *self._last]
+        self._drop()
+        begin = self.unbegun
         async with self._raw.pipeline(), self._raw.cursor() as cursor:
-            for statement, parameters in statements:
-                await cursor.execute(sql_of(statement), parameters)
+            if begin:
+                await cursor.execute("BEGIN", prepare=False)
+            for statement, values in writes:
+                await cursor.execute(sql_of(statement), _parameters(values))
+            if commit:
+                self._committing = True
+                await cursor.execute("COMMIT", prepare=False)
+
+    @property
+    def _collected(self) -> bool:
+        return bool(self._writes or self._last)
+
+    def _drop(self) -> None:
+        self._writes, self._last, self._rows = [], [], {}
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
         """Roll back to here, and nothing before, when the block raises. What it collected is sent at its end."""
+        self.add(_SAVEPOINT)
         await self.flush()
-        async with self.connection.begin_nested():
+        try:
             yield
+            self._last.append((_RELEASE, {}))
             await self.flush()
+        except Exception:
+            self._drop()
+            if not self._raw.closed:
+                await self._raw.execute("ROLLBACK TO SAVEPOINT step")
+                self.add(_RELEASE)
+            raise
 
     # --- its end ------------------------------------------------------------------------------------------
     def blow(self) -> None:
@@ -141,12 +188,8 @@ class Transaction:
         """
         async with AsyncExitStack() as stack:
             stack.push_async_callback(give_back, self.connection)
-            # Begun here and not by the first statement, so that what goes through the driver alone is part of it.
-            # Does no I/O: the driver sends BEGIN before the first statement.
-            self.connection.sync_connection.begin()  # type: ignore[union-attr]
             try:
                 yield self
-                await self.flush()
                 await self._commit()
             except Exception as error:
                 if translated := self._translated(error):
@@ -162,8 +205,8 @@ class Transaction:
             raise DatabaseError("an error inside the transaction was passed over; it was rolled back")
         if status == TransactionStatus.UNKNOWN:
             raise DatabaseUnavailable(f"lost the database {self._address}: nothing was written")
-        self._committing = True
-        await self.connection.commit()
+        if self._collected or not self.unbegun:
+            await self._send(commit=True)
         self._committing = False
         if self._wakeups:  # before the callbacks: they log
             self._wake(tuple(self._wakeups))
@@ -176,9 +219,9 @@ class Transaction:
         """What the end of the transaction means to the caller; None: the error speaks for itself."""
         if isinstance(error, SignoffError):
             return None
+        if self._committing and (self._raw.closed or _is_fatal(error)):
+            return self._unknown()
         if self._raw.closed:
-            if self._committing:
-                return self._unknown()
             if self._blown or _sqlstate(error) in _OUT_OF_TIME:
                 return self.out_of_time()
             return DatabaseUnavailable(f"lost the database {self._address}: nothing was written")
@@ -203,6 +246,8 @@ async def fetch(connection: Connection, statement: Statement, **parameters: Any)
     Pass a constant, or the result of a cached function: a statement is compiled once and then bypasses SQLAlchemy,
     which takes as long to pass it on as the driver to execute it.
     """
+    if _unbegun(connection):
+        return (await query(connection, statement, **parameters))[0]
     cursor = _driver(connection).cursor(row_factory=namedtuple_row)
     await cursor.execute(sql_of(statement), parameters)
     return await _rows(cursor)
@@ -214,29 +259,32 @@ async def query(connection: Connection, *statements: Statement, **parameters: An
     Each starts when the one before it has ended, a wait for a lock included, and sees what is committed then.
     All take their values from the same ``parameters``.
     """
-    raw = _driver(connection)
+    raw, begin = _driver(connection), _unbegun(connection)
     async with raw.pipeline():
+        if begin:
+            await raw.execute("BEGIN", prepare=False)
         cursors = [raw.cursor(row_factory=namedtuple_row) for _ in statements]
         for cursor, statement in zip(cursors, statements, strict=True):
             await cursor.execute(sql_of(statement), parameters)
     return [await _rows(cursor) for cursor in cursors]
 
 
+def _unbegun(connection: Connection) -> bool:
+    return isinstance(connection, Transaction) and connection.unbegun
+
+
 def _driver(connection: Connection) -> psycopg.AsyncConnection[Any]:
     return driver_of(connection.connection if isinstance(connection, Transaction) else connection)
 
 
-async def give_back(connection: AsyncConnection) -> None:
-    """Return the connection to its pool, rolled back if not committed; cancelling does not stop that."""
-    if not connection.in_transaction():
-        await connection.close()
-        return
-    with suppress(exc.DBAPIError, psycopg.Error):
-        await asyncio.shield(asyncio.ensure_future(connection.close()))
-
-
 async def _rows(cursor: AsyncCursor[Any]) -> list[Any]:
     return await cursor.fetchall() if cursor.description else []
+
+
+def _parameters(values: Mapping[str, Any] | list[Mapping[str, Any]]) -> Mapping[str, Any]:
+    if isinstance(values, list):
+        return {"rows": json.dumps(values, default=_as_text), "many": len(values)}
+    return values
 
 
 def _as_text(value: Any) -> str:
@@ -248,6 +296,12 @@ def _as_text(value: Any) -> str:
     if isinstance(value, UUID):
         return str(value)
     raise TypeError(f"no text for a value of type {type(value).__name__}")
+
+
+def _is_fatal(error: BaseException) -> bool:
+    """Whether the server ends the session with it: it may do so between the commit and its answer."""
+    diag = getattr(getattr(error, "orig", error), "diag", None)
+    return diag is not None and diag.severity_nonlocalized in {"FATAL", "PANIC"}
 
 
 def _sqlstate(error: BaseException) -> str | None:

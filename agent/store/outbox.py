@@ -129,8 +129,7 @@ def digest(destination: Destination, agent: str) -> OutboxMessage:
 
 def enqueue(tx: Transaction, outgoing: Sequence[OutboxMessage]) -> None:
     """Write these down; who goes round the channels finds them."""
-    if outgoing:
-        tx.add_rows(_INSERT, [_row(message) for message in _each_once(outgoing)])
+    tx.add_rows(_INSERT, [_row(message) for message in outgoing], last=True)
 
 
 def _row(message: OutboxMessage) -> dict[str, Any]:
@@ -148,22 +147,16 @@ def _row(message: OutboxMessage) -> dict[str, Any]:
     }
 
 
-def _each_once(outgoing: Sequence[OutboxMessage]) -> list[OutboxMessage]:
-    """Without a second one of the same key: one statement cannot count up the same row twice."""
-    keyed: dict[str | int, OutboxMessage] = {}
-    for number, message in enumerate(outgoing):
-        keyed.setdefault(message.coalesce_key or number, message)
-    return list(keyed.values())
-
-
 _WITH_KEY = text("""
 SELECT EXISTS (SELECT 1 FROM delivery WHERE request_id = :request AND coalesce_key = :key)
 """)
+# Of rows with one key the first is written: a statement cannot count up the same row twice.
 _INSERT = text("""
 INSERT INTO delivery (id, kind, priority, team_id, channel_id, request_id, run_id, agent, body, coalesce_key)
-SELECT * FROM json_to_recordset(:rows) AS t (
+SELECT DISTINCT ON (coalesce(coalesce_key, id::text)) * FROM json_to_recordset(:rows) AS t (
     id uuid, kind delivery_kind, priority smallint, team_id text, channel_id text, request_id uuid, run_id uuid,
     agent text, body jsonb, coalesce_key text)
+ORDER BY coalesce(coalesce_key, id::text), priority, id
 ON CONFLICT (coalesce_key) WHERE state = 'pending' AND coalesce_key IS NOT NULL
 DO UPDATE SET wanted = delivery.wanted + 1, priority = least(delivery.priority, excluded.priority)
 """)
