@@ -7,10 +7,8 @@ When a statement fails, the server skips everything behind it, COMMIT included.
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import datetime
 from typing import Any, Self
 from uuid import UUID
 
@@ -24,6 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from agent.database.address import Address
 from agent.database.driver import Statement, driver_of, sql_of
 from agent.database.errors import BudgetExceeded, DatabaseError, DatabaseUnavailable, OutcomeUnknown
+from agent.database.json_rows import json_rows
 from agent.database.liveness import give_back, hang_up
 from agent.database.wakeups import Wakeup
 from signoff.errors import SignoffError
@@ -282,20 +281,7 @@ async def _rows(cursor: AsyncCursor[Any]) -> list[Any]:
 
 
 def _parameters(values: Mapping[str, Any] | list[Mapping[str, Any]]) -> Mapping[str, Any]:
-    if isinstance(values, list):
-        return {"rows": json.dumps(values, default=_as_text), "many": len(values)}
-    return values
-
-
-def _as_text(value: Any) -> str:
-    """As PostgreSQL reads it from a text."""
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, bytes):
-        return f"\\x{value.hex()}"
-    if isinstance(value, UUID):
-        return str(value)
-    raise TypeError(f"no text for a value of type {type(value).__name__}")
+    return {"rows": json_rows(values), "many": len(values)} if isinstance(values, list) else values
 
 
 def _is_fatal(error: BaseException) -> bool:
