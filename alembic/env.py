@@ -20,7 +20,6 @@ def main() -> None:
     target = given.get("target") or migrations.Target.read(given, os.environ)
     settings: dict[str, Any] = {
         "target_metadata": metadata,
-        "include_object": migrations.is_signoff_schema,
         "compare_type": True,
         "compare_server_default": True,
     }

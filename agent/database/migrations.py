@@ -179,15 +179,6 @@ def session(target: Target) -> Iterator[Connection]:
         yield connection
 
 
-def is_signoff_schema(
-    _object: object, name: str | None, kind: str, reflected: bool, compare_to: object
-) -> bool:
-    """Alembic's `include_object`: procrastinate's tables come from its frozen SQL, not from our metadata."""
-    return not (
-        kind == "table" and reflected and compare_to is None and (name or "").startswith("procrastinate_")
-    )
-
-
 def _target(url: str, schema: str, owner_url: str | None, role: str) -> Target:
     login = Address.read(url).user if owner_url else None
     return Target(Address.read(owner_url or url, schema), role, login)

@@ -7,7 +7,6 @@ something. The looks are the truth: what nobody has said is found by the next on
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -17,10 +16,10 @@ import structlog
 
 from agent.database.wakeups import Wakeup, WakeupKind
 from agent.runtime.calls import advance_call
+from agent.runtime.look import Look
 from agent.runtime.model_turn import advance_run
 from agent.runtime.services import Services
 from agent.runtime.work_queue import WorkQueue
-from agent.store import due_work
 
 log = structlog.get_logger(__name__)
 
@@ -58,8 +57,8 @@ class Executor:
             WakeupKind.CALL: WorkQueue(partial(advance_call, services), concurrency, self._feed),
             WakeupKind.RUN: WorkQueue(partial(advance_run, services), concurrency, self._feed),
         }
+        self._look = Look(services.db, self._agents)
         self._look_now = asyncio.Event()
-        self._more = False
         self._looked: float | None = None
         self._shared: float | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -125,7 +124,7 @@ class Executor:
         return [agent.name for agent in self._services.registry]
 
     def _feed(self) -> None:
-        if self._more:
+        if self._look.more:
             self._look_now.set()
 
     async def _keep_looking(self) -> None:
@@ -133,7 +132,7 @@ class Executor:
         while True:
             self._look_now.clear()
             try:
-                found = await self._look()
+                found = await self._begin()
                 self._looked = monotonic()
                 pause = BUSY if found else min(2 * pause, IDLE)
             except Exception as error:  # whatever it is, the next look finds everything as it is
@@ -144,12 +143,9 @@ class Executor:
                 async with asyncio.timeout(pause):
                     await self._look_now.wait()
 
-    async def _look(self) -> int:
-        """Begin with everything that is due. Returns how much that was."""
-        async with self._services.db.connection() as connection:
-            found = await due_work.find(connection, self._agents())
-        pages = Counter((wakeup.kind, wakeup.agent) for wakeup in found)
-        self._more = max(pages.values(), default=0) >= due_work.PAGE
+    async def _begin(self) -> int:
+        """Begin with what is due. Returns how much was found."""
+        found = await self._look.find()
         for wakeup in found:
             if wakeup.kind is WakeupKind.NOTICES:
                 self._notify(str(wakeup.key))

@@ -34,6 +34,7 @@ def propose(tx: Transaction, run: LockedRun, turn: int, proposed: tuple[Proposed
             _PROPOSE,
             id=call_id,
             run=run.id,
+            agent=run.agent,
             turn=turn,
             index=index,
             model_id=call.model_call_id,
@@ -138,8 +139,8 @@ async def repeat(connection: Connection, call_id: UUID) -> tuple[UUID, bool]:
 
 
 _PROPOSE = text("""
-INSERT INTO tool_call (id, run_id, turn, index, model_call_id, tool, raw_arguments, blocking)
-VALUES (:id, :run, :turn, :index, :model_id, :tool, :arguments, true)
+INSERT INTO tool_call (id, run_id, agent, turn, index, model_call_id, tool, raw_arguments, blocking)
+VALUES (:id, :run, :agent, :turn, :index, :model_id, :tool, :arguments, true)
 """)
 _ASK = text("""
 UPDATE tool_call SET state = 'asked', tool_version = :version, action = :action, digest = :digest,
@@ -192,8 +193,9 @@ _READY_AGAIN = text(
     "UPDATE tool_call SET state = 'ready' WHERE id = :call AND state IN ('in_doubt', 'claimed')"
 )
 _REPEAT = text("""
-INSERT INTO tool_call (id, run_id, turn, index, model_call_id, tool, raw_arguments, blocking, repeats)
-SELECT :id, c.run_id, c.turn, (SELECT max(index) + 1 FROM tool_call WHERE run_id = c.run_id AND turn = c.turn),
+INSERT INTO tool_call (id, run_id, agent, turn, index, model_call_id, tool, raw_arguments, blocking, repeats)
+SELECT :id, c.run_id, (SELECT agent FROM agent_run WHERE id = c.run_id), c.turn,
+       (SELECT max(index) + 1 FROM tool_call WHERE run_id = c.run_id AND turn = c.turn),
        c.model_call_id, c.tool, c.raw_arguments, false, c.id
 FROM tool_call AS c WHERE c.id = :call
 ON CONFLICT (repeats) DO NOTHING

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
 
 from sqlalchemy import text
 
@@ -11,34 +14,83 @@ from agent.database.wakeups import Wakeup, WakeupKind
 from agent.domain.outbound import MAIL
 
 PAGE = 100
-"""Runs, and calls, of one agent that one look finds: a flood of one agent hides nothing of another."""
+"""How much of one lane of one agent is found at once: a flood of one agent hides nothing of another."""
 
 
-async def find(connection: Connection, agents: Collection[str], page: int = PAGE) -> list[Wakeup]:
-    """The oldest calls and runs of each of these agents with something to do, and whom something is to be told."""
-    rows = await fetch(connection, _DUE, agents=list(agents), page=page, mail=MAIL)
-    return [Wakeup(WakeupKind(row.kind), row.target or row.id, row.agent, first=row.first) for row in rows]
+class Lane(StrEnum):
+    """What is found in an order of its own."""
+
+    READY = "ready"  # calls that may run
+    OTHER = "other"  # calls that are to be judged, announced or refused
+    RUNS = "runs"
+    NOTICES = "notices"
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Something to do, and its place in its lane."""
+
+    wakeup: Wakeup
+    lane: Lane
+    at: datetime
+
+
+async def find(
+    connection: Connection, agents: Sequence[str], after: Mapping[Lane, Sequence[datetime]], page: int = PAGE
+) -> list[Due]:
+    """What is to be done for these agents, and whom something is to be told; calls that may run come first.
+
+    Of each lane, for each agent, the oldest ``page`` behind the time that ``after`` has at the agent's position.
+    """
+    rows = await fetch(
+        connection,
+        _DUE,
+        agents=list(agents),
+        ready=list(after[Lane.READY]),
+        other=list(after[Lane.OTHER]),
+        runs=list(after[Lane.RUNS]),
+        page=page,
+        mail=MAIL,
+    )
+    return [
+        Due(
+            Wakeup(WakeupKind(row.kind), row.target or row.id, row.agent, first=row.lane == Lane.READY),
+            Lane(row.lane),
+            row.at,
+        )
+        for row in rows
+    ]
 
 
 _DUE = text("""
-SELECT 'call' AS kind, due.id, NULL AS target, served.agent, due.first
-FROM unnest(CAST(:agents AS text[])) AS served (agent) CROSS JOIN LATERAL (
-    SELECT c.id, c.state = 'ready' AS first FROM tool_call AS c JOIN agent_run AS a ON a.id = c.run_id
-    WHERE (c.state IN ('new', 'ready', 'refused') OR (c.state = 'asked' AND c.announced_at IS NULL))
-      AND a.agent = served.agent
-      AND (c.state <> 'ready'
-           OR NOT EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', a.agent) OR scope = ANY (a.ancestor_agents)))
+WITH served AS MATERIALIZED (
+    SELECT * FROM unnest(CAST(:agents AS text[]), CAST(:ready AS timestamptz[]), CAST(:other AS timestamptz[]),
+                         CAST(:runs AS timestamptz[])) AS s (agent, ready, other, runs)
+)
+SELECT 'call' AS kind, 'ready' AS lane, due.id, NULL AS target, s.agent, due.at
+FROM served AS s CROSS JOIN LATERAL (
+    SELECT c.id, c.created_at AS at FROM tool_call AS c JOIN agent_run AS a ON a.id = c.run_id
+    WHERE c.state = 'ready' AND c.agent = s.agent AND c.created_at > s.ready
+      AND NOT EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', a.agent) OR scope = ANY (a.ancestor_agents))
     ORDER BY c.created_at LIMIT :page) AS due
 UNION ALL
-SELECT 'run', due.id, NULL, served.agent, false
-FROM unnest(CAST(:agents AS text[])) AS served (agent) CROSS JOIN LATERAL (
-    SELECT r.id FROM agent_run AS r
-    WHERE r.inputs > r.heard AND r.status IN ('working', 'pending_approval') AND r.agent = served.agent
-      AND (r.lease_until IS NULL OR r.lease_until <= clock_timestamp())
-      AND (r.look_at IS NULL OR r.look_at <= clock_timestamp())
-      AND NOT EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', r.agent) OR scope = ANY (r.ancestor_agents))
-    ORDER BY r.created_at LIMIT :page) AS due
+SELECT 'call', 'other', due.id, NULL, s.agent, due.at
+FROM served AS s CROSS JOIN LATERAL (
+    SELECT c.id, c.created_at AS at FROM tool_call AS c
+    WHERE (c.state IN ('new', 'refused') OR (c.state = 'asked' AND c.announced_at IS NULL))
+      AND c.agent = s.agent AND c.created_at > s.other
+    ORDER BY c.created_at LIMIT :page) AS due
 UNION ALL
-SELECT DISTINCT 'notices', CAST(NULL AS uuid), coalesce(webhook_id::text, :mail), NULL, false FROM notice
-WHERE state = 'pending' AND next_at <= (SELECT clock_timestamp())
+SELECT 'run', 'runs', due.id, NULL, s.agent, due.at
+FROM served AS s CROSS JOIN LATERAL (
+    SELECT r.id, coalesce(r.look_at, r.created_at) AS at FROM agent_run AS r
+    WHERE r.inputs > r.heard AND r.status IN ('working', 'pending_approval') AND r.agent = s.agent
+      AND coalesce(r.look_at, r.created_at) > s.runs
+      AND coalesce(r.look_at, r.created_at) <= (SELECT clock_timestamp())
+      AND (r.lease_until IS NULL OR r.lease_until <= (SELECT clock_timestamp()))
+      AND NOT EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', r.agent) OR scope = ANY (r.ancestor_agents))
+    ORDER BY coalesce(r.look_at, r.created_at) LIMIT :page) AS due
+UNION ALL
+SELECT DISTINCT 'notices', 'notices', CAST(NULL AS uuid), coalesce(webhook_id::text, :mail), NULL, clock_timestamp()
+FROM notice WHERE state = 'pending' AND next_at <= (SELECT clock_timestamp())
 """)

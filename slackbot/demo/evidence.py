@@ -25,7 +25,6 @@ PACKAGES = (
     "openai",
     "sqlalchemy",
     "psycopg",
-    "procrastinate",
     "apscheduler",
     "pydantic",
     "common-expression-language",

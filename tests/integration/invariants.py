@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import text
 
 from agent.database.pools import Database
-from agent.store import due_work
+from agent.runtime.look import Look
 from agent.usecases import audit
 
 # Each query names the rows that break the rule.
@@ -102,7 +102,7 @@ async def broken(db: Database) -> list[tuple[Any, ...]]:
         found: list[tuple[Any, ...]] = [tuple(row) for row in (await connection.execute(_ALL)).all()]
         runnable = {tuple(row) for row in (await connection.execute(_RUNNABLE)).all()}
         agents = (await connection.execute(text("SELECT DISTINCT agent FROM agent_run"))).scalars().all()
-        due = {(each.kind.value, str(each.key)) for each in await due_work.find(connection, agents, 10**6)}
+    due = {(each.kind.value, str(each.key)) for each in await Look(db, lambda: agents, 10**6).find()}
     found += [("what is runnable is found by a look", *each) for each in runnable - due]
     _, problems = await audit.find_problems(db)
     return found + [("every chain holds", str(problem)) for problem in problems]

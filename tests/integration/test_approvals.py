@@ -17,7 +17,8 @@ from agent.domain.errors import Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.request import ExecutionStatus, Place, RequestStatus
 from agent.domain.run import Turn
-from agent.store import due_work, views
+from agent.runtime.look import Look
+from agent.store import views
 from agent.usecases import executions, requests, runs
 from agent.usecases.executions import Outcome
 from agent.usecases.requests import outcomes
@@ -260,8 +261,7 @@ async def test_many_deadlines_at_once_are_left_to_looks(
     [agent] = await column(database, "SELECT agent FROM agent_run")
     found = []
     for _ in range(3):
-        async with database.connection() as connection:
-            due = [each.key for each in await due_work.find(connection, [agent], page=2)]
+        due = [each.key for each in await Look(database, lambda: [agent], page=2).find()]
         found.append(len(set(due) & set(calls)))
         await write(
             database,

@@ -65,10 +65,9 @@ def objects(url: str, query: str = OBJECTS, schema: str = "signoff") -> set[tupl
 
 
 def test_up_down_up(empty_url: str) -> None:
-    """Upgrading, downgrading to nothing and upgrading again gives the same objects, procrastinate's too."""
+    """Upgrading, downgrading to nothing and upgrading again gives the same objects."""
     migrations.upgrade(empty_url)
     first = objects(empty_url)
-    assert ("relation", "procrastinate_jobs r") in first
     assert ("relation", "pending_reviews v") in first
 
     migrations.downgrade(empty_url)
@@ -98,7 +97,6 @@ def test_autogenerate_finds_no_difference(database_url: str) -> None:
     engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(address.conninfo()))
     with engine.connect() as connection:
         options = {
-            "include_object": migrations.is_signoff_schema,
             "compare_type": True,
             "compare_server_default": True,
         }
@@ -119,24 +117,9 @@ def test_every_definition_is_mirrored(database_url: str) -> None:
     ours = {
         row
         for row in objects(database_url, DEFINITIONS)
-        if not any("procrastinate" in cell or "alembic_version" in cell for cell in row)
+        if not any("alembic_version" in cell for cell in row)
     }
     assert ours == objects(database_url, DEFINITIONS, "mirror")
-
-
-def test_procrastinate_is_the_installed_one(empty_url: str, database_url: str) -> None:
-    """The frozen SQL makes the objects that the installed procrastinate expects, one for one."""
-    from procrastinate.schema import SchemaManager  # noqa: PLC0415
-
-    with psycopg.connect(Address.read(empty_url).conninfo()) as connection:
-        connection.execute("CREATE SCHEMA signoff")
-        connection.execute(SchemaManager.get_schema().encode())
-
-    def of_procrastinate(url: str, query: str) -> set[tuple[str, ...]]:
-        return {row for row in objects(url, query) if "procrastinate" in row[1]}
-
-    for query in (OBJECTS, DEFINITIONS):
-        assert of_procrastinate(empty_url, query) == of_procrastinate(database_url, query)
 
 
 def test_version_is_told(empty_url: str) -> None:
@@ -472,13 +455,7 @@ def test_rights_of_the_service(owner: psycopg.Connection[Any]) -> None:
         ),
         **dict.fromkeys(["api_key", "webhook"], WRITE),
         **dict.fromkeys(["pause", "notice", "key_use", "http_reply", "sign_in_link", "web_session"], ALL),
-        **dict.fromkeys(
-            ["outlet", "digest_card", "delivery", "procrastinate_jobs", "procrastinate_events"], ALL
-        ),
-        **dict.fromkeys(["procrastinate_periodic_defers", "procrastinate_workers"], ALL),
-        **dict.fromkeys(
-            [f"procrastinate_{of}_id_seq" for of in ("jobs", "events", "periodic_defers")], "USAGE"
-        ),
+        **dict.fromkeys(["outlet", "digest_card", "delivery"], ALL),
     }
     columns = """
         SELECT attrelid::regclass::text, attname, privilege_type FROM pg_attribute, aclexplode(attacl)

@@ -85,7 +85,8 @@ agent_run = Table(
     CheckConstraint("cardinality(ancestor_ids) = cardinality(ancestor_agents)", name="every_ancestor_named"),
     Index(
         "ix_agent_run_runnable",
-        "look_at",
+        "agent",
+        func.coalesce(text("look_at"), text("created_at")),
         postgresql_where=text("inputs > heard AND status IN ('working', 'pending_approval')"),
     ),
     Index("ix_agent_run_team", "team_id", "id"),
@@ -154,6 +155,7 @@ tool_call = Table(
     Column("answered_at", Timestamp),
     Column("lease_until", Timestamp),  # somebody is looking at it; guards hooks, not effects
     created(),
+    Column("agent", Text),  # of its run; of a call that version 0006 or an earlier one answered, null
     UniqueConstraint("run_id", "turn", "index"),
     CheckConstraint("(action IS NULL) = (digest IS NULL)", name="action_with_digest"),
     CheckConstraint("digest IS NULL OR digest = sha256(action)", name="digest_of_action"),
@@ -164,15 +166,13 @@ tool_call = Table(
     CheckConstraint(
         "state IN ('new', 'refused', 'answered') OR action IS NOT NULL", name="judged_has_action"
     ),
+    CheckConstraint("state = 'answered' OR agent IS NOT NULL", name="open_with_agent"),
+    Index("ix_tool_call_ready", "agent", "created_at", postgresql_where=text("state = 'ready'")),
     Index(
-        "ix_tool_call_runnable",
+        "ix_tool_call_to_do",
+        "agent",
         "created_at",
-        postgresql_where=text("state IN ('new', 'ready', 'refused')"),
-    ),
-    Index(
-        "ix_tool_call_unannounced",
-        "created_at",
-        postgresql_where=text("state = 'asked' AND announced_at IS NULL"),
+        postgresql_where=text("state IN ('new', 'refused') OR (state = 'asked' AND announced_at IS NULL)"),
     ),
     Index("ix_tool_call_delegated", "run_id", postgresql_where=text("state = 'delegated'")),
     Index("uq_tool_call_repeats", "repeats", unique=True),

@@ -89,10 +89,12 @@ UNION ALL
 SELECT 'queue', 'runs', count(*) FROM (
     SELECT FROM agent_run WHERE inputs > heard AND status IN ('working', 'pending_approval')
     AND (lease_until IS NULL OR lease_until <= (SELECT clock_timestamp()))
-    AND (look_at IS NULL OR look_at <= (SELECT clock_timestamp())) LIMIT :most) AS r
+    AND coalesce(look_at, created_at) <= (SELECT clock_timestamp()) LIMIT :most) AS r
 UNION ALL
 SELECT 'queue', 'calls', count(*) FROM (
-    SELECT FROM tool_call WHERE state IN ('new', 'ready', 'refused') LIMIT :most) AS c
+    (SELECT FROM tool_call WHERE state = 'ready' LIMIT :most) UNION ALL
+    (SELECT FROM tool_call
+     WHERE state IN ('new', 'refused') OR (state = 'asked' AND announced_at IS NULL) LIMIT :most)) AS c
 UNION ALL
 SELECT 'queue', 'notices', count(*) FROM (
     SELECT FROM notice WHERE state = 'pending' AND next_at <= (SELECT clock_timestamp()) LIMIT :most) AS n

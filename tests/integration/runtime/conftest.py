@@ -22,10 +22,11 @@ from agent.domain.run import CallView, Message, RunView
 from agent.runtime.agents import Agent, Registry
 from agent.runtime.calls import advance_call
 from agent.runtime.heartbeat import Heartbeat
+from agent.runtime.look import Look
 from agent.runtime.model import Model
 from agent.runtime.model_turn import advance_run
 from agent.runtime.services import Services, worker_name
-from agent.store import due_work, views
+from agent.store import views
 from agent.store.outbox import Destination
 from agent.usecases import requests, runs
 from agent.usecases.requests import VoteOutcome
@@ -65,8 +66,7 @@ class Stage:
 
     async def due(self) -> list[Wakeup]:
         """What a look finds."""
-        async with self.db.connection() as connection:
-            return await due_work.find(connection, [agent.name for agent in self.services.registry])
+        return await Look(self.db, lambda: [agent.name for agent in self.services.registry]).find()
 
     async def _advance(self, due: Wakeup) -> None:
         advance = advance_run if due.kind is WakeupKind.RUN else advance_call

@@ -16,8 +16,8 @@ from agent.domain.errors import NotFound
 from agent.domain.outbound import OutboundEvent
 from agent.domain.people import Standing
 from agent.runtime.agents import Agent
+from agent.runtime.look import Look
 from agent.runtime.tool import tool
-from agent.store import due_work
 from agent.store.ids import new_id
 from agent.usecases import outbound, requests, runs, webhooks
 from signoff.errors import Conflict
@@ -61,8 +61,7 @@ async def send(db: Database, *senders: OutboundSender) -> None:
 
 async def due(db: Database) -> list[object]:
     """Whom a look finds to be told something."""
-    async with db.connection() as connection:
-        return [wakeup.key for wakeup in await due_work.find(connection, [])]
+    return [wakeup.key for wakeup in await Look(db, list).find()]
 
 
 async def states(db: Database) -> list[tuple[Any, ...]]:

@@ -1,0 +1,42 @@
+"""Looks at what there is to do, page by page, so that what cannot be done now does not hide the rest."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+from agent.database.pools import Database
+from agent.database.wakeups import Wakeup
+from agent.store import due_work
+from agent.store.due_work import Lane
+
+_FIRST = datetime.min.replace(tzinfo=UTC)
+
+
+class Look:
+    """Finds the work of these agents, in each lane of each agent from where the last look ended.
+
+    ``more``: the last one has not seen the end of some lane. Behind its end, a lane begins anew.
+    """
+
+    def __init__(self, db: Database, agents: Callable[[], Sequence[str]], page: int = due_work.PAGE) -> None:
+        self._db = db
+        self._agents = agents
+        self._page = page
+        self._seen: dict[tuple[Lane, str], datetime] = {}
+        self.more = False
+
+    async def find(self) -> list[Wakeup]:
+        """The next page of everything. Raises DatabaseError."""
+        agents = self._agents()
+        after = {lane: [self._seen.get((lane, agent), _FIRST) for agent in agents] for lane in Lane}
+        async with self._db.connection() as connection:
+            found = await due_work.find(connection, agents, after, self._page)
+        pages: dict[tuple[Lane, str], list[datetime]] = defaultdict(list)
+        for each in found:
+            if each.lane is not Lane.NOTICES:
+                pages[each.lane, str(each.wakeup.agent)].append(each.at)
+        self._seen = {lane: page[-1] for lane, page in pages.items() if len(page) >= self._page}
+        self.more = bool(self._seen)
+        return [each.wakeup for each in found]
