@@ -1,0 +1,162 @@
+"""Waves: what waits together goes together, and fails alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from agent.database.errors import DatabaseUnavailable, OutcomeUnknown
+from agent.runtime.waves import MOST, SKIPPED, Skipped, Wave
+
+Failure = Callable[[Sequence[int]], Exception | None]
+
+
+class Sender:
+    """Doubles numbers in transactions that wait until they may go on, and notes which went together."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[list[int], bool]] = []
+        self.settled: list[int] = []
+        self.locked: set[int] = set()
+        self.failure: Failure = lambda _members: None
+        self.begun = asyncio.Event()
+        self.free = asyncio.Event()
+        self.free.set()
+        self.unlocked = asyncio.Event()
+        self.wave: Wave[int, int] = Wave(self.send, self.settle)
+
+    async def send(self, members: Sequence[int], *, wait: bool) -> list[int | Skipped]:
+        """One transaction."""
+        self.sent.append((list(members), wait))
+        self.begun.set()
+        await self.free.wait()
+        if wait:
+            await self.unlocked.wait()
+        if (error := self.failure(members)) is not None:
+            raise error
+        return [SKIPPED if each in self.locked and not wait else 2 * each for each in members]
+
+    async def settle(self, member: int) -> int:
+        """A member whose COMMIT was not answered."""
+        self.settled.append(member)
+        return -member
+
+    def join(self, *members: int) -> list[asyncio.Task[int]]:
+        """Have these sent, each for itself."""
+        return [asyncio.ensure_future(self.wave.join(each)) for each in members]
+
+    async def hold(self, *members: int) -> list[asyncio.Task[int]]:
+        """Have these sent, and stop the transaction on its way."""
+        self.free.clear()
+        self.begun.clear()
+        joined = self.join(*members)
+        await self.begun.wait()
+        return joined
+
+
+async def test_who_comes_alone_waits_for_nothing() -> None:
+    """A member is sent at once when no transaction is under way."""
+    sender = Sender()
+    assert await sender.wave.join(1) == 2
+    assert await sender.wave.join(2) == 4
+    assert sender.sent == [([1], False), ([2], False)]
+
+
+async def test_who_comes_meanwhile_goes_into_the_next_wave() -> None:
+    """What joins while a transaction is under way goes together, in order, and at most 32 in one."""
+    sender = Sender()
+    first = await sender.hold(0)
+    rest = sender.join(*range(1, MOST + 3))
+    await asyncio.sleep(0)
+    sender.free.set()
+    assert await asyncio.gather(*first, *rest) == [2 * each for each in range(MOST + 3)]
+    assert [members for members, _ in sender.sent] == [
+        [0],
+        list(range(1, MOST + 1)),
+        [MOST + 1, MOST + 2],
+    ]
+
+
+async def test_a_poisonous_member_fails_alone() -> None:
+    """When a transaction fails, its members are repeated one by one, and only who fails again hears of it."""
+    sender = Sender()
+    sender.failure = lambda members: ValueError("poison") if 2 in members else None
+    results = await asyncio.gather(*sender.join(1, 2, 3), return_exceptions=True)
+    assert [results[0], results[2]] == [2, 6]
+    assert isinstance(results[1], ValueError)
+    assert [members for members, _ in sender.sent] == [[1, 2, 3], [1], [2], [3]]
+
+
+async def test_locked_rows_hold_nobody_up() -> None:
+    """A member that is skipped goes alone and waits, while others pass it."""
+    sender = Sender()
+    sender.locked = {2}
+    one, two, three = sender.join(1, 2, 3)
+    assert [await one, await three] == [2, 6]
+    assert await sender.wave.join(4) == 8
+    assert not two.done()
+    sender.unlocked.set()
+    assert await two == 4
+    assert ([2], True) in sender.sent
+
+
+async def test_each_member_is_settled_when_nobody_knows_the_outcome() -> None:
+    """After a COMMIT without an answer each member is settled for itself, and nothing is simply sent again."""
+    sender = Sender()
+    sender.failure = lambda _members: OutcomeUnknown("lost")
+    assert await asyncio.gather(*sender.join(1, 2, 3)) == [-1, -2, -3]
+    assert sender.settled == [1, 2, 3]
+    assert len(sender.sent) == 1
+
+
+async def test_a_database_that_is_away_is_everybodys_error() -> None:
+    """Nobody is repeated when the database cannot be reached; each decides for itself."""
+    sender = Sender()
+    sender.failure = lambda _members: DatabaseUnavailable("away")
+    results = await asyncio.gather(*sender.join(1, 2), return_exceptions=True)
+    assert [type(each) for each in results] == [DatabaseUnavailable, DatabaseUnavailable]
+    assert len(sender.sent) == 1
+
+
+async def test_a_cancelled_member_hurts_no_other() -> None:
+    """Cancelled before its wave, a member is not sent; cancelled during it, the others still get their results."""
+    sender = Sender()
+    (first,) = await sender.hold(1)
+    second, third = sender.join(2, 3)
+    await asyncio.sleep(0)
+    first.cancel()
+    second.cancel()
+    await asyncio.sleep(0)
+    sender.free.set()
+    assert await third == 6
+    assert first.cancelled()
+    assert [members for members, _ in sender.sent] == [[1], [3]]
+
+
+async def test_finish_waits_for_everything_under_way() -> None:
+    """A wave is finished when those that wait for a lock have gone, too."""
+    sender = Sender()
+    sender.locked = {1}
+    (one,) = sender.join(1)
+    finished = asyncio.ensure_future(sender.wave.finish())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not finished.done()
+    sender.unlocked.set()
+    await finished
+    assert await one == 2
+
+
+async def test_a_cancelled_wave_leaves_nobody_waiting() -> None:
+    """When the loop ends the wave's task, its members and those behind them end, too."""
+    sender = Sender()
+    (first,) = await sender.hold(1)
+    (second,) = sender.join(2)
+    await asyncio.sleep(0)
+    for task in sender.wave._tasks:
+        task.cancel()
+    for each in (first, second):
+        with pytest.raises(asyncio.CancelledError):
+            await each
