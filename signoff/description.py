@@ -1,5 +1,6 @@
 """An action in one line: the tool's name and its arguments, without secrets."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +11,13 @@ from signoff.values import Action
 MAX_VALUE = 200
 """Characters shown of one value; the rest is counted."""
 
+MAX_QUOTED = 60
+"""Characters shown of a text between the operator's words."""
+
 MAX_LINE = 600
+
+_QUOTES = str.maketrans(dict.fromkeys('"“”„‟«»‶″❝❞❠〝〞〟＂ʺ˝ˮ״🙶🙷🙸', "'"))
+_NUMBER = re.compile(r"[+-]?[0-9][0-9.,-]{0,40}\Z", re.ASCII)
 
 
 def describe(action: Action) -> str:
@@ -20,8 +27,19 @@ def describe(action: Action) -> str:
 
 def tool_and_arguments(tool: str, arguments: Mapping[str, Any]) -> str:
     """`describe` for arguments that are masked already."""
-    named = ", ".join(f"{name}: {plain(value)}" for name, value in arguments.items())
+    named = ", ".join(f"{name}: {quoted_text(value)}" for name, value in arguments.items())
     return shorten(f"{tool}({named})", MAX_LINE)
+
+
+def quoted(text: str, limit: int = MAX_QUOTED) -> str:
+    """A text in quotation marks that it cannot close, cut when long."""
+    text = text.translate(_QUOTES)
+    return f"“{text}”" if len(text) <= limit else f"“{text[:limit]}…” (+{len(text) - limit} characters)"
+
+
+def quoted_text(value: Any) -> str:
+    """A JSON value among the words of somebody else: a text is `quoted`, unless it is a number or a date."""
+    return quoted(value) if isinstance(value, str) and not _NUMBER.match(value) else plain(value)
 
 
 def shorten(text: str, limit: int = MAX_VALUE) -> str:

@@ -21,8 +21,14 @@ _HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 _BLANKS = set("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
 _KEYCAPS = "#*0123456789"
 _EMOJI_STYLE = {"\ufe0e", "\ufe0f"}
-# Signs that our own status lines begin with, and those that could be taken for them.
-_STATUS_SIGN = re.compile("([✅☑✔❎❌✖✗✘⛔🚫🛑⏳⌛⚠▶↩🟢🔴🟡🆗])[\ufe0e\ufe0f]?")
+# Signs that our own status lines begin with, and those that could be taken for them: ticks, crosses, traffic lights.
+_SYMBOL = re.compile("([\u2190-\u2bff\U0001f000-\U0001fbff])[\ufe0e\ufe0f]?")
+_STATUS_SIGN = re.compile(
+    r"\bCHECK\b|CROSS MARK|CROSS PRODUCT|CROSSING|DIAGONAL CROSS|BALLOT|SALTIRE|\bTIMES\b"
+    r"|(?<!INDICATOR SYMBOL LETTER )\bX\b(?!-)|SQUARE ROOT|RADICAL SYMBOL"
+    r"|\b(?:RED|ORANGE|YELLOW|GREEN) (?:CIRCLE|SQUARE)|HEAVY LARGE CIRCLE|TRAFFIC LIGHT|NO ENTRY|OCTAGONAL SIGN"
+    r"|HOURGLASS|WARNING SIGN|BLACK RIGHT-POINTING TRIANGLE|LEFTWARDS ARROW WITH HOOK|SQUARED OK"
+)
 
 _NOT_ASCII = re.compile(r"[^ -~]+")  # or not printable
 _FOREIGN_SPACES = re.compile(r"[^\S\n ]")
@@ -94,7 +100,7 @@ def one_line(text: str) -> str:
     if is_plain(text):
         return " ".join(text.split())
     text = _BREAKS.sub(" ⏎ ", SPACES.sub(" ", visible(text)).strip())
-    return _STATUS_SIGN.sub(lambda found: f"⟦{_mark(found[1])}⟧", text)
+    return _SYMBOL.sub(lambda found: f"⟦{_mark(found[1])}⟧" if _is_status_sign(found[1]) else found[0], text)
 
 
 class _Kind(NamedTuple):
@@ -108,6 +114,12 @@ def _kind(character: str) -> _Kind | None:
     """What is out of the ordinary about a character; `None`: nothing."""
     kind = _Kind(is_mark(character), character in _EMOJI_STYLE, _is_never_shown(character))
     return kind if any(kind) else None
+
+
+@lru_cache(maxsize=4096)
+def _is_status_sign(character: str) -> bool:
+    looks = unicodedata.category(character) in {"So", "Sm"}
+    return looks and _STATUS_SIGN.search(unicodedata.name(character, "")) is not None
 
 
 @lru_cache(maxsize=4096)

@@ -3,7 +3,8 @@
 `{args.order_id}` and `{facts.price}` name a value by its path, `{args.a.b}` and `{args.items.0}` go deeper,
 `{{` and `}}` are braces, `$` is a dollar sign; a broken number under a name like `price` or `total_cost` is
 shown with cents. There are no attributes, calls or formats: a template can read
-the JSON that it is given and nothing else. The text is plain; whoever shows it makes it inert.
+the JSON that it is given and nothing else. Texts stand in quotation marks that they cannot close: all other words
+are the operator's. The text is plain; whoever shows it makes it inert.
 """
 
 import re
@@ -11,7 +12,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from signoff.description import plain
+from signoff.description import quoted_text
 from signoff.errors import MalformedArguments
 
 ROOTS = ("args", "facts")
@@ -76,7 +77,7 @@ def _show(path: tuple[str, ...], roots: Mapping[str, Any]) -> str:
     if value is MISSING:
         return f"⟨missing: {'.'.join(path)}⟩"
     try:
-        return f"{value:.2f}" if _is_money(path[-1], value) else plain(value)
+        return f"{value:.2f}" if _is_money(path[-1], value) else quoted_text(value)
     except MalformedArguments:
         return f"⟨unreadable: {'.'.join(path)}⟩"
 

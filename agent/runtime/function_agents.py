@@ -31,6 +31,7 @@ from agent.runtime import docstrings
 from agent.runtime.agents import Agent, Delegate
 from agent.runtime.tool import Tool, ToolContext
 from signoff.errors import CollaborationError, SignoffError
+from signoff.masks import redact_by_name
 from signoff.values import Action, Person, Risk
 
 P = ParamSpec("P")
@@ -140,7 +141,9 @@ class AskTool(StepTool):
         """The author's own deadline and risk, and a no that the function hears of instead of being ended by it."""
         said: dict[str, Any] = {"on_reject": "tell_model"}
         if rule.description_template is None:
-            said["description_template"] = "{args.question}"
+            # the author's own words: nothing in them is filled in, and no quotation marks are put around them
+            shown = redact_by_name(action.arguments, rule.redact).value["question"]
+            said["description_template"] = shown.replace("{", "{{").replace("}", "}}")
         if (seconds := action.arguments.get("timeout_seconds")) is not None:
             said["timeout"] = timedelta(seconds=float(seconds))
         if (risk := action.arguments.get("risk")) is not None and Risk(risk) > rule.risk:

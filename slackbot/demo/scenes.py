@@ -111,10 +111,10 @@ async def manage(scene: Scene, actors: Actors) -> None:
     words = 'delete 50 old records from the users table, and send notification recipient=ops message="tidied"'
     run = await actors.ask(words, where=GENERAL, agent="data_manager")
     await scene.see(
-        "cards about the deletion", 1, lambda: len(actors.cards_with("Delete 50 records from users"))
+        "cards about the deletion", 1, lambda: len(actors.cards_with("Delete 50 records from “users”"))
     )
     await scene.see("cards about the notification", 1, lambda: len(actors.cards_with("send_notification")))
-    await actors.grace.click(actors.cards_with("Delete 50 records from users")[-1], ACTION_APPROVE)
+    await actors.grace.click(actors.cards_with("Delete 50 records from “users”")[-1], ACTION_APPROVE)
     await actors.linus.click(actors.cards_with("send_notification")[-1], ACTION_REJECT)
     await scene.see("the form for the reason", 1, lambda: len(actors.env.slack.views("U0LINUS")))
     await actors.linus.submit(

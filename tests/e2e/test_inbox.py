@@ -117,7 +117,7 @@ async def test_approve_resumes_the_agent(actors: Desk) -> None:
     """A waiting request comes up on the open page with its description; approving it runs the tool within seconds."""
     await actors.sign_in()
     await actors.ask("users", 50)
-    await actors.open("Delete 50 records from users")
+    await actors.open("Delete 50 records from “users”")
     await actors.page.get_by_role("button", name="Approve", exact=True).click()
     await expect(actors.page.get_by_label("Yes, I have read it")).to_be_focused()  # the browser insists
     await actors.approve()
@@ -130,7 +130,7 @@ async def test_reject_ends_the_run_with_the_reason(actors: Desk) -> None:
     """A rejection with a chosen reason and own words ends the run as denied, and the page shows the words."""
     await actors.sign_in()
     await actors.ask("orders", 7)
-    await actors.open("Delete 7 records from orders")
+    await actors.open("Delete 7 records from “orders”")
     await actors.page.get_by_role("button", name="Reject", exact=True).click()
     await expect(actors.page.get_by_role("alert")).to_contain_text("reason")
     await actors.page.get_by_label("Wrong table").check()
@@ -144,11 +144,11 @@ async def test_edit_then_approve(actors: Desk) -> None:
     """What a reviewer changes is shown as a change, has to be approved anew, and is what runs."""
     await actors.sign_in()
     await actors.ask("users", 50)
-    await actors.open("Delete 50 records from users")
+    await actors.open("Delete 50 records from “users”")
     await actors.page.get_by_text("Edit, then decide").click()
     await actors.page.get_by_label("count").fill("5")
     await actors.page.get_by_role("button", name="Save the changes").click()
-    await expect(actors.page.locator("#what")).to_contain_text("Delete 5 records from users")
+    await expect(actors.page.locator("#what")).to_contain_text("Delete 5 records from “users”")
     await expect(actors.page.locator("#content ins")).to_have_text("5")
     await actors.approve()
     await actors.says("Done")
@@ -185,7 +185,7 @@ async def test_a_decision_in_slack_is_seen_on_open_pages(actors: Desk) -> None:
     """Inbox and request are open while somebody decides in Slack: both tell it, and the form goes, without a reload."""
     await actors.sign_in()
     await actors.ask("users", 50)
-    await actors.open("Delete 50 records from users")
+    await actors.open("Delete 50 records from “users”")
     inbox = await actors.context.new_page()
     await inbox.goto(f"{actors.base}/inbox")
     await expect(inbox.locator("#for-you .count")).to_have_text("1")
@@ -204,7 +204,7 @@ async def test_without_a_script_everything_still_works(plain_desk: Desk) -> None
     await plain_desk.ask("users", 50)
     await plain_desk.house.card()
     await plain_desk.sign_in()
-    await plain_desk.open("Delete 50 records from users")
+    await plain_desk.open("Delete 50 records from “users”")
     await plain_desk.approve()
     await plain_desk.says("Approved by @grace")
 
@@ -221,7 +221,7 @@ async def test_every_page_is_accessible_and_fits(actors: Desk, scheme: Any, widt
     await actors.page.get_by_role("button", name="Sign in").click()
     await actors.ask("users", 50)
     await actors.ask("orders_archive", 48_211)
-    await actors.open("Delete 50 records from users")
+    await actors.open("Delete 50 records from “users”")
     await actors.page.get_by_label("Not now").check()
     await actors.page.get_by_label("In your own words").fill("After the audit.")
     await actors.page.get_by_role("button", name="Reject", exact=True).click()

@@ -184,6 +184,6 @@ async def test_somebodys_own_agents_run_in_the_sandbox(
             task = "run data-manager delete 50 records from the users table"
             await slack.person("U0ADA").command("/agent", task, "C0AGENTS")
             (card,) = await slack.wait_for(lambda: slack.messages("C0REVIEWS"), timeout=20)
-            assert "Delete 50 records from users" in card["text"]
+            assert "Delete 50 records from “users”" in card["text"]
             await slack.person("U0GRACE").click(card, "signoff:approve")
             await slack.wait_for(lambda: "Done" in str(slack.messages("C0REVIEWS")), timeout=20)

@@ -17,6 +17,7 @@ from agent.usecases import requests
 from agent.usecases.executions import external
 from agent.usecases.requests import NewRequest
 from signoff.canonical import canonical_bytes
+from signoff.description import quoted
 from signoff.errors import Conflict, SignoffError
 from signoff.values import Action
 from slackbot.masking import clean_value
@@ -26,6 +27,8 @@ from slackbot.web.api.requesters import claimed_requester
 from slackbot.web.api.shapes import ActionOut, Moment, RequestModel, ResponseModel
 from slackbot.web.http.context import WebContext
 from slackbot.web.http.problems import ProblemRaised, retry_later
+
+MAX_DESCRIPTION = 2000
 
 RequestName = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:@~-]*$", min_length=1, max_length=128)
@@ -57,7 +60,7 @@ class AskIn(RequestModel):
     model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra={"examples": [_EXAMPLE]})
 
     request_id: RequestName
-    action_description: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+    action_description: Annotated[str, StringConstraints(min_length=1, max_length=MAX_DESCRIPTION)]
     agent_context: Any = None
     timestamp: Moment | None = None
     action: ToolName | None = None
@@ -211,8 +214,7 @@ def _description(rule: Rule, judged: Judgement, body: AskIn) -> str:
     """The operator's words where there are some; else the program's, in quotation marks that it cannot close."""
     if rule.description_template is not None:
         return judged.description
-    words = body.action_description.translate({ord("“"): '"', ord("”"): '"'})
-    return f"The agent says: “{words}”"
+    return f"The agent says: {quoted(body.action_description, MAX_DESCRIPTION)}"
 
 
 def _rationale(rule: Rule, body: AskIn) -> str | None:

@@ -41,7 +41,7 @@ async def test_approve_runs_the_tool_once_and_the_agent_answers(house: House) ->
     await house.ask("U0ADA", TASK)
     await house.shows("SELECT status::text FROM pending_reviews", "waiting", seconds=5)
     assert await house.column("SELECT action_description FROM pending_reviews") == [
-        "Delete 50 records from users"
+        "Delete 50 records from “users”"
     ]
     card = await house.card()
     assert table.deleted == []
@@ -156,7 +156,7 @@ async def test_the_thread_of_a_background_call_says_who_decided(http_house: Hous
         "it is said in the thread"
     )
     assert "'user_id': 'U0GRACE'" in said
-    assert "Delete 50 records from users" in said
+    assert "Delete 50 records from “users”" in said
     assert ("not before Monday" in said) == (verdict == "reject")
 
 

@@ -129,7 +129,7 @@ async def test_approved_runs_the_function_once(site: Street, caller: Caller, gra
     assert monotonic() - began < promised(1)
     assert await column(site.db, "SELECT status::text FROM pending_reviews") == ["waiting"]
     assert await column(site.db, "SELECT action_description FROM pending_reviews") == [
-        "Delete 50 records from users"
+        "Delete 50 records from “users”"
     ]
     assert calls == []
     approved = monotonic()
@@ -535,7 +535,7 @@ async def test_the_guides_agent(site: Street, key: str, grace: Program, decision
     decided = monotonic()
     out, err = await agent.communicate()
     assert monotonic() - decided < 5
-    assert "paused: waiting for people to decide about Delete 50 records from users" in err.decode()
+    assert "paused: waiting for people to decide about Delete 50 records from “users”" in err.decode()
     if decision == "approved":
         assert (agent.returncode, out.decode().strip()) == (0, "Deleted 50 records from users")
     else:

@@ -195,7 +195,7 @@ async def test_approved_it_runs_with_its_own_exit_code(gate: Gate, grace: Progra
     """It says what it waits for and where; nothing runs before the approval; then once, with typed arguments, and the
     exit code is the command's, which the record knows with the time it took."""
     started = gate(*DEPLOY, "--context", "commit=abc", "--", "sh", "-c", SHOWS)
-    await started.says("waiting for people to decide: Deploy to prod")
+    await started.says("waiting for people to decide: Deploy to “prod”")
     await started.says("decide at http")
     request = await gate.request()
     assert gate.ran is None

@@ -321,7 +321,7 @@ async def test_edit_then_approve_runs_what_was_edited(http_house: House) -> None
     answer = await reader.send(f"{path}/edit", {"revision": "1", "there": fields, **typed})
     assert answer.status_code == 303, reader.words
     await reader.open(path)
-    assert "Delete 5 records from users" in reader.words
+    assert "Delete 5 records from “users”" in reader.words
     assert "Revision 2, edited by @grace" in reader.words
     assert "50 → 5" in reader.words
     assert (await reader.send(f"{path}/approve", {"revision": "2"})).status_code == 303

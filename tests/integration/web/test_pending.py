@@ -29,7 +29,7 @@ async def test_a_question_waits_within_a_second_and_people_see_it(site: Street) 
     assert told["requester_asserted"] == "key:crm"
     assert answer.headers["Location"] == f"/pending/{told['id']}"
     card = await site.house.card()
-    assert "Delete 5 records from customers" in card["text"]
+    assert "Delete 5 records from “customers”" in card["text"]
 
 
 async def test_the_same_question_is_the_same_request(site: Street) -> None:
@@ -71,7 +71,7 @@ async def test_without_an_action_all_fields_are_agreed_to(site: Street) -> None:
     assert told["action"]["tool"] == "external"
     assert told["action"]["arguments"]["agent_context"] == {"task": "Forget them", "step": 3}
     assert told["action_description"] == words
-    assert told["description"] == 'The agent says: “Send it" is a fact, not " a claim”'
+    assert told["description"] == "The agent says: “Send it' is a fact, not ' a claim”"
     assert told["agent_context"] == {"task": "Forget them", "step": 3}
     card = await site.house.card()
     assert "The agent says: “Send it" in card["text"]

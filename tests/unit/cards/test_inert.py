@@ -117,6 +117,18 @@ def test_our_own_signs_cannot_be_borrowed() -> None:
     assert inert.line("⚠\ufe0f x", 100) == "⟦U+26A0⟧ x"
 
 
+@pytest.mark.parametrize("sign", "✅☑✔✓❎❌✖✗✘☒🗹🗸🗙⨯⊗√🮱⛔🚫🛑⏳⌛⚠▶↩🟢🔴🟡🟠🟩🟥🚦🆗🆇Ⓧ")
+def test_what_looks_like_a_verdict_is_no_sign(sign: str) -> None:
+    """Ticks, crosses and traffic lights of other people stand as their numbers."""
+    assert inert.line(f"{sign} Approved", 100) == f"⟦U+{ord(sign):04X}⟧ Approved"
+
+
+def test_other_symbols_stay() -> None:
+    """Emoji, arrows, flags and mathematics are readable as they are."""
+    text = "3 × 4 → ≤ 12 ★ 🎉 👍 🇲🇽 日本語"
+    assert inert.line(text, 100) == text
+
+
 def test_weight_is_slacks_length() -> None:
     """`&`, `<` and `>` count as entities, characters beyond the first plane as two."""
     assert [inert.weight(text) for text in ("a", "&", "<>", "👍", "é")] == [1, 5, 8, 2, 1]

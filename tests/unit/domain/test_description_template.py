@@ -12,14 +12,15 @@ from agent.domain.description_template import check, render
     [
         ("Refund ${facts.price} for order {args.order_id}", "Refund $1500 for order 7"),
         ("{{{args.order_id}}} {{args.order_id}}", "{7} {args.order_id}"),
-        ("{args.to.name}: {args.items.1.sku}", "Ann: B"),
+        ("{args.to.name}: {args.items.1.sku}", "“Ann”: “B”"),
         ("{args.to}", '{"name":"Ann"}'),
         ("{args.ok} {args.none}", "true null"),
         (
             "{args.missing} {args.order_id.deeper} {args.items.9}",
             "⟨missing: args.missing⟩ ⟨missing: args.order_id.deeper⟩ ⟨missing: args.items.9⟩",
         ),
-        ("{args.text}", "{facts.price} %s <!channel>"),
+        ("{args.text}", "“{facts.price} %s <!channel>”"),
+        ("{args.day} {args.sum}", "2027-01-31 1,499.00"),
         ("no placeholder", "no placeholder"),
     ],
 )
@@ -27,7 +28,7 @@ def test_placeholders_show_values_as_plain_text(template, expected):
     """Each placeholder becomes its value, once; a path that leads nowhere is said to be missing."""
     args = {
         "order_id": 7, "to": {"name": "Ann"}, "items": [{"sku": "A"}, {"sku": "B"}], "ok": True, "none": None,
-        "text": "{facts.price} %s <!channel>",
+        "text": "{facts.price} %s <!channel>", "day": "2027-01-31", "sum": "1,499.00",
     }  # fmt: skip
     assert render(template, args, {"price": 1500.0}) == expected
 
@@ -58,15 +59,24 @@ def test_attributes_of_objects_are_out_of_reach():
 
 
 def test_long_values_are_cut_and_counted():
-    """At most 200 characters of one value are shown, and how many more there are is said."""
-    assert render("{args.x}!", {"x": "a" * 250}, None) == "a" * 200 + "… (+50 characters)!"
+    """At most 60 characters of a text are shown, 200 of any other value, and how many more there are is said."""
+    assert render("{args.x}!", {"x": "a" * 250}, None) == "“" + "a" * 60 + "…” (+190 characters)!"
+    assert render("{args.x}!", {"x": [1] * 150}, None) == "[" + "1," * 99 + "1… (+101 characters)!"
 
 
-@given(st.text(), st.text(max_size=200))
+@given(st.text(st.characters(categories=["Pi", "Pf", "Po", "Ps", "So"])))
+def test_no_text_closes_its_quotation_marks(value):
+    """What stands between the marks has none of its kind, so the words outside are the operator's."""
+    shown = render("Refund {args.x} now", {"x": value}, None)
+    assert [each for each in shown if each in '"“”„‟«»″＂❝❞'] == ["“", "”"]
+    assert (shown.startswith("Refund “"), shown.endswith(" now")) == (True, True)
+
+
+@given(st.text(), st.integers(0, 2**53 - 1))
 def test_every_text_can_be_written_literally(literal, value):
     """A text with its braces doubled renders as itself, and an inserted value is never read as a template."""
     doubled = literal.replace("{", "{{").replace("}", "}}")
-    assert render(doubled + "{args.x}", {"x": value}, None) == literal + value
+    assert render(doubled + "{args.x}", {"x": value}, None) == literal + str(value)
 
 
 def test_a_fact_without_json_form_is_said_to_be_unreadable():

@@ -176,9 +176,9 @@ def test_no_doubt_ever_runs(conditions, arguments, facts, facts_failed):
 def test_an_action_without_a_template_is_described_by_its_arguments():
     """Without a template people still read the tool's name and every argument, cut when long."""
     description = judge(Policy(), arguments={"order_id": 7, "note": "x" * 300}).description
-    assert description.startswith("process_refund(note: xxx")
+    assert description.startswith("process_refund(note: “xxx")
     assert description.endswith(", order_id: 7)")
-    assert "… (+100 characters)" in description
+    assert "…” (+240 characters)" in description
 
 
 def test_risks_are_ordered():
