@@ -41,14 +41,14 @@ class NextDelivery:
 
     epoch: int | None
     """Of the lease; ``None``: the destination is not leased."""
-    kind: str | None
-    """``None``: there is nothing that may be sent now."""
+    kind: str
+    """Empty: there is nothing that may be sent now."""
     request_id: UUID | None
     run_id: UUID | None
     agent: str | None
     """Of a digest."""
-    author: str | None
-    """The agent that this is about."""
+    turn: str
+    """Whose turn it is: to be given as `served` from now on."""
     root_ts: str | None
     """Of the card, or of the thread's first message."""
     parts: tuple[Part, ...]

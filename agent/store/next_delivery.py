@@ -28,10 +28,11 @@ WITH here AS MATERIALIZED (
           ELSE here.next_at <= here.now END
     ORDER BY d.priority, d.id LIMIT 200
 ), first AS MATERIALIZED (
-    SELECT *, kind IN ('thread_line', 'run_line') AS is_line,
-           root_ts IS NULL OR kind NOT IN ('card', 'run_root', 'digest') AS is_post
-    FROM waiting
-    ORDER BY priority, CASE WHEN priority < 2 THEN array_position(CAST(:served AS text[]), author) END NULLS FIRST, id
+    SELECT * FROM waiting CROSS JOIN LATERAL (
+        SELECT kind IN ('thread_line', 'run_line') AS is_line,
+               root_ts IS NULL OR kind NOT IN ('card', 'run_root', 'digest') AS is_post) AS nature
+    CROSS JOIN LATERAL (SELECT concat(CASE WHEN is_post THEN 'post' ELSE 'change' END, ' of ', author) AS turn) AS whose
+    ORDER BY priority, CASE WHEN priority < 2 THEN array_position(CAST(:served AS text[]), turn) END NULLS FIRST, id
     LIMIT 1
 ), thread AS (
     SELECT m.* FROM first JOIN delivery AS m
@@ -86,7 +87,8 @@ WITH here AS MATERIALIZED (
 ), begun AS (
     UPDATE delivery SET ambiguous = true FROM posts WHERE delivery.id = posts.id AND EXISTS (SELECT FROM held)
 )
-SELECT held.lease_epoch AS epoch, first.kind, first.request_id, first.run_id, first.agent, first.author, first.root_ts,
+SELECT held.lease_epoch AS epoch, coalesce(CAST(first.kind AS text), '') AS kind, coalesce(first.turn, '') AS turn,
+       first.request_id, first.run_id, first.agent, first.root_ts,
        (SELECT json_agg(batch ORDER BY id) FROM batch) AS parts, flood.is_flood,
        EXISTS (SELECT FROM outlet WHERE team_id = :team AND channel_id = :channel) AS is_known,
        (SELECT CAST(extract(epoch FROM min(pace.rests_until) - here.now) AS float)
@@ -104,6 +106,7 @@ This waits for no lock, because its transaction may hold the delivery before: a 
 left for the next look. The epoch, which every lease and every release counts up, is compared again under the lock:
 the rest of the statement sees the database as it was when it began, and another drain may have been there since.
 
-Urgent messages of the agent that was `:served` longest ago go first. An answer does not wait for earlier lines of its
-thread, but takes them along; unless they were put off. A line that may stand in Slack already goes without others.
+Agents take turns in posts, and likewise in changes: the one `:served` longest ago goes first, except with history. An
+answer does not wait for earlier lines of its thread, but takes them along; unless they were put off. A line that may
+stand in Slack already goes without others.
 """

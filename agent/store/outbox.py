@@ -1,7 +1,8 @@
 """Writing down what people must be told, inside the transaction of the fact; ``slackbot.delivery.drain`` sends it.
 
-Priorities: a card that changed after its decision, then new cards and run threads, then lines in threads.
-Pending rows about the same card are one row (``coalesce_key``): it is drawn from the facts when it is sent.
+Priorities: what a person waits for (a card that changed, a run's answer or how it ended), then new cards and run
+threads, then lines in threads. Pending rows about the same card are one row (``coalesce_key``): it is drawn from the
+facts when it is sent.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from signoff.description import MAX_VALUE, plain
 from signoff.values import Person
 
 URGENT, CARD, LINE = 0, 1, 2
+
+_ANSWERS = frozenset({"answer", "failed", "denied", "cancelled"})
+"""Lines that tell whoever gave a run its task what came of it."""
 
 MAX_CHANGES = 10
 """Changes of an edit that a line in the thread shows; the details show all."""
@@ -90,7 +94,8 @@ def run_root(destination: Destination, run_id: UUID) -> OutboxMessage:
 
 def run_line(destination: Destination, run_id: UUID, line: str, **facts: Any) -> OutboxMessage:
     """A line in the run's thread."""
-    return OutboxMessage("run_line", destination, {"line": line, **facts}, run_id=run_id)
+    priority = URGENT if line in _ANSWERS else LINE
+    return OutboxMessage("run_line", destination, {"line": line, **facts}, run_id=run_id, priority=priority)
 
 
 def unreachable_line(destination: Destination, run_id: UUID, request_id: UUID, **facts: Any) -> OutboxMessage:

@@ -40,7 +40,7 @@ class DueMessage:
     request_id: UUID | None
     run_id: UUID | None
     agent: str | None  # of a digest
-    author: str | None  # the agent that it is about
+    turn: str  # whose turn it was
     bodies: tuple[Mapping[str, object], ...]
     wanted: int
     attempts: int
@@ -107,8 +107,8 @@ async def take_next(
 ) -> Look:
     """Store what became of the message before, and take what should be said next, unless another drain speaks there.
 
-    By priority, then age; a line waits until its thread has a root. Urgent messages of the agent that was served
-    longest ago (``served``, in this order) go first. What may go out now comes before what has to wait for Slack's
+    By priority, then age; a line waits until its thread has a root. Agents take turns: ``served`` are the turns of
+    earlier messages (`DueMessage.turn`), the latest last. What may go out now comes before what has to wait for Slack's
     pace, and a change of a message that stands has a pace of its own. What would be a flood of cards is folded into a
     digest first.
     """
@@ -133,8 +133,8 @@ async def _take(tx: Transaction, destination: Destination, worker: str, served: 
     if found.is_flood:
         await _fold(tx, destination)
         found = await take(fold=False)
-    if found.epoch is None or found.kind is None:
-        return Look(None, found.wait if found.kind is None else LOCKED)
+    if found.epoch is None:
+        return Look(None, LOCKED if found.kind else found.wait)
     first = found.parts[0]
     due = DueMessage(
         destination=destination,
@@ -144,7 +144,7 @@ async def _take(tx: Transaction, destination: Destination, worker: str, served: 
         request_id=found.request_id,
         run_id=found.run_id,
         agent=found.agent,
-        author=found.author,
+        turn=found.turn,
         bodies=tuple(part.body for part in found.parts),
         wanted=first.wanted,
         attempts=first.attempts,

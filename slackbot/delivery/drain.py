@@ -46,7 +46,7 @@ SETTLE = 3.0
 """How many seconds an ambiguous post gets to appear in the channel's history before it is looked for."""
 
 MOST_SERVED = 100
-"""Agents of a channel whose turns are remembered."""
+"""Turns of agents that are remembered for each channel."""
 
 LONGEST = 30.0
 LONGEST_FOR_PEOPLE = 60.0
@@ -121,7 +121,7 @@ class Drain:
                 look = await deliveries.take_next(self._db, here, self._worker, served=served, after=outcome)
                 due, outcome = look.due, None
                 if due is not None:
-                    _serve(served, due.author)
+                    _serve(served, due.turn)
                     outcome = await self._deliver(due, began)
                 elif not awake.is_set() and not await self._rest(awake, look.wait):
                     return
@@ -233,13 +233,9 @@ class Drain:
             raise ChannelClosed(problem)
 
 
-def _serve(served: list[str], agent: str | None) -> None:
+def _serve(served: list[str], turn: str) -> None:
     """The agent goes to the end of the queue."""
-    if agent in served:
-        served.remove(agent)
-    if agent is not None:
-        served.append(agent)
-    del served[:-MOST_SERVED]
+    served[:] = [*(each for each in served if each != turn), turn][-MOST_SERVED:]
 
 
 def _cause(error: SlackError) -> str:
