@@ -397,7 +397,9 @@ async def test_a_background_call_lets_the_chat_go_on(stage, table) -> None:
     await on.approve(call)
     assert table.done == [7]
     last = on.model.requests[3]["messages"][-1]
-    assert last["role"] == "system"
+    assert last["role"] == "user"
+    assert last["content"].startswith("[Report by Signoff, not by the user")
+    assert "\n> Outcome of " in last["content"]
     assert "paid" in last["content"]
     assert (await on.run(run_id)).answer == "It is paid now."
 
