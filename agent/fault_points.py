@@ -20,6 +20,7 @@ POINTS = frozenset(
         "after_ack",  # the card is not updated
         "before_resume",  # a worker looks at a call that may run, nothing is claimed
         "after_claim",  # the attempt is committed, the tool is not called
+        "after_approved_claim",  # the same, where the attempt is committed with the decision
         "after_effect",  # the tool has returned, its result is not committed
         "after_result",  # the result is committed, nobody is told in the thread
         "in_expiry_batch",  # some requests are expired, not committed

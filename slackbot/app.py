@@ -24,6 +24,7 @@ from agent.runtime.heartbeat import Heartbeat
 from agent.runtime.model import Model
 from agent.runtime.services import Services, worker_name
 from agent.runtime.user_code import UserCode
+from agent.runtime.votes import Votes
 from agent.store import views
 from agent.store.outbox import Destination
 from agent.usecases import audit
@@ -115,6 +116,7 @@ class Service:
             concurrency=settings.concurrency,
             drain_seconds=settings.drain_seconds,
         )
+        self._votes = Votes(self._services, self._executor.calls if Role.WORKER in settings.roles else None)
         self._watch = ChangeWatch(db)
         ctx = self._web_context()
         self._outbound = OutboundSender(ctx, WebhookPoster(settings.webhook_networks), _mailer(settings))
@@ -261,6 +263,7 @@ class Service:
             directory=directory,
             client=client,
             services=self._services,
+            votes=self._votes,
             homes=AppHomes(self.db, directory, client, permalinks),
             permalinks=permalinks,
             invitation=partial(link_for, settings.public_url) if settings.public_url else None,
@@ -325,6 +328,7 @@ class Service:
         return WebContext(
             db=self.db,
             services=self._services,
+            votes=self._votes,
             slack_or_none=self._connected,
             watch=self._watch,
             public_url=self.settings.public_url,

@@ -109,13 +109,13 @@ class Transaction:
         """Have these looked at once the transaction has committed."""
         self._wakeups.update(dict.fromkeys(wakeups))
 
-    def after_commit(self, callback: Callable[[], object]) -> None:
+    def after_commit(self, callback: Callable[[], object], *, first: bool = False) -> None:
         """Call this once the transaction has committed, and never if it rolls back. It must be quick and not raise.
 
-        Logs, metrics and traces that state a fact belong here. A callback that was added inside a savepoint runs
-        even if the savepoint is rolled back.
+        Logs, metrics and traces that state a fact belong here; what begins at once goes ``first``. A callback that
+        was added inside a savepoint runs even if the savepoint is rolled back.
         """
-        self._callbacks.append(callback)
+        self._callbacks.insert(0 if first else len(self._callbacks), callback)
 
     def ended(self, requests: Mapping[UUID, int]) -> None:
         """These requests end here, with so many things on record about each; listeners hear of it after COMMIT."""

@@ -85,14 +85,24 @@ async def _claim(
         read_only=read_only,
         execution_id=execution_id,
     )
-    find_claim = partial(executions.find_claim, services.db, work.run.id, work.call.id, execution_id)
     while True:
         try:
             return await _timed(claim)
         except OutcomeUnknown as error:
             log.warning("claim not confirmed", action="execution.unconfirmed", error=str(error))
         with suppress(NotFound):  # not written: claimed again
-            return await _until_answered(partial(_timed, find_claim), "execution.unconfirmed")
+            return await find_claim(services, work.run.id, work.call.id, execution_id)
+
+
+async def find_claim(
+    services: Services, run_id: UUID, call_id: UUID, execution_id: UUID
+) -> tuple[Claim, float] | None:
+    """What became of a claim whose COMMIT was not answered, and the time from which its lease counts.
+
+    ``None``: it was given up. Raises NotFound when none was written. Asks for as long as the database is away.
+    """
+    find = partial(executions.find_claim, services.db, run_id, call_id, execution_id)
+    return await _until_answered(partial(_timed, find), "execution.unconfirmed")
 
 
 async def _timed(claim: Callable[[], Awaitable[Claim | None]]) -> tuple[Claim, float] | None:

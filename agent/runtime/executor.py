@@ -71,6 +71,11 @@ class Executor:
         return self._looked is not None and monotonic() - self._looked < OVERDUE
 
     @property
+    def calls(self) -> WorkQueue:
+        """Where calls are worked on."""
+        return self._queues[WakeupKind.CALL]
+
+    @property
     def connections(self) -> int:
         """How many connections to the database it opens beside those of the pools."""
         return 1

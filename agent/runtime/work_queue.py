@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -38,12 +39,38 @@ class WorkQueue:
         self._at_work: dict[Any, Wakeup | None] = {}
         self._resting: set[Any] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._reserved = 0
+        self._unreserved = asyncio.Event()
+        self._unreserved.set()
         self._stopping = False
 
     @property
     def busy(self) -> bool:
         """Whether there is no free slot."""
-        return len(self._tasks) >= self._slots
+        return len(self._tasks) + self._reserved >= self._slots
+
+    def reserve(self, most: int) -> int:
+        """Keep up to so many free slots for ``run``; returns how many. All have to be used or released soon."""
+        free = 0 if self._stopping else max(0, self._slots - len(self._tasks) - self._reserved)
+        self._keep(min(most, free))
+        return min(most, free)
+
+    def release(self, number: int) -> None:
+        """Give back reserved slots."""
+        self._keep(-number)
+        self._begin()
+
+    def run(self, wakeup: Wakeup, work: Coroutine[Any, Any, None]) -> None:
+        """Do this in a reserved slot, even if the service stops: it has begun as far as others can tell."""
+        self._keep(-1)
+        self._start(wakeup, work)
+
+    def _keep(self, slots: int) -> None:
+        self._reserved += slots
+        if self._reserved:
+            self._unreserved.clear()
+        else:
+            self._unreserved.set()
 
     def take(self, wakeup: Wakeup) -> None:
         """Begin with it when there is a slot for it; what is at work is looked at once more."""
@@ -61,20 +88,26 @@ class WorkQueue:
     async def stop(self, seconds: float) -> None:
         """Begin nothing more, and let what is at work end within so many seconds."""
         self._stopping = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._unreserved.wait()
         await shutdown.end_tasks(self._tasks, seconds)
 
     def _begin(self) -> None:
         while not self._stopping and not self.busy and (wakeup := self._waiting.pop()):
-            self._at_work[wakeup.key] = None
-            task = asyncio.create_task(self._do(wakeup), name=f"{wakeup.kind}:{wakeup.key}")
-            self._tasks.add(task)
-            task.add_done_callback(partial(self._ended, wakeup))
+            self._start(wakeup, self._work(wakeup.key))  # type: ignore[arg-type]
         if len(self._waiting) < self._slots:
             self._hungry()
 
-    async def _do(self, wakeup: Wakeup) -> None:
+    def _start(self, wakeup: Wakeup, work: Awaitable[None]) -> None:
+        self._at_work[wakeup.key] = None
+        task = asyncio.create_task(self._do(wakeup, work), name=f"{wakeup.kind}:{wakeup.key}")
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._ended, wakeup))
+
+    async def _do(self, wakeup: Wakeup, work: Awaitable[None]) -> None:
         try:
-            await self._work(wakeup.key)  # type: ignore[arg-type]
+            await work
         except Exception as error:
             self._rest(wakeup)
             if isinstance(error, SignoffError):  # the database, or Slack: a later look finds it again

@@ -22,6 +22,11 @@ from agent.domain.pause import EVERYTHING, Pause
 HOLD = text("SELECT pg_advisory_xact_lock_shared(hashtextextended('signoff pause ' || current_schema(), 0))")
 """For transactions that claim; send it before the statement that looks."""
 
+TRY_HOLD = text("""
+SELECT pg_try_advisory_xact_lock_shared(hashtextextended('signoff pause ' || current_schema(), 0)) AS held
+""")
+"""``HOLD`` for those that wait for nothing."""
+
 
 async def lock_switch(connection: Connection) -> None:
     """Hold the switch alone, once every claim under way has committed."""

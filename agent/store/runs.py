@@ -162,6 +162,11 @@ def park(tx: Transaction, run_id: UUID) -> None:
     tx.add(_PARK, run=run_id)
 
 
+def work_again(tx: Transaction, run_id: UUID) -> None:
+    """A parked run works again if people are not asked about another blocking call of it."""
+    tx.add_rows(_WORK_AGAIN, [{"id": run_id}])
+
+
 def count_answer(tx: Transaction, run_id: UUID) -> None:
     """The run waits for one blocking call less, and works again if people are not asked about another."""
     tx.add(_ONE_CALL_LESS, run=run_id)
@@ -174,6 +179,12 @@ def release_call(tx: Transaction, run_id: UUID, agent: str, *, last: bool) -> No
         add_input(tx, run_id, agent)
 
 
+_WORK_AGAIN = text("""
+UPDATE agent_run AS a SET status = 'working', updated_at = clock_timestamp()
+FROM (SELECT * FROM json_to_recordset(:rows) AS t (id uuid) LIMIT (SELECT CAST(:many AS int))) AS e
+WHERE a.id = e.id AND a.status = 'pending_approval'
+  AND NOT EXISTS (SELECT 1 FROM tool_call AS c WHERE c.run_id = a.id AND c.state = 'asked' AND c.blocking)
+""")
 _LOCK_RUN = text("""
 SELECT id, status::text AS status, agent, parent_run_id, parent_call_id, ancestor_ids, team_id, channel_id,
        principal, requester_team_id, requester_user_id, awaiting_calls, inputs, heard, turn,

@@ -1,6 +1,6 @@
 """What a vote, or an edit, locks and reads of requests before anything is decided: one round trip for any number.
 
-First the locks, level by level and by id, then one statement that reads: PostgreSQL evaluates a locking statement's own
+First the locks, level by level and by id, then what is read: PostgreSQL evaluates a locking statement's own
 expressions before it waits. Many at once wait for nothing: what somebody else holds is left out, and is locked alone.
 """
 
@@ -15,8 +15,8 @@ from sqlalchemy import Row, text
 
 from agent.database.transaction import Connection, query
 from agent.domain.audit import request_subject
-from agent.domain.request import StoredPlace, Verdict
-from agent.store import call_locks, exclusions
+from agent.domain.request import RequestStatus, StoredPlace, Verdict
+from agent.store import call_locks, exclusions, pause
 from agent.store.audit import ChainHead
 from agent.store.request_locks import LockedRequest
 from agent.store.rows import person, row_as
@@ -34,6 +34,50 @@ class StoredVote:
 
 
 @dataclass(frozen=True, slots=True)
+class TopRun:
+    """A locked run that no other run handed its task down to."""
+
+    id: UUID
+    agent: str
+    requester: Person | None
+
+    @property
+    def root_id(self) -> UUID:
+        """The run whose trace it belongs to."""
+        return self.id
+
+
+@dataclass(frozen=True, slots=True)
+class AskedCall:
+    """A call that may be claimed in the transaction that decides its request.
+
+    Its run is locked and goes on, and nothing pauses it or can pause it before COMMIT. It was neither edited nor
+    repeated, and its tool has prepared nothing.
+    """
+
+    id: UUID
+    run: TopRun
+    tool: str
+    request_id: UUID
+    action: bytes  # that people are asked about, as canonical bytes
+    digest_decided: bytes
+    signature_decided: bytes | None  # of the tool's parameters; None: not compared
+    facts: bytes | None
+    policy: dict[str, Any]
+    asked_version: str
+    attempts: int
+
+    @property
+    def run_id(self) -> UUID:
+        return self.run.id
+
+    @property
+    def digest_recorded(self) -> bytes:
+        """As the decision will be recorded."""
+        return self.digest_decided
+
+
+@dataclass(frozen=True, slots=True)
 class ReviewedRequest(LockedRequest):
     """A locked request, with what reviewers did so far as it stands after the lock."""
 
@@ -43,49 +87,76 @@ class ReviewedRequest(LockedRequest):
     decided_by: Person | None
     place: StoredPlace | None
     head: ChainHead
-    blocking: bool
-    """Its run waits for its call, or it has none."""
+    call: AskedCall | None
 
 
 async def lock(
-    connection: Connection, asked: Mapping[UUID, str | None], *, wait: bool
+    connection: Connection,
+    asked: Mapping[UUID, str | None],
+    *,
+    wait: bool,
+    claims: Collection[UUID] = (),
 ) -> dict[UUID, ReviewedRequest]:
     """These requests, locked, each with the place that its nonce names; those that are unknown stay out.
 
-    Without ``wait``, those that somebody else holds stay out as well, whole or in part.
+    Without ``wait``, those that somebody else holds stay out as well, whole or in part. The requests of ``claims`` come
+    with their calls, where these may be claimed; neither the stop switch nor a run is waited for.
     """
-    ids = list(asked)
     locks = (
         (_TAKE_REQUESTS, call_locks.TAKE_ASKED, _TAKE_HEADS)
         if wait
         else (_TRY_REQUESTS, _TRY_CALLS, _TRY_HEADS)
     )
-    requests, calls, heads, found = await query(
+    first = (pause.TRY_HOLD, _TRY_RUNS) if claims else ()
+    found = await query(
         connection,
+        *first,
         *locks,
         _READ,
-        ids=ids,
-        subjects=[request_subject(each) for each in ids],
+        *((_READ_CALLS,) if claims else ()),
+        ids=list(asked),
+        subjects=[request_subject(each) for each in asked],
         nonces=[nonce for nonce in asked.values() if nonce],
+        claims=list(claims),
     )
-    held = {row.id for row in requests}, {row.id for row in calls}
+    requests, calls, heads, read = found[len(first) : len(first) + 4]
+    locked = {row.id for row in (*requests, *calls)}
     chains = {row.subject: row for row in heads}
+    to_claim = _asked_calls(found[0], found[1], found[-1]) if claims else {}
     return {
-        row.id: _reviewed(row, chains[request_subject(row.id)])
-        for row in found
-        if _is_held(row, *held, chains)
+        row.id: _reviewed(row, chains[request_subject(row.id)], to_claim.get(row.id))
+        for row in read
+        if _is_locked(row, locked, chains)
     }
 
 
-def _is_held(
-    row: Row[Any], requests: Collection[UUID], calls: Collection[UUID], heads: Collection[str]
-) -> bool:
-    """Whether everything that an act on the request may write is locked."""
-    of_call = row.status != "waiting" or row.call_id is None or row.call_id in calls
-    return row.id in requests and of_call and request_subject(row.id) in heads
+def _is_locked(row: Row[Any], locked: Collection[UUID], heads: Collection[str]) -> bool:
+    """Whether everything that an act on the request may write is."""
+    of_call = row.status != RequestStatus.WAITING or row.call_id is None or row.call_id in locked
+    return row.id in locked and of_call and request_subject(row.id) in heads
 
 
-def _reviewed(row: Row[Any], head: Row[Any]) -> ReviewedRequest:
+def _asked_calls(
+    switch: list[Row[Any]], runs: list[Row[Any]], calls: list[Row[Any]]
+) -> dict[UUID, AskedCall]:
+    """The calls that may be claimed, by request: those whose runs are locked, if the stop switch is held."""
+    held = {row.id for row in runs} if switch[0].held else set()
+    return {row.request_id: _asked_call(row) for row in calls if row.run_id in held}
+
+
+def _asked_call(row: Row[Any]) -> AskedCall:
+    return row_as(
+        AskedCall,
+        row,
+        run=TopRun(row.run_id, row.agent, person(row.requester_team_id, row.requester_user_id)),
+        action=bytes(row.action),
+        digest_decided=bytes(row.digest),
+        signature_decided=None if row.signature_digest is None else bytes(row.signature_digest),
+        facts=None if row.facts is None else bytes(row.facts),
+    )
+
+
+def _reviewed(row: Row[Any], head: Row[Any], call: AskedCall | None) -> ReviewedRequest:
     by = person(row.place_team_id, row.place_user_id)
     place = StoredPlace(row.surface, by, row.place_channel, row.place_ts) if row.surface else None
     return row_as(
@@ -96,6 +167,7 @@ def _reviewed(row: Row[Any], head: Row[Any]) -> ReviewedRequest:
         votes=tuple(map(_vote, row.votes)),
         place=place,
         head=ChainHead(head.subject, head.seq, bytes(head.hash), row.at),
+        call=call,
     )
 
 
@@ -106,6 +178,11 @@ def _vote(stored: Mapping[str, Any]) -> StoredVote:
 
 # PostgreSQL keeps a plan only where it expects as much of it as of one made for these very values: of an array only
 # where it cannot know its length, hence ARRAY(…). OFFSET 0 keeps it from joining whole tables.
+_TRY_RUNS = text("""
+SELECT id FROM agent_run WHERE id = ANY (ARRAY(
+    SELECT run_id FROM approval_request WHERE id = ANY (ARRAY(SELECT unnest(CAST(:claims AS uuid[]))))))
+ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+""")
 _TAKE_REQUESTS = text("""
 SELECT id FROM approval_request WHERE id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[]))))
 ORDER BY id FOR NO KEY UPDATE
@@ -140,15 +217,30 @@ JOIN LATERAL (
            d.team_id AS decided_by_team_id, d.user_id AS decided_by_user_id,
            p.surface::text AS surface, p.channel_id AS place_channel, p.ts AS place_ts,
            p.team_id AS place_team_id, p.user_id AS place_user_id,
-           coalesce(c.blocking, true) AS blocking, clock_timestamp() AS at,
+           clock_timestamp() AS at,
            (SELECT coalesce(json_agg(json_build_object('id', id, 'team', team_id, 'user', user_id, 'verdict', verdict,
                                                        'revision', revision)), '[]'::json)
             FROM vote WHERE request_id = r.id AND superseded_by IS NULL) AS votes
     FROM approval_request AS r
     JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
-    LEFT JOIN tool_call AS c ON c.id = r.call_id
     LEFT JOIN card_place AS p ON p.request_id = r.id AND p.nonce = ANY (ARRAY(SELECT unnest(CAST(:nonces AS text[]))))
     LEFT JOIN decision AS d ON d.request_id = r.id
     WHERE r.id = asked.id OFFSET 0
+) AS each ON true
+""")
+_READ_CALLS = text("""
+SELECT each.* FROM unnest(ARRAY(SELECT unnest(CAST(:claims AS uuid[])))) AS asked (id)
+JOIN LATERAL (
+    SELECT c.id, c.run_id, a.agent, a.requester_team_id, a.requester_user_id, c.tool, r.id AS request_id, v.action,
+           v.digest, v.signature_digest, v.facts, r.policy, r.agent_version AS asked_version,
+           (SELECT coalesce(max(attempt), 0) FROM execution WHERE call_id = c.id) AS attempts
+    FROM approval_request AS r
+    JOIN tool_call AS c ON c.id = r.call_id AND c.ask_no = r.ask_no AND c.state = 'asked'
+    JOIN agent_run AS a ON a.id = c.run_id
+    JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
+    WHERE r.id = asked.id AND r.status = 'waiting' AND v.editor_user_id IS NULL
+      AND c.held IS NULL AND c.repeats IS NULL
+      AND a.parent_run_id IS NULL AND a.status NOT IN ('denied', 'failed', 'cancelled')
+      AND NOT EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', a.agent) OR scope = ANY (a.ancestor_agents)) OFFSET 0
 ) AS each ON true
 """)

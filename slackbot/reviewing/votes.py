@@ -9,6 +9,7 @@ from agent.database.pools import Database
 from agent.domain.errors import DOUBTFUL, Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.request import Ballot, Place, Verdict
+from agent.runtime.votes import Votes
 from agent.store import views
 from agent.store.views import VoteContext
 from agent.usecases import requests
@@ -52,11 +53,11 @@ async def vote_context(db: Database, directory: Directory, request_id: UUID) -> 
 
 
 async def cast_vote(
-    db: Database, directory: Directory, vote: NewVote, known: VoteContext | None = None
+    votes: Votes, directory: Directory, vote: NewVote, known: VoteContext | None = None
 ) -> requests.VoteOutcome:
     """Count this vote. Raises Refused (recorded); with any other error nothing is known to be recorded."""
-    known = known or await vote_context(db, directory, vote.request_id)
-    standings = await _standings(db, directory, vote, known)
+    known = known or await vote_context(votes.db, directory, vote.request_id)
+    standings = await _standings(votes.db, directory, vote, known)
     ballot = Ballot(
         request_id=vote.request_id,
         revision=vote.revision,
@@ -68,7 +69,7 @@ async def cast_vote(
         place=vote.place,
         principal=vote.principal,
     )
-    return await requests.vote(db, ballot)
+    return await votes.cast(ballot)
 
 
 async def _standings(

@@ -1,6 +1,6 @@
 """Attempts to run a call: by our own workers (`internal`), and by programs elsewhere (`external`)."""
 
-from agent.usecases.executions.attempts import LEASE_SECONDS, MAX_ATTEMPTS, Claim, ClaimTerms, Outcome
+from agent.usecases.attempts import LEASE_SECONDS, MAX_ATTEMPTS, Claim, ClaimTerms, Outcome
 from agent.usecases.executions.internal import (
     call_off,
     claim,

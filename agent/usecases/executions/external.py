@@ -25,10 +25,9 @@ from agent.store import audit, external_executions, outbox
 from agent.store.audit import AuditEntry, ChainHead
 from agent.store.external_executions import ClaimableRequest, ExternalAttempt, OverdueApproval
 from agent.store.ids import new_id
-from agent.usecases import requests
+from agent.usecases import attempts, requests
+from agent.usecases.attempts import Outcome
 from agent.usecases.batches import FailedItems, isolate_failures
-from agent.usecases.executions import attempts
-from agent.usecases.executions.attempts import Outcome
 from signoff.errors import Conflict
 from signoff.values import Action
 

@@ -35,9 +35,8 @@ from agent.store.executions import CallAttempt
 from agent.store.ids import new_id
 from agent.store.requests import NewRequest
 from agent.store.runs import LockedRun
-from agent.usecases import call_answers
-from agent.usecases.executions import attempts
-from agent.usecases.executions.attempts import LEASE_SECONDS, Claim, ClaimTerms, Outcome
+from agent.usecases import attempts, call_answers
+from agent.usecases.attempts import LEASE_SECONDS, Claim, ClaimTerms, Outcome
 from agent.usecases.requests.opening import OpenOutcome, write_request
 from signoff.errors import Conflict
 from signoff.values import Action
@@ -114,21 +113,18 @@ async def begin_attempt(
         calls.stop(tx, call_id, call.agent)
         return None
     head = head or await audit.lock_head(tx, call.subject)
-    terms = ClaimTerms(worker, idempotent, read_only)
-    return attempts.begin(tx, call, action, terms, head, execution_id or new_id())
+    outbox.enqueue(tx, attempts.card(call))
+    terms = ClaimTerms(worker, idempotent, read_only, execution_id or new_id())
+    return attempts.begin(tx, call, action, terms, head)
 
 
 def _decided_action(call: StoredCall) -> Action | None:
-    """What may run: for a call that people were asked about exactly what they approved, if it is not void.
-
-    The audit log must say the same: rows that were altered or invented in the database run nothing.
-    """
+    """What may run: for a call that people were asked about exactly what they approved, if it is not void."""
     if call.ask_no == 0:
         return Action.from_canonical(call.action) if call.action and call.request_id is None else None
     if call.outcome is not RequestStatus.APPROVED or call.voided or call.decided_action is None:
         return None
-    action = Action.from_canonical(call.decided_action)
-    return action if action.digest == call.decided_digest == call.recorded_digest else None
+    return attempts.approved_action(call.decided_action, call.decided_digest, call.recorded_digest)
 
 
 async def report(db: Database, claimed: Claim, outcome: Outcome) -> bool:

@@ -17,9 +17,10 @@ from agent.store import audit, calls, executions, external_executions, outbox, r
 from agent.store.audit import AuditEntry
 from agent.store.executions import Attempt, CallAttempt
 from agent.store.runs import LockedRun
+from agent.usecases import attempts
+from agent.usecases.attempts import MAX_ATTEMPTS, Outcome
 from agent.usecases.batches import FailedItems, one_by_one
-from agent.usecases.executions import attempts, external, internal
-from agent.usecases.executions.attempts import MAX_ATTEMPTS, Outcome
+from agent.usecases.executions import external, internal
 
 _BROKEN = FailedItems("rescue")
 

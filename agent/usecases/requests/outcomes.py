@@ -57,17 +57,20 @@ class RequestEnding:
     """The key whose call ended it, where no person did."""
     rejudged: bool = False
     """Its call is judged once more, instead of refused, and people are asked about it again."""
+    claimed: bool = False
+    """Its call is claimed in the same transaction."""
 
 
 def end_requests(
     tx: Transaction, endings: Sequence[RequestEnding], earlier: Sequence[tuple[ChainHead, AuditEntry]] = ()
-) -> None:
+) -> dict[str, ChainHead]:
     """Write the decisions with all that follows from them. The requests, their calls and heads are locked.
 
-    ``earlier`` are entries for the same chains that come before the decision (the deciding vote).
+    ``earlier`` are entries for the same chains that come before the decision (the deciding vote). Returns the heads as
+    they are then.
     """
     if not endings:
-        return
+        return {}
     decided = [_decision(each) for each in endings]
     decisions.insert(tx, decided)
     _continue_calls(tx, decided)
@@ -77,6 +80,7 @@ def end_requests(
     outbound.enqueue_decided(tx, [each.request.id for each in endings])
     for each in endings:
         tx.after_commit(partial(_note, each))
+    return heads
 
 
 def _decision(ending: RequestEnding) -> Decision:
@@ -84,6 +88,8 @@ def _decision(ending: RequestEnding) -> Decision:
     state, refused_as = call_after(ending.outcome)
     if ending.rejudged:
         state, refused_as = CallState.NEW, None
+    elif ending.claimed:
+        state = CallState.CLAIMED
     return Decision(
         request_id=request.id,
         outcome=ending.outcome,
@@ -108,7 +114,7 @@ def _continue_calls(tx: Transaction, decided: Sequence[Decision]) -> None:
             *(
                 Wakeup.call(each.call_id, each.agent, first=each.by is not None)
                 for each in of_calls
-                if each.call_id
+                if each.call_id and each.call_state is not CallState.CLAIMED
             )
         )
 

@@ -6,7 +6,9 @@ Refusals are facts too: they are recorded, committed, and then raised.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
 from uuid import UUID
 
 from agent.database.pools import Database
@@ -17,12 +19,14 @@ from agent.domain.errors import Refusal, Refused
 from agent.domain.request import Ballot, RequestStatus, Verdict
 from agent.domain.tally import LiveVote, Tally, tally
 from agent.fault_points import point
-from agent.store import audit, outbox, request_locks, requests, vote_locks
+from agent.store import audit, outbox, request_locks, requests, runs, vote_locks
 from agent.store.audit import AuditEntry, ChainHead
-from agent.store.vote_locks import ReviewedRequest, StoredVote
+from agent.store.vote_locks import AskedCall, ReviewedRequest, StoredVote
+from agent.usecases import attempts
+from agent.usecases.attempts import Claim, ClaimTerms
 from agent.usecases.requests import places
 from agent.usecases.requests.outcomes import RequestEnding, end_requests
-from signoff.values import Person
+from signoff.values import Action, Person
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,19 @@ async def vote(db: Database, ballot: Ballot) -> VoteOutcome:
     return outcome
 
 
-async def vote_together(db: Database, ballots: Sequence[Ballot]) -> list[VoteOutcome | Refused | None]:
+class Claimant(Protocol):
+    """What runs calls in this process: it may claim one in the transaction that decides its request."""
+
+    def judge(self, call: AskedCall, approved: Action) -> ClaimTerms | None:
+        """On which terms to claim a call that is approved now, or ``None``: it becomes ready. Must not raise."""
+
+    def begin(self, claim: Claim) -> object:
+        """The claim is committed: have its tool run. Must be quick and not raise."""
+
+
+async def vote_together(
+    db: Database, ballots: Sequence[Ballot], claimant: Claimant | None = None
+) -> list[VoteOutcome | Refused | None]:
     """``vote`` for any number of ballots in one transaction; a refusal is returned.
 
     Many wait for nothing: ``None`` stands for a ballot that has to go alone, because somebody else holds its request or
@@ -59,15 +75,20 @@ async def vote_together(db: Database, ballots: Sequence[Ballot]) -> list[VoteOut
     asked: dict[UUID, str | None] = {}
     for ballot in ballots:
         asked.setdefault(ballot.request_id, ballot.place.nonce if ballot.place else None)
+    approvals = [each.request_id for each in ballots if each.verdict is Verdict.APPROVE]
     async with db.decision_transaction() as tx:
-        locked = await vote_locks.lock(tx, asked, wait=len(ballots) == 1)
-        outcomes = [_vote(tx, locked.pop(each.request_id, None), each) for each in ballots]
+        locked = await vote_locks.lock(
+            tx, asked, wait=len(ballots) == 1, claims=approvals if claimant else ()
+        )
+        outcomes = [_vote(tx, locked.pop(each.request_id, None), each, claimant) for each in ballots]
         point("before_decision_commits")
     point("after_decision_commits")
     return outcomes
 
 
-def _vote(tx: Transaction, request: ReviewedRequest | None, ballot: Ballot) -> VoteOutcome | Refused | None:
+def _vote(
+    tx: Transaction, request: ReviewedRequest | None, ballot: Ballot, claimant: Claimant | None
+) -> VoteOutcome | Refused | None:
     if request is None:
         return None
     if ballot.place is not None and request.place is None:
@@ -89,7 +110,7 @@ def _vote(tx: Transaction, request: ReviewedRequest | None, ballot: Ballot) -> V
         _cast(tx, request, mine, ballot)
         entry = AuditEntry(AuditKind.VOTE_CAST, audit.actor(ballot.voter.person), _vote_detail(ballot))
         earlier = [(request.head, entry)]
-    _conclude(tx, request, count, ballot, earlier)
+    _conclude(tx, request, count, ballot, earlier, claimant)
     return VoteOutcome(RequestStatus(count.outcome or "waiting"), count.approvals, count.needed)
 
 
@@ -149,6 +170,7 @@ def _conclude(
     count: Tally,
     ballot: Ballot,
     earlier: Sequence[tuple[ChainHead, AuditEntry]],
+    claimant: Claimant | None,
 ) -> None:
     """The decision, if the tally is complete; else people see how far it is."""
     person = ballot.voter.person
@@ -160,7 +182,29 @@ def _conclude(
         return
     outcome = RequestStatus(count.outcome)
     decided = RequestEnding(request, request.digest, outcome, request.head, person, ballot.reason)
-    end_requests(tx, [decided], earlier=earlier)
+    if claimant and request.call and outcome is RequestStatus.APPROVED:
+        _decide_and_claim(tx, request.call, decided, earlier, claimant)
+    else:
+        end_requests(tx, [decided], earlier=earlier)
+
+
+def _decide_and_claim(
+    tx: Transaction,
+    call: AskedCall,
+    decided: RequestEnding,
+    earlier: Sequence[tuple[ChainHead, AuditEntry]],
+    claimant: Claimant,
+) -> None:
+    """The approval, and the attempt that it allows, if the claimant takes it."""
+    action = attempts.approved_action(call.action, call.digest_decided, decided.digest)
+    terms = claimant.judge(call, action) if action else None
+    if action is None or terms is None:
+        end_requests(tx, [decided], earlier=earlier)
+        return
+    heads = end_requests(tx, [replace(decided, claimed=True)], earlier=earlier)
+    claim, _ = attempts.begin(tx, call, action, terms, heads[decided.head.subject])
+    runs.work_again(tx, call.run_id)
+    tx.after_commit(partial(claimant.begin, claim), first=True)
 
 
 def _vote_detail(ballot: Ballot) -> dict[str, object]:

@@ -10,7 +10,7 @@ from agent.domain.request import ExecutionStatus
 from agent.store import ancestors, audit, calls
 from agent.store.audit import AuditEntry
 from agent.store.ids import new_id
-from agent.usecases.executions import attempts
+from agent.usecases import attempts
 from agent.usecases.executions.internal import begin_attempt
 from agent.usecases.runs.starts import write_run
 

@@ -77,7 +77,7 @@ async def _approve(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any
     if Verdict.APPROVE.value in known.reason_required:
         return await _open_approve_form(ctx, click, body)
     vote = click.vote(Verdict.APPROVE, click.path)
-    voted = await votes.cast_vote(ctx.db, ctx.directory, vote, known)
+    voted = await votes.cast_vote(ctx.votes, ctx.directory, vote, known)
     details.show_change(ctx, click, body)
     if voted.repeated and voted.status is RequestStatus.WAITING:
         return sentence(Refusal.SAME_VOTE)

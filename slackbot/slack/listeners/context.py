@@ -12,6 +12,7 @@ from agent.database.pools import Database
 from agent.runtime import shutdown
 from agent.runtime.agents import Registry
 from agent.runtime.services import Services
+from agent.runtime.votes import Votes
 from slackbot.cards import Card
 from slackbot.reviewing.votes import BUDGET
 from slackbot.slack.app_home import AppHomes
@@ -56,6 +57,7 @@ class ListenerContext:
     directory: Directory
     client: SlackClient
     services: Services
+    votes: Votes
     homes: AppHomes
     permalinks: Permalinks
     budget: ClassVar[float] = BUDGET

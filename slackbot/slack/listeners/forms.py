@@ -103,7 +103,7 @@ async def _vote(
     verdict: Verdict, ctx: ListenerContext, click: ButtonClick, view: dict[str, Any]
 ) -> FormError | None:
     try:
-        await cast_vote(ctx.db, ctx.directory, click.vote(verdict, PATH, reason_of(view)))
+        await cast_vote(ctx.votes, ctx.directory, click.vote(verdict, PATH, reason_of(view)))
     except Refused as refused:
         if refused.code is Refusal.REASON_REQUIRED:
             return FormError(errors={REASON_BLOCK: REASON_MISSING[verdict]})

@@ -66,7 +66,7 @@ async def cast_key_vote(
         )
         raise Refused(refusal)
     vote = NewVote(person, request_id, revision, verdict, PATH, reason, principal=principal.name)
-    return await votes.cast_vote(ctx.db, ctx.slack.directory, vote, known)
+    return await votes.cast_vote(ctx.votes, ctx.slack.directory, vote, known)
 
 
 async def _is_unreadable(ctx: WebContext, request_id: UUID) -> bool:

@@ -11,6 +11,7 @@ from fastapi import Request
 from agent.database.pools import Database
 from agent.domain.webhook_urls import Network
 from agent.runtime.services import Services
+from agent.runtime.votes import Votes
 from slackbot.slack_api.client import SlackClient
 from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.openid import OpenID
@@ -40,6 +41,7 @@ class WebContext:
 
     db: Database
     services: Services
+    votes: Votes
     slack_or_none: Callable[[], SlackConnection | None]
     watch: ChangeWatch
     public_url: str | None = None

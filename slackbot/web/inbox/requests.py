@@ -145,7 +145,7 @@ async def _vote(
     vote = NewVote(who.person, view.id, revision, verdict, PATH, reason or None)
     try:
         async with asyncio.timeout(BUDGET):
-            await cast_vote(ctx.db, ctx.slack.directory, vote)
+            await cast_vote(ctx.votes, ctx.slack.directory, vote)
     except Refused as refused:
         if refused.code is Refusal.REASON_REQUIRED:
             return await _show(ctx, who, str(view.id), _with(typed, REASON_MISSING[verdict]), 422)

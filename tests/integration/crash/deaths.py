@@ -15,6 +15,7 @@ EVERY = (
     "after_decision_commits",
     "before_resume",
     "after_claim",
+    "after_approved_claim",
     "after_effect",
     "after_result",
     "after_ack:2",  # the second acknowledgement is the click's
@@ -22,8 +23,11 @@ EVERY = (
 )
 """All points. Each start is armed with the next one, and first finds what the last death left behind."""
 
-WORST = ("after_decision_commits", "after_claim", "after_effect", "after_card_accepted")
+WORST = ("after_decision_commits", "after_approved_claim", "after_effect", "after_card_accepted")
 """A decision nobody acted on, an attempt without an effect, an effect without a result, a card without a `ts`."""
+
+LOOKED_AT = ("after_decision_commits", "before_resume", "after_claim")
+"""Points on the way of a call that is not claimed with its decision."""
 
 STUCK = 30.0
 """Seconds after a restart within which everything has to be moving again."""
@@ -32,6 +36,7 @@ STUCK = 30.0
 async def die_and_recover(here: Street, deaths: Sequence[str], first_lane: int = 0) -> None:
     """Play a lane towards each death, then start once more and see that everything comes to its end."""
     for lane, death in enumerate(deaths, first_lane):
+        here.tool = "write_line_checked" if death in LOOKED_AT else "write_line"
         await here.start(death)
         status = await here.play_until_death(lane, overdue=death == "in_expiry_batch")
         assert status == FAULT_STATUS, f"{death}: {status}\n{here.serve.said()}"

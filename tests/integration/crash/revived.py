@@ -32,7 +32,7 @@ async def is_stopped(process: psutil.Process) -> bool:
 async def frozen_before_its_effect(url: str, folder: Path, seconds: float) -> None:
     """Claimed, then stopped: the attempt becomes in doubt; revived, the worker starts no effect and changes nothing."""
     async with street(url, folder, lanes=1) as here:
-        await here.start("freeze@after_claim", SIGNOFF_ROLES="web,worker")
+        await here.start("freeze@after_approved_claim", SIGNOFF_ROLES="web,worker")
         process = process_of(here.serve)
         other = second(here)
         await here.ask(0)

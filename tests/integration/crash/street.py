@@ -38,7 +38,13 @@ def write_line(lane: int) -> str:
     return f"wrote lane {{lane}}"
 
 
-agent = Agent("writer", "You write lines.", [write_line])
+@tool(facts=lambda lane: {{}})
+def write_line_checked(lane: int) -> str:
+    """Write a line, which a worker looks at before it claims it."""
+    return write_line(lane)
+
+
+agent = Agent("writer", "You write lines.", [write_line, write_line_checked])
 '''
 CHECKPOINT = """
 [[checkpoint]]
@@ -73,6 +79,8 @@ class Street:
     approved: set[int] = field(default_factory=set)
     """Lanes whose approval was acknowledged."""
     doubted: set[int] = field(default_factory=set)
+    tool: str = "write_line"
+    """What the agent is asked to call."""
 
     async def start(self, fault: str = "", **changes: str) -> None:
         """Begin a life of the service."""
@@ -88,7 +96,7 @@ class Street:
 
     async def ask(self, lane: int) -> InteractionResult:
         """Ada has the agent write this lane's line."""
-        task = f"run writer write_line lane={lane}"
+        task = f"run writer {self.tool} lane={lane}"
         return await self.slack.person("U0ADA").command("/agent", task, f"C0LANE{lane}")
 
     def cards(self, lane: int) -> list[dict[str, Any]]:

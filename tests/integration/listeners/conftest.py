@@ -21,6 +21,7 @@ from agent.runtime.heartbeat import Heartbeat
 from agent.runtime.model import Model
 from agent.runtime.services import Services, worker_name
 from agent.runtime.tool import NotDone, tool
+from agent.runtime.votes import Votes
 from agent.store import views
 from agent.store.outbox import Destination
 from slack_sandbox import SandboxWorkspace, SlackSandbox
@@ -215,7 +216,8 @@ async def open_house(mode: str, db: Database, owner: psycopg.Connection[Any]) ->
         app = new_app(client, team_id=me["team_id"], bot_user_id=me["user_id"], bot_id=me["bot_id"])
         directory, links = Directory(client, me["team_id"], me["user_id"]), Permalinks(client)
         homes = AppHomes(db, directory, client, links, pace=0.2)
-        ctx = ListenerContext(db, directory, client, services(db), homes, links)
+        parts = services(db)
+        ctx = ListenerContext(db, directory, client, parts, Votes(parts), homes, links)
         register(app, ctx)
         house = House(slack, db, ctx, client, owner)
         if mode == "socket":

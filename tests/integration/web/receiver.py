@@ -30,6 +30,7 @@ def a_sender(
     site = WebContext(
         db=db,
         services=cast("Any", None),
+        votes=cast("Any", None),
         slack_or_none=lambda: None,
         watch=ChangeWatch(db),
         public_url=public_url,

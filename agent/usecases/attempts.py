@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 from uuid import UUID
@@ -17,7 +17,8 @@ from agent.store import audit, executions, outbox
 from agent.store.audit import AuditEntry, ChainHead
 from agent.store.call_locks import StoredCall
 from agent.store.executions import Attempt
-from agent.store.outbox import Destination, OutboxMessage
+from agent.store.ids import new_id
+from agent.store.outbox import OutboxMessage
 from signoff.values import Action
 
 log = structlog.get_logger(__name__)
@@ -46,11 +47,12 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class ClaimTerms:
-    """Which worker claims a call, and what its tool says of a lost attempt."""
+    """Which worker claims a call, as which execution, and what its tool says of a lost attempt."""
 
     worker: str
     idempotent: bool
     read_only: bool = False
+    execution_id: UUID = field(default_factory=new_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +83,23 @@ class CallToRun(Protocol):
     @property
     def request_id(self) -> UUID | None: ...
     @property
-    def destination(self) -> Destination | None: ...
-    @property
     def attempts(self) -> int: ...
 
 
+def approved_action(canonical: bytes, decided: bytes | None, recorded: bytes | None) -> Action | None:
+    """The action, if its digest is the one that was decided, also by the audit log.
+
+    Rows that were altered or invented in the database run nothing.
+    """
+    action = Action.from_canonical(canonical)
+    return action if action.digest == decided == recorded else None
+
+
 def begin(
-    tx: Transaction, call: CallToRun, action: Action, terms: ClaimTerms, head: ChainHead, execution_id: UUID
+    tx: Transaction, call: CallToRun, action: Action, terms: ClaimTerms, head: ChainHead
 ) -> tuple[Claim, ChainHead]:
     """Write the next attempt at a call, which runs this action. Returns it with the new head of its audit chain."""
-    attempt = call.attempts + 1
+    execution_id, attempt = terms.execution_id, call.attempts + 1
     executions.insert(
         tx,
         execution_id,
@@ -107,7 +116,6 @@ def begin(
     detail = {"execution": str(execution_id), "call": str(call.id), "attempt": attempt}
     detail["digest"] = action.digest.hex()
     after = audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_CLAIMED, f"worker:{terms.worker}", detail))
-    outbox.enqueue(tx, card(call))
     return Claim(execution_id, call.id, call.run_id, attempt, action, call.request_id, terms.worker), after
 
 
@@ -155,7 +163,7 @@ def write_late(tx: Transaction, attempt: Attempt, outcome: Outcome, head: ChainH
     outbox.enqueue(tx, line(attempt, "late_result", text=outcome.status.value))
 
 
-def card(about: CallToRun | Attempt) -> list[OutboxMessage]:
+def card(about: StoredCall | Attempt) -> list[OutboxMessage]:
     """Its request's card shall show the present state, if people were asked."""
     if about.request_id is None or about.destination is None:
         return []

@@ -1,0 +1,140 @@
+"""People's votes in this process, and the tools that they let run at once.
+
+A call is claimed in the transaction that decides its request if this process serves its agent and has a free slot, and
+if nothing has to be looked up or told before its tool begins. Any other becomes ready, and ``advance_call`` judges it.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from uuid import UUID
+
+import structlog
+
+from agent.database.errors import OutcomeUnknown
+from agent.database.pools import Database
+from agent.database.wakeups import Wakeup
+from agent.domain.errors import NotFound, Refusal, Refused
+from agent.domain.request import Ballot
+from agent.fault_points import point
+from agent.runtime import approval_check, attempts
+from agent.runtime.agents import Delegate
+from agent.runtime.judgement import Facts, judge
+from agent.runtime.services import Services
+from agent.runtime.tool import Tool
+from agent.runtime.work_queue import WorkQueue
+from agent.store.vote_locks import AskedCall
+from agent.usecases import requests
+from agent.usecases.executions import Claim, ClaimTerms
+from agent.usecases.requests import VoteOutcome
+from signoff.errors import MalformedArguments
+from signoff.values import Action
+
+log = structlog.get_logger(__name__)
+
+
+class Votes:
+    """Counts the votes of this process. ``calls`` runs its tools, where it is a worker."""
+
+    def __init__(self, services: Services, calls: WorkQueue | None = None) -> None:
+        self._services = services
+        self._calls = calls
+
+    @property
+    def db(self) -> Database:
+        """Where they are counted."""
+        return self._services.db
+
+    async def cast(self, ballot: Ballot) -> VoteOutcome:
+        """``requests.vote``; what the vote lets run may have begun when this returns. Raises what that raises."""
+        if self._calls is None:
+            return await requests.vote(self.db, ballot)
+        claims = ImmediateClaims(self._services, self._calls, 1)
+        try:
+            [outcome] = await requests.vote_together(self.db, [ballot], claims if claims.possible else None)
+        except OutcomeUnknown:
+            claims.look_up()
+            raise
+        finally:
+            claims.close()
+        if outcome is None:
+            raise Refused(Refusal.UNKNOWN_REQUEST)
+        if isinstance(outcome, Refused):
+            raise outcome
+        return outcome
+
+
+class ImmediateClaims:
+    """The claims of one transaction of votes; each has a slot that was free before."""
+
+    def __init__(self, services: Services, calls: WorkQueue, most: int) -> None:
+        self._services = services
+        self._calls = calls
+        self._slots = calls.reserve(most)
+        self._asked_at = time.monotonic()
+        self._judged: dict[UUID, tuple[AskedCall, Tool]] = {}
+
+    @property
+    def possible(self) -> bool:
+        """Whether there is a free slot."""
+        return self._slots > 0
+
+    def judge(self, call: AskedCall, approved: Action) -> ClaimTerms | None:
+        """On which terms to claim the call, if everything is as people were shown."""
+        if len(self._judged) == self._slots:
+            return None
+        try:
+            tool = _tool_to_run(self._services, call, approved)
+        except Exception:  # a vote counts whatever is wrong with what it lets run
+            log.exception("not judged with its decision", action="call.not_judged", call_id=str(call.id))
+            return None
+        if tool is None:
+            return None
+        terms = ClaimTerms(self._services.worker, tool.repeatable, tool.read_only)
+        self._judged[terms.execution_id] = call, tool
+        return terms
+
+    def begin(self, claim: Claim) -> None:
+        """Run the tool of a claim that is committed."""
+        point("after_approved_claim")
+        call, tool = self._judged.pop(claim.execution_id)
+        work = attempts.run_claimed(self._services, call.run, tool, claim, self._asked_at)
+        self._slots -= 1
+        self._calls.run(Wakeup.call(claim.execution_id, call.run.agent), work)
+
+    def look_up(self) -> None:
+        """Nobody knows whether the claims are committed: find out, and run those that are."""
+        for execution_id, (call, tool) in self._judged.items():
+            self._slots -= 1
+            work = _run_if_written(self._services, call, tool, execution_id)
+            self._calls.run(Wakeup.call(execution_id, call.run.agent), work)
+        self._judged.clear()
+
+    def close(self) -> None:
+        """Give back the slots that no claim came of."""
+        self._calls.release(self._slots)
+
+
+def _tool_to_run(services: Services, call: AskedCall, approved: Action) -> Tool | None:
+    """The tool, if it is served here, nothing comes before it, and the approval covers what would run."""
+    agent = services.registry.find(call.run.agent)
+    tool = agent.tool(call.tool) if agent else None
+    if agent is None or tool is None or tool.facts or tool.on_pending or tool.on_refused:
+        return None
+    if isinstance(tool, Delegate):
+        return None
+    try:
+        now = approval_check.as_of_now(tool, approved)
+    except MalformedArguments:
+        return None
+    judgement = judge(services, call.run, tool, now, Facts())
+    changed = approval_check.changed(call, agent, tool, approved, now, Facts(), judgement.rule)
+    return None if changed or judgement.verdict == "deny" else tool
+
+
+async def _run_if_written(services: Services, call: AskedCall, tool: Tool, execution_id: UUID) -> None:
+    with suppress(NotFound):  # not written: neither is the vote
+        found = await attempts.find_claim(services, call.run_id, call.id, execution_id)
+        if found is not None:
+            await attempts.run_claimed(services, call.run, tool, *found)
