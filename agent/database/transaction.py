@@ -22,13 +22,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from agent.database.address import Address
 from agent.database.driver import Statement, driver_of, sql_of
 from agent.database.errors import BudgetExceeded, DatabaseError, DatabaseUnavailable, OutcomeUnknown
-from agent.database.json_rows import json_rows
 from agent.database.liveness import give_back, hang_up
 from agent.database.wakeups import Wakeup
+from agent.database.writes import Writes
 from signoff.errors import SignoffError
-
-_Write = tuple[TextClause, Mapping[str, Any] | list[Mapping[str, Any]]]
-"""A statement with its parameters, or with the rows that it reads."""
 
 Listener = Callable[[UUID, int], object]
 """Hears of a request, and of how many things are on record about it."""
@@ -59,9 +56,7 @@ class Transaction:
         self._wake = wake
         self._committing = False
         self._blown = False
-        self._writes: list[_Write] = []
-        self._last: list[_Write] = []
-        self._rows: dict[TextClause, list[Mapping[str, Any]]] = {}
+        self._writes = Writes()
         self._wakeups: dict[Wakeup, None] = {}
         self._callbacks: list[Callable[[], object]] = []
         self._ended: dict[UUID, int] = {}
@@ -82,28 +77,27 @@ class Transaction:
 
     def add(self, statement: TextClause, **parameters: Any) -> None:
         """Collect a statement whose result is not needed."""
-        self._writes.append((statement, parameters))
+        self._writes.add(statement, parameters)
 
     def add_rows(
         self, statement: TextClause, rows: Sequence[Mapping[str, Any]], *, last: bool = False
     ) -> None:
         """Collect rows that a statement reads from ``:rows``, with ``json_to_recordset``.
 
-        The rows of all calls with the same statement go out as one statement: in the place of the first call, so
-        that no row may depend on a statement that was collected since; or ``last``, behind all others. One text for
-        all rows costs a fraction of what an array for each column costs to put together. Values are those of JSON,
-        and UUIDs, times and bytes; the flush raises TypeError for any other.
+        Rows of several members for one statement go out together; those of ``last`` behind everything else, whoever
+        collects them. No two of them may concern the same row of a table: an UPDATE would count one of them. One text
+        for all rows costs a fraction of what an array for each column costs to put together. Values are those of
+        JSON, and UUIDs, times and bytes; the flush raises TypeError for any other.
 
         A statement that joins these rows to a table takes ``LIMIT (SELECT CAST(:many AS int))`` of them, which is all:
         PostgreSQL expects a hundred in any text, and would read a table of thousands from end to end to find one.
         Behind a SELECT the planner does not know the number, and so the plan is kept.
         """
-        if not rows:
-            return
-        if statement not in self._rows:
-            self._rows[statement] = []
-            (self._last if last else self._writes).append((statement, self._rows[statement]))
-        self._rows[statement] += rows
+        self._writes.add_rows(statement, rows, last=last)
+
+    def next_member(self) -> None:
+        """Begin with the writes of another member of a wave, which share no row with those of the others."""
+        self._writes.next_member()
 
     def wake(self, *wakeups: Wakeup) -> None:
         """Have these looked at once the transaction has committed."""
@@ -126,28 +120,22 @@ class Transaction:
 
         Raises the driver's errors.
         """
-        if self._collected:
+        if self._writes:
             await self._send()
 
     async def _send(self, *, commit: bool = False) -> None:
-        writes = [*self._writes, *self._last]
-        self._drop()
-        begin = self.unbegun
+        statements, self._writes = list(self._writes.statements()), Writes()
+        begin, last = self.unbegun, self._raw.cursor()
         async with self._raw.pipeline(), self._raw.cursor() as cursor:
             if begin:
                 await cursor.execute("BEGIN", prepare=False)
-            for statement, values in writes:
-                await cursor.execute(sql_of(statement), _parameters(values))
+            for statement, parameters in statements:
+                await cursor.execute(sql_of(statement), parameters)
             if commit:
                 self._committing = True
-                await cursor.execute("COMMIT", prepare=False)
-
-    @property
-    def _collected(self) -> bool:
-        return bool(self._writes or self._last)
-
-    def _drop(self) -> None:
-        self._writes, self._last, self._rows = [], [], {}
+                await last.execute("COMMIT", prepare=False)
+        if commit and last.statusmessage != "COMMIT":
+            raise DatabaseError("PostgreSQL has answered COMMIT with ROLLBACK")
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
@@ -156,10 +144,10 @@ class Transaction:
         await self.flush()
         try:
             yield
-            self._last.append((_RELEASE, {}))
             await self.flush()
+            self.add(_RELEASE)
         except Exception:
-            self._drop()
+            self._writes = Writes()
             if not self._raw.closed:
                 await self._raw.execute("ROLLBACK TO SAVEPOINT step")
                 self.add(_RELEASE)
@@ -204,7 +192,7 @@ class Transaction:
             raise DatabaseError("an error inside the transaction was passed over; it was rolled back")
         if status == TransactionStatus.UNKNOWN:
             raise DatabaseUnavailable(f"lost the database {self._address}: nothing was written")
-        if self._collected or not self.unbegun:
+        if self._writes or not self.unbegun:
             await self._send(commit=True)
         self._committing = False
         if self._wakeups:  # before the callbacks: they log
@@ -278,10 +266,6 @@ def _driver(connection: Connection) -> psycopg.AsyncConnection[Any]:
 
 async def _rows(cursor: AsyncCursor[Any]) -> list[Any]:
     return await cursor.fetchall() if cursor.description else []
-
-
-def _parameters(values: Mapping[str, Any] | list[Mapping[str, Any]]) -> Mapping[str, Any]:
-    return {"rows": json_rows(values), "many": len(values)} if isinstance(values, list) else values
 
 
 def _is_fatal(error: BaseException) -> bool:

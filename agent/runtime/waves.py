@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Hashable, Sequence
 from contextvars import Context
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
@@ -18,6 +18,11 @@ from agent.database.errors import DatabaseUnavailable, OutcomeUnknown
 
 MOST = 32
 """Members of one wave."""
+
+ALONE = 4
+"""Members that go alone at a time; they do not hold the wave up."""
+
+_MOST_SUSPECTS = 1000
 
 log = structlog.get_logger(__name__)
 
@@ -42,31 +47,13 @@ class Send(Protocol[M_contra, R_co]):
     def __call__(self, members: Sequence[M_contra], *, wait: bool) -> Awaitable[Sequence[R_co | Skipped]]: ...
 
 
-class Settle(Protocol[M_contra, R_co]):
-    """Find out whether a member was written whose COMMIT was not answered, and write it if it was not."""
-
-    def __call__(self, member: M_contra) -> Awaitable[R_co]: ...
-
-
 class _Waiting(Generic[Member, Result]):
     """A member, and who waits for its result."""
 
-    def __init__(self, member: Member) -> None:
+    def __init__(self, member: Member, keys: frozenset[Hashable]) -> None:
         self.member = member
+        self.keys = keys
         self.result: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-
-    async def follow(self, work: Awaitable[Result]) -> None:
-        """Hand on what comes of this."""
-        try:
-            self.tell(await work)
-        except Exception as error:
-            self.fail(error)
-        finally:
-            self.result.cancel()  # when this task is cancelled; else there is a result
-
-    def tell(self, result: Result) -> None:
-        if not self.result.done():
-            self.result.set_result(result)
 
     def fail(self, error: Exception) -> None:
         if not self.result.done():
@@ -76,28 +63,46 @@ class _Waiting(Generic[Member, Result]):
 class Wave(Generic[Member, Result]):
     """Sends members together, one transaction at a time, in the order in which they came.
 
-    A transaction that fails is repeated for each member alone, so a poisonous one fails alone; after a COMMIT whose
-    outcome is not known each member is settled for itself. Members whose rows are locked go alone and wait, and hold
-    nobody up. When the database is away, everybody hears that.
+    ``settle`` finds out whether a member was written whose COMMIT was not answered, and writes it if it was not.
+    ``keys`` names the rows of a member that another one may write, too: such members go into different waves.
+    ``abandon`` does what is due for the result of a member that was cancelled while it was under way.
+
+    A transaction that fails is repeated for each member alone, so a poisonous one fails alone; for as long as it is
+    tried again it stays alone. Members whose rows are locked go alone and wait, and hold nobody up. When the database
+    is away, everybody hears that.
     """
 
-    def __init__(self, send: Send[Member, Result], settle: Settle[Member, Result]) -> None:
+    def __init__(
+        self,
+        send: Send[Member, Result],
+        settle: Callable[[Member], Awaitable[Result]],
+        *,
+        keys: Callable[[Member], Collection[Hashable]] = lambda _member: (),
+        abandon: Callable[[Result], Awaitable[object]] | None = None,
+    ) -> None:
         self._send = send
         self._settle = settle
+        self._keys = keys
+        self._abandon = abandon
         self._queue: deque[_Waiting[Member, Result]] = deque()
         self._sending = False
+        self._suspects: set[Hashable] = set()
+        self._alone = asyncio.Semaphore(ALONE)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def join(self, member: Member) -> Result:
         """Have this member sent; returns its result. Cancelling this takes back only what is not under way.
 
-        Raises what the transaction raises when the member is alone in it, but never OutcomeUnknown for a wave.
+        Raises what its transaction raises when the member is alone in it, but OutcomeUnknown only out of ``settle``.
         """
-        waiting = _Waiting[Member, Result](member)
-        self._queue.append(waiting)
-        if not self._sending:
-            self._sending = True
-            self._start(self._send_all())
+        waiting = _Waiting[Member, Result](member, frozenset(self._keys(member)))
+        if self._suspects & waiting.keys:
+            self._start(self._go_alone(waiting))
+        else:
+            self._queue.append(waiting)
+            if not self._sending:
+                self._sending = True
+                self._start(self._send_all())
         return await waiting.result
 
     async def finish(self) -> None:
@@ -114,7 +119,7 @@ class Wave(Generic[Member, Result]):
     async def _send_all(self) -> None:
         try:
             while members := self._next():
-                await self._together(members)
+                await self._send_together(members)
         finally:
             self._sending = False
             for each in self._queue:  # there are none unless this task is cancelled
@@ -122,12 +127,18 @@ class Wave(Generic[Member, Result]):
 
     def _next(self) -> list[_Waiting[Member, Result]]:
         members: list[_Waiting[Member, Result]] = []
+        later: list[_Waiting[Member, Result]] = []
+        taken: set[Hashable] = set()
         while self._queue and len(members) < MOST:
-            if not (waiting := self._queue.popleft()).result.done():  # else cancelled
-                members.append(waiting)
+            waiting = self._queue.popleft()
+            if waiting.result.done():  # cancelled
+                continue
+            (members if taken.isdisjoint(waiting.keys) else later).append(waiting)
+            taken |= waiting.keys
+        self._queue.extendleft(reversed(later))
         return members
 
-    async def _together(self, members: Sequence[_Waiting[Member, Result]]) -> None:
+    async def _send_together(self, members: Sequence[_Waiting[Member, Result]]) -> None:
         try:
             results = await self._send([each.member for each in members], wait=False)
         except Exception as error:
@@ -139,27 +150,32 @@ class Wave(Generic[Member, Result]):
         else:
             for each, result in zip(members, results, strict=True):
                 if isinstance(result, Skipped):
-                    self._start(each.follow(self._alone(each.member)))
+                    self._start(self._go_alone(each))
                 else:
-                    each.tell(result)
+                    self._tell(each, result)
 
     def _failed(self, members: Sequence[_Waiting[Member, Result]], error: Exception) -> None:
         if isinstance(error, OutcomeUnknown):
             log.warning("not confirmed", action="wave.unconfirmed", members=len(members), error=str(error))
             for each in members:
-                self._start(each.follow(self._settle(each.member)))
+                self._start(self._follow(each, self._settle))
         elif isinstance(error, DatabaseUnavailable) or len(members) == 1:
             for each in members:
                 each.fail(error)
         else:
             log.warning("repeated", action="wave.repeated", members=len(members), error=type(error).__name__)
-            self._start(self._one_by_one(members))
+            for each in members:
+                self._start(self._go_alone(each))
 
-    async def _one_by_one(self, members: Sequence[_Waiting[Member, Result]]) -> None:
-        for each in members:
-            await self._together([each])
+    async def _go_alone(self, waiting: _Waiting[Member, Result]) -> None:
+        await self._follow(waiting, self._send_alone)
+        failed = not waiting.result.cancelled() and waiting.result.exception() is not None
+        if failed and len(self._suspects) < _MOST_SUSPECTS:
+            self._suspects |= waiting.keys
+        else:
+            self._suspects -= waiting.keys
 
-    async def _alone(self, member: Member) -> Result:
+    async def _send_alone(self, member: Member) -> Result:
         try:
             (result,) = await self._send([member], wait=True)
         except OutcomeUnknown:
@@ -167,3 +183,26 @@ class Wave(Generic[Member, Result]):
         if isinstance(result, Skipped):
             raise TypeError("a transaction that waits skips nobody")
         return result
+
+    async def _follow(
+        self, waiting: _Waiting[Member, Result], work: Callable[[Member], Awaitable[Result]]
+    ) -> None:
+        try:
+            async with self._alone:
+                self._tell(waiting, await work(waiting.member))
+        except Exception as error:
+            waiting.fail(error)
+        finally:
+            waiting.result.cancel()  # when this task is cancelled; else there is a result
+
+    def _tell(self, waiting: _Waiting[Member, Result], result: Result) -> None:
+        if not waiting.result.done():
+            waiting.result.set_result(result)
+        elif self._abandon is not None:
+            self._start(self._leave(self._abandon(result)))
+
+    async def _leave(self, work: Awaitable[object]) -> None:
+        try:
+            await work
+        except Exception:
+            log.exception("a result was left behind", action="wave.left_behind")

@@ -106,23 +106,19 @@ async def test_a_transaction_waits_twice(counter: WireCounter, way: str) -> None
 ROWS = text("""
 INSERT INTO pause (scope, by) SELECT scope, 'test' FROM json_to_recordset(:rows) AS t (scope text)
 """)
-ALL = text("UPDATE pause SET reason = 'all'")
 
 
-async def test_rows_for_one_statement_travel_together(counter: WireCounter) -> None:
-    """Rows that are collected in several places are one statement, in the first place, or behind all others."""
+async def test_rows_of_members_travel_in_one_statement(counter: WireCounter) -> None:
+    """A wave of three costs as many statements as one of its members."""
     async with Database(counter.url) as database:
         await database.open()
-        for last in (False, True):
-            counter.reset()
-            async with database.transaction() as tx:
-                tx.add_rows(ROWS, [{"scope": f"a {last}"}], last=last)
-                tx.add(ALL)
-                tx.add_rows(ROWS, [{"scope": f"b {last}"}, {"scope": f"c {last}"}], last=last)
-            sent = [each.split()[0] for each in counter.work]
-            assert sent == (["UPDATE", "INSERT"] if last else ["INSERT", "UPDATE"])
-        reasons = await column(database, "SELECT reason FROM pause ORDER BY scope")
-    assert reasons == ["all", None] * 3
+        counter.reset()
+        async with database.transaction() as tx:
+            for scope in "abc":
+                tx.next_member()
+                tx.add_rows(ROWS, [{"scope": scope}])
+        assert [each.split()[0] for each in counter.statements] == ["BEGIN", "INSERT", "COMMIT"]
+        assert await column(database, "SELECT scope FROM pause ORDER BY 1") == ["a", "b", "c"]
 
 
 async def _write(database: Database, announced: list[str], *scopes: str) -> None:

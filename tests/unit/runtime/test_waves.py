@@ -25,14 +25,17 @@ class Sender:
         self.free = asyncio.Event()
         self.free.set()
         self.unlocked = asyncio.Event()
-        self.wave: Wave[int, int] = Wave(self.send, self.settle)
+        self.abandoned: list[int] = []
+        self.wave: Wave[int, int] = Wave(
+            self.send, self.settle, keys=lambda member: {member % 100}, abandon=self.abandon
+        )
 
     async def send(self, members: Sequence[int], *, wait: bool) -> list[int | Skipped]:
         """One transaction."""
         self.sent.append((list(members), wait))
         self.begun.set()
         await self.free.wait()
-        if wait:
+        if wait and self.locked.intersection(members):
             await self.unlocked.wait()
         if (error := self.failure(members)) is not None:
             raise error
@@ -42,6 +45,10 @@ class Sender:
         """A member whose COMMIT was not answered."""
         self.settled.append(member)
         return -member
+
+    async def abandon(self, result: int) -> None:
+        """The result of a member that was cancelled on its way."""
+        self.abandoned.append(result)
 
     def join(self, *members: int) -> list[asyncio.Task[int]]:
         """Have these sent, each for itself."""
@@ -87,6 +94,20 @@ async def test_a_poisonous_member_fails_alone() -> None:
     assert [results[0], results[2]] == [2, 6]
     assert isinstance(results[1], ValueError)
     assert [members for members, _ in sender.sent] == [[1, 2, 3], [1], [2], [3]]
+    again = await asyncio.gather(*sender.join(1, 2, 3), return_exceptions=True)
+    assert isinstance(again[1], ValueError)
+    assert sorted(members for members, _ in sender.sent[4:]) == [[1, 3], [2]]
+    sender.failure = lambda _members: None
+    assert await asyncio.gather(*sender.join(2)) == [4]
+    assert await asyncio.gather(*sender.join(1, 2)) == [2, 4]
+    assert sender.sent[-1] == ([1, 2], False)
+
+
+async def test_members_that_share_a_row_go_one_after_the_other() -> None:
+    """What writes the same rows is in different waves, in the order in which it came; others pass it."""
+    sender = Sender()
+    assert await asyncio.gather(*sender.join(1, 101, 2, 201)) == [2, 202, 4, 402]
+    assert [members for members, _ in sender.sent] == [[1, 2], [101], [201]]
 
 
 async def test_locked_rows_hold_nobody_up() -> None:
@@ -121,7 +142,7 @@ async def test_a_database_that_is_away_is_everybodys_error() -> None:
 
 
 async def test_a_cancelled_member_hurts_no_other() -> None:
-    """Cancelled before its wave, a member is not sent; cancelled during it, the others still get their results."""
+    """Cancelled before its wave, a member is not sent; during it, its result is looked after, and others get theirs."""
     sender = Sender()
     (first,) = await sender.hold(1)
     second, third = sender.join(2, 3)
@@ -133,6 +154,8 @@ async def test_a_cancelled_member_hurts_no_other() -> None:
     assert await third == 6
     assert first.cancelled()
     assert [members for members, _ in sender.sent] == [[1], [3]]
+    await sender.wave.finish()
+    assert sender.abandoned == [2]
 
 
 async def test_finish_waits_for_everything_under_way() -> None:
