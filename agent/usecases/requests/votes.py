@@ -91,6 +91,7 @@ def _vote(
 ) -> VoteOutcome | Refused | None:
     if request is None:
         return None
+    tx.next_member()
     if ballot.place is not None and request.place is None:
         return Refused(Refusal.UNKNOWN_REQUEST)
     mine = next((v for v in request.votes if v.person == ballot.voter.person), None)
