@@ -8,7 +8,7 @@ waiting, and a budget of time, because Slack waits three seconds.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -217,7 +217,7 @@ class Database:
         async with self._by_itself(await self._checkout(self._writing, POOL_WAIT)) as connection:
             yield connection
 
-    async def announcements(self) -> AsyncIterator[None]:
+    async def announcements(self) -> AsyncGenerator[None]:
         """Yield when other processes may have left work: at the beginning, and after each of their announcements.
 
         Raises the driver's errors when its connection, which is none of a pool, cannot be made or is lost.

@@ -195,8 +195,7 @@ class Transaction:
         if self._writes or not self.unbegun:
             await self._send(commit=True)
         self._committing = False
-        if self._wakeups:  # before the callbacks: they log
-            self._wake(tuple(self._wakeups))
+        self._wake(tuple(self._wakeups))  # before the callbacks: they log
         for callback in self._callbacks:
             callback()
         for request_id, recorded in self._ended.items():
@@ -218,6 +217,7 @@ class Transaction:
         return None
 
     def _unknown(self) -> OutcomeUnknown:
+        self._wake(tuple(self._wakeups))  # who looks, sees what became of it
         return OutcomeUnknown(
             f"lost the database {self._address} during COMMIT: it may or may not be written"
         )

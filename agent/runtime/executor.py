@@ -29,6 +29,9 @@ Notify = Callable[[str], None]
 BUSY, IDLE = 0.25, 1.0
 """Seconds between two looks: while they find something, and at most."""
 
+APART = 0.02
+"""Seconds between two looks at least, however much is announced."""
+
 AFTER_FAILURE = 1.0
 """Seconds until the database is asked again when it did not answer."""
 
@@ -93,6 +96,7 @@ class Executor:
         """Begin nothing more, and let what is under way end within the drain time."""
         if self._leave is not None:
             self._leave()
+            self._leave = None
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -144,6 +148,7 @@ class Executor:
                 self._looked = None
                 pause = AFTER_FAILURE
                 log.warning("a look failed", action="look.failed", error=str(error) or type(error).__name__)
+            await asyncio.sleep(APART)
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._look_now.wait()

@@ -18,8 +18,11 @@ from signoff.errors import SignoffError
 
 log = structlog.get_logger(__name__)
 
-REST = 2.0
-"""Seconds for which a look leaves out what has failed; a wake-up has it tried again at once."""
+FIRST_REST, LONGEST_REST = 2.0, 60.0
+"""Seconds for which looks leave out what has failed: doubled with each failure. A wake-up has it tried at once."""
+
+MOST_FAILURES = 10_000
+"""Things whose failures are counted; beyond, all are counted anew."""
 
 
 class WorkQueue:
@@ -38,6 +41,7 @@ class WorkQueue:
         self._waiting = FairQueue()
         self._at_work: dict[Any, Wakeup | None] = {}
         self._resting: set[Any] = set()
+        self._failures: dict[Any, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._reserved = 0
         self._unreserved = asyncio.Event()
@@ -108,16 +112,21 @@ class WorkQueue:
     async def _do(self, wakeup: Wakeup, work: Awaitable[None]) -> None:
         try:
             await work
+            self._failures.pop(wakeup.key, None)
         except Exception as error:
-            self._rest(wakeup)
+            self._rest(wakeup.key)
             if isinstance(error, SignoffError):  # the database, or Slack: a later look finds it again
                 log.warning("put off", action="work.failed", error=str(error), **_names(wakeup))
             else:
                 log.exception("put off", action="work.broken", **_names(wakeup))
 
-    def _rest(self, wakeup: Wakeup) -> None:
-        self._resting.add(wakeup.key)
-        asyncio.get_running_loop().call_later(REST, self._resting.discard, wakeup.key)
+    def _rest(self, key: UUID | str) -> None:
+        if len(self._failures) >= MOST_FAILURES:
+            self._failures.clear()
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        self._resting.add(key)
+        seconds = min(LONGEST_REST, FIRST_REST * 2.0 ** min(failures - 1, 10))
+        asyncio.get_running_loop().call_later(seconds, self._resting.discard, key)
 
     def _ended(self, wakeup: Wakeup, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

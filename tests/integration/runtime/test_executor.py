@@ -1,0 +1,256 @@
+"""The executor: finds what is to be done, is woken, takes turns, and stops."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import pytest
+from sqlalchemy import text
+
+from agent.database.pools import Database
+from agent.database.wakeups import Wakeup
+from agent.domain.policy import Defaults, Policy
+from agent.runtime import executor as module
+from agent.runtime.agents import Agent
+from agent.runtime.executor import Executor
+from agent.runtime.look import Look
+from agent.runtime.services import Services
+from agent.runtime.tool import tool
+from agent.usecases import runs
+from agent.usecases.runs import NewRun
+from tests.integration.runtime.conftest import ASKER, CHANNEL, TEAM, Stage
+from tests.integration.runtime.test_runtime_calls import proposing
+
+NEVER = 3600.0
+FREELY = Policy(defaults=Defaults(unmatched="allow"))
+
+Run = Callable[..., Awaitable[Executor]]
+
+
+@tool
+def refund(order: int) -> str:
+    """Refund an order."""
+    return f"refunded {order}"
+
+
+AGENT = Agent("refunds", "You refund.", [refund])
+
+
+@pytest.fixture
+async def run() -> AsyncIterator[Run]:
+    """Starts executors, which have looked once; stops them in the end."""
+    async with AsyncExitStack() as stack:
+
+        async def start(services: Services, **options: Any) -> Executor:
+            executor = Executor(services, lambda _: None, drain_seconds=5, **options)
+            await executor.start()
+            stack.push_async_callback(executor.stop)
+            await until_alive(executor)
+            return executor
+
+        yield start
+
+
+async def until_alive(executor: Executor) -> None:
+    """Wait for its first look."""
+    while not executor.alive:  # noqa: ASYNC110 - it says so nowhere
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Executors look at their start, and then only when they are told to."""
+    monkeypatch.setattr(module, "BUSY", NEVER)
+    monkeypatch.setattr(module, "IDLE", NEVER)
+
+
+async def start_run(db: Database, agent: str = "refunds") -> UUID:
+    new = NewRun(agent, "1", "refund order 7", "test", ASKER, "slack", TEAM, CHANNEL)
+    return (await runs.start(db, new)).run_id
+
+
+async def calls_of(stage: Stage, agent: str, number: int, state: str = "ready") -> list[UUID]:
+    """So many calls of that agent in this state, each of a run of its own, the oldest first."""
+    rows = await stage.sql(CALLS, agent=agent, number=number, state=state)
+    return [row[0] for row in rows]
+
+
+CALLS = """
+WITH run AS (
+    INSERT INTO agent_run (id, agent, agent_version, task, principal, requester_asserted)
+    SELECT gen_random_uuid(), :agent, '1', 'task', 'test', 'none' FROM generate_series(1, :number) RETURNING id
+), call AS (
+    INSERT INTO tool_call (id, run_id, agent, turn, index, model_call_id, tool, raw_arguments, blocking, state, action,
+                           digest, created_at)
+    SELECT gen_random_uuid(), id, :agent, 1, 0, 'c', 'refund', '{}', true, CAST(:state AS call_state), 'a',
+           sha256('a'), clock_timestamp() FROM run RETURNING id, created_at
+)
+SELECT id FROM call ORDER BY created_at
+"""
+
+
+async def test_a_process_that_serves_itself_announces_nothing(
+    stage: Callable[..., Awaitable[Stage]],
+    database_url: str,
+    run: Run,
+    no_looks: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """From the start of a run to its end every step follows from a wake-up of the one before, without one NOTIFY."""
+    s = await stage(AGENT, policy=FREELY)
+    s.model.script(proposing(("refund", {"order": 7})), "It is refunded.")
+    announced: list[object] = []
+
+    async def announce() -> None:
+        announced.append(1)
+
+    async with Database(database_url, announces=True) as db:
+        monkeypatch.setattr(db.wakeups, "_announce", announce)
+        await run(replace(s.services, db=db))
+        run_id = await start_run(db)
+
+        async def ended() -> bool:
+            return (await s.run(run_id)).answer == "It is refunded."
+
+        await s.until(ended)
+    assert announced == []
+
+
+async def test_work_of_another_process_begins_at_once(
+    stage: Callable[..., Awaitable[Stage]], database_url: str, run: Run, no_looks: None
+) -> None:
+    """A run that is started in a process without a worker is begun by one that does not look by itself."""
+    s = await stage(AGENT)
+    await run(s.services)
+    async with Database(database_url, announces=True) as web:
+        run_id = await start_run(web)
+
+    async def answered() -> bool:
+        return (await s.run(run_id)).turn == 1
+
+    await s.until(answered)
+
+
+async def test_what_nobody_has_announced_is_found(
+    stage: Callable[..., Awaitable[Stage]], run: Run, database_url: str
+) -> None:
+    """A wake-up that is lost costs one look."""
+    s = await stage(AGENT)
+    await run(s.services)
+    async with Database(database_url) as other:  # it announces nothing
+        run_id = await start_run(other)
+
+    async def answered() -> bool:
+        return (await s.run(run_id)).turn == 1
+
+    await s.until(answered)
+
+
+async def test_a_backlog_takes_few_looks(
+    stage: Callable[..., Awaitable[Stage]], run: Run, no_looks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand ready calls after an outage are begun with one look for about eighty of them."""
+    s = await stage(AGENT)
+    waiting = await calls_of(s, "refunds", 1000)
+    begun: set[UUID] = set()
+    looks, all_begun = 0, asyncio.Event()
+    find = Look.find
+
+    async def counted(look: Look) -> list[Wakeup]:
+        nonlocal looks
+        looks += 1
+        return await find(look)
+
+    async def answer(services: Services, call_id: UUID) -> None:
+        async with services.db.transaction() as tx:
+            await tx.execute(ANSWER, {"id": call_id})
+        begun.add(call_id)
+        if len(begun) == len(waiting):
+            all_begun.set()
+
+    monkeypatch.setattr(Look, "find", counted)
+    monkeypatch.setattr(module, "advance_call", answer)
+    await run(s.services)
+    await asyncio.wait_for(all_begun.wait(), 60)
+    assert begun == set(waiting)
+    assert looks < 20
+
+
+ANSWER = text("""
+UPDATE tool_call SET state = 'answered', answer_kind = 'result', answered_at = clock_timestamp() WHERE id = :id
+""")
+
+
+async def test_a_flood_of_one_agent_hides_nothing_of_another(
+    stage: Callable[..., Awaitable[Stage]],
+) -> None:
+    """However many older calls of one agent are ready, the first look finds a call and a run of another one."""
+    s = await stage()
+    await calls_of(s, "flood", 300)
+    [call_id] = await calls_of(s, "other", 1)
+    run_id = await start_run(s.db, "other")
+    found = await Look(s.db, lambda: ["flood", "other"]).find()
+    assert Wakeup.call(call_id, "other", first=True) in found
+    assert Wakeup.run(run_id, "other") in found
+    assert len(found) == 102
+
+
+async def test_what_cannot_be_done_hides_nothing(stage: Callable[..., Awaitable[Stage]]) -> None:
+    """Each look goes on where the one before has ended, so calls that stay as they are do not hide those behind."""
+    s = await stage()
+    new, ready = await calls_of(s, "a", 5, "new"), await calls_of(s, "a", 2)
+    look = Look(s.db, lambda: ["a"], page=2)
+    pages, more = [], []
+    for _ in range(4):
+        pages.append([each.key for each in await look.find()])
+        more.append(look.more)
+    assert pages == [[*ready, *new[:2]], new[2:4], [*ready, new[4]], new[:2]]
+    assert more == [True, True, True, True]
+
+
+async def test_only_work_of_agents_served_here_is_found(stage: Callable[..., Awaitable[Stage]]) -> None:
+    """What belongs to agents that others serve is left to them."""
+    s = await stage()
+    await calls_of(s, "theirs", 3)
+    await start_run(s.db, "theirs")
+    assert await Look(s.db, lambda: ["ours"]).find() == []
+
+
+async def test_a_run_that_rests_is_found_when_it_is_due(stage: Callable[..., Awaitable[Stage]]) -> None:
+    """A run whose model could not be asked is found when its pause is over, and not before."""
+    s = await stage()
+    run_id = await start_run(s.db)
+    look = Look(s.db, lambda: ["refunds"])
+    await s.sql("UPDATE agent_run SET look_at = clock_timestamp() + interval '1 hour'")
+    assert await look.find() == []
+    await s.sql("UPDATE agent_run SET look_at = clock_timestamp()")
+    assert await look.find() == [Wakeup.run(run_id, "refunds")]
+
+
+async def test_an_executor_takes_only_what_it_serves(
+    stage: Callable[..., Awaitable[Stage]], run: Run, no_looks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others get what belongs to no agent of it, and once what goes beyond its slots; stopped, it takes nothing."""
+    s = await stage(AGENT)
+    gate = asyncio.Event()
+
+    async def wait(_services: Services, _key: UUID) -> None:
+        await gate.wait()
+
+    monkeypatch.setattr(module, "advance_call", wait)
+    executor = await run(s.services, concurrency=1)
+    calls = [Wakeup.call(UUID(int=n), "refunds") for n in range(3)]
+    theirs, channel = Wakeup.call(UUID(int=9), "theirs"), Wakeup.channel("C0")
+    assert executor.take([calls[0], theirs, channel]) == [theirs, channel]
+    assert executor.calls.busy
+    assert executor.take([calls[1]]) == [calls[1]]
+    assert executor.take([calls[2]]) == []
+    gate.set()
+    await executor.stop()
+    assert executor.calls.reserve(1) == 0
+    assert not executor.alive

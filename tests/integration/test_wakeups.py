@@ -1,0 +1,177 @@
+"""Wake-ups: handed on after COMMIT, taken in the process or announced to the others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+from sqlalchemy import text
+from structlog.testing import capture_logs
+
+from agent.database.address import Address
+from agent.database.pools import Database, OutcomeUnknown
+from agent.database.wakeups import Wakeup, Wakeups
+from tests.commit_cutter import CommitCutter
+
+RUN = Wakeup.run(uuid4(), "refunds")
+CALL = Wakeup.call(uuid4(), "payments")
+INSERT = text("INSERT INTO pause (scope, by, reason) VALUES ('*', 'test', NULL)")
+
+
+class Listener:
+    """Takes the wake-ups of one agent."""
+
+    def __init__(self, agent: str) -> None:
+        self.agent = agent
+        self.taken: list[Wakeup] = []
+
+    def take(self, wakeups: Sequence[Wakeup]) -> Sequence[Wakeup]:
+        self.taken += [each for each in wakeups if each.agent == self.agent]
+        return [each for each in wakeups if each.agent != self.agent]
+
+
+@pytest.fixture
+async def announcing(database_url: str) -> AsyncIterator[Database]:
+    """A process that announces what it does not take."""
+    async with Database(database_url, announces=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def heard(database_url: str) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+    """A connection that hears every announcement."""
+    conninfo = Address.read(database_url).conninfo()
+    async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as connection:
+        await connection.execute("LISTEN signoff")
+        yield connection
+
+
+async def announcements(heard: psycopg.AsyncConnection[Any]) -> int:
+    """How many were sent until now."""
+    await heard.execute("SELECT pg_notify('signoff', 'the end')")
+    said = []
+    async for each in heard.notifies():
+        said.append(each.payload)
+        if each.payload == "the end":
+            break
+    return len(said) - 1
+
+
+async def wake(db: Database, *wakeups: Wakeup, error: type[Exception] | None = None) -> None:
+    async with db.transaction() as tx:
+        tx.add(INSERT)
+        tx.wake(*wakeups)
+        if error is not None:
+            raise error
+
+
+async def test_wake_ups_come_after_commit_and_before_the_logs(database: Database) -> None:
+    """A transaction hands its wake-ups on once it has committed, each once, before anything is logged about it."""
+    order: list[object] = []
+
+    def take(wakeups: Sequence[Wakeup]) -> Sequence[Wakeup]:
+        order.extend(wakeups)
+        return []
+
+    unlisten = database.wakeups.listen(take)
+    async with database.transaction() as tx:
+        tx.after_commit(lambda: order.append("logged"))
+        tx.wake(RUN, CALL)
+        tx.wake(RUN)
+        assert order == []
+    unlisten()
+    assert order == [RUN, CALL, "logged"]
+
+
+async def test_what_was_rolled_back_wakes_nobody(database: Database) -> None:
+    """A transaction that raises hands no wake-up on."""
+    listener = Listener("refunds")
+    unlisten = database.wakeups.listen(listener.take)
+    with pytest.raises(ZeroDivisionError):
+        await wake(database, RUN, error=ZeroDivisionError)
+    unlisten()
+    assert listener.taken == []
+
+
+async def test_what_may_be_written_wakes_who_looks(database_url: str, tmp_path: Path) -> None:
+    """When COMMIT is not answered, the wake-ups are handed on all the same."""
+    listener = Listener("refunds")
+    async with CommitCutter(database_url, tmp_path).running() as cutter, Database(cutter.url) as db:
+        db.wakeups.listen(listener.take)
+        cutter.cut_next("after")
+        with pytest.raises(OutcomeUnknown):
+            await wake(db, RUN)
+    assert listener.taken == [RUN]
+
+
+async def test_what_is_taken_here_is_not_announced(
+    announcing: Database, heard: psycopg.AsyncConnection[Any]
+) -> None:
+    """Nobody else is told while the listeners of the process take everything; each gets what is left for it."""
+    refunds, payments = Listener("refunds"), Listener("payments")
+    announcing.wakeups.listen(refunds.take)
+    announcing.wakeups.listen(payments.take)
+    await wake(announcing, RUN, CALL)
+    await announcing.wakeups.finish()
+    assert (refunds.taken, payments.taken) == ([RUN], [CALL])
+    assert await announcements(heard) == 0
+
+
+async def test_what_is_not_taken_here_is_announced(
+    announcing: Database, heard: psycopg.AsyncConnection[Any]
+) -> None:
+    """What is left of a transaction's wake-ups costs one announcement, however much it is."""
+    announcing.wakeups.listen(Listener("refunds").take)
+    await wake(announcing, RUN, CALL, Wakeup.call(uuid4(), "payments"))
+    await announcing.wakeups.finish()
+    assert await announcements(heard) == 1
+
+
+async def test_announcements_reach_other_processes(announcing: Database, database: Database) -> None:
+    """Who listens hears at the beginning, because something may have been missed, and of each announcement."""
+    listening = database.announcements()
+    await anext(listening)
+    await wake(announcing, RUN)
+    await anext(listening)
+    await listening.aclose()
+
+
+async def test_announcements_are_made_one_at_a_time() -> None:
+    """What is left over while an announcement is under way is one more, whatever it is; nobody waits for either."""
+    under_way, made = asyncio.Event(), 0
+
+    async def announce() -> None:
+        nonlocal made
+        made += 1
+        await under_way.wait()
+
+    wakeups = Wakeups(announce)
+    for _ in range(5):
+        wakeups.send([RUN])
+        await asyncio.sleep(0)
+    assert made == 1
+    under_way.set()
+    await wakeups.finish()
+    assert made == 2
+
+
+async def test_what_goes_wrong_with_a_wake_up_is_logged() -> None:
+    """A listener that fails, or an announcement, fails no transaction: its facts are committed."""
+
+    async def announce() -> None:
+        raise OSError("gone")
+
+    def fail(_: object) -> Sequence[Wakeup]:
+        raise ZeroDivisionError
+
+    wakeups = Wakeups(announce)
+    wakeups.listen(fail)
+    with capture_logs() as logs:
+        wakeups.send([RUN])
+        await wakeups.finish()
+    assert [line["action"] for line in logs] == ["wakeups.failed", "wakeups.lost"]
