@@ -152,7 +152,10 @@ def _is_in(audience: CTE) -> ColumnElement[bool]:
 def _waits_for_person(asked: FromClause) -> ColumnElement[bool]:
     """Whether the person's approval would count and there is no vote of theirs."""
     user = bindparam("user", type_=Text)
-    person = func.jsonb_build_array(func.jsonb_build_object("team", team, "user", user))
+    # A subquery, so that it is built once and not for each row.
+    person = select(
+        func.jsonb_build_array(func.jsonb_build_object("team", team, "user", user))
+    ).scalar_subquery()
     ballot = vote.alias("ballot")
     voted = exists().where(is_live(ballot, asked), ballot.c.team_id == team, ballot.c.user_id == user)
     return and_(~asked.c.excluded.contains(person), ~voted)
