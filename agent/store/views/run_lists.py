@@ -129,9 +129,9 @@ def _page(which: RunList, *, of_principal: bool, later: bool) -> Select[Any]:
     of_team = select(agent_run.c.id).where(agent_run.c.team_id == bindparam("team"), *conditions)
     if which is RunList.ACTIVE:
         at_work = of_team.where(agent_run.c.status.in_(_AT_WORK))
-        return _lines(_newest(at_work, _asking(conditions), _delegating(of_team)))
+        return _lines(_newest(at_work, _asking(conditions, later=later), _delegating(of_team)))
     if which is RunList.WAITING:
-        return _lines(_newest(_asking(conditions), _delegating(of_team)))
+        return _lines(_newest(_asking(conditions, later=later), _delegating(of_team)))
     if which is RunList.APPROVED:
         asks = exists().where(_request.c.run_id == agent_run.c.id, _waits)
         completed = of_team.where(agent_run.c.status == RunStatus.COMPLETED)
@@ -139,13 +139,20 @@ def _page(which: RunList, *, of_principal: bool, later: bool) -> Select[Any]:
     return _lines(_newest(of_team.where(agent_run.c.status == RunStatus(which))))
 
 
-def _asking(conditions: Sequence[ColumnElement[bool]]) -> Select[tuple[UUID]]:
-    """Runs with a request that waits, through the index on these."""
+def _asking(conditions: Sequence[ColumnElement[bool]], *, later: bool) -> Select[tuple[UUID]]:
+    """Runs with a request that waits, through the index on these; its walk begins where the page does."""
+    begin = [_request.c.run_id < bindparam("after")] if later else []
     return (
         select(_request.c.run_id)
         .distinct()
         .join(agent_run, agent_run.c.id == _request.c.run_id)
-        .where(_request.c.team_id == bindparam("team"), _waits, _request.c.run_id.is_not(None), *conditions)
+        .where(
+            _request.c.team_id == bindparam("team"),
+            _waits,
+            _request.c.run_id.is_not(None),
+            *begin,
+            *conditions,
+        )
     )
 
 
