@@ -1,8 +1,8 @@
-"""Very many waiting requests: copies, inside the database, of one that the use cases made.
+"""Very many requests: copies, inside the database, of one that the use cases made.
 
-Every row of it is copied, its runs, cards and record included, so that tables and indexes are as large as they would
-be. Ids are new; who asked, who may decide, the channel and the times differ from copy to copy. The hashes of the record
-are copied too, so the copies' chains do not verify: nothing here asks them to.
+Every row of it is copied, its runs, cards, votes and record included, so that tables and indexes are as large as they
+would be. Ids are new; who asked, who may decide, the channel and the times differ from copy to copy. The record of each
+copy is a chain of its own, whose hashes hold (`signoff verify` finds nothing).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 import psycopg
 
+from benchmarks.chains import chains
 from benchmarks.ground import owner
 from benchmarks.waiting import CHANNEL, FINANCE
 from slack_sandbox.workspace import SandboxWorkspace
@@ -55,9 +56,7 @@ _REQUEST = {
     "channel_id": "c.channel",
     "created_at": "c.born",
     "expires_at": "c.born + interval '2 days' * (1 + random())",
-}
-_SUBJECT = {
-    "subject": "CASE WHEN t.subject LIKE 'run:%%' THEN 'run:' || c.run ELSE 'request:' || c.request END"
+    "remind_next": "c.born + (t.remind_next - t.created_at) * (1 + random())",
 }
 _DELIVERY = {
     "id": "uuidv7()",
@@ -75,13 +74,13 @@ _PLACE = {
 _TABLES: dict[str, tuple[str, Mapping[str, str]]] = {
     "agent_run": ("t.id = o.run_id", _RUN),
     "run_message": ("t.run_id = o.run_id", {"run_id": "c.run", "source_key": "NULL"}),
-    "tool_call": ("t.run_id = o.run_id", {"id": "c.call", "run_id": "c.run"}),
+    "tool_call": ("t.run_id = o.run_id", {"id": "c.call", "run_id": "c.run", "created_at": "c.born"}),
     "approval_request": ("t.id = o.id", _REQUEST),
     "request_revision": ("t.request_id = o.id", {"request_id": "c.request"}),
     "card_place": ("t.request_id = o.id AND t.surface = 'channel'", _PLACE),
     "delivery": ("t.request_id = o.id OR t.run_id = o.run_id", _DELIVERY),
-    "audit_event": ("t.subject IN ('run:' || o.run_id, 'request:' || o.id)", _SUBJECT),
-    "audit_head": ("t.subject IN ('run:' || o.run_id, 'request:' || o.id)", _SUBJECT),
+    "vote": ("t.request_id = o.id", {"id": "uuidv7()", "request_id": "c.request"}),
+    "decision": ("t.request_id = o.id", {"request_id": "c.request"}),
 }
 
 
@@ -102,19 +101,22 @@ def _multiply(url: str, request_id: str, count: int, after: int) -> None:
     with owner(url) as connection:
         # What refers to what is copied with it, so foreign keys and guards need not be asked for every row.
         connection.execute("SET session_replication_role = replica")
-        statements = list(_statements(connection))
+        statements, links = list(_statements(connection)), list(chains(connection, request_id))
         last = after + count
         for first in range(after + 1, last + 1, CHUNK):
             with connection.transaction():
                 connection.execute(_IDS, {"first": first, "last": min(last, first + CHUNK - 1)})
                 for statement in statements:
                     connection.execute(statement, {"request": request_id})
+                for link in links:
+                    connection.execute(link)
                 connection.execute("DROP TABLE copies")
         connection.execute("VACUUM ANALYZE")
         connection.execute("CHECKPOINT")
 
 
 def _statements(connection: psycopg.Connection[Any]) -> Iterator[str]:
+    """Copies of the rows of every table but the record's."""
     for table, (belongs, differs) in _TABLES.items():
         rows = connection.execute(
             "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped",

@@ -45,6 +45,13 @@ class Side:
             process.kill()
             await process.wait()
 
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        if self._process is None:
+            raise RuntimeError("not started")
+        return self._process.pid
+
     async def ask(self, command: str, **arguments: Any) -> Any:
         """Let it do something and wait for the result. Raises RuntimeError when it ends instead."""
         process = self._process

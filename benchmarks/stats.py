@@ -30,7 +30,8 @@ class Ratio:
     high: float
 
     def __str__(self) -> str:
-        return f"{self.value:.2f} ({self.low:.2f} to {self.high:.2f})"
+        sure = "" if self.low == self.high else f" ({self.low:.2f} to {self.high:.2f})"
+        return f"{self.value:.2f}{sure}"
 
 
 def quantile(samples: Sequence[float], share: float) -> float:
@@ -55,7 +56,10 @@ def pooled(rounds: Rounds) -> list[float]:
 
 
 def ratio(ours: Rounds, peer: Rounds, of: Statistic) -> Ratio:
-    """A statistic of all our samples over the same of the peer's. The two have the same number of rounds."""
+    """A statistic of all our samples over the same of the peer's. The two have the same number of rounds.
+
+    What was measured in one round has no interval: both ends are the value.
+    """
     draw = random.Random(0)  # the same samples have the same interval
     numbers = range(len(ours))
     drawn: list[float] = []
