@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -31,7 +32,7 @@ class Recorder(Database):
     statements: list[Statement]
 
     @asynccontextmanager
-    async def decision_transaction(self) -> AsyncIterator[Transaction]:
+    async def decision_transaction(self, deadline: float = math.inf) -> AsyncIterator[Transaction]:
         sent: list[Statement] = []
 
         class Noting(psycopg.AsyncCursor[Any]):
@@ -39,7 +40,7 @@ class Recorder(Database):
                 sent.append((query, params))
                 return await super().execute(query, params, **options)
 
-        async with super().decision_transaction() as tx:
+        async with super().decision_transaction(deadline) as tx:
             raw = driver_of(tx.connection)
             plain, raw.cursor_factory = raw.cursor_factory, Noting
             try:

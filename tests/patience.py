@@ -13,6 +13,7 @@ import pytest
 from agent.database import pools
 from agent.runtime import edit_judgement
 from slack_sandbox import SlackSandbox
+from slackbot.reviewing import votes
 from slackbot.slack.listeners import ListenerContext
 from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.permalinks import Permalinks
@@ -22,6 +23,7 @@ TIMES = 4
 CONSTANTS: tuple[tuple[Any, str], ...] = (
     (ListenerContext, "budget"),
     (requests, "BUDGET"),
+    (votes, "VOTE_BUDGET"),
     (pools, "DECISION_BUDGET"),
     (pools, "DECISION_POOL_WAIT"),
     (pools, "POOL_WAIT"),

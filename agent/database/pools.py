@@ -8,10 +8,12 @@ waiting, and a budget of time, because Slack waits three seconds.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from time import monotonic
 from typing import Any, Self, cast
 from uuid import UUID
 
@@ -160,21 +162,23 @@ class Database:
             yield tx
 
     @asynccontextmanager
-    async def decision_transaction(self) -> AsyncIterator[Transaction]:
+    async def decision_transaction(self, deadline: float = math.inf) -> AsyncIterator[Transaction]:
         """`transaction` for a click: 0.4 s at most for getting a connection, then 1.2 s at most to its end.
 
-        When the time is over we hang up: a cancelled query would have to wait for the server's answer, and a
-        server that does not answer is the very thing that this guards against.
+        Both end at the `deadline` (monotonic) at the latest. When the time is over we hang up: a cancelled query would
+        have to wait for the server's answer, and a server that does not answer is the very thing that this guards
+        against.
 
         Raises:
             BudgetExceeded: out of time; nothing was written.
             DatabaseUnavailable: nothing was written.
             OutcomeUnknown: COMMIT was sent and not acknowledged in time.
         """
-        connection = await self._checkout(self._deciding, DECISION_POOL_WAIT)
+        connection = await self._checkout(self._deciding, min(DECISION_POOL_WAIT, deadline - monotonic()))
         tx = Transaction(connection, self.address, self._tell, self.wakeups.send)
-        fuse = asyncio.get_running_loop().call_later(DECISION_BUDGET, tx.blow)
-        clock = asyncio.timeout(DECISION_BUDGET + _GRACE)
+        budget = min(DECISION_BUDGET, deadline - monotonic())
+        fuse = asyncio.get_running_loop().call_later(budget, tx.blow)
+        clock = asyncio.timeout(budget + _GRACE)
         try:
             async with clock, tx.run():
                 yield tx
@@ -291,7 +295,7 @@ class Database:
                 return await engine.connect()
         except (TimeoutError, exc.TimeoutError) as error:
             raise BudgetExceeded(
-                f"no free connection to the database {self.address} within {wait} s"
+                f"no free connection to the database {self.address} within {wait:.2g} s"
             ) from error
         except (exc.DBAPIError, OSError) as error:
             raise DatabaseUnavailable(

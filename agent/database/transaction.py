@@ -164,7 +164,7 @@ class Transaction:
         if self._committing:
             return self._unknown()
         return BudgetExceeded(
-            f"the database {self._address} took longer than {DECISION_BUDGET} s: nothing was written"
+            f"the database {self._address} took longer than a click may: nothing was written"
         )
 
     @asynccontextmanager

@@ -6,23 +6,27 @@ if nothing has to be looked up or told before its tool begins. Any other becomes
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from uuid import UUID
 
 import structlog
 
-from agent.database.errors import OutcomeUnknown
+from agent.database.errors import BudgetExceeded, OutcomeUnknown
 from agent.database.pools import Database
 from agent.database.wakeups import Wakeup
 from agent.domain.errors import NotFound, Refusal, Refused
-from agent.domain.request import Ballot
+from agent.domain.request import Ballot, Verdict
 from agent.fault_points import point
 from agent.runtime import approval_check, attempts
 from agent.runtime.agents import Delegate
 from agent.runtime.judgement import Facts, judge
 from agent.runtime.services import Services
 from agent.runtime.tool import Tool
+from agent.runtime.waves import SKIPPED, Skipped, Wave
 from agent.runtime.work_queue import WorkQueue
 from agent.store.vote_locks import AskedCall
 from agent.usecases import requests
@@ -34,51 +38,99 @@ from signoff.values import Action
 log = structlog.get_logger(__name__)
 
 
+PATIENCE = 0.1
+"""Seconds that a vote waits for the transaction of others before it goes into one beside it."""
+
+LEAST = 0.2
+"""Seconds that must be left to a vote when its transaction begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Cast:
+    ballot: Ballot
+    deadline: float
+
+
+_Counted = VoteOutcome | Refused | BudgetExceeded
+
+
 class Votes:
-    """Counts the votes of this process. ``calls`` runs its tools, where it is a worker."""
+    """Counts the votes of this process, those that come together in one transaction.
+
+    ``calls`` runs the tools, where the process is a worker.
+    """
 
     def __init__(self, services: Services, calls: WorkQueue | None = None) -> None:
         self._services = services
         self._calls = calls
+        self._wave: Wave[_Cast, _Counted] = Wave(
+            self._send, self._settle, keys=lambda cast: (cast.ballot.request_id,), patience=PATIENCE
+        )
 
     @property
     def db(self) -> Database:
         """Where they are counted."""
         return self._services.db
 
-    async def cast(self, ballot: Ballot) -> VoteOutcome:
-        """``requests.vote``; what the vote lets run may have begun when this returns. Raises what that raises."""
-        if self._calls is None:
-            return await requests.vote(self.db, ballot)
-        claims = ImmediateClaims(self._services, self._calls, 1)
+    async def cast(self, ballot: Ballot, deadline: float = math.inf) -> VoteOutcome:
+        """``requests.vote``; what the vote lets run may have begun when this returns. Raises what that raises.
+
+        At its ``deadline`` (monotonic) the vote is counted, or it is not and will not be, or nobody knows
+        (``OutcomeUnknown``).
+        """
+        outcome = await self._wave.join(_Cast(ballot, deadline))
+        if isinstance(outcome, VoteOutcome):
+            return outcome
+        raise outcome
+
+    async def _send(self, members: Sequence[_Cast], *, wait: bool) -> Sequence[_Counted | Skipped]:
+        latest = time.monotonic() + LEAST
+        timely = [each for each in members if each.deadline >= latest]
+        counted = iter(await self._count(timely, wait=wait) if timely else ())
+        return [next(counted) if each.deadline >= latest else _too_late() for each in members]
+
+    async def _count(
+        self, members: Sequence[_Cast], *, wait: bool
+    ) -> Sequence[VoteOutcome | Refused | Skipped]:
+        """One transaction, with the claims that come of it."""
+        ballots = [each.ballot for each in members]
+        deadline = min(each.deadline for each in members)
+        claims = self._claims(ballots)
         try:
-            [outcome] = await requests.vote_together(self.db, [ballot], claims if claims.possible else None)
+            outcomes = await requests.vote_together(self.db, ballots, claims, wait=wait, deadline=deadline)
         except OutcomeUnknown:
-            claims.look_up()
+            if claims is not None:
+                claims.look_up()
             raise
         finally:
-            claims.close()
-        if outcome is None:
-            raise Refused(Refusal.UNKNOWN_REQUEST)
-        if isinstance(outcome, Refused):
-            raise outcome
-        return outcome
+            if claims is not None:
+                claims.close()
+        left_out = Refused(Refusal.UNKNOWN_REQUEST) if wait else SKIPPED
+        return [left_out if outcome is None else outcome for outcome in outcomes]
+
+    def _claims(self, ballots: Sequence[Ballot]) -> ImmediateClaims | None:
+        approvals = sum(each.verdict is Verdict.APPROVE for each in ballots)
+        slots = self._calls.reserve(approvals) if self._calls else 0
+        return ImmediateClaims(self._services, self._calls, slots) if self._calls and slots else None
+
+    async def _settle(self, member: _Cast) -> VoteOutcome:
+        """The voter is told at once, and may vote again: the same vote is counted once."""
+        raise OutcomeUnknown(f"the vote on request {member.ballot.request_id} may or may not be recorded")
+
+
+def _too_late() -> BudgetExceeded:
+    return BudgetExceeded("the vote had to wait too long to be counted in time: nothing was written")
 
 
 class ImmediateClaims:
-    """The claims of one transaction of votes; each has a slot that was free before."""
+    """The claims of one transaction of votes; each takes one of the reserved slots."""
 
-    def __init__(self, services: Services, calls: WorkQueue, most: int) -> None:
+    def __init__(self, services: Services, calls: WorkQueue, slots: int) -> None:
         self._services = services
         self._calls = calls
-        self._slots = calls.reserve(most)
+        self._slots = slots
         self._asked_at = time.monotonic()
         self._judged: dict[UUID, tuple[AskedCall, Tool]] = {}
-
-    @property
-    def possible(self) -> bool:
-        """Whether there is a free slot."""
-        return self._slots > 0
 
     def judge(self, call: AskedCall, approved: Action) -> ClaimTerms | None:
         """On which terms to claim the call, if everything is as people were shown."""

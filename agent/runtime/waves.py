@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import Context
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
@@ -66,6 +67,7 @@ class Wave(Generic[Member, Result]):
     ``settle`` finds out whether a member was written whose COMMIT was not answered, and writes it if it was not.
     ``keys`` names the rows of a member that another one may write, too: such members go into different waves.
     ``abandon`` does what is due for the result of a member that was cancelled while it was under way.
+    ``patience`` is how many seconds members wait for a transaction; then the next one begins beside it.
 
     A transaction that fails is repeated for each member alone, so a poisonous one fails alone; for as long as it is
     tried again it stays alone. Members whose rows are locked go alone and wait, and hold nobody up. When the database
@@ -79,13 +81,16 @@ class Wave(Generic[Member, Result]):
         *,
         keys: Callable[[Member], Collection[Hashable]] = lambda _member: (),
         abandon: Callable[[Result], Awaitable[object]] | None = None,
+        patience: float | None = None,
     ) -> None:
         self._send = send
         self._settle = settle
         self._keys = keys
         self._abandon = abandon
         self._queue: deque[_Waiting[Member, Result]] = deque()
-        self._sending = False
+        self._patience = patience
+        self._sender: object | None = None
+        """Whose transactions are waited for."""
         self._suspects: set[Hashable] = set()
         self._alone = asyncio.Semaphore(ALONE)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -100,9 +105,8 @@ class Wave(Generic[Member, Result]):
             self._start(self._go_alone(waiting))
         else:
             self._queue.append(waiting)
-            if not self._sending:
-                self._sending = True
-                self._start(self._send_all())
+            if self._sender is None:
+                self._begin()
         return await waiting.result
 
     async def finish(self) -> None:
@@ -110,20 +114,44 @@ class Wave(Generic[Member, Result]):
         while self._tasks:
             await asyncio.wait(self._tasks)
 
+    def _begin(self) -> None:
+        self._sender = me = object()
+        self._start(self._send_all(me))
+
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         # A context of its own: log lines and spans of the wave are not those of its first member.
         task = asyncio.get_running_loop().create_task(work, name="wave", context=Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _send_all(self) -> None:
+    async def _send_all(self, me: object) -> None:
         try:
-            while members := self._next():
-                await self._send_together(members)
+            while self._sender is me and (members := self._next()):
+                with self._passable():
+                    await self._send_together(members)
         finally:
-            self._sending = False
-            for each in self._queue:  # there are none unless this task is cancelled
-                each.result.cancel()
+            if self._sender is me:
+                self._sender = None
+                for each in self._queue:  # there are none unless this task is cancelled
+                    each.result.cancel()
+
+    @contextmanager
+    def _passable(self) -> Iterator[None]:
+        """After some time, let another sender begin."""
+        if self._patience is None:
+            yield
+            return
+        timer = asyncio.get_running_loop().call_later(self._patience, self._pass)
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _pass(self) -> None:
+        log.warning("passed", action="wave.passed", waiting=len(self._queue))
+        self._sender = None
+        if self._queue:
+            self._begin()
 
     def _next(self) -> list[_Waiting[Member, Result]]:
         members: list[_Waiting[Member, Result]] = []

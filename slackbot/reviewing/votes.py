@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from time import monotonic
 from uuid import UUID
 
 from agent.database.pools import Database
@@ -17,7 +18,10 @@ from signoff.values import Person
 from slackbot.slack_api.directory import Directory
 
 BUDGET = 2.6
-"""Seconds for a decision. Slack stops waiting after 3 (identity 0.8, a connection 0.4, the transaction 1.2)."""
+"""Seconds for a click, which Slack stops waiting for after 3."""
+
+VOTE_BUDGET = 2.4
+"""Seconds after which a vote is not counted any more: 0.8 for identities, 0.4 for a connection, 1.2 for the rest."""
 
 OUTCOME_UNKNOWN = (
     "Something took too long or failed, so nothing is known to be recorded. It is safe to try again: "
@@ -41,6 +45,7 @@ class NewVote:
     reason: str | None = None
     place: Place | None = None
     principal: str | None = None
+    arrived: float = field(default_factory=monotonic)
 
 
 async def vote_context(db: Database, directory: Directory, request_id: UUID) -> VoteContext:
@@ -69,7 +74,7 @@ async def cast_vote(
         place=vote.place,
         principal=vote.principal,
     )
-    return await votes.cast(ballot)
+    return await votes.cast(ballot, vote.arrived + VOTE_BUDGET)
 
 
 async def _standings(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
+import psycopg
 from sqlalchemy import text
 
 from agent.database.pools import Database
@@ -166,3 +169,12 @@ async def write(db: Database, sql: str, **parameters: Any) -> list[Any]:
     async with db.transaction() as tx:
         result = await tx.execute(text(sql), parameters)
         return list(result.scalars()) if result.returns_rows else []
+
+
+async def blocked(owner: psycopg.Connection[Any], count: int) -> None:
+    """Wait until so many sessions wait for a lock."""
+    deadline = time.monotonic() + 10
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    while owner.execute(waiting).fetchone() != (count,):
+        assert time.monotonic() < deadline, f"never {count} sessions blocked"
+        await asyncio.sleep(0.01)

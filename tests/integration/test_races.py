@@ -34,6 +34,7 @@ from tests.integration.asking import (
     ask,
     asked_as,
     ballot,
+    blocked,
     claim_approved,
     column,
     question,
@@ -73,15 +74,6 @@ async def other(database_url: str) -> AsyncIterator[Database]:
 async def until(moment: datetime) -> None:
     """Wait for a moment of the clock that database and test share."""
     await asyncio.sleep(max(0.0, (moment - datetime.now(UTC)).total_seconds()))
-
-
-async def blocked(owner: psycopg.Connection[Any], count: int) -> None:
-    """Wait until so many sessions wait for a lock."""
-    deadline = time.monotonic() + 10
-    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-    while owner.execute(waiting).fetchone() != (count,):
-        assert time.monotonic() < deadline, f"never {count} sessions blocked"
-        await asyncio.sleep(0.01)
 
 
 def deadlocks(owner: psycopg.Connection[Any]) -> int:

@@ -27,6 +27,7 @@ async def test_votes_on_different_requests_are_counted_together(database: Databa
             ballot(halfway, reviewer(LINUS)),
             ballot(stale, reviewer(LINUS), revision=7),
         ],
+        wait=False,
     )
     assert outcomes[:3] == [
         VoteOutcome(RequestStatus.APPROVED, 1, 0),
@@ -62,12 +63,14 @@ async def test_a_request_that_somebody_holds_delays_no_other_vote(
     ballots = [ballot(busy, reviewer(GRACE)), ballot(free, reviewer(GRACE))]
     async with await psycopg.AsyncConnection.connect(Address.read(database_url).conninfo("holder")) as holder:
         await holder.execute(held, {"request": busy.request_id, "call": busy.call_id})
-        left_out, counted = await vote_together(database, ballots)
+        left_out, counted = await vote_together(database, ballots, wait=False)
         assert left_out is None
         assert counted == VoteOutcome(RequestStatus.APPROVED, 1, 0)
         assert await column(database, "SELECT request_id FROM vote") == [free.request_id]
         await holder.rollback()
-    assert await vote_together(database, ballots[:1]) == [VoteOutcome(RequestStatus.APPROVED, 1, 0)]
+    assert await vote_together(database, ballots[:1], wait=True) == [
+        VoteOutcome(RequestStatus.APPROVED, 1, 0)
+    ]
 
 
 async def test_the_second_vote_on_a_request_goes_alone(database: Database) -> None:
@@ -75,9 +78,9 @@ async def test_the_second_vote_on_a_request_goes_alone(database: Database) -> No
     asked = await ask(database)
     elsewhere = Place("x" * 22, "channel", "C0REVIEW", "1.1")
     ballots = [ballot(asked, reviewer(GRACE)), ballot(asked, reviewer(LINUS), place=elsewhere)]
-    first, second = await vote_together(database, ballots)
+    first, second = await vote_together(database, ballots, wait=False)
     assert first == VoteOutcome(RequestStatus.APPROVED, 1, 0)
     assert second is None
-    [alone] = await vote_together(database, [ballot(asked, reviewer(LINUS))])
+    [alone] = await vote_together(database, [ballot(asked, reviewer(LINUS))], wait=True)
     assert isinstance(alone, Refused)
     assert alone.code is Refusal.ALREADY_DECIDED

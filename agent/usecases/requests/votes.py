@@ -5,6 +5,7 @@ Refusals are facts too: they are recorded, committed, and then raised.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -46,7 +47,7 @@ async def vote(db: Database, ballot: Ballot) -> VoteOutcome:
     The same word again changes nothing. Raises ``Refused`` (recorded before), ``BudgetExceeded`` and
     ``OutcomeUnknown`` (nothing is known to be recorded; voting again is safe).
     """
-    [outcome] = await vote_together(db, [ballot])
+    [outcome] = await vote_together(db, [ballot], wait=True)
     if outcome is None:
         raise Refused(Refusal.UNKNOWN_REQUEST)
     if isinstance(outcome, Refused):
@@ -65,21 +66,24 @@ class Claimant(Protocol):
 
 
 async def vote_together(
-    db: Database, ballots: Sequence[Ballot], claimant: Claimant | None = None
+    db: Database,
+    ballots: Sequence[Ballot],
+    claimant: Claimant | None = None,
+    *,
+    wait: bool,
+    deadline: float = math.inf,
 ) -> list[VoteOutcome | Refused | None]:
     """``vote`` for any number of ballots in one transaction; a refusal is returned.
 
-    Many wait for nothing: ``None`` stands for a ballot that has to go alone, because somebody else holds its request or
-    an earlier one of these ballots is on the same request. Alone, it means that there is no such request.
+    Without ``wait``, ``None`` stands for a ballot that has to go alone and wait: somebody else holds its request, or an
+    earlier one of these ballots is on it. With ``wait``, there is no such request. ``deadline`` is a monotonic time.
     """
     asked: dict[UUID, str | None] = {}
     for ballot in ballots:
         asked.setdefault(ballot.request_id, ballot.place.nonce if ballot.place else None)
     approvals = [each.request_id for each in ballots if each.verdict is Verdict.APPROVE]
-    async with db.decision_transaction() as tx:
-        locked = await vote_locks.lock(
-            tx, asked, wait=len(ballots) == 1, claims=approvals if claimant else ()
-        )
+    async with db.decision_transaction(deadline) as tx:
+        locked = await vote_locks.lock(tx, asked, wait=wait, claims=approvals if claimant else ())
         outcomes = [_vote(tx, locked.pop(each.request_id, None), each, claimant) for each in ballots]
         point("before_decision_commits")
     point("after_decision_commits")

@@ -73,10 +73,10 @@ async def _on_click(work: Work, ctx: ListenerContext, body: dict[str, Any]) -> s
 
 
 async def _approve(ctx: ListenerContext, click: ButtonClick, body: dict[str, Any]) -> str | None:
+    vote = click.vote(Verdict.APPROVE, click.path)
     known = await votes.vote_context(ctx.db, ctx.directory, click.value.request_id)
     if Verdict.APPROVE.value in known.reason_required:
         return await _open_approve_form(ctx, click, body)
-    vote = click.vote(Verdict.APPROVE, click.path)
     voted = await votes.cast_vote(ctx.votes, ctx.directory, vote, known)
     details.show_change(ctx, click, body)
     if voted.repeated and voted.status is RequestStatus.WAITING:

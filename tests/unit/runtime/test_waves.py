@@ -183,3 +183,46 @@ async def test_a_cancelled_wave_leaves_nobody_waiting() -> None:
     for each in (first, second):
         with pytest.raises(asyncio.CancelledError):
             await each
+
+
+async def test_a_transaction_that_takes_long_is_passed() -> None:
+    """With patience, the next members go beside a transaction that is stuck, and what comes then waits for theirs."""
+    sender = Sender()
+    sender.wave = Wave(sender.send, sender.settle, patience=0.01)
+    [stuck] = await sender.hold(1)
+    sender.begun.clear()
+    [passing] = sender.join(2)
+    await sender.begun.wait()
+    assert sender.sent == [([1], False), ([2], False)]
+    sender.free.set()
+    assert [await stuck, await passing] == [2, 4]
+    assert await asyncio.gather(*sender.join(3, 4)) == [6, 8]
+    await sender.wave.finish()
+    assert sender.sent[2:] == [([3, 4], False)]
+
+
+async def test_a_passed_transaction_sends_nothing_more() -> None:
+    """What waits when a transaction that was passed ends is sent by the one that passed it, and only once."""
+    sender = Sender()
+    sender.wave = Wave(sender.send, sender.settle, patience=0.01)
+    first = await sender.hold(1)
+    sender.begun.clear()
+    second = sender.join(2)
+    await sender.begun.wait()
+    third = sender.join(3)
+    sender.free.set()
+    assert await asyncio.gather(*first, *second, *third) == [2, 4, 6]
+    assert [members for members, _ in sender.sent] == [[1], [2], [3]]
+
+
+async def test_nobody_waits_when_a_transaction_is_passed() -> None:
+    """A transaction that is stuck alone holds up no member that comes later."""
+    sender = Sender()
+    sender.wave = Wave(sender.send, sender.settle, patience=0.0)
+    [stuck] = await sender.hold(1)
+    await asyncio.sleep(0.01)
+    sender.begun.clear()
+    [later] = sender.join(2)
+    await sender.begun.wait()
+    sender.free.set()
+    assert [await stuck, await later] == [2, 4]
