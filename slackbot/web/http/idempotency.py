@@ -1,19 +1,23 @@
 """`Idempotency-Key`: a call that is repeated with the same key is made once and answered the same.
 
-Only answers that tell of success are kept: whatever was refused may be tried again with the same key.
+Only answers that tell of success are kept: whatever was refused may be tried again with the same key. An answer may
+hold a claim's token, true arguments or a webhook's secret. It is encrypted with a key that is derived from the caller's
+API key, which the database does not have.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
+import hmac
 import re
 from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 import structlog
 from fastapi import Depends, Header, Request, Response
-from fastapi.responses import JSONResponse
+from joserfc import jwe
+from joserfc.errors import JoseError
+from joserfc.jwk import OctKey
 
 from agent.database.pools import Database
 from agent.domain.api_keys import Principal
@@ -27,6 +31,7 @@ log = structlog.get_logger(__name__)
 HEADER = "Idempotency-Key"
 _SHAPE = re.compile(r"[!-~]{1,255}\Z", re.ASCII)
 _KEPT_HEADERS = ("location",)
+_ENCRYPTION = {"alg": "dir", "enc": "A256GCM"}
 
 Handle = Callable[[Request], Awaitable[Response]]
 
@@ -42,15 +47,19 @@ async def once(request: Request, principal: Principal, handle: Handle) -> Respon
     try:
         begun = await idempotency.reserve(db, principal.name, key, await _fingerprint(request))
     except KeyReused:
-        words = f"This {HEADER} was used for another call; use a new one for each."
-        raise ProblemRaised(422, "idempotency-key-reused", "Key used before", words) from None
+        raise _used_before() from None
     except CallInProgress:
         words = f"The call with this {HEADER} is under way; ask again for its answer."
         raise retry_later("under-way", "Under way", words, 1, status=409) from None
-    return _again(begun) if isinstance(begun, StoredResponse) else await _first(request, handle, db, begun)
+    encryption = _encryption_key(request, key)
+    if isinstance(begun, StoredResponse):
+        return _again(begun, encryption)
+    return await _first(request, handle, db, begun, encryption)
 
 
-async def _first(request: Request, handle: Handle, db: Database, begun: Reservation) -> Response:
+async def _first(
+    request: Request, handle: Handle, db: Database, begun: Reservation, encryption: OctKey
+) -> Response:
     try:
         response = await handle(request)
     except BaseException:
@@ -59,7 +68,8 @@ async def _first(request: Request, handle: Handle, db: Database, begun: Reservat
     is_json = response.headers.get("content-type", "").startswith("application/json")
     if 200 <= response.status_code < 300 and is_json and hasattr(response, "body"):
         headers = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}
-        kept = StoredResponse(response.status_code, json.loads(bytes(response.body)), headers)
+        sealed = jwe.encrypt_compact(_ENCRYPTION, bytes(response.body), encryption)
+        kept = StoredResponse(response.status_code, sealed, headers)
         await _quietly(idempotency.store_response(db, begun, kept))
     else:
         await _quietly(idempotency.release(db, begun))
@@ -74,9 +84,25 @@ async def _quietly(work: Awaitable[None]) -> None:
         log.warning("an answer was not kept", action="http.reply_not_kept", error=str(error))
 
 
-def _again(kept: StoredResponse) -> Response:
+def _again(kept: StoredResponse, encryption: OctKey) -> Response:
+    """The answer that was kept. Raises ProblemRaised (422) when another API key of this name was given it."""
+    try:
+        content = jwe.decrypt_compact(str(kept.content), encryption).plaintext
+    except (JoseError, ValueError):
+        raise _used_before() from None
     headers = {**kept.headers, "Idempotency-Replayed": "true"}
-    return JSONResponse(kept.content, kept.status, headers=headers)
+    return Response(content, kept.status, headers=headers, media_type="application/json")
+
+
+def _encryption_key(request: Request, key: str) -> OctKey:
+    """Derived from the caller's API key, for the answer to this call alone."""
+    _, _, presented = request.headers["Authorization"].partition(" ")
+    return OctKey.import_key(hmac.digest(presented.strip().encode(), f"{HEADER}: {key}".encode(), "sha256"))
+
+
+def _used_before() -> ProblemRaised:
+    words = f"This {HEADER} was used for another call; use a new one for each."
+    return ProblemRaised(422, "idempotency-key-reused", "Key used before", words)
 
 
 async def _fingerprint(request: Request) -> bytes:

@@ -35,6 +35,21 @@ async def test_a_repetition_is_answered_the_same(site: Street) -> None:
     assert (await claim(program, "another")).status_code == 409
 
 
+async def test_no_kept_answer_can_be_read_in_the_database(site: Street) -> None:
+    """Neither the token of a claim, nor the arguments, nor a webhook's secret stand in `http_reply`."""
+    program = await approved(site)
+    claimed = (await claim(program, "once")).json()
+    admin = await site.program("ops", ["admin"])
+    hook = {"name": "ops", "url": "https://example.com/hook"}
+    added = [await admin.post("/webhooks", json=hook, headers={"Idempotency-Key": "once"}) for _ in range(2)]
+    assert [each.status_code for each in added] == [201, 201]
+    assert added[0].json() == added[1].json()
+    kept = str(await column(site.db, "SELECT row_to_json(http_reply)::text FROM http_reply"))
+    assert [each in kept for each in (claimed["token"], "customers", added[0].json()["secret"])] == [
+        False
+    ] * 3
+
+
 async def test_a_key_belongs_to_one_call(site: Street) -> None:
     """The same key with another body, or at another address, is 422; another program's key of that name is its own."""
     program = await approved(site)
