@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from agent.domain.description_template import check
-from agent.domain.expression import compile_when
+from agent.domain.expression import compile_pattern, compile_when
 from agent.domain.link_template import check_link
 from agent.domain.policy import RESERVED_IDS, NeedsReason, OnReject, OnTimeout, Unmatched
 from signoff.values import Risk
@@ -64,10 +64,9 @@ def checkpoint_id(value: Any) -> str:
 def pattern(value: Any) -> str:
     """A regular expression, matched from the start of a tool's name."""
     try:
-        re.compile(text(value))
-    except re.error as error:
-        at = f"column {error.pos + 1}: " if error.pos is not None else ""
-        raise ValueError(f"is not a regular expression: {at}{error.msg}") from None
+        compile_pattern(text(value))
+    except ValueError as error:
+        raise ValueError(f"is not a regular expression: {error}") from None
     return str(value)
 
 

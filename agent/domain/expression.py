@@ -6,12 +6,15 @@ an evaluation that would take too long all say that it does.
 The evaluator (`common-expression-language`, cel-rust) compares int with double by value, as JSON needs it:
 `facts.price > 1000.0` holds for 1500 and for 1500.5. Arithmetic is strict about types: write
 `double(facts.price) * 1.2`. Its regular expressions run in linear time, but it has no limit of its own for
-loops over large arguments, so a bound on their work stands in front of it.
+loops over large arguments, so a bound on their work stands in front of it. Its `duration` takes "nans" and "1h?" for
+times, so a stricter one stands in its place.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
+from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +37,16 @@ MAX_LENGTH = 4_000
 MAX_WORK = 1_000_000
 """Steps that one evaluation may take at the worst: well below a second, measured at 0.4 µs a step."""
 
+_DURATION = re.compile(r"([-+]?)((?:(?:\d+(?:\.\d*)?|\.\d+)(?:h|ms|us|m|s))+|0)\Z", re.ASCII)
+_PART = re.compile(r"([\d.]+)(h|ms|us|m|s)")
+_MICROSECONDS = {"h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000, "ms": 1000, "us": 1}
+_CHECKED = "checked_duration"
+# Comments, raw strings and other strings, in which nothing is a call; and a call of `duration`.
+_TOKEN = re.compile(
+    r"""//[^\n]*|\b[bB]?[rR][bB]?(?:\"{3}[\s\S]*?\"{3}|'{3}[\s\S]*?'{3}|"[^"\n]*"|'[^'\n]*')"""
+    r"""|\"{3}(?:\\[\s\S]|[^\\])*?\"{3}|'{3}(?:\\[\s\S]|[^\\])*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"""
+    r"""|(?P<call>\bduration(?=\s*\())"""
+)
 _LOOP = re.compile(r"\b(all|exists|exists_one|map|filter)\s*\(\s*([A-Za-z_]\w*)\s*,")
 _POSITION = re.compile(r"<input>:(\d+):(\d+): (?:Syntax error: )?(.+?)(?: expecting \{.*)?$", re.MULTILINE)
 
@@ -63,7 +76,7 @@ class When:
             known = plain_json({"args": args, "facts": facts or {}})
             if self._loops and _weight(known) ** self._loops > MAX_WORK:
                 return Applies(True, f"when ({self.text}) would take too long on arguments of this size")
-            value = self._program.execute(known | {"agent": agent, "requester": requester})
+            value = self._program.execute(_context(known | {"agent": agent, "requester": requester}))
         except KeyError as error:
             return Applies(True, f"when ({self.text}) misses the field {error}")
         except (KeyboardInterrupt, SystemExit):
@@ -97,7 +110,54 @@ def compile_when(text: str) -> When:
     _known("variable", used - {bound for _, bound in loops}, VARIABLES)
     functions = set(program.functions())
     _known("function", {name for name in functions if name.isidentifier() and name[0] != "_"}, FUNCTIONS)
+    if "duration" in functions:
+        program = cel.compile(_TOKEN.sub(lambda found: _CHECKED if found["call"] else found[0], text))
+        if "duration" in program.functions():
+            raise ValueError("write `duration` directly in front of its parenthesis")
     return When(text, "facts" in used, _exponent([name for name, _ in loops], functions), program)
+
+
+@lru_cache(maxsize=1024)
+def compile_pattern(text: str) -> None:
+    """Raises ValueError for what is no regular expression, as `matches` in a condition reads them."""
+    import cel  # noqa: PLC0415 - as above
+
+    try:
+        cel.compile(_MATCHES).execute({"text": "", "pattern": text})
+    except RuntimeError as error:
+        problem = re.findall(
+            r"^(?:error: )?(.*?)(?:\. Check function arguments.*)?$", str(error), re.MULTILINE
+        )
+        raise ValueError(problem[-1]) from None
+
+
+@lru_cache(maxsize=4096)
+def matches_from_start(pattern: str, text: str) -> bool:
+    """Whether the pattern fits the text from its start. Takes time in proportion to the text."""
+    import cel  # noqa: PLC0415 - as above
+
+    return cel.compile(_MATCHES).execute({"text": text, "pattern": f"^(?:{pattern})"}) is True
+
+
+_MATCHES = "text.matches(pattern)"
+
+
+def _context(variables: Mapping[str, Any]) -> "cel.Context":
+    import cel  # noqa: PLC0415 - as above
+
+    return cel.Context(variables=dict(variables), functions={_CHECKED: _duration})
+
+
+def _duration(text: str) -> timedelta:
+    """A length of time by CEL's grammar: decimal numbers, each with its unit. Raises ValueError for anything else."""
+    match = _DURATION.match(text)
+    if match is None:
+        raise ValueError("no length of time")
+    parts = _PART.findall(match[2])
+    exact = sum((Fraction(f"0{number}") * _MICROSECONDS[unit] for number, unit in parts), Fraction())
+    if exact.denominator != 1:
+        raise ValueError("finer than a microsecond")
+    return timedelta(microseconds=-int(exact) if match[1] == "-" else int(exact))
 
 
 def _exponent(loops: list[str], functions: set[str]) -> int:

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_serializer
 
 from agent.domain.description_template import render
-from agent.domain.expression import compile_when
+from agent.domain.expression import compile_when, matches_from_start
 from agent.domain.link_template import render_link
 from signoff.canonical import canonical_bytes, plain_json
 from signoff.description import describe, tool_and_arguments
@@ -130,7 +130,7 @@ class Rule(Terms):
 
     def names(self, tool: str) -> bool:
         """Whether the pattern fits the tool's name from its start: `delete_*` also names `delete_records`."""
-        return re.match(self.action_pattern, tool) is not None
+        return matches_from_start(self.action_pattern, tool)
 
     def describe(self, action: Action, facts: Mapping[str, Any] | None) -> str:
         """What the action does, in the words of the template, or the tool's name and arguments.
@@ -225,7 +225,7 @@ class Policy:
         """A rule made of the defaults, for a tool that no checkpoint catches."""
         on_reject = self.defaults.on_reject or on_reject_by_risk(self.defaults.risk)
         terms = self.defaults.terms() | {"on_reject": on_reject}
-        pattern = re.escape(tool.name) + r"\Z"
+        pattern = re.escape(tool.name) + r"\z"
         rule = Rule(checkpoint_id=checkpoint_id, action_pattern=pattern, **terms)
         return _stricter_risk(rule, tool)
 

@@ -240,7 +240,7 @@ def test_what_cannot_be_enforced_is_refused_with_its_line(lines, line, problem):
         ),
         (
             "[[checkpoint]]\ncheckpoint_id = 'c'\naction_pattern = '(a'",
-            'checkpoints.toml:3: checkpoint "c": "action_pattern" is not a regular expression: column 1',
+            'checkpoints.toml:3: checkpoint "c": "action_pattern" is not a regular expression: unclosed group',
         ),
         (
             "[[checkpoint]]\ncheckpoint_id = 'unmatched'\naction_pattern = 'a'",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.domain.expression import MAX_LENGTH, compile_when
+from agent.domain.expression import MAX_LENGTH, compile_pattern, compile_when, matches_from_start
 from signoff.canonical import canonical_bytes, parse_canonical
 from tests.patience import promised
 
@@ -120,6 +120,74 @@ def test_a_regular_expression_cannot_run_away():
     started = time.monotonic()
     assert not holds("args.x.matches('(a+)+$')", {"x": "a" * 50_000 + "b"}).applies
     assert time.monotonic() - started < promised(2)
+
+
+def test_a_pattern_for_names_cannot_run_away():
+    """`action_pattern` is matched in linear time; what could not be is refused when the file is read."""
+    started = time.monotonic()
+    assert not matches_from_start("(a+)+$", "a" * 50_000 + "b")
+    assert matches_from_start("delete_*", "delete_records")
+    assert not matches_from_start("b|c", "ab")
+    assert time.monotonic() - started < promised(2)
+    for pattern in (r"(a)\1", "(?=a)a", "(?<!a)b", "(a{1000}){1000}", "a)|(?:b"):
+        with pytest.raises(ValueError, match=r"\w"):
+            compile_pattern(pattern)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nans",
+        "NaNs",
+        "infh",
+        "-infs",
+        "1e3s",
+        "1h?",
+        "1hx",
+        "1h 2",
+        "",
+        "s",
+        "h1",
+        "٣s",
+        "1",
+        "1ns",
+        "9" * 15 + "h",
+    ],
+)
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "duration(args.x) > duration('1s')",
+        "duration(args.x) < duration('1s')",
+        "duration(args.x) == duration('1s')",
+        "args.x.duration() > duration('1s')",
+        "args.y == r'\\' || duration (args.x) > duration('1s') // it's",
+    ],
+)
+def test_what_is_no_length_of_time_is_asked(condition, text):
+    """No text that the grammar of CEL does not have makes a condition false."""
+    assert holds(condition, {"x": text, "y": ""}).applies
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90m", 5400),
+        ("1h30m", 5400),
+        ("1.5h", 5400),
+        ("-1s", -1),
+        ("+250ms", 0.25),
+        (".5s", 0.5),
+        ("1us", 1e-6),
+        ("0", 0),
+    ],
+)
+def test_lengths_of_time_are_compared_exactly(text, seconds):
+    """What the grammar has is that length of time; in a string the word is a word."""
+    assert holds(
+        "args.y == 'duration(1)' && duration(args.x) == duration(args.z)",
+        {"x": text, "y": "duration(1)", "z": f"{seconds * 1_000_000:.0f}us"},
+    ).because.endswith("is true")
 
 
 def test_one_condition_serves_many_threads():
