@@ -1,7 +1,8 @@
 """Which addresses a webhook may have: nobody who may add one shall reach what only this machine may reach.
 
-A cloud machine learns its own credentials at a link-local address; so these are barred, wherever a name leads.
-Addresses of private networks are allowed: that is where many receivers stand.
+A cloud machine learns its own credentials at a link-local address, and databases and sidecars listen on loopback; so
+these are barred, wherever a name leads, unless an operator lists them. Where clouds tell credentials is barred even
+then. Addresses of private networks are allowed: that is where many receivers stand.
 """
 
 from __future__ import annotations
@@ -15,11 +16,17 @@ Network = IPv4Network | IPv6Network
 
 MAX_URL = 2000
 
-# Where clouds answer questions about a machine although the address is not link-local.
+# Where clouds answer questions about a machine.
 _METADATA = (
-    ip_network("100.100.100.200/32"),
-    ip_network("fd00:ec2::254/128"),
-    ip_network("168.63.129.16/32"),
+    ip_network("169.254.169.254/32"),
+    ip_network("169.254.170.0/24"),  # AWS: credentials of containers
+    ip_network("fd00:ec2::/32"),  # AWS
+    ip_network("fd20:ce::254/128"),  # Google
+    ip_network("168.63.129.16/32"),  # Azure
+    ip_network("192.0.0.192/32"),  # Oracle
+    ip_network("fd00:c1::a9fe:a9fe/128"),  # Oracle
+    ip_network("fd00:42::42/128"),  # Scaleway
+    ip_network("100.100.100.200/32"),  # Alibaba
 )
 
 
@@ -38,10 +45,9 @@ def check_url(url: str, allowed: Sequence[Network] = ()) -> None:
         raise ValueError("must not hold a user or a password; what is sent is signed instead")
     if parts.fragment:
         raise ValueError('must not have a part behind "#", which is never sent')
-    literal = _literal(host)
-    local = host == "localhost" or (literal is not None and literal.is_loopback)
-    if parts.scheme == "http" and not local and not allowed:
-        raise ValueError("must be https (http is for this very machine, or for networks that are allowed)")
+    literal = IPv4Address("127.0.0.1") if host == "localhost" else _literal(host)
+    if parts.scheme == "http" and not allowed:
+        raise ValueError("must be https (http is for networks in SIGNOFF_WEBHOOK_NETWORKS)")
     if literal is not None:
         check_address(literal, allowed, encrypted=parts.scheme == "https")
 
@@ -49,10 +55,12 @@ def check_url(url: str, allowed: Sequence[Network] = ()) -> None:
 def check_address(address: Address, allowed: Sequence[Network] = (), *, encrypted: bool) -> None:
     """Raises ValueError, with a phrase, when a webhook's name leads to where it must not lead."""
     plain = _unwrapped(address)
+    if any(plain in network for network in _METADATA):
+        raise ValueError(f"leads to {plain}, which tells secrets of this machine")
     if any(plain in network for network in allowed):
         return
     if plain.is_loopback:
-        return
+        raise ValueError(f"leads to {plain}, this machine, which is not in SIGNOFF_WEBHOOK_NETWORKS")
     if (
         plain.is_link_local
         or plain.is_unspecified
@@ -61,10 +69,8 @@ def check_address(address: Address, allowed: Sequence[Network] = (), *, encrypte
         or _tunnels(plain)
     ):
         raise ValueError(f"leads to {plain}, which no webhook may reach")
-    if any(plain in network for network in _METADATA):
-        raise ValueError(f"leads to {plain}, which tells secrets of this machine")
     if not encrypted:
-        raise ValueError(f"leads to {plain}, which is not this machine, and is not https")
+        raise ValueError(f"leads to {plain}, which is not in SIGNOFF_WEBHOOK_NETWORKS, and is not https")
 
 
 def networks(text: str) -> tuple[Network, ...]:

@@ -6,6 +6,7 @@ import asyncio
 import csv
 import json
 import os
+import re
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
@@ -72,7 +73,9 @@ COLUMNS = (
 )
 """Of the CSV: those of requests, of votes and of events, each empty where a record has none."""
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")  # what spreadsheets calculate (OWASP)
+# What spreadsheets calculate (OWASP): at the start of a cell, behind blanks and characters that are drawn as nothing,
+# and behind what some of them take for the end of a cell.
+_FORMULA = re.compile(r"(\A|[;\t\r\n\v])(?=[\s\u200b-\u200f\u2060\ufeff]*[=+\-@＝＋－＠]|\A[\t\r])")
 
 
 def export(
@@ -193,7 +196,7 @@ def _writer(form: Format, out: TextIO) -> Any:
 
 
 def row(record: Record) -> list[str]:
-    """A record's cells. What a spreadsheet would calculate is text: it gets an apostrophe in front."""
+    """A record's cells. What a spreadsheet would calculate is text: it gets an apostrophe, within cells too."""
     action = record.get("action") or {}
     flat = {**record, **{name: action.get(name) for name in ("tool", "tool_version", "arguments")}}
     flat["at"] = record.get("at") or record.get("timestamp")
@@ -208,7 +211,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, Mapping) and value.keys() == {"team_id", "user_id"}:
         return f"{value['team_id']}/{value['user_id']}"
     told = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return f"'{told}" if told.lstrip(" \n\u00a0").startswith(_FORMULA) else told
+    return _FORMULA.sub(r"\1'", told)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -55,7 +55,10 @@ class SignedEndpoint:
         return Route(EVENTS_PATH, self.handle, methods=["POST"])
 
     async def handle(self, request: Request) -> Response:
-        """401: not signed by Slack, or not now. 413: too long. 400: unreadable. Otherwise: Bolt's answer."""
+        """401: not signed by Slack, or not now. 413: too long. 400: unreadable. 404: of a kind that nobody listens to.
+
+        Otherwise: Bolt's answer.
+        """
         stamp = self._fresh_stamp(request)
         claimed = _only(request, b"x-slack-signature")
         if stamp is None or claimed is None or not _SIGNATURE.fullmatch(claimed):
@@ -68,6 +71,8 @@ class SignedEndpoint:
         bolt_request = _bolt_request(request, body)
         if bolt_request is None:
             return _refuse(400, "body")
+        if not _is_expected(bolt_request.body):
+            return _refuse(404, "kind")
         with CLICK_TO_ACK.labels("http").time():
             response = to_starlette_response(await self._app.async_dispatch(bolt_request))
         response.background = _ACKNOWLEDGED
@@ -161,6 +166,11 @@ def _is_whole(said: dict[str, Any]) -> bool:
     actions = said.get("actions") if said.get("type") == "block_actions" else [{}]
     fitting = isinstance(actions, list) and bool(actions) and all(isinstance(each, dict) for each in actions)
     return fitting and all(isinstance(_at(said, path), kind) for path, kind in needed)
+
+
+def _is_expected(said: Mapping[str, Any]) -> bool:
+    """Whether somebody listens to this kind. Bolt would hand other kinds with the id of a button to its listener."""
+    return "command" in said or said.get("type") in (*_WHOLE, "url_verification")
 
 
 def _at(said: Any, path: Sequence[str]) -> Any:

@@ -286,7 +286,10 @@ async def _count_events(db: Database) -> int:
         return int((await connection.exec_driver_sql("SELECT count(*) FROM audit_event")).scalar_one())
 
 
-@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", " =", "＝"])
+@pytest.mark.parametrize(
+    "start",
+    ["=", "+", "-", "@", "\t=", " =", "＝", "\u3000=", "\ufeff=", "\u200b=", "\v=", "\u200b \ufeff=", "\n="],
+)
 def test_a_spreadsheet_calculates_nothing_of_an_export(
     signoff: Command, database_url: str, start: str
 ) -> None:
@@ -298,6 +301,13 @@ def test_a_spreadsheet_calculates_nothing_of_an_export(
     assert rows[0]["action_description"].startswith("'")
     assert json.loads(rows[0]["arguments"]) == {"order_id": 0}
     assert tuple(rows[0]) == export.COLUMNS
+
+
+@pytest.mark.parametrize("between", [";", "\t", ";\u3000", "\r", "\n", ";\u200b", "\v"])
+def test_a_cell_that_is_split_calculates_nothing(between: str) -> None:
+    """Where a spreadsheet separates at semicolons or tabs, no part of a cell begins like a formula."""
+    cells = export.row({"action_description": f"x{between}=HYPERLINK(1)"})
+    assert [each for each in cells if each] == [f"x{between[:1]}'{between[1:]}=HYPERLINK(1)"]
 
 
 def test_an_export_that_fails_leaves_no_file(signoff: Command) -> None:

@@ -82,6 +82,7 @@ def local_address(address: str | None) -> str:
         or len(address) > 500
         or not (address.isascii() and address.isprintable())
         or "\\" in address
+        or address.startswith("//")  # `///inbox` has no host for us, and has one for browsers
     ):
         return "/inbox"
     parts = urlsplit(address)

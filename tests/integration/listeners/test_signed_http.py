@@ -183,6 +183,44 @@ async def test_signed_nonsense_is_a_400(http_house: House, kind: str, body: byte
     assert (await post(http_house, body, signed(body, kind=kind))).status_code == 400
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "workflow_step_edit",
+        "interactive_message",
+        "message_action",
+        "shortcut",
+        "dialog_submission",
+        "dialog_cancellation",
+        "dialog_suggestion",
+        "block_suggestion",
+        "view_closed",
+        "url_verification",
+        "app_rate_limited",
+        "nonesuch",
+    ],
+)
+async def test_a_kind_that_nobody_listens_to_is_no_failure(http_house: House, kind: str) -> None:
+    """Slack may send what we never asked for: that is not an error of ours."""
+    actions = [{"name": "a", "type": "button", "action_id": "a", "block_id": "b"}]
+    said = {
+        "type": kind,
+        "team": {"id": "T0SANDBOX"},
+        "user": {"id": "U0GRACE"},
+        "actions": actions,
+        "view": {"type": "modal", "callback_id": "signoff:approve", "private_metadata": ""},
+        "callback_id": "signoff:approve",
+        "action_id": "signoff:approve",
+        "block_id": "b",
+        "workflow_step": {"step_id": "1"},
+        "challenge": "x",
+    }
+    for some in (said, {"type": kind}):
+        body = json.dumps(some).encode()
+        status = (await post(http_house, body, signed(body))).status_code
+        assert status == (200 if kind == "url_verification" else 404), some
+
+
 async def test_too_long_a_body_is_not_read_to_its_end(http_house: House) -> None:
     """More than a megabyte is refused, with or without a true signature."""
     body = json.dumps({"type": "event_callback", "padding": "x" * MAX_BODY}).encode()

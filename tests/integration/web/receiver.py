@@ -14,12 +14,14 @@ from typing import Any, cast
 from aiohttp import web
 
 from agent.database.pools import Database
+from agent.domain.webhook_urls import networks
 from slackbot.outbound.mail import Mailer
 from slackbot.outbound.sender import OutboundSender
 from slackbot.outbound.webhook_post import WebhookPoster
 from slackbot.web.http.context import WebContext
 from slackbot.web.http.watch import ChangeWatch
 
+LOOPBACK = networks("127.0.0.0/8")
 PUBLIC_URL = "https://signoff.example"
 
 
@@ -35,7 +37,7 @@ def a_sender(
         watch=ChangeWatch(db),
         public_url=public_url,
     )
-    return OutboundSender(site, WebhookPoster(), mailer)
+    return OutboundSender(site, WebhookPoster(LOOPBACK), mailer)
 
 
 @dataclass

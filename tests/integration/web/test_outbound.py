@@ -25,7 +25,7 @@ from signoff.values import Action
 from slackbot.outbound.sender import OutboundSender
 from tests.integration.asking import ADA, GRACE, ask, ballot, column, reviewer, rows, rule, start, write
 from tests.integration.service.conftest import House, http_house, until  # noqa: F401
-from tests.integration.web.receiver import PUBLIC_URL, Receiver, a_receiver, a_sender
+from tests.integration.web.receiver import LOOPBACK, PUBLIC_URL, Receiver, a_receiver, a_sender
 from tests.patience import promised
 from tests.planted import SECRETS
 
@@ -81,9 +81,11 @@ async def test_a_webhook_is_told_of_request_decision_and_end(http_house: House, 
         return f"Deleted {count} records from {table_name}"
 
     await house.open(
-        [Agent("data", "You manage data.", [delete_records])], SIGNOFF_PUBLIC_URL=f"{PUBLIC_URL}/"
+        [Agent("data", "You manage data.", [delete_records])],
+        SIGNOFF_PUBLIC_URL=f"{PUBLIC_URL}/",
+        SIGNOFF_WEBHOOK_NETWORKS="127.0.0.0/8",
     )
-    secret = await webhooks.add(house.db, "ops", receiver.url, by="test")
+    secret = await webhooks.add(house.db, "ops", receiver.url, by="test", allowed=LOOPBACK)
     await house.ask("U0ADA", "please delete_records table_name=users count=50")
     await house.slack.wait_for(lambda: receiver.told, timeout=5)
     [opened] = receiver.told
@@ -138,7 +140,7 @@ async def test_who_is_not_subscribed_is_not_told(database: Database) -> None:
 
 async def test_no_secret_is_told(database: Database, sender: OutboundSender, receiver: Receiver) -> None:
     """Planted secrets in a description and in the context reach no receiver."""
-    await webhooks.add(database, "ops", receiver.url, by="test")
+    await webhooks.add(database, "ops", receiver.url, by="test", allowed=LOOPBACK)
     said = "; ".join(SECRETS.values())
     await ask(database, description=f"Refund {said}", context={"task": said})
     await send(database, sender)
@@ -150,7 +152,9 @@ async def test_what_an_agent_below_was_given_stays_hidden(
     database: Database, sender: OutboundSender, receiver: Receiver
 ) -> None:
     """A value that a checkpoint redacts does not leave with the end of the run above, which says it again."""
-    await webhooks.add(database, "ops", receiver.url, [OutboundEvent.RUN_FINISHED], by="test")
+    await webhooks.add(
+        database, "ops", receiver.url, [OutboundEvent.RUN_FINISHED], by="test", allowed=LOOPBACK
+    )
     parent, _ = await start(database)
     secret = Action("process_refund", "1", {"order_id": "order-of-the-crown"})
     await ask(database, rule(redact=("order_id",)), parent=parent, action=secret)
@@ -174,11 +178,13 @@ async def test_a_receiver_that_hangs_delays_nobody(http_house: House, receiver: 
         """Delete records."""
         return "deleted"
 
-    await house.open([Agent("data", "You manage data.", [delete_records])])
+    await house.open(
+        [Agent("data", "You manage data.", [delete_records])], SIGNOFF_WEBHOOK_NETWORKS="127.0.0.0/8"
+    )
     async with a_receiver() as hanging:
         hanging.hang = asyncio.Event()
-        await webhooks.add(house.db, "hangs", hanging.url, by="test")
-        await webhooks.add(house.db, "ops", receiver.url, by="test")
+        await webhooks.add(house.db, "hangs", hanging.url, by="test", allowed=LOOPBACK)
+        await webhooks.add(house.db, "ops", receiver.url, by="test", allowed=LOOPBACK)
         await house.ask("U0ADA", "please delete_records table_name=users count=50")
         card = await house.card()
         await house.slack.wait_for(lambda: hanging.told, timeout=5)
@@ -194,7 +200,7 @@ async def test_a_failure_is_tried_again_under_the_same_id(
 ) -> None:
     """500, then 503 with Retry-After: it waits about five seconds, then as long as asked, then arrives, once."""
     receiver.answers = [(500, {}), (503, {"Retry-After": "900"}), (204, {})]
-    await webhooks.add(database, "ops", receiver.url, by="test")
+    await webhooks.add(database, "ops", receiver.url, by="test", allowed=LOOPBACK)
     await ask(database)
     left = "SELECT extract(epoch FROM next_at - clock_timestamp())::float, error FROM notice"
     await send(database, sender)
@@ -225,7 +231,7 @@ async def test_what_an_answer_means(
     """Gone is gone at once; redirects are not followed; everything else may be mended and is tried again."""
     async with a_receiver() as elsewhere:
         receiver.answers = [(status, {"Location": elsewhere.url})]
-        await webhooks.add(database, "ops", receiver.url, by="test")
+        await webhooks.add(database, "ops", receiver.url, by="test", allowed=LOOPBACK)
         await ask(database)
         await send(database, sender)
         assert await states(database) == [("request.opened", state, 1)]
@@ -237,7 +243,7 @@ async def test_given_up_after_a_day_and_replayed(
 ) -> None:
     """After sixteen attempts a notice is dead, logged and listed with its error; replayed, it arrives."""
     receiver.answers = [(500, {}), (200, {})]
-    await webhooks.add(database, "ops", receiver.url, by="test")
+    await webhooks.add(database, "ops", receiver.url, by="test", allowed=LOOPBACK)
     await ask(database)
     await write(database, "UPDATE notice SET attempts = 15")
     with capture_logs() as logs:
@@ -273,7 +279,7 @@ def test_the_pauses_make_a_day() -> None:
 
 async def test_two_senders_tell_it_once(database: Database, receiver: Receiver) -> None:
     """Forty notices and two processes that look at the same moment: each notice arrives once."""
-    await webhooks.add(database, "ops", receiver.url, by="test")
+    await webhooks.add(database, "ops", receiver.url, by="test", allowed=LOOPBACK)
     for _ in range(40):
         await ask(database)
     senders = [a_sender(database), a_sender(database)]
@@ -288,7 +294,7 @@ async def test_what_a_dead_sender_had_taken_is_told(
     database: Database, sender: OutboundSender, receiver: Receiver
 ) -> None:
     """Taken and not settled, it is nobody's for its lease; then a look finds it and it arrives."""
-    await webhooks.add(database, "ops", receiver.url, by="test")
+    await webhooks.add(database, "ops", receiver.url, by="test", allowed=LOOPBACK)
     await ask(database)
     [target] = await column(database, "SELECT webhook_id::text FROM notice")
     [taken] = await outbound.lease_due(database, target, 10)
@@ -330,7 +336,7 @@ async def test_a_fact_that_met_the_removal_is_not_told(
     database: Database, sender: OutboundSender, receiver: Receiver
 ) -> None:
     """A notice that was committed while its webhook was being removed is left out, too; replaying cannot send it."""
-    await webhooks.add(database, "ops", receiver.url, by="test")
+    await webhooks.add(database, "ops", receiver.url, by="test", allowed=LOOPBACK)
     await ask(database)
     await webhooks.remove(database, "ops", by="test")
     for state in ("pending", "dead"):
@@ -345,7 +351,7 @@ async def test_each_post_has_a_connection_of_its_own(
     database: Database, sender: OutboundSender, receiver: Receiver
 ) -> None:
     """No name is posted to over a connection on which another one had shown its certificate."""
-    await webhooks.add(database, "ops", receiver.url, by="test")
+    await webhooks.add(database, "ops", receiver.url, by="test", allowed=LOOPBACK)
     for _ in range(3):
         await ask(database)
         await send(database, sender)
@@ -361,12 +367,12 @@ async def test_a_webhook_that_leads_inside_is_not_followed(
     await ask(database)
     await send(database, sender)
     [error] = await column(database, "SELECT error FROM notice")
-    assert "no webhook may reach" in error
+    assert "secrets of this machine" in error
 
 
 async def test_old_news_are_forgotten(database: Database, sender: OutboundSender, receiver: Receiver) -> None:
     """What was told more than a week ago is dropped; what is still to be told, or was given up, is not."""
-    await webhooks.add(database, "ops", receiver.url, by="test")
+    await webhooks.add(database, "ops", receiver.url, by="test", allowed=LOOPBACK)
     for _ in range(3):
         await ask(database)
     await write(database, "UPDATE notice SET created_at = created_at - interval '8 days'")

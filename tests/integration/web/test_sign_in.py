@@ -181,6 +181,8 @@ async def test_every_page_is_closed_to_others(porch: Porch) -> None:
     [
         "https://evil.example/inbox",
         "//evil.example/inbox",
+        "///inbox",
+        "////inbox/requests/1",
         "/inbox/../sign-out",
         "\\\\evil.example",
         "/inboxes",

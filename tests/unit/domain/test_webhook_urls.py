@@ -15,13 +15,10 @@ from agent.domain.webhook_urls import check_address, check_url, networks
         "https://example.com/hook",
         "https://example.com:8443/hook?tenant=7",
         "https://10.1.2.3/hook",
-        "http://localhost:8000/hook",
-        "http://127.0.0.1/hook",
-        "http://[::1]:9000/",
     ],
 )
 def test_addresses_that_are_taken(url: str) -> None:
-    """https anywhere, http to this very machine."""
+    """https, also in private networks."""
     check_url(url)
 
 
@@ -39,15 +36,27 @@ def test_addresses_that_are_taken(url: str) -> None:
         ("https://exämple.com/", "ASCII"),
         ("https://example.com/a b", "ASCII"),
         ("https://example.com/\r\nHost: evil", "ASCII"),
-        ("https://169.254.169.254/latest/meta-data", "no webhook may reach"),
+        ("http://127.0.0.1/hook", "must be https"),
+        ("https://localhost:8000/hook", "this machine"),
+        ("https://127.8.9.1/hook", "this machine"),
+        ("https://[::1]:9000/", "this machine"),
+        ("https://[::ffff:127.0.0.1]/", "this machine"),
+        ("https://169.254.169.254/latest/meta-data", "secrets of this machine"),
+        ("https://169.254.1.1/", "no webhook may reach"),
         ("https://[fe80::1]/", "no webhook may reach"),
-        ("https://[::ffff:169.254.169.254]/", "no webhook may reach"),
-        ("https://[64:ff9b::a9fe:a9fe]/", "no webhook may reach"),
+        ("https://[::ffff:169.254.169.254]/", "secrets of this machine"),
+        ("https://[64:ff9b::a9fe:a9fe]/", "secrets of this machine"),
         ("https://[2002:a9fe:a9fe::1]/", "no webhook may reach"),
         ("https://[2001:0:1::a9fe:a9fe]/", "no webhook may reach"),
         ("https://0.0.0.0/", "no webhook may reach"),
         ("https://224.0.0.1/", "no webhook may reach"),
         ("https://[fd00:ec2::254]/", "secrets of this machine"),
+        ("https://[fd00:ec2::23]/", "secrets of this machine"),
+        ("https://[fd20:ce::254]/", "secrets of this machine"),
+        ("https://[fd00:42::42]/", "secrets of this machine"),
+        ("https://[fd00:c1::a9fe:a9fe]/", "secrets of this machine"),
+        ("https://192.0.0.192/", "secrets of this machine"),
+        ("https://168.63.129.16/", "secrets of this machine"),
         ("https://100.100.100.200/", "secrets of this machine"),
         (f"https://example.com/{'x' * 2000}", "must be an address"),
     ],
@@ -59,8 +68,9 @@ def test_addresses_that_are_refused(url: str, why: str) -> None:
 
 
 def test_a_name_that_leads_inside_is_refused_when_it_is_looked_up() -> None:
-    """What a name resolves to is judged as a written address is; plain http reaches only this machine."""
-    check_address(ip_address("127.0.0.1"), encrypted=False)
+    """What a name resolves to is judged as a written address is; plain http reaches only what is listed."""
+    with pytest.raises(ValueError, match="this machine"):
+        check_address(ip_address("127.0.0.1"), encrypted=True)
     check_address(ip_address("10.0.0.7"), encrypted=True)
     with pytest.raises(ValueError, match="is not https"):
         check_address(ip_address("10.0.0.7"), encrypted=False)
@@ -69,12 +79,17 @@ def test_a_name_that_leads_inside_is_refused_when_it_is_looked_up() -> None:
 
 
 def test_an_operator_can_allow_networks() -> None:
-    """Networks that are allowed may be reached by http, and may be link-local; others stay barred."""
-    allowed = networks("10.0.0.0/8, 169.254.10.0/24")
+    """Networks that are listed may be reached by http, and may be link-local or this machine; others stay barred, and
+    what tells secrets of this machine is barred also where it is listed."""
+    allowed = networks("10.0.0.0/8, 169.254.10.0/24, 127.0.0.0/8")
+    check_url("http://localhost:8000/hook", allowed)
+    check_address(ip_address("127.0.0.1"), allowed, encrypted=False)
     check_url("http://hooks.internal/x", allowed)
     check_address(ip_address("10.0.0.7"), allowed, encrypted=False)
     check_address(ip_address("169.254.10.1"), allowed, encrypted=True)
     with pytest.raises(ValueError, match="no webhook may reach"):
-        check_address(ip_address("169.254.169.254"), allowed, encrypted=True)
+        check_address(ip_address("169.254.11.1"), allowed, encrypted=True)
+    with pytest.raises(ValueError, match="secrets of this machine"):
+        check_address(ip_address("169.254.169.254"), networks("169.254.0.0/16"), encrypted=True)
     with pytest.raises(ValueError, match="does not appear to be"):
         networks("everything")
