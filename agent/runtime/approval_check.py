@@ -10,7 +10,7 @@ from agent.runtime.tool import Tool
 from signoff.values import Action
 
 
-class Approval(Protocol):
+class ApprovedCall(Protocol):
     """What people decided about, and under what."""
 
     @property
@@ -36,7 +36,7 @@ def as_of_now(tool: Tool, decided: Action) -> Action:
 
 
 def changed(
-    approval: Approval,
+    approval: ApprovedCall,
     agent: Agent,
     tool: Tool,
     decided: Action,

@@ -25,7 +25,7 @@ def callers() -> dict[str, set[str]]:
 @pytest.mark.parametrize(
     ("function", "module"),
     [
-        ("requests.vote", "votes"),
+        ("votes.cast", "votes"),
         ("requests.edit", "edits"),
         ("runs.start", "run_starts"),
         ("runs.cancel", "cancel"),
