@@ -278,9 +278,7 @@ async def _report(services: Services, claim: Claim, outcome: Outcome) -> None:
 
 
 async def _written(services: Services, claim: Claim, outcome: Outcome) -> bool:
-    return await _until_answered(
-        partial(executions.report, services.db, claim, outcome), "execution.unwritten"
-    )
+    return await _until_answered(partial(services.joint_writes.report, claim, outcome), "execution.unwritten")
 
 
 async def _until_answered(ask: Callable[[], Awaitable[T]], action: str) -> T:

@@ -13,6 +13,7 @@ from agent.database.pools import Database
 from agent.domain.policy import Policy
 from agent.runtime.agents import Registry
 from agent.runtime.heartbeat import Heartbeat
+from agent.runtime.joint_writes import JointWrites
 from agent.runtime.model import Model
 from agent.runtime.user_code import UserCode
 from agent.store.outbox import Destination
@@ -40,7 +41,12 @@ class Services:
     user_code: UserCode = field(default_factory=UserCode, repr=False)
     at_work: dict[UUID, bool] = field(default_factory=dict, repr=False)
     """The calls that this process is looking at, and whether they should be looked at once more."""
+    joint_writes: JointWrites = field(init=False, repr=False)
     _stragglers: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
+
+    def __post_init__(self) -> None:
+        """Waves are of one database."""
+        object.__setattr__(self, "joint_writes", JointWrites(self.db))
 
     def watch(self, straggler: Coroutine[Any, Any, Any]) -> None:
         """Let something end in its own time after its job has ended: a tool that outlived its timeout."""

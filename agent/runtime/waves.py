@@ -10,12 +10,14 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import Context
-from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
 import structlog
 
-from agent.database.errors import DatabaseUnavailable, OutcomeUnknown
+from agent.database.errors import DatabaseError, DatabaseUnavailable, OutcomeUnknown
+from agent.database.locks import SKIPPED, Skipped
+
+__all__ = ["SKIPPED", "Send", "Skipped", "Wave"]
 
 MOST = 32
 """Members of one wave."""
@@ -31,15 +33,6 @@ Member = TypeVar("Member")
 M_contra = TypeVar("M_contra", contravariant=True)
 Result = TypeVar("Result")
 R_co = TypeVar("R_co", covariant=True)
-
-
-class Skipped(Enum):
-    """Instead of a result: somebody else holds the member's rows, and the transaction did not wait for them."""
-
-    SKIPPED = "skipped"
-
-
-SKIPPED = Skipped.SKIPPED
 
 
 class Send(Protocol[M_contra, R_co]):
@@ -197,8 +190,12 @@ class Wave(Generic[Member, Result]):
 
     async def _go_alone(self, waiting: _Waiting[Member, Result]) -> None:
         await self._follow(waiting, self._send_alone)
-        failed = not waiting.result.cancelled() and waiting.result.exception() is not None
-        if failed and len(self._suspects) < _MOST_SUSPECTS:
+        error = None if waiting.result.cancelled() else waiting.result.exception()
+        if (
+            error is not None
+            and not isinstance(error, DatabaseError)
+            and len(self._suspects) < _MOST_SUSPECTS
+        ):
             self._suspects |= waiting.keys
         else:
             self._suspects -= waiting.keys

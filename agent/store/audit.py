@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import bindparam, select, text
+from sqlalchemy import Row, bindparam, select, text
 
 from agent.database.transaction import Connection, Transaction, fetch
 from agent.domain.audit import AuditEvent, AuditKind, Head, event_hash, genesis
@@ -54,6 +54,21 @@ _LOCK_HEADS = text(
     "SELECT subject, seq, hash, clock_timestamp() AS at FROM audit_head"
     " WHERE subject = ANY(:subjects) ORDER BY subject FOR NO KEY UPDATE"
 )
+
+
+TAKE_HEADS = text("""
+SELECT subject, seq, hash FROM audit_head WHERE subject = ANY (ARRAY(SELECT unnest(CAST(:subjects AS text[]))))
+ORDER BY subject FOR NO KEY UPDATE
+""")
+TRY_HEADS = text("""
+SELECT subject, seq, hash FROM audit_head WHERE subject = ANY (ARRAY(SELECT unnest(CAST(:subjects AS text[]))))
+ORDER BY subject FOR NO KEY UPDATE SKIP LOCKED
+""")
+
+
+def chain_head(row: Row[Any], at: datetime) -> ChainHead:
+    """A head that was locked, with the time of its transaction's events."""
+    return ChainHead(row.subject, row.seq, bytes(row.hash), at)
 
 
 async def lock_heads(connection: Connection, subjects: Sequence[str]) -> dict[str, ChainHead]:

@@ -81,7 +81,7 @@ async def stop_all(tx: Transaction, runs: Sequence[UUID], reason: str) -> list[S
 
 def answer(tx: Transaction, call_id: UUID, given: CallAnswer) -> None:
     """The call has its answer, once."""
-    tx.add(_ANSWER, call=call_id, kind=given.kind.value, answer=given.text)
+    tx.add_rows(_ANSWER, [{"id": call_id, "kind": given.kind.value, "answer": given.text}])
 
 
 def stop(tx: Transaction, call_id: UUID, agent: str, reason: str = "the run has ended; nothing ran") -> None:
@@ -170,9 +170,11 @@ UPDATE tool_call SET state = 'refused', answer_kind = 'withdrawn', answer = :rea
 WHERE id = :call AND state = 'ready'
 """)
 _ANSWER = text("""
-UPDATE tool_call SET state = 'answered', answer_kind = :kind, answer = :answer, lease_until = NULL,
-                     answered_at = clock_timestamp()
-WHERE id = :call AND state <> 'answered'
+UPDATE tool_call AS c SET state = 'answered', answer_kind = e.kind, answer = e.answer, lease_until = NULL,
+                          answered_at = clock_timestamp()
+FROM (SELECT * FROM json_to_recordset(:rows) AS t (id uuid, kind answer_kind, answer text)
+      LIMIT (SELECT CAST(:many AS int))) AS e
+WHERE c.id = e.id AND c.state <> 'answered'
 """)
 _ANNOUNCE = text(
     "UPDATE tool_call SET announced_at = clock_timestamp() WHERE id = :call AND announced_at IS NULL"

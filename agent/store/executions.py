@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import Row, text
 
-from agent.database.transaction import Connection, Transaction, fetch
+from agent.database.transaction import Connection, Transaction, query
 from agent.domain.call_answers import EndedCall
 from agent.domain.changes import between, edit_note
 from agent.domain.request import ExecutionStatus
@@ -58,8 +58,13 @@ class CallAttempt(Attempt):
 
 async def lock(connection: Connection, execution_id: UUID) -> CallAttempt | None:
     """An attempt and its call, locked behind their run."""
-    found = await fetch(connection, _EXECUTION, id=execution_id)
-    return row_as(CallAttempt, found[0], call=ended_call(found[0])) if found else None
+    _, found = await query(connection, _TAKE, READ, id=execution_id, ids=[execution_id])
+    return attempt(found[0]) if found else None
+
+
+def attempt(row: Row[Any]) -> CallAttempt:
+    """An attempt that ``READ`` has found behind its lock."""
+    return row_as(CallAttempt, row, call=ended_call(row))
 
 
 async def lost(connection: Connection, limit: int, but: Collection[UUID] = ()) -> Sequence[UUID]:
@@ -112,13 +117,13 @@ def insert(
 def finish(tx: Transaction, execution_id: UUID, status: ExecutionStatus, outcome: str) -> None:
     """Write the outcome of an open attempt: the result, or what went wrong."""
     succeeded = status is ExecutionStatus.SUCCEEDED
-    tx.add(
-        _FINISH,
-        id=execution_id,
-        status=status.value,
-        result=outcome if succeeded else None,
-        error=None if succeeded else outcome,
-    )
+    row = {
+        "id": execution_id,
+        "status": status.value,
+        "result": outcome if succeeded else None,
+        "error": None if succeeded else outcome,
+    }
+    tx.add_rows(_FINISH, [row])
 
 
 def record_late(tx: Transaction, execution_id: UUID, outcome: str) -> None:
@@ -147,24 +152,31 @@ FROM json_to_recordset(:rows) AS t (
     worker text, seconds float)
 """)
 _FINISH = text("""
-UPDATE execution SET status = :status, result = :result, error = :error, finished_at = clock_timestamp()
-WHERE id = :id AND status = 'claimed'
+UPDATE execution AS x SET status = e.status, result = e.result, error = e.error, finished_at = clock_timestamp()
+FROM (SELECT * FROM json_to_recordset(:rows) AS t (id uuid, status execution_status, result text, error text)
+      LIMIT (SELECT CAST(:many AS int))) AS e
+WHERE x.id = e.id AND x.status = 'claimed'
 """)
 _LATE = text("UPDATE execution SET late_result = :outcome WHERE id = :id AND late_result IS NULL")
 _SETTLE = text("""
 INSERT INTO settlement (execution_id, verdict, team_id, user_id, note)
 VALUES (:execution, :verdict, :team, :user, :note)
 """)
+# One that somebody holds now is left to the next beat: waiting for it would let all leases of the process lapse.
 _BEAT = text("""
 UPDATE execution SET lease_until = clock_timestamp() + make_interval(secs => :seconds)
-WHERE id = ANY(:ids) AND worker = :worker AND status = 'claimed'
+WHERE id IN (SELECT id FROM execution WHERE id = ANY(:ids) AND worker = :worker AND status = 'claimed'
+             FOR NO KEY UPDATE SKIP LOCKED)
 """)
 _RUN_OF_EXECUTION = text("""
 SELECT c.run_id FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id WHERE e.id = :id
 """)
-_EXECUTION = text("""
+_TAKE = text("""
+SELECT 1 FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id WHERE e.id = :id FOR NO KEY UPDATE OF c, e
+""")
+READ = text("""
 SELECT e.id, e.status::text AS status, e.attempt, e.idempotent, e.read_only, e.worker, e.result, e.error, e.late_result,
-       e.lease_until <= clock_timestamp() AS lease_over,
+       e.lease_until <= clock_timestamp() AS lease_over, clock_timestamp() AS at,
        coalesce('request:' || r.id, 'run:' || c.run_id) AS subject,
        c.id AS call_id, c.tool, c.raw_arguments, c.blocking, c.repeats,
        c.run_id, r.id AS request_id, r.team_id, r.channel_id,
@@ -174,7 +186,7 @@ SELECT e.id, e.status::text AS status, e.attempt, e.idempotent, e.read_only, e.w
 FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id
 LEFT JOIN approval_request AS r ON r.id = e.request_id
 LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
-WHERE e.id = :id FOR NO KEY UPDATE OF c, e
+WHERE e.id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[]))))
 """)
 _LOST = text("""
 SELECT id FROM execution WHERE status = 'claimed' AND lease_until <= (SELECT clock_timestamp())

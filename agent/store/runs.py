@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import text
+from sqlalchemy import Row, text
 
 from agent.database.transaction import Connection, Transaction, query
 from agent.database.wakeups import Wakeup
@@ -49,8 +50,13 @@ class LockedRun:
 
 async def lock(connection: Connection, run_id: UUID) -> LockedRun | None:
     """Lock the run."""
-    _, found = await query(connection, _TAKE_RUN, _LOCK_RUN, id=run_id)
-    return row_as(LockedRun, found[0]) if found else None
+    _, found = await query(connection, _TAKE_RUN, READ, id=run_id, runs=[run_id])
+    return locked(found[0]) if found else None
+
+
+def locked(row: Row[Any]) -> LockedRun:
+    """A run that ``READ`` has found behind its lock."""
+    return row_as(LockedRun, row)
 
 
 async def insert(connection: Connection, run_id: UUID, new: NewRun) -> bool:
@@ -167,9 +173,14 @@ def work_again(tx: Transaction, run_id: UUID) -> None:
     tx.add_rows(_WORK_AGAIN, [{"id": run_id}])
 
 
-def count_answer(tx: Transaction, run_id: UUID) -> None:
-    """The run waits for one blocking call less, and works again if people are not asked about another."""
-    tx.add(_ONE_CALL_LESS, run=run_id)
+def count_answer(tx: Transaction, run_id: UUID, agent: str, *, last: bool) -> None:
+    """The run waits for one blocking call less, and works again if people are not asked about another.
+
+    ``last``: the model hears of its answers now.
+    """
+    tx.add_rows(_ONE_CALL_LESS, [{"id": run_id, "inputs": int(last)}])
+    if last:
+        tx.wake(Wakeup.run(run_id, agent))
 
 
 def release_call(tx: Transaction, run_id: UUID, agent: str, *, last: bool) -> None:
@@ -185,12 +196,21 @@ FROM (SELECT * FROM json_to_recordset(:rows) AS t (id uuid) LIMIT (SELECT CAST(:
 WHERE a.id = e.id AND a.status = 'pending_approval'
   AND NOT EXISTS (SELECT 1 FROM tool_call AS c WHERE c.run_id = a.id AND c.state = 'asked' AND c.blocking)
 """)
-_LOCK_RUN = text("""
+# PostgreSQL keeps a plan for an array only where it cannot know its length, hence ARRAY(…).
+READ = text("""
 SELECT id, status::text AS status, agent, parent_run_id, parent_call_id, ancestor_ids, team_id, channel_id,
        principal, requester_team_id, requester_user_id, awaiting_calls, inputs, heard, turn,
        lease_epoch, lease_until IS NOT NULL AS leased,
        (SELECT coalesce(max(seq), 0) FROM run_message WHERE run_id = agent_run.id) AS last_seq
-FROM agent_run WHERE id = :id FOR NO KEY UPDATE
+FROM agent_run WHERE id = ANY (ARRAY(SELECT unnest(CAST(:runs AS uuid[]))))
+""")
+TAKE = text("""
+SELECT id FROM agent_run WHERE id = ANY (ARRAY(SELECT unnest(CAST(:runs AS uuid[]))))
+ORDER BY id FOR NO KEY UPDATE
+""")
+TRY = text("""
+SELECT id FROM agent_run WHERE id = ANY (ARRAY(SELECT unnest(CAST(:runs AS uuid[]))))
+ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
 """)
 # A statement's sub-selects are evaluated before it waits for a row lock; so the lock comes first, alone.
 _TAKE_RUN = text("SELECT 1 FROM agent_run WHERE id = :id FOR NO KEY UPDATE")
@@ -229,11 +249,14 @@ _START_AFRESH = text("""
 UPDATE agent_run SET tokens_before = tokens, model_failures = 0, look_at = NULL WHERE id = :run
 """)
 _ONE_CALL_LESS = text("""
-UPDATE agent_run SET awaiting_calls = awaiting_calls - 1, updated_at = clock_timestamp(),
-       status = CASE WHEN status = 'pending_approval' AND NOT EXISTS (
-                         SELECT 1 FROM tool_call WHERE run_id = :run AND state = 'asked' AND blocking)
-                     THEN 'working'::run_status ELSE status END
-WHERE id = :run
+UPDATE agent_run AS a SET awaiting_calls = awaiting_calls - 1, inputs = a.inputs + e.inputs,
+       updated_at = clock_timestamp(),
+       status = CASE WHEN a.status = 'completed' AND e.inputs > 0
+                       OR a.status = 'pending_approval' AND NOT EXISTS (
+                          SELECT 1 FROM tool_call AS c WHERE c.run_id = a.id AND c.state = 'asked' AND c.blocking)
+                     THEN 'working'::run_status ELSE a.status END
+FROM (SELECT * FROM json_to_recordset(:rows) AS t (id uuid, inputs int) LIMIT (SELECT CAST(:many AS int))) AS e
+WHERE a.id = e.id
 """)
 _END_RUN = text("""
 UPDATE agent_run SET status = :status, cause = :cause, updated_at = clock_timestamp(),

@@ -16,7 +16,7 @@ from sqlalchemy import Row, text
 from agent.database.transaction import Connection, query
 from agent.domain.audit import request_subject
 from agent.domain.request import RequestStatus, StoredPlace, Verdict
-from agent.store import call_locks, exclusions, pause
+from agent.store import audit, call_locks, exclusions, pause
 from agent.store.audit import ChainHead
 from agent.store.request_locks import LockedRequest
 from agent.store.rows import person, row_as
@@ -103,9 +103,9 @@ async def lock(
     with their calls, where these may be claimed; neither the stop switch nor a run is waited for.
     """
     locks = (
-        (_TAKE_REQUESTS, call_locks.TAKE_ASKED, _TAKE_HEADS)
+        (_TAKE_REQUESTS, call_locks.TAKE_ASKED, audit.TAKE_HEADS)
         if wait
-        else (_TRY_REQUESTS, _TRY_CALLS, _TRY_HEADS)
+        else (_TRY_REQUESTS, _TRY_CALLS, audit.TRY_HEADS)
     )
     first = (pause.TRY_HOLD, _TRY_RUNS) if claims else ()
     found = await query(
@@ -196,14 +196,6 @@ SELECT id FROM tool_call WHERE id = ANY (ARRAY(
     SELECT call_id FROM approval_request
     WHERE id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[])))) AND status = 'waiting'))
 ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
-""")
-_TAKE_HEADS = text("""
-SELECT subject, seq, hash FROM audit_head WHERE subject = ANY (ARRAY(SELECT unnest(CAST(:subjects AS text[]))))
-ORDER BY subject FOR NO KEY UPDATE
-""")
-_TRY_HEADS = text("""
-SELECT subject, seq, hash FROM audit_head WHERE subject = ANY (ARRAY(SELECT unnest(CAST(:subjects AS text[]))))
-ORDER BY subject FOR NO KEY UPDATE SKIP LOCKED
 """)
 _READ = text("""
 SELECT each.* FROM unnest(ARRAY(SELECT unnest(CAST(:ids AS uuid[])))) AS asked (id)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 from agent.database.transaction import Transaction
 from agent.domain.call_answers import EndedCall, note_wakes
 from agent.domain.run import CallAnswer, CallState
@@ -19,20 +17,18 @@ def answer(tx: Transaction, run: LockedRun, call: EndedCall, given: CallAnswer) 
     """
     calls.answer(tx, call.id, given)
     if call.blocking:
-        runs.count_answer(tx, run.id)
-        if run.awaiting_calls <= 1 and not run.over:
-            runs.add_input(tx, run.id, run.agent)
+        runs.count_answer(tx, run.id, run.agent, last=run.awaiting_calls <= 1 and not run.over)
         return
     runs.add_message(tx, run, "note", call.note(given))
     if note_wakes(run.status, call, given):
         runs.reopen(tx, run.id, run.agent)
 
 
-def close(tx: Transaction, run_id: UUID, call: EndedCall, given: CallAnswer) -> None:
+def close(tx: Transaction, run: LockedRun, call: EndedCall, given: CallAnswer) -> None:
     """Answer a call whose run ends in this transaction, so the model hears nothing more."""
     calls.answer(tx, call.id, given)
     if call.blocking:
-        runs.count_answer(tx, run_id)
+        runs.count_answer(tx, run.id, run.agent, last=False)
 
 
 async def lock_delegated(tx: Transaction, child: LockedRun) -> EndedCall | None:

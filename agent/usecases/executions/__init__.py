@@ -2,11 +2,13 @@
 
 from agent.usecases.attempts import LEASE_SECONDS, MAX_ATTEMPTS, Claim, ClaimTerms, Outcome
 from agent.usecases.executions.internal import (
+    Report,
     call_off,
     claim,
     find_claim,
     renew_leases,
     report,
+    report_together,
     void_and_ask,
 )
 from agent.usecases.executions.lost_executions import rescue
@@ -17,11 +19,13 @@ __all__ = [
     "Claim",
     "ClaimTerms",
     "Outcome",
+    "Report",
     "call_off",
     "claim",
     "find_claim",
     "renew_leases",
     "report",
+    "report_together",
     "rescue",
     "void_and_ask",
 ]

@@ -6,13 +6,14 @@ again. Nobody can promise exactly-once for an arbitrary effect; what cannot be k
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from uuid import UUID
 
+from agent.database.locks import SKIPPED, Skipped
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
-from agent.domain.audit import AuditKind, request_subject
+from agent.domain.audit import AuditKind, request_subject, run_subject
 from agent.domain.errors import NotFound
 from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.domain.run import AnswerKind, CallAnswer, CallState, RunLease
@@ -24,6 +25,7 @@ from agent.store import (
     exclusions,
     executions,
     outbox,
+    report_locks,
     request_locks,
     requests,
     run_leases,
@@ -33,6 +35,7 @@ from agent.store.audit import AuditEntry, ChainHead
 from agent.store.call_locks import StoredCall
 from agent.store.executions import CallAttempt
 from agent.store.ids import new_id
+from agent.store.report_locks import ReportedAttempt
 from agent.store.requests import NewRequest
 from agent.store.runs import LockedRun
 from agent.usecases import attempts, call_answers
@@ -127,27 +130,60 @@ def _decided_action(call: StoredCall) -> Action | None:
     return attempts.approved_action(call.decided_action, call.decided_digest, call.recorded_digest)
 
 
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How an attempt ended."""
+
+    claim: Claim
+    outcome: Outcome
+
+    @property
+    def subject(self) -> str:
+        """The audit chain that tells of it."""
+        request_id = self.claim.request_id
+        return request_subject(request_id) if request_id else run_subject(self.claim.run_id)
+
+
 async def report(db: Database, claimed: Claim, outcome: Outcome) -> bool:
     """Write how the attempt ended, and let its run hear of it.
 
     False: another outcome had been written already (the lease was over, a person settled it). This result is then
     recorded beside it and overwrites nothing. The same report again (a COMMIT whose answer was lost) is one.
     """
+    (on_time,) = await report_together(db, [Report(claimed, outcome)], wait=True)
+    return on_time is True
+
+
+async def report_together(db: Database, reports: Sequence[Report], *, wait: bool) -> list[bool | Skipped]:
+    """``report`` for attempts of different runs in one transaction; without ``wait`` it skips what others hold."""
     point("after_effect")
     async with db.transaction() as tx:
-        run = await runs.lock(tx, claimed.run_id)
-        attempt = await executions.lock(tx, claimed.execution_id)
-        if run is None or attempt is None:
-            raise NotFound(f"no execution {claimed.execution_id}")
-        if attempts.is_repeated(attempt, outcome):
-            return True
-        head = await audit.lock_head(tx, attempt.subject)
-        on_time = attempt.status is ExecutionStatus.CLAIMED and attempt.worker == claimed.worker
-        if on_time:
-            write_outcome(tx, run, attempt, outcome, head)
-        elif attempt.late_result is None:
-            attempts.write_late(tx, attempt, outcome, head, f"worker:{claimed.worker}")
+        locked = await report_locks.lock(
+            tx,
+            [each.claim.execution_id for each in reports],
+            [each.claim.run_id for each in reports],
+            [each.subject for each in reports],
+            wait=wait,
+        )
+        results = [_report(tx, locked.get(each.claim.execution_id), each, wait=wait) for each in reports]
     point("after_result")
+    return results
+
+
+def _report(tx: Transaction, found: ReportedAttempt | None, report: Report, *, wait: bool) -> bool | Skipped:
+    if found is None and not wait:
+        return SKIPPED
+    if found is None:
+        raise NotFound(f"no execution {report.claim.execution_id}")
+    attempt, worker = found.attempt, report.claim.worker
+    if attempts.is_repeated(attempt, report.outcome):
+        return True
+    tx.next_member()
+    on_time = attempt.status is ExecutionStatus.CLAIMED and attempt.worker == worker
+    if on_time:
+        write_outcome(tx, found.run, attempt, report.outcome, found.head)
+    elif attempt.late_result is None:
+        attempts.write_late(tx, attempt, report.outcome, found.head, f"worker:{worker}")
     return on_time
 
 

@@ -101,7 +101,7 @@ async def end(
     subjects = [request_subject(request.id) for request in waiting]
     heads = await audit.lock_heads(tx, [*subjects, *map(run_subject, ids)])
     if refused is not None:
-        call_answers.close(tx, ending_runs[0].id, *refused)
+        call_answers.close(tx, ending_runs[0], *refused)
     for run, call in zip(ending_runs, delegated, strict=True):
         _answer_parent(tx, locked, ids, run, call, how)
     withdrawn = [
@@ -136,7 +136,7 @@ def _answer_parent(
         return
     given = answer_of_ended_run(run.agent, how.status, how.cause, how.reason)
     if parent.id in ending_ids:
-        call_answers.close(tx, parent.id, call, given)
+        call_answers.close(tx, parent, call, given)
     else:
         call_answers.answer(tx, parent, call, given)
 

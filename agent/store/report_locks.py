@@ -1,0 +1,74 @@
+"""What the reports on any number of attempts lock and read before they are written, in one round trip.
+
+First the locks, level by level and by id, then what is read. Many at once wait for nothing: what somebody else holds is
+left out, and is locked alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import text
+
+from agent.database.transaction import Connection, query
+from agent.store import audit, executions, runs
+from agent.store.audit import ChainHead
+from agent.store.executions import CallAttempt
+from agent.store.runs import LockedRun
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedAttempt:
+    """A locked attempt with its locked run and the head of the chain that tells of it."""
+
+    run: LockedRun
+    attempt: CallAttempt
+    head: ChainHead
+
+
+async def lock(
+    connection: Connection,
+    execution_ids: Collection[UUID],
+    run_ids: Collection[UUID],
+    subjects: Collection[str],
+    *,
+    wait: bool,
+) -> dict[UUID, ReportedAttempt]:
+    """These attempts, locked; those that are unknown stay out.
+
+    Without ``wait``, those that somebody else holds stay out as well, whole or in part.
+    """
+    locks = (
+        (runs.TAKE, _TAKE_ATTEMPTS, audit.TAKE_HEADS) if wait else (runs.TRY, _TRY_ATTEMPTS, audit.TRY_HEADS)
+    )
+    taken, found, chains, run_rows, attempt_rows = await query(
+        connection,
+        *locks,
+        runs.READ,
+        executions.READ,
+        ids=list(execution_ids),
+        runs=list(run_ids),
+        subjects=list(subjects),
+    )
+    held = {row.id for row in (*taken, *found)}
+    heads = {row.subject: row for row in chains}
+    locked = {row.id: runs.locked(row) for row in run_rows if row.id in held}
+    return {
+        row.id: ReportedAttempt(
+            locked[row.run_id], executions.attempt(row), audit.chain_head(heads[row.subject], row.at)
+        )
+        for row in attempt_rows
+        if row.id in held and row.run_id in locked and row.subject in heads
+    }
+
+
+_TAKE_ATTEMPTS = text("""
+SELECT e.id FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id
+WHERE e.id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[])))) ORDER BY c.id FOR NO KEY UPDATE OF c, e
+""")
+_TRY_ATTEMPTS = text("""
+SELECT e.id FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id
+WHERE e.id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[])))) ORDER BY c.id FOR NO KEY UPDATE OF c, e SKIP LOCKED
+""")
