@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NoReturn
 
-from agent.database.errors import OutcomeUnknown
 from agent.database.pools import Database
 from agent.runtime.waves import Wave
 from agent.usecases import executions
@@ -13,17 +11,13 @@ from agent.usecases.executions import Claim, Outcome, Report
 
 
 class JointWrites:
-    """The waves of a process. After ``OutcomeUnknown`` whoever waits looks for itself what was written."""
+    """The waves of a process."""
 
     def __init__(self, db: Database) -> None:
         self._reports: Wave[Report, bool] = Wave(
-            partial(executions.report_together, db), _unknown, keys=lambda report: {report.claim.run_id}
+            partial(executions.report_together, db), keys=lambda report: {report.claim.run_id}
         )
 
     async def report(self, claim: Claim, outcome: Outcome) -> bool:
         """``executions.report``."""
         return await self._reports.join(Report(claim, outcome))
-
-
-async def _unknown(_member: object) -> NoReturn:
-    raise OutcomeUnknown("lost the database during COMMIT: it may or may not be written")

@@ -64,7 +64,7 @@ class Votes:
         self._services = services
         self._calls = calls
         self._wave: Wave[_Cast, _Counted] = Wave(
-            self._send, self._settle, keys=lambda cast: (cast.ballot.request_id,), patience=PATIENCE
+            self._send, keys=lambda cast: (cast.ballot.request_id,), patience=PATIENCE
         )
 
     @property
@@ -112,10 +112,6 @@ class Votes:
         approvals = sum(each.verdict is Verdict.APPROVE for each in ballots)
         slots = self._calls.reserve(approvals) if self._calls else 0
         return ImmediateClaims(self._services, self._calls, slots) if self._calls and slots else None
-
-    async def _settle(self, member: _Cast) -> VoteOutcome:
-        """The voter is told at once, and may vote again: the same vote is counted once."""
-        raise OutcomeUnknown(f"the vote on request {member.ballot.request_id} may or may not be recorded")
 
 
 def _too_late() -> BudgetExceeded:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import Context
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 import structlog
 
@@ -57,27 +57,24 @@ class _Waiting(Generic[Member, Result]):
 class Wave(Generic[Member, Result]):
     """Sends members together, one transaction at a time, in the order in which they came.
 
-    ``settle`` finds out whether a member was written whose COMMIT was not answered, and writes it if it was not.
     ``keys`` names the rows of a member that another one may write, too: such members go into different waves.
     ``abandon`` does what is due for the result of a member that was cancelled while it was under way.
     ``patience`` is how many seconds members wait for a transaction; then the next one begins beside it.
 
     A transaction that fails is repeated for each member alone, so a poisonous one fails alone; for as long as it is
     tried again it stays alone. Members whose rows are locked go alone and wait, and hold nobody up. When the database
-    is away, everybody hears that.
+    is away, or does not answer a COMMIT, everybody hears that.
     """
 
     def __init__(
         self,
         send: Send[Member, Result],
-        settle: Callable[[Member], Awaitable[Result]],
         *,
         keys: Callable[[Member], Collection[Hashable]] = lambda _member: (),
         abandon: Callable[[Result], Awaitable[object]] | None = None,
         patience: float | None = None,
     ) -> None:
         self._send = send
-        self._settle = settle
         self._keys = keys
         self._abandon = abandon
         self._queue: deque[_Waiting[Member, Result]] = deque()
@@ -91,7 +88,8 @@ class Wave(Generic[Member, Result]):
     async def join(self, member: Member) -> Result:
         """Have this member sent; returns its result. Cancelling this takes back only what is not under way.
 
-        Raises what its transaction raises when the member is alone in it, but OutcomeUnknown only out of ``settle``.
+        Raises what the member's own transaction raises. After OutcomeUnknown it may be written or not, whatever became
+        of others: look behind its lock before it is sent again.
         """
         waiting = _Waiting[Member, Result](member, frozenset(self._keys(member)))
         if self._suspects & waiting.keys:
@@ -176,11 +174,7 @@ class Wave(Generic[Member, Result]):
                     self._tell(each, result)
 
     def _failed(self, members: Sequence[_Waiting[Member, Result]], error: Exception) -> None:
-        if isinstance(error, OutcomeUnknown):
-            log.warning("not confirmed", action="wave.unconfirmed", members=len(members), error=str(error))
-            for each in members:
-                self._start(self._follow(each, self._settle))
-        elif isinstance(error, DatabaseUnavailable) or len(members) == 1:
+        if len(members) == 1 or isinstance(error, DatabaseUnavailable | OutcomeUnknown):
             for each in members:
                 each.fail(error)
         else:
@@ -189,33 +183,14 @@ class Wave(Generic[Member, Result]):
                 self._start(self._go_alone(each))
 
     async def _go_alone(self, waiting: _Waiting[Member, Result]) -> None:
-        await self._follow(waiting, self._send_alone)
-        error = None if waiting.result.cancelled() else waiting.result.exception()
-        if (
-            error is not None
-            and not isinstance(error, DatabaseError)
-            and len(self._suspects) < _MOST_SUSPECTS
-        ):
-            self._suspects |= waiting.keys
-        else:
-            self._suspects -= waiting.keys
-
-    async def _send_alone(self, member: Member) -> Result:
-        try:
-            (result,) = await self._send([member], wait=True)
-        except OutcomeUnknown:
-            return await self._settle(member)
-        if isinstance(result, Skipped):
-            raise TypeError("a transaction that waits skips nobody")
-        return result
-
-    async def _follow(
-        self, waiting: _Waiting[Member, Result], work: Callable[[Member], Awaitable[Result]]
-    ) -> None:
         try:
             async with self._alone:
-                self._tell(waiting, await work(waiting.member))
+                (result,) = await self._send([waiting.member], wait=True)
+            self._suspects -= waiting.keys
+            self._tell(waiting, cast("Result", result))  # a transaction that waits skips nobody
         except Exception as error:
+            if not isinstance(error, DatabaseError) and len(self._suspects) < _MOST_SUSPECTS:
+                self._suspects |= waiting.keys
             waiting.fail(error)
         finally:
             waiting.result.cancel()  # when this task is cancelled; else there is a result

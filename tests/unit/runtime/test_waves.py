@@ -18,7 +18,6 @@ class Sender:
 
     def __init__(self) -> None:
         self.sent: list[tuple[list[int], bool]] = []
-        self.settled: list[int] = []
         self.locked: set[int] = set()
         self.failure: Failure = lambda _members: None
         self.begun = asyncio.Event()
@@ -26,9 +25,7 @@ class Sender:
         self.free.set()
         self.unlocked = asyncio.Event()
         self.abandoned: list[int] = []
-        self.wave: Wave[int, int] = Wave(
-            self.send, self.settle, keys=lambda member: {member % 100}, abandon=self.abandon
-        )
+        self.wave: Wave[int, int] = Wave(self.send, keys=lambda member: {member % 100}, abandon=self.abandon)
 
     async def send(self, members: Sequence[int], *, wait: bool) -> list[int | Skipped]:
         """One transaction."""
@@ -40,11 +37,6 @@ class Sender:
         if (error := self.failure(members)) is not None:
             raise error
         return [SKIPPED if each in self.locked and not wait else 2 * each for each in members]
-
-    async def settle(self, member: int) -> int:
-        """A member whose COMMIT was not answered."""
-        self.settled.append(member)
-        return -member
 
     async def abandon(self, result: int) -> None:
         """The result of a member that was cancelled on its way."""
@@ -123,21 +115,13 @@ async def test_locked_rows_hold_nobody_up() -> None:
     assert ([2], True) in sender.sent
 
 
-async def test_each_member_is_settled_when_nobody_knows_the_outcome() -> None:
-    """After a COMMIT without an answer each member is settled for itself, and nothing is simply sent again."""
+@pytest.mark.parametrize("error", [DatabaseUnavailable, OutcomeUnknown])
+async def test_a_database_that_is_away_is_everybodys_error(error: type[Exception]) -> None:
+    """Nobody is repeated when the database cannot be reached or a COMMIT is not answered; each decides for itself."""
     sender = Sender()
-    sender.failure = lambda _members: OutcomeUnknown("lost")
-    assert await asyncio.gather(*sender.join(1, 2, 3)) == [-1, -2, -3]
-    assert sender.settled == [1, 2, 3]
-    assert len(sender.sent) == 1
-
-
-async def test_a_database_that_is_away_is_everybodys_error() -> None:
-    """Nobody is repeated when the database cannot be reached; each decides for itself."""
-    sender = Sender()
-    sender.failure = lambda _members: DatabaseUnavailable("away")
+    sender.failure = lambda _members: error("away")
     results = await asyncio.gather(*sender.join(1, 2), return_exceptions=True)
-    assert [type(each) for each in results] == [DatabaseUnavailable, DatabaseUnavailable]
+    assert [type(each) for each in results] == [error, error]
     assert len(sender.sent) == 1
 
 
@@ -188,7 +172,7 @@ async def test_a_cancelled_wave_leaves_nobody_waiting() -> None:
 async def test_a_transaction_that_takes_long_is_passed() -> None:
     """With patience, the next members go beside a transaction that is stuck, and what comes then waits for theirs."""
     sender = Sender()
-    sender.wave = Wave(sender.send, sender.settle, patience=0.01)
+    sender.wave = Wave(sender.send, patience=0.01)
     [stuck] = await sender.hold(1)
     sender.begun.clear()
     [passing] = sender.join(2)
@@ -204,7 +188,7 @@ async def test_a_transaction_that_takes_long_is_passed() -> None:
 async def test_a_passed_transaction_sends_nothing_more() -> None:
     """What waits when a transaction that was passed ends is sent by the one that passed it, and only once."""
     sender = Sender()
-    sender.wave = Wave(sender.send, sender.settle, patience=0.01)
+    sender.wave = Wave(sender.send, patience=0.01)
     first = await sender.hold(1)
     sender.begun.clear()
     second = sender.join(2)
@@ -218,7 +202,7 @@ async def test_a_passed_transaction_sends_nothing_more() -> None:
 async def test_nobody_waits_when_a_transaction_is_passed() -> None:
     """A transaction that is stuck alone holds up no member that comes later."""
     sender = Sender()
-    sender.wave = Wave(sender.send, sender.settle, patience=0.0)
+    sender.wave = Wave(sender.send, patience=0.0)
     [stuck] = await sender.hold(1)
     await asyncio.sleep(0.01)
     sender.begun.clear()
