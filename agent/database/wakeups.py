@@ -69,6 +69,7 @@ class Wakeups:
     def __init__(self, announce: Callable[[], Awaitable[None]] | None = None) -> None:
         self._announce = announce
         self._listeners: dict[Listener, None] = {}
+        self._looks: dict[Callable[[], object], None] = {}
         self._announcing: asyncio.Task[None] | None = None
         self._again = False
 
@@ -76,6 +77,16 @@ class Wakeups:
         """Call this with what is left by those who listened earlier; returns what ends that."""
         self._listeners[listener] = None
         return partial(self._listeners.pop, listener, None)
+
+    def on_announcement(self, look: Callable[[], object]) -> Callable[[], object]:
+        """Call this when other processes may have left work; returns what ends that. It must be quick and not raise."""
+        self._looks[look] = None
+        return partial(self._looks.pop, look, None)
+
+    def announced(self) -> None:
+        """Other processes may have left work."""
+        for look in tuple(self._looks):
+            look()
 
     def send(self, wakeups: Sequence[Wakeup]) -> None:
         """Hand these on. Neither waits nor raises: what they point to is committed."""

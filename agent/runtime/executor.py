@@ -66,7 +66,7 @@ class Executor:
         self._shared: float | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._heart: asyncio.Task[None] | None = None
-        self._leave: Callable[[], object] | None = None
+        self._leave: list[Callable[[], object]] = []
 
     @property
     def alive(self) -> bool:
@@ -85,7 +85,8 @@ class Executor:
 
     async def start(self) -> None:
         """Begin; a database that is away is waited for."""
-        self._leave = self._services.db.wakeups.listen(self.take)
+        wakeups = self._services.db.wakeups
+        self._leave = [wakeups.listen(self.take), wakeups.on_announcement(self._look_now.set)]
         self._tasks = [
             asyncio.create_task(self._keep_looking(), name="looks"),
             asyncio.create_task(self._keep_listening(), name="announcements"),
@@ -94,9 +95,8 @@ class Executor:
 
     async def stop(self) -> None:
         """Begin nothing more, and let what is under way end within the drain time."""
-        if self._leave is not None:
-            self._leave()
-            self._leave = None
+        for leave in self._leave:
+            leave()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -167,7 +167,7 @@ class Executor:
         while True:
             try:
                 async for _ in self._services.db.announcements():
-                    self._look_now.set()
+                    self._services.db.wakeups.announced()
             except Exception as error:  # until it is back, looks find what others leave
                 log.warning(
                     "announcements cannot be heard",

@@ -54,8 +54,8 @@ class NextDelivery:
     parts: tuple[Part, ...]
     is_flood: bool
     """Cards have to be folded first."""
-    is_known: bool
-    """Whether the destination has a row."""
+    is_new: bool
+    """Something is to be sent for the first time there: the destination has to be added first."""
     wait: float | None
     """Seconds until more may be sent; ``None``: nothing waits for the pace alone."""
 
@@ -88,7 +88,7 @@ async def take_next(
 
 
 async def add_destination(connection: Connection, destination: Destination) -> None:
-    """Make the destination known."""
+    """From now on something can be sent there."""
     key = {"team": destination.team_id, "channel": destination.channel_id}
     await connection.execute(_ADD, key)
 

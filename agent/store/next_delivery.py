@@ -6,33 +6,49 @@ from sqlalchemy import text
 
 NEXT = text("""
 WITH here AS MATERIALIZED (
-    SELECT lease_epoch, next_at, next_update_at, clock_timestamp() AS now FROM outlet
-    WHERE team_id = :team AND channel_id = :channel AND (lease_until IS NULL OR lease_until <= clock_timestamp())
-), waiting AS MATERIALIZED (
-    SELECT d.id, d.kind, d.priority, d.request_id, d.run_id, d.agent,
-           coalesce(d.agent, r.agent, a.agent) AS author, coalesce(p.ts, a.thread_ts, g.ts) AS root_ts
-    FROM here CROSS JOIN delivery AS d
+    SELECT lease_epoch, now, next_at, next_update_at, next_at <= now AS may_post, next_update_at <= now AS may_change
+    FROM outlet CROSS JOIN (SELECT clock_timestamp() AS now) AS clock
+    WHERE team_id = :team AND channel_id = :channel AND (lease_until IS NULL OR lease_until <= now)
+), urgent AS MATERIALIZED (
+    SELECT d.id, d.priority, d.kind, d.request_id, d.run_id, d.agent, coalesce(d.agent, r.agent, a.agent) AS author,
+           coalesce(p.ts, a.thread_ts, g.ts) AS root_ts
+    FROM delivery AS d
     LEFT JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel'
     LEFT JOIN approval_request AS r ON r.id = d.request_id
     LEFT JOIN agent_run AS a ON a.id = d.run_id
     LEFT JOIN digest_card AS g ON g.team_id = d.team_id AND g.channel_id = d.channel_id AND g.agent = d.agent
-    WHERE d.team_id = :team AND d.channel_id = :channel AND d.state = 'pending' AND d.not_before <= here.now
-      AND CASE
-          WHEN d.kind IN ('thread_line', 'run_line')
-          THEN here.next_at <= here.now AND coalesce(p.ts, a.thread_ts) IS NOT NULL
+    WHERE d.team_id = :team AND d.channel_id = :channel AND d.state = 'pending' AND d.priority < 2
+      AND d.not_before <= (SELECT now FROM here)
+      AND CASE WHEN d.kind IN ('thread_line', 'run_line')
+          THEN (SELECT may_post FROM here) AND coalesce(p.ts, a.thread_ts) IS NOT NULL
                AND NOT EXISTS (SELECT FROM delivery AS e WHERE e.state = 'pending' AND e.kind = d.kind AND e.id < d.id
                                AND (e.request_id = d.request_id OR e.run_id = d.run_id)
-                               AND (d.priority > 0 OR e.not_before > here.now))
+                               AND e.not_before > (SELECT now FROM here))
           WHEN d.kind <> 'direct' AND coalesce(p.ts, a.thread_ts, g.ts) IS NOT NULL
-          THEN here.next_update_at <= here.now
-          ELSE here.next_at <= here.now END
+          THEN (SELECT may_change FROM here)
+          ELSE (SELECT may_post FROM here) END
     ORDER BY d.priority, d.id LIMIT 200
+), history AS MATERIALIZED (
+    SELECT d.id, d.priority, d.kind, d.request_id, d.run_id, d.agent, NULL AS author, root.ts AS root_ts
+    FROM (SELECT * FROM delivery
+          WHERE team_id = :team AND channel_id = :channel AND state = 'pending' AND priority >= 2
+            AND not_before <= (SELECT now FROM here)
+          ORDER BY priority, id OFFSET 0) AS d
+    CROSS JOIN LATERAL (SELECT CASE d.kind
+        WHEN 'thread_line' THEN (SELECT ts FROM card_place WHERE request_id = d.request_id AND surface = 'channel')
+        WHEN 'run_line' THEN (SELECT thread_ts FROM agent_run WHERE id = d.run_id) END AS ts) AS root
+    WHERE (SELECT may_post FROM here) AND NOT EXISTS (SELECT FROM urgent)
+      AND (d.kind = 'direct' OR root.ts IS NOT NULL
+           AND NOT EXISTS (SELECT FROM delivery AS e WHERE e.state = 'pending' AND e.kind = d.kind AND e.id < d.id
+                           AND (e.request_id = d.request_id OR e.run_id = d.run_id)))
+    ORDER BY d.priority, d.id LIMIT 1
 ), first AS MATERIALIZED (
-    SELECT * FROM waiting CROSS JOIN LATERAL (
+    SELECT * FROM (SELECT * FROM urgent UNION ALL SELECT * FROM history) AS waiting
+    CROSS JOIN LATERAL (
         SELECT kind IN ('thread_line', 'run_line') AS is_line,
                root_ts IS NULL OR kind NOT IN ('card', 'run_root', 'digest') AS is_post) AS nature
     CROSS JOIN LATERAL (SELECT concat(CASE WHEN is_post THEN 'post' ELSE 'change' END, ' of ', author) AS turn) AS whose
-    ORDER BY priority, CASE WHEN priority < 2 THEN array_position(CAST(:served AS text[]), turn) END NULLS FIRST, id
+    ORDER BY priority, array_position(CAST(:served AS text[]), turn) NULLS FIRST, id
     LIMIT 1
 ), thread AS (
     SELECT m.* FROM first JOIN delivery AS m
@@ -90,7 +106,9 @@ WITH here AS MATERIALIZED (
 SELECT held.lease_epoch AS epoch, coalesce(CAST(first.kind AS text), '') AS kind, coalesce(first.turn, '') AS turn,
        first.request_id, first.run_id, first.agent, first.root_ts,
        (SELECT json_agg(batch ORDER BY id) FROM batch) AS parts, flood.is_flood,
-       EXISTS (SELECT FROM outlet WHERE team_id = :team AND channel_id = :channel) AS is_known,
+       NOT EXISTS (SELECT FROM outlet WHERE team_id = :team AND channel_id = :channel)
+       AND EXISTS (SELECT FROM delivery
+                   WHERE team_id = :team AND channel_id = :channel AND state = 'pending') AS is_new,
        (SELECT CAST(extract(epoch FROM min(pace.rests_until) - here.now) AS float)
         FROM here CROSS JOIN LATERAL (VALUES (here.next_at), (here.next_update_at)) AS pace (rests_until)
         WHERE pace.rests_until > here.now AND first.id IS NULL
@@ -108,5 +126,6 @@ the rest of the statement sees the database as it was when it began, and another
 
 Agents take turns in posts, and likewise in changes: the one `:served` longest ago goes first, except with history. An
 answer does not wait for earlier lines of its thread, but takes them along; unless they were put off. A line that may
-stand in Slack already goes without others.
+stand in Slack already goes without others. History may be long, so it is read in its order (`OFFSET 0`) up to the first
+line that may go.
 """

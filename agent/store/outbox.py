@@ -15,6 +15,7 @@ from uuid import UUID
 from sqlalchemy import text
 
 from agent.database.transaction import Connection, Transaction
+from agent.database.wakeups import Wakeup
 from agent.domain.request import Change
 from agent.store.ids import new_id
 from signoff.canonical import canonical_bytes
@@ -133,8 +134,9 @@ def digest(destination: Destination, agent: str) -> OutboxMessage:
 
 
 def enqueue(tx: Transaction, outgoing: Sequence[OutboxMessage]) -> None:
-    """Write these down; who goes round the channels finds them."""
+    """Write these down, and wake the drains of their channels."""
     tx.add_rows(_INSERT, [_row(message) for message in outgoing], last=True)
+    tx.wake(*(Wakeup.channel(message.destination.channel_id) for message in outgoing))
 
 
 def _row(message: OutboxMessage) -> dict[str, Any]:

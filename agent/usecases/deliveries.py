@@ -127,7 +127,7 @@ async def store(db: Database, outcome: Outcome) -> None:
 async def _take(tx: Transaction, destination: Destination, worker: str, served: Sequence[str]) -> Look:
     take = partial(deliveries.take_next, tx, destination, worker, LEASE_SECONDS, served=served)
     found = await take(fold=True)
-    if not found.is_known:
+    if found.is_new:
         await deliveries.add_destination(tx, destination)
         found = await take(fold=True)
     if found.is_flood:

@@ -39,6 +39,9 @@ a channel, and 50 changes a minute and more. It counts them apart, so a change d
 PATIENCE = 5.0
 """Seconds that the drain waits for the channel's pace; what is due later is found by a later round."""
 
+LOOK = 0.2
+"""Seconds between two looks that find nothing to send, however often a drain that waits for the pace is woken."""
+
 FRESH = 0.5
 """Seconds after which a lease is renewed before Slack is called: a call may take almost as long as a lease lasts."""
 
@@ -114,16 +117,17 @@ class Drain:
         )
         due: DueMessage | None = None
         outcome: Outcome | None = None
+        idle = 0
         try:
             while not self._leaving:
                 awake.clear()
                 began = monotonic()
                 look = await deliveries.take_next(self._db, here, self._worker, served=served, after=outcome)
-                due, outcome = look.due, None
+                due, outcome, idle = look.due, None, idle + 1
                 if due is not None:
                     _serve(served, due.turn)
-                    outcome = await self._deliver(due, began)
-                elif not awake.is_set() and not await self._rest(awake, look.wait):
+                    outcome, idle = await self._deliver(due, began), 0
+                elif not await _rest(awake, look.wait, LOOK if idle > 1 else 0.0):
                     return
             if outcome is not None:
                 await deliveries.store(self._db, outcome)
@@ -131,15 +135,6 @@ class Drain:
             if due is not None:
                 await deliveries.release(self._db, due)
             raise
-
-    async def _rest(self, awake: asyncio.Event, seconds: float | None) -> bool:
-        """Wait for the channel's pace, or for something that may go before it. False: nothing to wait for."""
-        if seconds is None or seconds > PATIENCE:
-            return False
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await awake.wait()
-        return True
 
     async def _deliver(self, due: DueMessage, began: float) -> Outcome | None:
         """Send one message, taken after ``began``. Returns what became of it; ``None``: the lease is lost."""
@@ -231,6 +226,17 @@ class Drain:
             raise SlackUnavailable(f"the channel could not be looked up: {why}") from error
         if problem is not None:
             raise ChannelClosed(problem)
+
+
+async def _rest(awake: asyncio.Event, seconds: float | None, least: float) -> bool:
+    """Wait for the channel's pace, or for something that may go before it. False: nothing to wait for."""
+    if not awake.is_set() and (seconds is None or seconds > PATIENCE):
+        return False
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await asyncio.sleep(least)
+            await awake.wait()
+    return True
 
 
 def _serve(served: list[str], turn: str) -> None:

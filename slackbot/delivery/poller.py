@@ -1,26 +1,30 @@
-"""Goes round the channels: where something may be told now, it is told.
+"""Finds the channels where something may be told now, and has it told.
 
-There is no hint to lose: each round asks the database, which says in one short statement where that is. Channels that
-a drain speaks in at this moment, of whichever process, are left to it.
+Wake-ups name a channel as soon as something was written down for it. What no wake-up names (a message that was put
+off, what another process has left) is found by rounds: each asks the database, in one short statement, where something
+may be told. Channels that a drain of another process speaks in are left to it.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from contextvars import Context, copy_context
 from time import monotonic
 
 import structlog
 
 from agent.database.pools import Database
+from agent.database.wakeups import Wakeup, WakeupKind
 from agent.runtime import shutdown
 from agent.usecases import deliveries
 from slackbot.delivery.drain import Drain
 
 log = structlog.get_logger(__name__)
 
-PACE = 0.1
-"""Seconds between two rounds: what was decided is on its card soon after, and nobody is asked often."""
+PACE = 1.0
+"""Seconds between two rounds."""
 
 AFTER_FAILURE = 1.0
 """Seconds until the next round when the database did not answer."""
@@ -29,7 +33,7 @@ LONGEST = 5.0
 """Seconds of the longest pause: a round that takes long, because much is put off, is followed by a longer one."""
 
 SHARE = 5
-"""The pause after a round is at least so many times as long as the round took."""
+"""After a round the database is left alone for so many times as long as the round took."""
 
 AT_ONCE = 50
 """Channels that one process speaks in at the same time; most of them rest most of the time."""
@@ -47,7 +51,11 @@ class DeliveryPoller:
         self._drain = drain
         self._pace = pace
         self._drains: dict[str, asyncio.Task[None]] = {}
+        self._look_now = asyncio.Event()
+        self._is_full = False
+        self._context = Context()
         self._going: asyncio.Task[None] | None = None
+        self._leave: list[Callable[[], object]] = []
         self._ended: float | None = None
 
     @property
@@ -57,12 +65,17 @@ class DeliveryPoller:
 
     def start(self) -> None:
         """Begin; a database that is away is waited for."""
+        self._context = copy_context()
+        wakeups = self._db.wakeups
+        self._leave = [wakeups.listen(self.take), wakeups.on_announcement(self._look_now.set)]
         self._going = asyncio.create_task(self._go(), name="rounds")
 
     async def stop(self, seconds: float) -> None:
         """Begin no more, and let what is being told be told within so many seconds."""
         if self._going is None:
             return
+        for leave in self._leave:
+            leave()
         self._going.cancel()
         with suppress(asyncio.CancelledError):
             await self._going
@@ -70,30 +83,47 @@ class DeliveryPoller:
         self._drain.leave()
         await shutdown.end_tasks(self._drains.values(), seconds)
 
+    def take(self, wakeups: Sequence[Wakeup]) -> Sequence[Wakeup]:
+        """Tell the channels that these name; returns what others should look at."""
+        return [
+            each for each in wakeups if each.kind is not WakeupKind.CHANNEL or not self._wake(str(each.key))
+        ]
+
     async def _go(self) -> None:
         while True:
+            self._look_now.clear()
             began = monotonic()
             try:
                 await self._round()
                 self._ended = monotonic()
-                pause = max(self._pace, min(LONGEST, SHARE * (self._ended - began)))
+                rest = min(LONGEST, SHARE * (self._ended - began))
             except Exception as error:  # whatever it is, the next round finds everything as it is
                 self._ended = None
-                pause = AFTER_FAILURE
+                rest = AFTER_FAILURE
                 log.warning(
                     "a round failed", action="rounds.failed", error=str(error) or type(error).__name__
                 )
-            await asyncio.sleep(pause)
+            await asyncio.sleep(rest)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._pace - rest):
+                    await self._look_now.wait()
 
     async def _round(self) -> None:
         for channel_id in await deliveries.channels_due(self._db, self._team_id):
             self._wake(channel_id)
 
-    def _wake(self, channel_id: str) -> None:
+    def _wake(self, channel_id: str) -> bool:
+        """Have a drain look at the channel. False: too many speak already; the next round finds it."""
         if channel_id in self._drains:
             self._drain.wake(channel_id)
-        elif len(self._drains) < AT_ONCE:
-            self._drains[channel_id] = asyncio.create_task(self._tell(channel_id), name=f"drain:{channel_id}")
+            return True
+        self._is_full = len(self._drains) >= AT_ONCE
+        if not self._is_full:
+            # Whoever has committed lends the drain nothing that its log lines would then say.
+            context = self._context.copy()
+            task = asyncio.create_task(self._tell(channel_id), name=f"drain:{channel_id}", context=context)
+            self._drains[channel_id] = task
+        return not self._is_full
 
     async def _tell(self, channel_id: str) -> None:
         try:
@@ -108,3 +138,5 @@ class DeliveryPoller:
             await asyncio.sleep(AFTER_FAILURE)
         finally:
             del self._drains[channel_id]
+            if self._is_full:
+                self._look_now.set()

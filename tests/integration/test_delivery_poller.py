@@ -1,16 +1,17 @@
-"""Going round the channels: what may be told is found wherever it is, by whoever comes by, and by nobody's hint."""
+"""Finding the channels where something may be told: by wake-ups, and by rounds for what no wake-up names."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pytest
 from sqlalchemy import text
 
 from agent.database.pools import Database
+from agent.database.wakeups import Wakeup, WakeupKind
 from agent.store import outbox
 from agent.store.outbox import Destination
 from agent.usecases import deliveries
@@ -105,6 +106,57 @@ async def test_what_comes_while_a_channel_is_drained_is_told(
         await ask(database)
     await until(lambda: _nothing_due(database))
     assert set(recorder.told) == {HERE, THERE}  # there lie the threads of the runs
+
+
+async def test_a_commit_wakes_the_drain_of_its_channel(
+    database: Database, recorder: Recorder, rounds: DeliveryPoller
+) -> None:
+    """What is written down in this process is told at once, and not only in the next round."""
+    rounds._pace = 3600.0
+    recorder.go.set()
+    rounds.start()
+    await until(lambda: _said(rounds.alive))
+    await ask(database)
+    await until(lambda: _nothing_due(database))
+    assert set(recorder.told) == {HERE, THERE}
+
+
+async def test_what_another_process_announces_is_looked_for(
+    database: Database, recorder: Recorder, rounds: DeliveryPoller
+) -> None:
+    """A process that only serves the web leaves messages behind: its announcement is followed by a round."""
+    rounds._pace = 3600.0
+    recorder.go.set()
+    rounds.start()
+    await until(lambda: _said(rounds.alive))
+    rounds._leave.pop(0)()  # nobody takes a wake-up here
+    await ask(database)
+    assert recorder.told == []
+    database.wakeups.announced()
+    await until(lambda: _nothing_due(database))
+
+
+async def test_a_channel_for_which_there_is_no_room_is_told_when_there_is(
+    database: Database, recorder: Recorder, rounds: DeliveryPoller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Too many channels speak: the wake-up is left to other processes, and the end of a drain brings a round."""
+    monkeypatch.setattr("slackbot.delivery.poller.AT_ONCE", 1)
+    left: list[Wakeup] = []
+    rounds._pace = 3600.0
+    rounds.start()
+    await until(lambda: _said(rounds.alive))
+
+    def leave(wakeups: Sequence[Wakeup]) -> Sequence[Wakeup]:
+        left.extend(wakeups)
+        return []
+
+    end = database.wakeups.listen(leave)
+    await ask(database)
+    end()
+    assert [each.key for each in left if each.kind is WakeupKind.CHANNEL] == [HERE]
+    recorder.go.set()
+    await until(lambda: _nothing_due(database))
+    assert set(recorder.told) == {HERE, THERE}
 
 
 async def test_a_drain_that_fails_is_tried_again_and_stops_no_other(

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import text
 
 from agent.database.pools import Database
-from agent.database.wakeups import Wakeup
+from agent.database.wakeups import Wakeup, WakeupKind
 from agent.domain.policy import Defaults, Policy
 from agent.runtime import executor as module
 from agent.runtime.agents import Agent
@@ -111,6 +111,8 @@ async def test_a_process_that_serves_itself_announces_nothing(
 
     async with Database(database_url, announces=True) as db:
         monkeypatch.setattr(db.wakeups, "_announce", announce)
+        # In the service, the poller of deliveries takes these.
+        db.wakeups.listen(lambda wakeups: [each for each in wakeups if each.kind is not WakeupKind.CHANNEL])
         await run(replace(s.services, db=db))
         run_id = await start_run(db)
 
