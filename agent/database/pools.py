@@ -78,7 +78,7 @@ class Database:
         schema: str = SCHEMA,
         role: str | None = APP_ROLE,
         *,
-        pool_size: int = 10,
+        pool_size: int = 8,
         decision_pool_size: int = 8,
         application_name: str = "signoff",
         announces: bool = False,

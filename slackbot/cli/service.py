@@ -83,7 +83,6 @@ def _database(configured: Settings, url: str) -> Database:
         url,
         configured.db_schema,
         configured.db_role,
-        pool_size=max(10, configured.concurrency // 2),
         announces=True,
     )
 

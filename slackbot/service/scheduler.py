@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from functools import partial
 from time import monotonic
 
 import structlog
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from agent.database.pools import Database
+from agent.store import overdue
 from agent.usecases import api_keys, executions, idempotency, outbound, requests, runs
 from agent.usecases.executions import external
 
@@ -21,17 +23,24 @@ log = structlog.get_logger(__name__)
 
 Sweep = Callable[[Database], Awaitable[int]]
 
+LOOK = 1.0
+"""Seconds between two looks at what is overdue."""
+
+OVERDUE: dict[str, Sweep] = {
+    "expire": requests.expire_due,
+    "remind": requests.remind_due,
+    "rescue": executions.rescue,
+    "lapse": external.lapse_due,
+    "orphans": runs.end_orphans,
+}
+"""The sweeps that a look begins."""
+
 EVERY: dict[str, tuple[Sweep, float]] = {
-    "expire": (requests.expire_due, 1.0),
-    "remind": (requests.remind_due, 5.0),
-    "rescue": (executions.rescue, 2.0),
-    "lapse": (external.lapse_due, 2.0),
     "replies": (idempotency.delete_old, 60.0),
     "key_uses": (api_keys.forget_uses, 60.0),
-    "orphans": (runs.end_orphans, 2.0),
     "forget_notices": (outbound.forget, 3600.0),
 }
-"""What is swept, and how many seconds lie between."""
+"""What is swept without looking, and how many seconds lie between."""
 
 
 class Scheduler:
@@ -41,18 +50,23 @@ class Scheduler:
         self._db = db
         self._timer = AsyncIOScheduler(timezone="UTC")
         self._swept: float | None = None
+        self._sweeping: dict[str, asyncio.Task[None]] = {}
+        self._add("look", LOOK, self._look)
         for name, (sweep, seconds) in EVERY.items():
-            self._timer.add_job(
-                self._run,
-                "interval",
-                seconds=seconds,
-                args=(name, sweep),
-                id=name,
-                next_run_time=datetime.now(UTC),  # what an earlier process left undone need not wait
-                misfire_grace_time=None,
-                coalesce=True,
-                max_instances=1,
-            )
+            self._add(name, seconds, self._run, name, sweep)
+
+    def _add(self, name: str, seconds: float, do: Callable[..., Awaitable[None]], *args: object) -> None:
+        self._timer.add_job(
+            do,
+            "interval",
+            seconds=seconds,
+            args=args,
+            id=name,
+            next_run_time=datetime.now(UTC),  # what an earlier process left undone need not wait
+            misfire_grace_time=None,
+            coalesce=True,
+            max_instances=1,
+        )
 
     @property
     def age(self) -> float | None:
@@ -67,6 +81,25 @@ class Scheduler:
         """Sweep no more."""
         if self._timer.running:
             self._timer.shutdown(wait=False)
+        for task in self._sweeping.values():
+            task.cancel()
+
+    async def _look(self) -> None:
+        """Begin the sweeps that have something to do, unless they are under way."""
+        await self._run("look", self._begin_due)
+
+    async def _begin_due(self, db: Database) -> int:
+        async with db.connection() as connection:
+            due = await overdue.find(connection)
+        for name in due:
+            if name not in self._sweeping:
+                task = asyncio.create_task(self._run(name, OVERDUE[name]), name=f"sweep:{name}")
+                self._sweeping[name] = task
+                task.add_done_callback(partial(self._forget, name))
+        return 0
+
+    def _forget(self, name: str, _: object) -> None:
+        del self._sweeping[name]
 
     async def _run(self, name: str, sweep: Sweep) -> None:
         try:
