@@ -31,17 +31,17 @@ from agent.runtime.work_queue import WorkQueue
 from agent.store.vote_locks import AskedCall
 from agent.usecases import requests
 from agent.usecases.executions import Claim, ClaimTerms
-from agent.usecases.requests import VoteOutcome
+from agent.usecases.requests import Counted, VoteOutcome
 from signoff.errors import MalformedArguments
 from signoff.values import Action
 
 log = structlog.get_logger(__name__)
 
 
-PATIENCE = 0.1
+PATIENCE = 0.25
 """Seconds that a vote waits for the transaction of others before it goes into one beside it."""
 
-LEAST = 0.2
+LEAST = 0.5
 """Seconds that must be left to a vote when its transaction begins."""
 
 
@@ -51,7 +51,7 @@ class _Cast:
     deadline: float
 
 
-_Counted = VoteOutcome | Refused | BudgetExceeded
+_Answer = Counted | BudgetExceeded
 
 
 class Votes:
@@ -63,7 +63,7 @@ class Votes:
     def __init__(self, services: Services, calls: WorkQueue | None = None) -> None:
         self._services = services
         self._calls = calls
-        self._wave: Wave[_Cast, _Counted] = Wave(
+        self._wave: Wave[_Cast, _Answer] = Wave(
             self._send, keys=lambda cast: (cast.ballot.request_id,), patience=PATIENCE
         )
 
@@ -83,15 +83,13 @@ class Votes:
             return outcome
         raise outcome
 
-    async def _send(self, members: Sequence[_Cast], *, wait: bool) -> Sequence[_Counted | Skipped]:
+    async def _send(self, members: Sequence[_Cast], *, wait: bool) -> Sequence[_Answer | Skipped]:
         latest = time.monotonic() + LEAST
         timely = [each for each in members if each.deadline >= latest]
         counted = iter(await self._count(timely, wait=wait) if timely else ())
         return [next(counted) if each.deadline >= latest else _too_late() for each in members]
 
-    async def _count(
-        self, members: Sequence[_Cast], *, wait: bool
-    ) -> Sequence[VoteOutcome | Refused | Skipped]:
+    async def _count(self, members: Sequence[_Cast], *, wait: bool) -> Sequence[Counted | Skipped]:
         """One transaction, with the claims that come of it."""
         ballots = [each.ballot for each in members]
         deadline = min(each.deadline for each in members)

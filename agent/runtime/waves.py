@@ -25,6 +25,9 @@ MOST = 32
 ALONE = 4
 """Members that go alone at a time; they do not hold the wave up."""
 
+ASIDE = 2
+"""Transactions under way that others no longer wait for, where they have ``patience``."""
+
 _MOST_SUSPECTS = 1000
 
 log = structlog.get_logger(__name__)
@@ -81,6 +84,7 @@ class Wave(Generic[Member, Result]):
         self._patience = patience
         self._sender: object | None = None
         """Whose transactions are waited for."""
+        self._passed = 0
         self._suspects: set[Hashable] = set()
         self._alone = asyncio.Semaphore(ALONE)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -125,6 +129,8 @@ class Wave(Generic[Member, Result]):
                 self._sender = None
                 for each in self._queue:  # there are none unless this task is cancelled
                     each.result.cancel()
+            else:
+                self._passed -= 1
 
     @contextmanager
     def _passable(self) -> Iterator[None]:
@@ -139,8 +145,10 @@ class Wave(Generic[Member, Result]):
             timer.cancel()
 
     def _pass(self) -> None:
+        if self._passed == ASIDE:
+            return
         log.warning("passed", action="wave.passed", waiting=len(self._queue))
-        self._sender = None
+        self._sender, self._passed = None, self._passed + 1
         if self._queue:
             self._begin()
 

@@ -50,13 +50,11 @@ def enqueue_finished(tx: Transaction, run_id: UUID) -> None:
 def _to_webhooks(
     tx: Transaction, event: OutboundEvent, *, requests: Sequence[UUID] = (), runs: Sequence[UUID] = ()
 ) -> None:
-    tx.add(
-        _TO_WEBHOOKS,
-        event=event.value,
-        subscribed=Jsonb([event.value]),
-        requests=[*requests, *(None for _ in runs)],
-        runs=[*(None for _ in requests), *runs],
-    )
+    about = [(request_id, None) for request_id in requests] + [(None, run_id) for run_id in runs]
+    rows = [
+        {"event": event.value, "request_id": request_id, "run_id": run_id} for request_id, run_id in about
+    ]
+    tx.add_rows(_TO_WEBHOOKS, rows)
 
 
 # --- sending ----------------------------------------------------------------------------------------------
@@ -148,9 +146,9 @@ def _notice(row: Row[Any]) -> OutboundMessage:
 # How many there will be only this statement knows, so it makes their ids. The sender finds them by looking.
 _TO_WEBHOOKS = text("""
 INSERT INTO notice (id, kind, webhook_id, event, request_id, run_id)
-SELECT gen_random_uuid(), 'webhook', w.id, :event, f.request_id, f.run_id
-FROM webhook AS w, unnest(CAST(:requests AS uuid[]), CAST(:runs AS uuid[])) AS f (request_id, run_id)
-WHERE w.removed_at IS NULL AND w.events @> :subscribed
+SELECT gen_random_uuid(), 'webhook', w.id, f.event, f.request_id, f.run_id
+FROM webhook AS w, json_to_recordset(:rows) AS f (event text, request_id uuid, run_id uuid)
+WHERE w.removed_at IS NULL AND w.events @> jsonb_build_array(f.event)
 """)
 _TO_MAILBOXES = text("""
 INSERT INTO notice (id, kind, recipient, event, request_id)

@@ -95,10 +95,15 @@ def approved_action(canonical: bytes, decided: bytes | None, recorded: bytes | N
     return action if action.digest == decided == recorded else None
 
 
-def begin(
-    tx: Transaction, call: CallToRun, action: Action, terms: ClaimTerms, head: ChainHead
-) -> tuple[Claim, ChainHead]:
-    """Write the next attempt at a call, which runs this action. Returns it with the new head of its audit chain."""
+def claimed_entry(call: CallToRun, action: Action, terms: ClaimTerms) -> AuditEntry:
+    """The audit event of the next attempt at a call, which runs this action."""
+    detail = {"execution": str(terms.execution_id), "call": str(call.id), "attempt": call.attempts + 1}
+    detail["digest"] = action.digest.hex()
+    return AuditEntry(AuditKind.EXECUTION_CLAIMED, f"worker:{terms.worker}", detail)
+
+
+def begin(tx: Transaction, call: CallToRun, action: Action, terms: ClaimTerms) -> Claim:
+    """Write the attempt itself; its audit event is ``claimed_entry``."""
     execution_id, attempt = terms.execution_id, call.attempts + 1
     executions.insert(
         tx,
@@ -113,10 +118,7 @@ def begin(
         lease_seconds=LEASE_SECONDS,
     )
     log_begun(tx, execution_id, attempt, call.request_id, call.id)
-    detail = {"execution": str(execution_id), "call": str(call.id), "attempt": attempt}
-    detail["digest"] = action.digest.hex()
-    after = audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_CLAIMED, f"worker:{terms.worker}", detail))
-    return Claim(execution_id, call.id, call.run_id, attempt, action, call.request_id, terms.worker), after
+    return Claim(execution_id, call.id, call.run_id, attempt, action, call.request_id, terms.worker)
 
 
 def log_begun(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 from uuid import UUID
 
@@ -62,8 +62,18 @@ async def cast_vote(
 ) -> requests.VoteOutcome:
     """Count this vote. Raises Refused (recorded); with any other error nothing is known to be recorded."""
     known = known or await vote_context(votes.db, directory, vote.request_id)
-    standings = await _standings(votes.db, directory, vote, known)
-    ballot = Ballot(
+    while True:
+        try:
+            return await votes.cast(
+                await _ballot(votes.db, directory, vote, known), vote.arrived + VOTE_BUDGET
+            )
+        except requests.NewVoters as since:  # in time: past its deadline a vote is not counted
+            known = replace(known, voters=(*known.voters, *since.people))
+
+
+async def _ballot(db: Database, directory: Directory, vote: NewVote, known: VoteContext) -> Ballot:
+    standings = await _standings(db, directory, vote, known)
+    return Ballot(
         request_id=vote.request_id,
         revision=vote.revision,
         verdict=vote.verdict,
@@ -74,7 +84,6 @@ async def cast_vote(
         place=vote.place,
         principal=vote.principal,
     )
-    return await votes.cast(ballot, vote.arrived + VOTE_BUDGET)
 
 
 async def _standings(

@@ -124,6 +124,18 @@ async def test_a_quorum_needs_distinct_people_who_may_still_decide(database: Dat
     assert voted.status is RequestStatus.APPROVED
 
 
+async def test_a_vote_since_the_standings_were_looked_up_has_to_be_looked_up(database: Database) -> None:
+    """A ballot that lacks the standing of another voter writes nothing; with it, the two make the quorum."""
+    asked = await ask(database, rule(approvals_required=2))
+    await requests.vote(database, ballot(asked, reviewer(GRACE)))
+    with pytest.raises(requests.NewVoters) as caught:
+        await requests.vote(database, ballot(asked, reviewer(LINUS)))
+    assert caught.value.people == (GRACE,)
+    assert await column(database, "SELECT user_id FROM vote") == [GRACE.user_id]
+    voted = await requests.vote(database, ballot(asked, reviewer(LINUS), others=[reviewer(GRACE)]))
+    assert voted.status is RequestStatus.APPROVED
+
+
 async def test_a_reviewer_may_change_their_mind_until_it_is_decided(database: Database) -> None:
     """A rejection after one's own approval ends the request; the superseded vote stays on record."""
     asked = await ask(database, rule(approvals_required=2))

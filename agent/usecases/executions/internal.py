@@ -118,7 +118,8 @@ async def begin_attempt(
     head = head or await audit.lock_head(tx, call.subject)
     outbox.enqueue(tx, attempts.card(call))
     terms = ClaimTerms(worker, idempotent, read_only, execution_id or new_id())
-    return attempts.begin(tx, call, action, terms, head)
+    after = audit.append(tx, head, attempts.claimed_entry(call, action, terms))
+    return attempts.begin(tx, call, action, terms), after
 
 
 def _decided_action(call: StoredCall) -> Action | None:

@@ -12,13 +12,15 @@ from agent.usecases.requests.missing_reviewers import report_missing_reviewers
 from agent.usecases.requests.opening import OpenOutcome, open, write_request  # noqa: A004 - the word of the trade
 from agent.usecases.requests.reminders import remind_due
 from agent.usecases.requests.settlements import settle
-from agent.usecases.requests.votes import VoteOutcome, record_refusal, vote, vote_together
+from agent.usecases.requests.votes import Counted, NewVoters, VoteOutcome, record_refusal, vote, vote_together
 
 __all__ = [
+    "Counted",
     "Edit",
     "EditAttempt",
     "EditOutcome",
     "NewRequest",
+    "NewVoters",
     "OpenOutcome",
     "VoteOutcome",
     "ask_again",

@@ -62,25 +62,27 @@ class RequestEnding:
 
 
 def end_requests(
-    tx: Transaction, endings: Sequence[RequestEnding], earlier: Sequence[tuple[ChainHead, AuditEntry]] = ()
-) -> dict[str, ChainHead]:
+    tx: Transaction,
+    endings: Sequence[RequestEnding],
+    earlier: Sequence[tuple[ChainHead, AuditEntry]] = (),
+    later: Sequence[tuple[ChainHead, AuditEntry]] = (),
+) -> None:
     """Write the decisions with all that follows from them. The requests, their calls and heads are locked.
 
-    ``earlier`` are entries for the same chains that come before the decision (the deciding vote). Returns the heads as
-    they are then.
+    ``earlier`` and ``later`` are entries for the same chains that come before the decisions (the deciding vote) and
+    after them (an attempt).
     """
     if not endings:
-        return {}
+        return
     decided = [_decision(each) for each in endings]
     decisions.insert(tx, decided)
     _continue_calls(tx, decided)
-    heads = audit.append_all(tx, [*earlier, *((each.head, _entry(each)) for each in endings)])
+    heads = audit.append_all(tx, [*earlier, *((each.head, _entry(each)) for each in endings), *later])
     tx.ended({each.request.id: heads[each.head.subject].seq for each in endings})
     outbox.enqueue(tx, [message for each in endings for message in _messages(each)])
     outbound.enqueue_decided(tx, [each.request.id for each in endings])
     for each in endings:
         tx.after_commit(partial(_note, each))
-    return heads
 
 
 def _decision(ending: RequestEnding) -> Decision:

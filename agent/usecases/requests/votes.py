@@ -40,17 +40,29 @@ class VoteOutcome:
     repeated: bool = False
 
 
+class NewVoters(Exception):
+    """Since the standings of a ballot were looked up, these people have voted, too; theirs are missing in it."""
+
+    def __init__(self, people: Sequence[Person]) -> None:
+        super().__init__(", ".join(map(str, people)))
+        self.people = tuple(people)
+
+
+Counted = VoteOutcome | Refused | NewVoters
+"""What becomes of a ballot in a transaction with others."""
+
+
 async def vote(db: Database, ballot: Ballot) -> VoteOutcome:
     """Count one reviewer's word on one revision; the one that completes the tally decides.
 
     One row lock orders all votes on a request, and the deadline is read from the database's clock after it.
-    The same word again changes nothing. Raises ``Refused`` (recorded before), ``BudgetExceeded`` and
+    The same word again changes nothing. Raises ``Refused`` (recorded before), ``NewVoters``, ``BudgetExceeded`` and
     ``OutcomeUnknown`` (nothing is known to be recorded; voting again is safe).
     """
     [outcome] = await vote_together(db, [ballot], wait=True)
     if outcome is None:
         raise Refused(Refusal.UNKNOWN_REQUEST)
-    if isinstance(outcome, Refused):
+    if not isinstance(outcome, VoteOutcome):
         raise outcome
     return outcome
 
@@ -72,8 +84,8 @@ async def vote_together(
     *,
     wait: bool,
     deadline: float = math.inf,
-) -> list[VoteOutcome | Refused | None]:
-    """``vote`` for any number of ballots in one transaction; a refusal is returned.
+) -> list[Counted | None]:
+    """``vote`` for any number of ballots in one transaction; what it raises about a ballot is returned.
 
     Without ``wait``, ``None`` stands for a ballot that has to go alone and wait: somebody else holds its request, or an
     earlier one of these ballots is on it. With ``wait``, there is no such request. ``deadline`` is a monotonic time.
@@ -92,7 +104,7 @@ async def vote_together(
 
 def _vote(
     tx: Transaction, request: ReviewedRequest | None, ballot: Ballot, claimant: Claimant | None
-) -> VoteOutcome | Refused | None:
+) -> Counted | None:
     if request is None:
         return None
     tx.next_member()
@@ -107,6 +119,8 @@ def _vote(
     if refused is not None:
         audit.append(tx, request.head, _refusal_entry(ballot, refused.code))
         return refused
+    if new := [each.person for each in _others(request, ballot) if each.person not in ballot.standings]:
+        return NewVoters(new)
     if same and count.outcome is None:
         return VoteOutcome(RequestStatus.WAITING, count.approvals, count.needed, repeated=True)
     places.bind(tx, request.place, ballot.place)
@@ -128,14 +142,19 @@ def _tally(request: ReviewedRequest, ballot: Ballot) -> Tally:
     So a vote that is repeated is counted again: it may complete what an earlier count could not.
     """
     person = ballot.voter.person
-    others = [v for v in request.votes if v.person != person and v.revision == request.revision]
     live = [
         LiveVote(v.person.team_id, v.person.user_id, v.verdict.value)
-        for v in others
+        for v in _others(request, ballot)
         if _still_counts(request, ballot, v)
     ]
     mine = LiveVote(person.team_id, person.user_id, ballot.verdict.value)
     return tally([*live, mine], request.approvals_required)
+
+
+def _others(request: ReviewedRequest, ballot: Ballot) -> list[StoredVote]:
+    """The votes of other people on the present revision."""
+    mine = ballot.voter.person
+    return [each for each in request.votes if each.person != mine and each.revision == request.revision]
 
 
 def _still_counts(request: ReviewedRequest, ballot: Ballot, vote: StoredVote) -> bool:
@@ -206,8 +225,9 @@ def _decide_and_claim(
     if action is None or terms is None:
         end_requests(tx, [decided], earlier=earlier)
         return
-    heads = end_requests(tx, [replace(decided, claimed=True)], earlier=earlier)
-    claim, _ = attempts.begin(tx, call, action, terms, heads[decided.head.subject])
+    later = [(decided.head, attempts.claimed_entry(call, action, terms))]
+    end_requests(tx, [replace(decided, claimed=True)], earlier=earlier, later=later)
+    claim = attempts.begin(tx, call, action, terms)
     runs.work_again(tx, call.run_id)
     tx.after_commit(partial(claimant.begin, claim), first=True)
 

@@ -113,6 +113,14 @@ async def test_a_quorum_needs_several_people(house: House) -> None:
     assert await house.status(asked.request_id) == "approved"
 
 
+async def test_two_clicks_at_once_make_a_quorum(house: House) -> None:
+    """Two of two who press at the same moment decide: the second vote is counted with the first, not without it."""
+    asked, card = await house.asked(rule(approvals_required=2))
+    clicks = [house.slack.person(user).click(card, ACTION_APPROVE) for user in ("U0GRACE", "U0LINUS")]
+    await asyncio.gather(*clicks)
+    assert await house.status(asked.request_id) == "approved"
+
+
 async def test_a_vote_of_somebody_removed_does_not_count(house: House) -> None:
     """Who left the reviewers between the first and the second vote is not part of the quorum."""
     asked, card = await house.asked(rule(approvals_required=2))

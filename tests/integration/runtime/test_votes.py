@@ -149,7 +149,7 @@ async def test_a_vote_is_answered_at_its_deadline(database: Database, database_u
     async with await psycopg.AsyncConnection.connect(Address.read(database_url).conninfo("holder")) as holder:
         await holder.execute("SELECT 1 FROM approval_request FOR UPDATE")
         with pytest.raises(BudgetExceeded):
-            await votes.cast(ballot(asked, reviewer(GRACE)), time.monotonic() + 0.5)
+            await votes.cast(ballot(asked, reviewer(GRACE)), time.monotonic() + 0.8)
         await holder.rollback()
     assert await column(database, "SELECT count(*) FROM vote") == [0]
 

@@ -210,3 +210,17 @@ async def test_nobody_waits_when_a_transaction_is_passed() -> None:
     await sender.begun.wait()
     sender.free.set()
     assert [await stuck, await later] == [2, 4]
+
+
+async def test_no_more_than_two_transactions_are_passed() -> None:
+    """Behind the third transaction that is stuck, members wait: the database has connections for others, too."""
+    sender = Sender()
+    sender.wave = Wave(sender.send, patience=0.0)
+    stuck = await sender.hold(1)
+    for number in (2, 3, 4):
+        await asyncio.sleep(0.01)
+        stuck += sender.join(number)
+    await asyncio.sleep(0.01)
+    assert [members for members, _ in sender.sent] == [[1], [2], [3]]
+    sender.free.set()
+    assert await asyncio.gather(*stuck) == [2, 4, 6, 8]
