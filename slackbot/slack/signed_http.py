@@ -68,6 +68,7 @@ class SignedEndpoint:
             return _refuse(413, "size")
         if not hmac.compare_digest(self._signature(stamp, body), claimed):
             return _refuse(401, "signature")
+        request.state.known = True
         bolt_request = _bolt_request(request, body)
         if bolt_request is None:
             return _refuse(400, "body")

@@ -56,6 +56,7 @@ async def visitor(request: Request) -> Visitor:
     if session is None:
         raise NotSignedIn
     await check_member(ctx, session.person)
+    request.state.known = True
     return Visitor(session.person, secret)
 
 

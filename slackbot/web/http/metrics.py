@@ -9,3 +9,8 @@ HTTP_REQUESTS = Counter(
     "Answered HTTP requests, by method, route (its pattern, never the address) and status.",
     ["method", "route", "status"],
 )
+CONNECTIONS_CLOSED = Counter(
+    "signoff_http_connections_closed",
+    "Connections closed before a request was read whole, by reason: head, body (time), size, crowd.",
+    ["because"],
+)

@@ -7,16 +7,20 @@ import errno
 import socket
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import cast
 
 import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
 from signoff.errors import SignoffError
+from slackbot.web.http.connections import ConnectionLimits, GuardedProtocol, HalfRead
 
 log = structlog.get_logger(__name__)
 
 PORTS_TO_TRY = 50
+DEFAULT_LIMITS = ConnectionLimits()
 BACKLOG = 2048
 
 
@@ -35,10 +39,14 @@ class HttpServer:
         port: int,
         drain_seconds: float,
         trusted_proxies: Collection[str] = (),
+        limits: ConnectionLimits = DEFAULT_LIMITS,
     ) -> None:
+        protocol = partial(GuardedProtocol, limits=limits, half_read=HalfRead(limits.half_read))
         self._server = _Server(
             uvicorn.Config(
                 app,
+                http=cast("type[asyncio.Protocol]", protocol),  # called, and nothing else
+                ws="none",
                 log_config=None,
                 access_log=False,
                 lifespan="off",

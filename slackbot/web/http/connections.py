@@ -1,0 +1,172 @@
+"""Connections that are only half read: each has little time and little room, and there are few of them.
+
+A stranger costs a look-up and no more. Where too many connections wait for bytes, the one that has waited longest is
+closed first: who has just connected, like Slack with a click, is always heard. A limit on all connections would turn
+Slack away instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from slackbot.web.http.metrics import CONNECTIONS_CLOSED
+
+_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """What a caller may take before it has said all: bytes of a head, seconds for head and body.
+
+    ``linger`` are the seconds for the rest of a body that was answered before its end. ``half_read`` connections wait
+    for bytes at the same time; one on which nobody has proved who they are counts also while it idles.
+    """
+
+    head_bytes: int = 65_536
+    head_seconds: float = 10.0
+    body_seconds: float = 30.0
+    linger: float = 5.0
+    half_read: int = 256
+
+
+class _Reading(Enum):
+    NOTHING = "nothing"
+    HEAD = "head"
+    BODY = "body"
+
+
+class HalfRead:
+    """The connections of a server that wait for bytes, the longest first."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._waiting: OrderedDict[GuardedProtocol, None] = OrderedDict()
+
+    def add(self, connection: GuardedProtocol) -> None:
+        """It waits from now on. Closes the one that has waited longest where there are too many."""
+        self._waiting[connection] = None
+        self._waiting.move_to_end(connection)
+        if len(self._waiting) > self._most:
+            oldest, _ = self._waiting.popitem(last=False)
+            oldest.close("crowd")
+
+    def discard(self, connection: GuardedProtocol) -> None:
+        """It does not wait any more."""
+        self._waiting.pop(connection, None)
+
+
+class GuardedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol within these limits. An answer under way has all the time that it takes.
+
+    Whoever finds out who calls notes it as ``request.state.known``.
+    """
+
+    def __init__(self, *, limits: ConnectionLimits, half_read: HalfRead, **more: Any) -> None:
+        super().__init__(**more)
+        self._limits = limits
+        self._half_read = half_read
+        self._reading = _Reading.HEAD
+        self._head = 0
+        self._message, self._armed = 0, (-1, _Reading.NOTHING)
+        self._deadline: asyncio.TimerHandle | None = None
+
+    # --- what asyncio and the parser tell ---------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._arm()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._disarm()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._reading is _Reading.NOTHING:
+            self._next_message()
+        if self._reading is _Reading.HEAD:
+            self._head += len(data)
+        super().data_received(data)
+        if self._reading is _Reading.HEAD and self._head > self._limits.head_bytes:
+            self._refuse_head()
+        if not self.transport.is_closing():
+            self._arm()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        if self._reading is _Reading.NOTHING:
+            self._next_message()
+
+    def on_headers_complete(self) -> None:
+        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        if size > self._limits.head_bytes:
+            self._refuse_head()
+            return
+        self._reading = _Reading.BODY
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._reading = _Reading.NOTHING
+        if self.cycle is not None:  # else the head was refused
+            super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.transport.is_closing():
+            return
+        if self._reading is _Reading.BODY:
+            self._wait(self._limits.linger)
+        elif self._reading is _Reading.NOTHING and not self.scope["state"].get("known"):
+            self._half_read.add(self)
+
+    def send_400_response(self, msg: str) -> None:
+        if not self.transport.is_closing():
+            super().send_400_response(msg)
+
+    # --- waiting ------------------------------------------------------------------------------------------
+
+    def close(self, because: str) -> None:
+        """Close it without another word."""
+        self._disarm()
+        CONNECTIONS_CLOSED.labels(because).inc()
+        self.transport.abort()
+
+    def _next_message(self) -> None:
+        self._reading, self._head = _Reading.HEAD, 0
+        self._message += 1
+
+    def _arm(self) -> None:
+        """Begin to count the time of what is read now, unless it is counted already."""
+        now = (self._message, self._reading)
+        if now == self._armed:
+            return
+        self._armed = now
+        self._disarm()
+        if self._reading is _Reading.HEAD:
+            self._wait(self._limits.head_seconds)
+        elif self._reading is _Reading.BODY:
+            self._wait(self._limits.body_seconds)
+        elif self.cycle.response_complete:
+            self._wait(self._limits.linger)  # the rest of a body that was answered before its end has come
+
+    def _wait(self, seconds: float) -> None:
+        self._disarm()
+        self._deadline = self.loop.call_later(seconds, self.close, self._reading.value)
+        self._half_read.add(self)
+
+    def _disarm(self) -> None:
+        self._half_read.discard(self)
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _refuse_head(self) -> None:
+        if not self.transport.is_closing():
+            CONNECTIONS_CLOSED.labels("size").inc()
+            self.transport.write(_TOO_LARGE)
+            self.transport.close()

@@ -1,0 +1,184 @@
+"""Strangers at the door: half-read connections cost little, and hold up nobody who has something to say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from slackbot.web.http.connections import ConnectionLimits
+from slackbot.web.http.server import DEFAULT_LIMITS, HttpServer
+from tests.integration.web.conftest import Street, until
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+HEAD = b"POST /pending HTTP/1.1\r\nHost: localhost\r\n"
+PROMISE = HEAD + b"Content-Length: 100000\r\n\r\n"
+
+
+class Stranger:
+    """Somebody without a key who opens connections, says a part of something, and waits."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self.held: list[Streams] = []
+
+    async def says(self, words: bytes, times: int = 1) -> None:
+        for _ in range(times):
+            reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+            writer.write(words)
+            self.held.append((reader, writer))
+
+    async def is_told(self, at: int = 0) -> bytes:
+        """All that is said on this connection until it is closed."""
+        try:
+            return await asyncio.wait_for(self.held[at][0].read(), 20)
+        except ConnectionError:
+            return b""
+
+    def leaves(self) -> None:
+        for _, writer in self.held:
+            writer.close()
+
+
+@asynccontextmanager
+async def stranger(port: int | None) -> AsyncIterator[Stranger]:
+    assert port is not None
+    somebody = Stranger(port)
+    yield somebody
+    somebody.leaves()
+
+
+async def test_two_strangers_hold_up_nobody(site: Street) -> None:
+    """One sends heads that never end, one bodies that never come, 400 each: who has a key is answered on a connection
+    of before and on new ones, at most 256 strangers stay, and the oldest is the first to go."""
+    program, grace = await site.program(), await site.reviewer()
+    assert (await program.ask("r-0")).status_code == 201
+    open_now = site.service._http._server.server_state.connections
+    async with stranger(site.service.port) as one, stranger(site.service.port) as other:
+        for number in range(1, 5):
+            await asyncio.gather(one.says(HEAD, 100), other.says(PROMISE, 100))
+            assert (await program.ask(f"r-{number}")).status_code == 201
+            await grace.decides(f"r-{number}")
+            fresh = await site.client(program.headers["Authorization"].removeprefix("Bearer "))
+            assert (await fresh.get(f"/pending/r-{number}")).json()["status"] == "approved"
+
+        async def few() -> bool:
+            return len(open_now) <= DEFAULT_LIMITS.half_read + 10
+
+        await until(few)
+        assert await one.is_told(0) == b""
+        await other.is_told(0)
+        await one.says(HEAD + b"\r\n")
+        assert b" 401 " in await one.held[-1][0].readline()
+    assert (await program.get("/pending/r-0")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        HEAD + b"X: " + b"a" * 200_000,
+        HEAD + b"X: " + b"a" * 70_000 + b"\r\n\r\n",
+        HEAD + b"".join(b"X-%d: %s\r\n" % (number, b"a" * 1000) for number in range(80)),
+        b"GET /" + b"a" * 200_000,
+        HEAD + b"Content-Length: 0\r\n\r\n" + HEAD + b"X: " + b"a" * 600_000,
+    ],
+    ids=["a header without end", "a long header", "many headers", "a long address", "the second request"],
+)
+async def test_a_head_has_64_kilobytes(site: Street, head: bytes) -> None:
+    """More is 431 and the end of the connection, also where the head never ends."""
+    async with stranger(site.service.port) as somebody:
+        await somebody.says(head)
+        told = await somebody.is_told()
+    assert not told or b" 431 " in told
+    assert b" 500 " not in told
+
+
+@asynccontextmanager
+async def served(limits: ConnectionLimits) -> AsyncIterator[HttpServer]:
+    """A server that echoes, and that takes its time at `/slow`."""
+
+    async def echo(request: Request) -> Response:
+        body = await request.body()
+        if request.url.path == "/slow":
+            await asyncio.sleep(4 * limits.body_seconds)
+        request.state.known = "known" in request.headers
+        return PlainTextResponse(body)
+
+    async def early(_: Request) -> Response:
+        return PlainTextResponse("no", 401)
+
+    routes = [Route(path, echo, methods=["POST"]) for path in ("/", "/slow")]
+    app = Starlette(routes=[*routes, Route("/early", early, methods=["POST"])])
+    server = HttpServer(app, host="127.0.0.1", port=0, drain_seconds=1, limits=limits)
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+def post(path: str, body: str = "", *, length: int | None = None, more: str = "") -> bytes:
+    size = len(body) if length is None else length
+    return f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {size}\r\n{more}\r\n{body}".encode()
+
+
+SHORT = ConnectionLimits(head_seconds=0.1, body_seconds=0.1, linger=0.1)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (b"", []),
+        (b"POST", []),
+        (HEAD, []),
+        (post("/", "abc", length=10), []),
+        (post("/early", "abc", length=10), [b"401"]),
+        (post("/", "abc") + b"POST", [b"200"]),
+        (post("/", "abc") + b"\r\n", [b"200"]),
+        (post("/", "abc") + post("/", "abc", length=10), [b"200"]),
+    ],
+    ids=[
+        "nothing",
+        "a word",
+        "half a head",
+        "half a body",
+        "answered early",
+        "half a second",
+        "a line",
+        "two",
+    ],
+)
+async def test_what_is_half_said_is_closed_in_time(said: bytes, told: list[bytes]) -> None:
+    """Nobody keeps a connection by saying half of something, before or after an answer."""
+    async with served(SHORT) as server, stranger(server.port) as somebody:
+        await somebody.says(said)
+        answered = await somebody.is_told()
+    assert [line.split()[1] for line in answered.split(b"\r\n") if line.startswith(b"HTTP/1.1")] == told
+
+
+async def test_an_answer_has_all_the_time_that_it_takes() -> None:
+    """The time is that of what the caller says; a long-poll goes on."""
+    async with served(SHORT) as server, stranger(server.port) as somebody:
+        await somebody.says(post("/slow", "abc", more="Connection: close\r\n"))
+        assert (await somebody.is_told()).endswith(b"abc")
+
+
+@pytest.mark.parametrize("known", [False, True])
+async def test_only_strangers_give_way_while_they_idle(known: bool) -> None:
+    """Among too many connections that idle, the oldest is closed, unless somebody has proved who they are on it."""
+    limits = ConnectionLimits(half_read=2)
+    async with served(limits) as server, stranger(server.port) as first, stranger(server.port) as others:
+        await first.says(post("/", "abc", more="Known: 1\r\n" if known else ""))
+        reader, writer = first.held[0]
+        await reader.readuntil(b"abc")
+        await others.says(HEAD, 3)
+        await others.is_told(0)
+        writer.write(post("/", "def", more="Connection: close\r\n"))
+        assert (await first.is_told()).endswith(b"def") is known
