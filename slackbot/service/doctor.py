@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -19,6 +20,7 @@ from agent.database.errors import DatabaseUnusable
 from agent.database.pools import Database
 from agent.domain.errors import NotFound
 from agent.domain.policy import Policy
+from agent.store import views
 from signoff.errors import SignoffError
 from slackbot.settings import Settings
 from slackbot.slack_api import manifest
@@ -28,6 +30,10 @@ from slackbot.slack_api.workspace import identify
 
 MAX_SKEW = 60.0
 """Seconds that our clock may differ from Slack's: requests older than five minutes are refused."""
+
+
+SILENCE = timedelta(minutes=15)
+"""Without a record for so long, the service was stopped, or the database is a copy of an earlier one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +59,9 @@ async def examine(
     yield _checkpoints(policy)
     if isinstance(policy, SignoffError):
         policy = Policy()
-    yield await _database(configured, database, url)
+    yield (found := await _database(configured, database, url))
+    if database is not None and found.well:
+        yield await _backlog(database)
     if configured.slack_bot_token is None:
         yield Finding("Slack", False, "SLACK_BOT_TOKEN is not set", "install the app and set its bot token")
     else:
@@ -90,6 +98,30 @@ async def _database(configured: Settings, database: Database | None, url: str | 
             "database", False, str(error), "let its login use the service's role: `signoff db upgrade`"
         )
     return Finding("database", True, f"PostgreSQL {version}, schema {schema!r} is current")
+
+
+async def _backlog(database: Database) -> Finding:
+    """What the next start begins; after a long silence it may have been done already by what was restored."""
+    async with database.connection() as connection:
+        found = await views.backlog(connection)
+    begins = {
+        "calls that run": found.calls,
+        "approvals that can be claimed": found.approvals,
+        "attempts that come in doubt": found.attempts,
+        "runs that go on": found.runs,
+        "messages that go out": found.messages,
+    }
+    told = ", ".join(f"{what}: {number:,}" for what, number in begins.items() if number)
+    if not told or found.latest is None:
+        return Finding("open work", True, "none; a start begins nothing")
+    silence = found.now - found.latest
+    told = f"a start begins {told}; last recorded at {found.latest:%Y-%m-%d %H:%M:%S} UTC"
+    if found.paused:
+        return Finding("open work", True, f"{told}; everything is paused, so nothing runs")
+    if silence < SILENCE:
+        return Finding("open work", True, told)
+    remedy = "if this is a restored backup, `signoff pause` before the start, and look at what was done since"
+    return Finding("open work", False, told, remedy)
 
 
 async def _slack(configured: Settings, policy: Policy, client: SlackClient) -> AsyncIterator[Finding]:

@@ -6,16 +6,19 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import timedelta
 
 import pytest
 
 from agent.database.pools import Database
 from agent.domain import checkpoints
+from agent.usecases import pause, requests
 from slack_sandbox import SlackSandbox
 from slack_sandbox.model import MODEL_NAME, ScriptedModel
 from slackbot import settings
 from slackbot.service import doctor
 from slackbot.service.doctor import Finding
+from tests.integration.asking import GRACE, ask, ballot, claim_approved, reviewer
 from tests.integration.command import Command
 from tests.integration.crash.process import ROOT, Ended
 
@@ -174,6 +177,27 @@ async def test_a_schema_that_is_behind_is_found(clinic: Clinic, empty_url: str) 
     assert (sick.part, sick.remedy) == ("database", "run `signoff db upgrade`")
 
 
+async def test_what_a_restored_backup_would_start_is_told(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Work that waits since long ago is a finding that says how much; in a running service, or paused, it is none."""
+    async with Database(clinic.settings["DATABASE_URL"]) as database:
+        assert (await clinic.findings())["open work"].told == "none; a start begins nothing"
+        approved, claimed = await ask(database), await ask(database)
+        await requests.vote(database, ballot(approved, reviewer(GRACE)))
+        await claim_approved(database, claimed)
+        running = (await clinic.findings())["open work"]
+        assert running.well
+        assert running.told.startswith("a start begins calls that run: 1, attempts that come in doubt: 1, ")
+        monkeypatch.setattr(doctor, "SILENCE", timedelta(0))
+        restored = await clinic.sick()
+        assert restored.part == "open work"
+        assert restored.told.startswith("a start begins calls that run: 1, attempts that come in doubt: 1, ")
+        assert "signoff pause" in restored.remedy
+        await pause.pause(database, None, by="test")
+        assert (await clinic.findings())["open work"].well
+
+
 async def test_a_database_that_is_away_is_found(clinic: Clinic) -> None:
     """Nobody listens there; everything else is still looked at."""
     sick = await clinic.sick(DATABASE_URL="postgresql://u@127.0.0.1:9/d")
@@ -208,5 +232,5 @@ async def test_a_model_that_is_away_is_found(clinic: Clinic) -> None:
 async def test_slack_that_is_away_is_one_finding(clinic: Clinic) -> None:
     """What cannot be asked is not guessed, and the model is still looked at."""
     found = await clinic.findings(SLACK_API_URL="http://127.0.0.1:9/api/")
-    assert set(found) == {"checkpoints", "database", "bot token", "model"}
+    assert set(found) == {"checkpoints", "database", "open work", "bot token", "model"}
     assert not found["bot token"].well

@@ -1,6 +1,7 @@
 """Rows to values; nothing here changes anything. All functions take an open connection."""
 
 from agent.store.clock import now
+from agent.store.views.backlog import Backlog, backlog
 from agent.store.views.change_token import change_token, changed_subjects, recently_changed
 from agent.store.views.events import Transition, transitions
 from agent.store.views.floods import Flood, flood
@@ -76,6 +77,7 @@ from agent.store.views.waiting_time import seconds_waited
 
 __all__ = [
     "ApprovedVersion",
+    "Backlog",
     "CancelContext",
     "CastVote",
     "ClientRequest",
@@ -90,6 +92,7 @@ __all__ = [
     "agents_at_work",
     "approved_versions",
     "audiences",
+    "backlog",
     "calls",
     "cancel_context",
     "change_token",

@@ -1,0 +1,55 @@
+"""What begins when workers start: after an outage the rest of the work, after a restore perhaps work that was done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import text
+
+from agent.database.transaction import Connection
+from agent.store.rows import row_as
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """How much there is of each kind, up to 1,000; ``latest`` is when something was last recorded."""
+
+    calls: int
+    """Calls that were let through and have not begun."""
+    approvals: int
+    """Approvals that a program may still claim."""
+    attempts: int
+    """Attempts under way, which people will be asked about."""
+    runs: int
+    """Runs whose model is asked next."""
+    messages: int
+    """Messages for Slack, webhooks and mail."""
+    paused: bool
+    """Whether everything is paused."""
+    latest: datetime | None
+    now: datetime
+
+
+async def backlog(connection: Connection) -> Backlog:
+    """All of it, in one statement."""
+    return row_as(Backlog, (await connection.execute(_BACKLOG)).one())
+
+
+_BACKLOG = text("""
+SELECT (SELECT count(*) FROM (SELECT FROM tool_call WHERE state = 'ready' LIMIT 1000) AS ready) AS calls,
+       (SELECT count(*) FROM (SELECT FROM approval_request AS request
+                              WHERE request.status = 'approved' AND request.source = 'api'
+                                AND request.lapsed_at IS NULL
+                                AND NOT EXISTS (SELECT FROM execution WHERE execution.request_id = request.id)
+                              LIMIT 1000) AS claimable) AS approvals,
+       (SELECT count(*) FROM (SELECT FROM execution WHERE status = 'claimed' LIMIT 1000) AS begun) AS attempts,
+       (SELECT count(*) FROM (SELECT FROM agent_run
+                              WHERE inputs > heard AND status IN ('working', 'pending_approval')
+                              LIMIT 1000) AS runnable) AS runs,
+       (SELECT count(*) FROM (SELECT FROM delivery WHERE state = 'pending' LIMIT 1000) AS untold)
+         + (SELECT count(*) FROM (SELECT FROM notice WHERE state = 'pending' LIMIT 1000) AS unsent) AS messages,
+       EXISTS (SELECT FROM pause WHERE scope = '*') AS paused,
+       (SELECT max(at) FROM audit_event) AS latest,
+       clock_timestamp() AS now
+""")
