@@ -7,6 +7,7 @@ When a statement fails, the server skips everything behind it, COMMIT included.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Self
@@ -58,6 +59,7 @@ class Transaction:
         self._blown = False
         self._writes = Writes()
         self._wakeups: dict[Wakeup, None] = {}
+        self._beginnings: list[Callable[[], object]] = []
         self._callbacks: list[Callable[[], object]] = []
         self._ended: dict[UUID, int] = {}
 
@@ -103,13 +105,17 @@ class Transaction:
         """Have these looked at once the transaction has committed."""
         self._wakeups.update(dict.fromkeys(wakeups))
 
-    def after_commit(self, callback: Callable[[], object], *, first: bool = False) -> None:
+    def after_commit(self, callback: Callable[[], object]) -> None:
         """Call this once the transaction has committed, and never if it rolls back. It must be quick and not raise.
 
-        Logs, metrics and traces that state a fact belong here; what begins at once goes ``first``. A callback that
-        was added inside a savepoint runs even if the savepoint is rolled back.
+        Logs, metrics and traces that state a fact belong here. A callback that was added inside a savepoint runs
+        even if the savepoint is rolled back.
         """
-        self._callbacks.insert(0 if first else len(self._callbacks), callback)
+        self._callbacks.append(callback)
+
+    def begin_after_commit(self, callback: Callable[[], object]) -> None:
+        """The same for what starts work: the tasks that it makes begin before the callbacks of ``after_commit``."""
+        self._beginnings.append(callback)
 
     def ended(self, requests: Mapping[UUID, int]) -> None:
         """These requests end here, with so many things on record about each; listeners hear of it after COMMIT."""
@@ -196,6 +202,14 @@ class Transaction:
             await self._send(commit=True)
         self._committing = False
         self._wake(tuple(self._wakeups))  # before the callbacks: they log
+        for begin in self._beginnings:
+            begin()
+        if self._beginnings:
+            asyncio.get_running_loop().call_soon(self._tell_committed)
+        else:
+            self._tell_committed()
+
+    def _tell_committed(self) -> None:
         for callback in self._callbacks:
             callback()
         for request_id, recorded in self._ended.items():

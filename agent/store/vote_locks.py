@@ -87,6 +87,8 @@ class ReviewedRequest(LockedRequest):
     decided_by: Person | None
     place: StoredPlace | None
     head: ChainHead
+    background: bool
+    """Its call goes on in the background of its run."""
     call: AskedCall | None
 
 
@@ -209,12 +211,13 @@ JOIN LATERAL (
            d.team_id AS decided_by_team_id, d.user_id AS decided_by_user_id,
            p.surface::text AS surface, p.channel_id AS place_channel, p.ts AS place_ts,
            p.team_id AS place_team_id, p.user_id AS place_user_id,
-           clock_timestamp() AS at,
+           coalesce(NOT c.blocking, false) AS background, clock_timestamp() AS at,
            (SELECT coalesce(json_agg(json_build_object('id', id, 'team', team_id, 'user', user_id, 'verdict', verdict,
                                                        'revision', revision)), '[]'::json)
             FROM vote WHERE request_id = r.id AND superseded_by IS NULL) AS votes
     FROM approval_request AS r
     JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
+    LEFT JOIN tool_call AS c ON c.id = r.call_id
     LEFT JOIN card_place AS p ON p.request_id = r.id AND p.nonce = ANY (ARRAY(SELECT unnest(CAST(:nonces AS text[]))))
     LEFT JOIN decision AS d ON d.request_id = r.id
     WHERE r.id = asked.id OFFSET 0

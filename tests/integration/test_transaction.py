@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -33,6 +34,24 @@ async def test_what_is_collected_is_sent_by_itself(database: Database) -> None:
         tx.add(INSERT, scope="*")
         assert await column(database, SCOPES) == []
     assert await column(database, SCOPES) == ["*"]
+
+
+async def test_work_begins_before_what_is_said_of_the_commit(database: Database) -> None:
+    """A task that is made after COMMIT takes its first step before logs and metrics of the facts."""
+    order: list[str] = []
+    tasks: list[asyncio.Task[None]] = []
+
+    async def work() -> None:
+        order.append("begun")
+
+    async with database.transaction() as tx:
+        tx.after_commit(lambda: order.append("said"))
+        tx.begin_after_commit(lambda: tasks.append(asyncio.create_task(work())))
+        tx.add(INSERT, scope="*")
+        assert not tasks
+    await asyncio.gather(*tasks)
+    await asyncio.sleep(0)
+    assert order == ["begun", "said"]
 
 
 async def _lose(database: Database) -> None:

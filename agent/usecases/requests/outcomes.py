@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
+from uuid import UUID
 
 import structlog
 
@@ -59,6 +60,8 @@ class RequestEnding:
     """Its call is judged once more, instead of refused, and people are asked about it again."""
     claimed: bool = False
     """Its call is claimed in the same transaction."""
+    background: bool = True
+    """Its call may go on in the background, so that its run is told."""
 
 
 def end_requests(
@@ -76,7 +79,8 @@ def end_requests(
         return
     decided = [_decision(each) for each in endings]
     decisions.insert(tx, decided)
-    _continue_calls(tx, decided)
+    told = {each.request.id for each in endings if each.background}
+    _continue_calls(tx, decided, told)
     heads = audit.append_all(tx, [*earlier, *((each.head, _entry(each)) for each in endings), *later])
     tx.ended({each.request.id: heads[each.head.subject].seq for each in endings})
     outbox.enqueue(tx, [message for each in endings for message in _messages(each)])
@@ -107,10 +111,12 @@ def _decision(ending: RequestEnding) -> Decision:
     )
 
 
-def _continue_calls(tx: Transaction, decided: Sequence[Decision]) -> None:
+def _continue_calls(tx: Transaction, decided: Sequence[Decision], told: Collection[UUID]) -> None:
     """Tell the runs whose calls went on in the background, and have them looked at now."""
     of_calls = [each for each in decided if each.call_id is not None]
-    decisions.tell_runs(tx, {each.request_id: _line_in_run(each) for each in of_calls})
+    decisions.tell_runs(
+        tx, {each.request_id: _line_in_run(each) for each in of_calls if each.request_id in told}
+    )
     if len(of_calls) <= MOST_WAKEUPS:
         tx.wake(
             *(

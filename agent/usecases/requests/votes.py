@@ -205,7 +205,15 @@ def _conclude(
         outbox.enqueue(tx, [outbox.card(request.destination, request.id), line])
         return
     outcome = RequestStatus(count.outcome)
-    decided = RequestEnding(request, request.digest, outcome, request.head, person, ballot.reason)
+    decided = RequestEnding(
+        request,
+        request.digest,
+        outcome,
+        request.head,
+        person,
+        ballot.reason,
+        background=request.background,
+    )
     if claimant and request.call and outcome is RequestStatus.APPROVED:
         _decide_and_claim(tx, request.call, decided, earlier, claimant)
     else:
@@ -229,7 +237,7 @@ def _decide_and_claim(
     end_requests(tx, [replace(decided, claimed=True)], earlier=earlier, later=later)
     claim = attempts.begin(tx, call, action, terms)
     runs.work_again(tx, call.run_id)
-    tx.after_commit(partial(claimant.begin, claim), first=True)
+    tx.begin_after_commit(partial(claimant.begin, claim))
 
 
 def _vote_detail(ballot: Ballot) -> dict[str, object]:

@@ -319,3 +319,35 @@ async def test_a_stopping_service_runs_what_it_has_claimed(stage: Callable[..., 
     await stopping
     assert done == ["users"]
     assert calls.reserve(1) == 0
+
+
+async def test_calls_of_one_run_are_claimed_by_one_wave(stage: Callable[..., Awaitable[Stage]]) -> None:
+    """Three approvals for the calls of one turn are one transaction; the run works again when the last is decided."""
+    on = await stage(cleaner())
+    names = ["users", "logs", "mails"]
+    on.model.script(ScriptedTurn(calls=tuple(ScriptedCall("delete", {"what": name}) for name in names)))
+    run_id = await on.go("cleaner", "tidy up")
+    waiting = await on.calls(run_id)
+    calls = slots(3)
+    votes = Votes(on.services, calls)
+    await asyncio.gather(*(vote(votes, call) for call in waiting))
+    assert await on.sql("SELECT count(DISTINCT xmin::text) FROM decision") == [(1,)]
+    assert (await on.run(run_id)).status is RunStatus.WORKING
+    await calls.stop(10)
+    assert sorted(done) == sorted(names)
+    on.model.script("Deleted.")
+    await on.play()
+    assert (await on.run(run_id)).status is RunStatus.COMPLETED
+    assert await invariants.broken(on.db) == []
+
+
+async def test_more_approvals_than_free_slots(stage: Callable[..., Awaitable[Stage]]) -> None:
+    """A wave claims no more than there are free slots; the other calls become ready."""
+    on = await stage(cleaner())
+    waiting = [await asked(on, f"table {number}") for number in range(4)]
+    calls = slots(3)
+    votes = Votes(on.services, calls)
+    await asyncio.gather(*(vote(votes, call) for call in waiting))
+    await calls.stop(10)
+    assert len(done) == 3
+    assert sorted([await state(on, call) for call in waiting]) == ["answered"] * 3 + ["ready"]

@@ -1,0 +1,104 @@
+"""What a vote costs, from the door to the tool: statements, round trips and commits, counted on the wire."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent.database.pools import Database
+from agent.domain.people import Standing
+from agent.domain.request import Ballot, Verdict
+from agent.domain.run import CallView
+from agent.runtime.agents import Agent
+from agent.runtime.tool import tool
+from agent.runtime.votes import Votes
+from agent.runtime.work_queue import WorkQueue
+from agent.store import views
+from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from tests.integration.runtime.conftest import REVIEWER, Stage
+from tests.wire_counter import WireCounter
+
+STANDING = Standing(REVIEWER, frozenset({"channel"}))
+
+
+@pytest.fixture
+async def counter(database_url: str, tmp_path: Path) -> AsyncIterator[WireCounter]:
+    """A way to the test's database on which statements and round trips are counted."""
+    async with WireCounter(database_url, tmp_path).running() as opened:
+        yield opened
+
+
+def cleaner(counter: WireCounter, seen: list[tuple[int, int, int]]) -> Agent:
+    """Its tool notes what had been sent when it began: statements, round trips, commits."""
+
+    @tool
+    def delete(what: str) -> str:
+        """Deletes it."""
+        seen.append((len(counter.work), counter.round_trips, counter.commits))
+        return f"deleted {what}"
+
+    return Agent("cleaner", "You keep tables tidy.", tools=(delete,))
+
+
+async def asked(on: Stage, what: str) -> CallView:
+    on.model.script(ScriptedTurn(calls=(ScriptedCall("delete", {"what": what}),)))
+    (call,) = await on.calls(await on.go("cleaner", f"delete {what}"))
+    return call
+
+
+async def click(votes: Votes, call: CallView) -> None:
+    """What the doors read, and the vote."""
+    assert call.request_id is not None
+    async with votes.db.connection() as connection:
+        known = await views.vote_context(connection, call.request_id)
+    assert known is not None
+    await votes.cast(
+        Ballot(call.request_id, known.revision, Verdict.APPROVE, STANDING, {REVIEWER: STANDING}, "test")
+    )
+
+
+async def no_calls(_: object) -> None: ...
+
+
+async def test_a_click_waits_three_times_for_the_database_before_its_tool_begins(
+    stage: Callable[..., Awaitable[Stage]], counter: WireCounter
+) -> None:
+    """One read, one round trip of locks, one of writes with COMMIT; alone, the tool begins behind a single flush."""
+    seen: list[tuple[int, int, int]] = []
+    on = await stage(cleaner(counter, seen))
+    call = await asked(on, "users")
+    async with Database(counter.url) as db:
+        await db.open()
+        calls = WorkQueue(no_calls, 1, lambda: None)
+        votes = Votes(replace(on.services, db=db), calls)
+        counter.reset()
+        await click(votes, call)
+        await calls.stop(10)
+    assert seen == [(16, 3, 1)]
+
+
+async def test_eight_votes_cost_little_more_than_one(
+    stage: Callable[..., Awaitable[Stage]], counter: WireCounter
+) -> None:
+    """Eight clicks are one transaction of as many statements as one of them, and eight tools begin behind it."""
+    seen: list[tuple[int, int, int]] = []
+    on = await stage(cleaner(counter, seen))
+    waiting = [await asked(on, f"table {number}") for number in range(8)]
+    async with Database(counter.url) as db:
+        await db.open()
+        calls = WorkQueue(no_calls, 8, lambda: None)
+        votes = Votes(replace(on.services, db=db), calls)
+        ballots = [
+            Ballot(call.request_id, 1, Verdict.APPROVE, STANDING, {REVIEWER: STANDING}, "test")
+            for call in waiting
+            if call.request_id is not None
+        ]
+        counter.reset()
+        await asyncio.gather(*map(votes.cast, ballots))
+        await calls.stop(10)
+    assert len(seen) == 8
+    assert seen[0] == (15, 2, 1)
