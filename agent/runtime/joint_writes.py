@@ -2,22 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import partial
+from uuid import UUID
 
 from agent.database.pools import Database
+from agent.domain.errors import LeaseLost
+from agent.domain.run import RunLease, Turn
 from agent.runtime.waves import Wave
-from agent.usecases import executions
+from agent.usecases import executions, runs
 from agent.usecases.executions import Claim, Outcome, Report
+from agent.usecases.runs import LeasedRun, MadeTurn
 
 
 class JointWrites:
     """The waves of a process."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, worker: str) -> None:
         self._reports: Wave[Report, bool] = Wave(
             partial(executions.report_together, db), keys=lambda report: {report.claim.run_id}
+        )
+        self._leases: Wave[UUID, LeasedRun | None] = Wave(
+            partial(runs.lease_together, db, worker), keys=_itself, abandon=partial(_give_back, db)
+        )
+        self._turns: Wave[MadeTurn, LeaseLost | None] = Wave(
+            partial(runs.record_turns, db), keys=lambda made: {made.lease.run_id}
         )
 
     async def report(self, claim: Claim, outcome: Outcome) -> bool:
         """``executions.report``."""
         return await self._reports.join(Report(claim, outcome))
+
+    async def lease(self, run_id: UUID) -> LeasedRun | None:
+        """``runs.lease``."""
+        return await self._leases.join(run_id)
+
+    async def record_turn(self, lease: RunLease, turn: Turn) -> None:
+        """``runs.record_turn``."""
+        if (lost := await self._turns.join(MadeTurn(lease, turn))) is not None:
+            raise lost
+
+
+async def _give_back(db: Database, leased: LeasedRun | None) -> None:
+    """Nobody makes the turn, because the service stops: another worker may, at once."""
+    if leased is not None:
+        await runs.release(db, leased.lease, 0)
+
+
+def _itself(run_id: UUID) -> set[Hashable]:
+    return {run_id}

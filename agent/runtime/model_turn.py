@@ -36,7 +36,7 @@ async def advance_run(services: Services, run_id: UUID) -> None:
     A lease that is lost on the way ends the work silently: whoever has it now makes the turn. Raises
     DatabaseError; the sweep finds the run again.
     """
-    leased = await runs.lease(services.db, run_id, services.worker)
+    leased = await services.joint_writes.lease(run_id)
     if leased is None:
         return
     try:
@@ -57,7 +57,7 @@ async def _advance(services: Services, leased: LeasedRun) -> None:
         await _failed(services, leased, error)
         return
     turn = Turn(reply.text, reply.calls, reply.tokens, leased.heard, reply.finish_reason)
-    await runs.record_turn(services.db, leased.lease, turn)
+    await services.joint_writes.record_turn(leased.lease, turn)
     log.info(
         "turn made",
         action="run.turn",

@@ -245,7 +245,8 @@ async def _left(replay: Replay) -> None:
     if replay.proposed is None:
         await runs.release(db, leased.lease, leased.heard)
         return
-    await runs.record_turn(db, leased.lease, Turn(None, (replay.proposed,), 0, leased.heard, "tool_calls"))
+    turn = Turn(None, (replay.proposed,), 0, leased.heard, "tool_calls")
+    await replay.services.joint_writes.record_turn(leased.lease, turn)
     log.info("step", action="run.step", run_id=str(leased.run.id), tool=replay.proposed.tool)
 
 
@@ -257,7 +258,7 @@ async def _returned(replay: Replay, answer: Any) -> None:
     await _publish(replay)
     text = None if answer is None else stored_text.result_text(answer)
     turn = Turn(text or "Done.", (), 0, replay.leased.heard)
-    await runs.record_turn(replay.services.db, replay.leased.lease, turn)
+    await replay.services.joint_writes.record_turn(replay.leased.lease, turn)
 
 
 async def _ended(replay: Replay, status: RunStatus, cause: str, words: str) -> None:

@@ -46,7 +46,7 @@ class Services:
 
     def __post_init__(self) -> None:
         """Waves are of one database."""
-        object.__setattr__(self, "joint_writes", JointWrites(self.db))
+        object.__setattr__(self, "joint_writes", JointWrites(self.db, self.worker))
 
     def watch(self, straggler: Coroutine[Any, Any, Any]) -> None:
         """Let something end in its own time after its job has ended: a tool that outlived its timeout."""

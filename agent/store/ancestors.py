@@ -47,18 +47,6 @@ def ancestor_roots(destination: Destination, ancestor_ids: Sequence[UUID]) -> li
     return [outbox.run_root(destination, run_id) for run_id in reversed(ancestor_ids)]
 
 
-async def has_asked(connection: Connection, run_id: UUID) -> bool:
-    """Whether people were ever asked about a call of the run."""
-    found: bool = (await connection.execute(_HAS_ASKED, {"run": run_id})).scalar_one()
-    return found
-
-
-async def has_open_calls(connection: Connection, run_id: UUID) -> bool:
-    """Whether something goes on in the background, whose outcome its agent will hear and answer to."""
-    found: bool = (await connection.execute(_HAS_OPEN, {"run": run_id})).scalar_one()
-    return found
-
-
 async def orphans(connection: Connection, limit: int = 100) -> list[UUID]:
     """Runs that are at work for a call whose own run has ended."""
     return list((await connection.execute(_ORPHANS, {"limit": limit})).scalars())
@@ -68,8 +56,6 @@ _ORIGIN = text("""
 SELECT principal, api_key_id, requester_team_id, requester_user_id, requester_asserted, team_id, channel_id
 FROM agent_run WHERE id = :run
 """)
-_HAS_ASKED = text("SELECT EXISTS (SELECT 1 FROM tool_call WHERE run_id = :run AND ask_no > 0)")
-_HAS_OPEN = text("SELECT EXISTS (SELECT 1 FROM tool_call WHERE run_id = :run AND state <> 'answered')")
 _ORPHANS = text("""
 SELECT r.id FROM tool_call AS c
 JOIN agent_run AS a ON a.id = c.run_id AND a.status IN ('denied', 'failed', 'cancelled')

@@ -28,20 +28,22 @@ class StoppedRequest:
 
 def propose(tx: Transaction, run: LockedRun, turn: int, proposed: tuple[ProposedCall, ...]) -> None:
     """The calls of a model's turn, not judged yet."""
-    for index, call in enumerate(proposed):
-        call_id = new_id()
-        tx.add(
-            _PROPOSE,
-            id=call_id,
-            run=run.id,
-            agent=run.agent,
-            turn=turn,
-            index=index,
-            model_id=call.model_call_id,
-            tool=call.tool,
-            arguments=call.raw_arguments,
-        )
-        tx.wake(Wakeup.call(call_id, run.agent))
+    ids = [new_id() for _ in proposed]
+    rows = [
+        {
+            "id": ids[index],
+            "run_id": run.id,
+            "agent": run.agent,
+            "turn": turn,
+            "index": index,
+            "model_call_id": call.model_call_id,
+            "tool": call.tool,
+            "raw_arguments": call.raw_arguments,
+        }
+        for index, call in enumerate(proposed)
+    ]
+    tx.add_rows(_PROPOSE, rows)
+    tx.wake(*(Wakeup.call(each, run.agent) for each in ids))
 
 
 def mark_asked(tx: Transaction, new: NewRequest, *, blocking: bool) -> None:
@@ -140,7 +142,8 @@ async def repeat(connection: Connection, call_id: UUID) -> tuple[UUID, bool]:
 
 _PROPOSE = text("""
 INSERT INTO tool_call (id, run_id, agent, turn, index, model_call_id, tool, raw_arguments, blocking)
-VALUES (:id, :run, :agent, :turn, :index, :model_id, :tool, :arguments, true)
+SELECT e.*, true FROM json_to_recordset(:rows) AS e (
+    id uuid, run_id uuid, agent text, turn int, index int, model_call_id text, tool text, raw_arguments text)
 """)
 _ASK = text("""
 UPDATE tool_call SET state = 'asked', tool_version = :version, action = :action, digest = :digest,

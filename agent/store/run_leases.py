@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import text
+from sqlalchemy import Row, text
 
-from agent.database.transaction import Connection, Transaction
+from agent.database.transaction import Connection, Transaction, query
+from agent.domain.audit import run_subject
 from agent.domain.run import RunLease, Turn
+from agent.store import audit, runs
+from agent.store.audit import ChainHead
+from agent.store.rows import row_as
+from agent.store.runs import LockedRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +29,65 @@ class TakenLease:
     at: datetime
 
 
-async def take(connection: Connection, run_id: UUID, worker: str, seconds: float) -> TakenLease | None:
-    """Lease the run if it is runnable and free; the epoch counts up, which fences whoever held it before."""
-    parameters = {"id": run_id, "worker": worker, "seconds": seconds}
-    row = (await connection.execute(_TAKE_LEASE, parameters)).one_or_none()
-    return TakenLease(*row) if row else None
+async def take(
+    connection: Connection, run_ids: Sequence[UUID], worker: str, seconds: float, *, wait: bool
+) -> tuple[dict[UUID, TakenLease], set[UUID]]:
+    """Lease those of the runs that are runnable and free; the epoch counts up, which fences whoever held them before.
+
+    Returns the leases, and the runs of which that can be said. Without ``wait`` what somebody else locks stays out.
+    """
+    first = runs.TAKE if wait else runs.TRY
+    known, taken = await query(
+        connection, first, _TAKE_LEASE, runs=list(run_ids), worker=worker, seconds=seconds
+    )
+    leases = {row.id: row_as(TakenLease, row) for row in taken}
+    return leases, {*leases, *(row.id for row in known)}
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRun:
+    """A locked run at the end of its turn."""
+
+    run: LockedRun
+    asked: bool
+    """Whether people were ever asked about one of its calls."""
+    open: bool
+    """Whether something goes on in the background, whose outcome its agent will hear and answer to."""
+    head: ChainHead | None
+
+
+async def lock(connection: Connection, run_ids: Collection[UUID]) -> dict[UUID, HeldRun]:
+    """Lock these runs; the caller locks the heads of their chains."""
+    _, found, states = await query(connection, runs.TAKE, runs.READ, _CALLS, runs=list(run_ids))
+    return _held(found, states, [])
+
+
+async def try_lock(
+    connection: Connection, run_ids: Collection[UUID], subjects: Collection[str]
+) -> dict[UUID, HeldRun]:
+    """Lock these runs and the heads of these chains, as far as nobody else holds them."""
+    taken, heads, found, states = await query(
+        connection, runs.TRY, audit.TRY_HEADS, runs.READ, _CALLS, runs=list(run_ids), subjects=list(subjects)
+    )
+    known = {row.id for row in taken}
+    return _held([row for row in found if row.id in known], states, heads)
+
+
+def _held(
+    found: Sequence[Row[Any]], states: Sequence[Row[Any]], heads: Sequence[Row[Any]]
+) -> dict[UUID, HeldRun]:
+    of_calls = {row.run_id: row for row in states}
+    chains = {row.subject: row for row in heads}
+    return {row.id: _held_run(row, of_calls.get(row.id), chains.get(run_subject(row.id))) for row in found}
+
+
+def _held_run(run: Row[Any], calls: Row[Any] | None, head: Row[Any] | None) -> HeldRun:
+    return HeldRun(
+        runs.locked(run),
+        asked=calls is not None and calls.asked,
+        open=calls is not None and calls.open,
+        head=audit.chain_head(head, run.at) if head else None,
+    )
 
 
 def renew(tx: Transaction, leases: Collection[RunLease], seconds: float) -> None:
@@ -44,16 +104,16 @@ def record_turn(
     tx: Transaction, run_id: UUID, number: int, turn: Turn, proposed: int, *, final: bool
 ) -> None:
     """Count the turn, give the lease back; ``final``: the agent has answered and waits for nothing."""
-    tx.add(
-        _RECORD_TURN,
-        run=run_id,
-        turn=number,
-        tokens=turn.tokens,
-        heard=turn.heard,
-        proposed=proposed,
-        final=final,
-        answer=turn.text,
-    )
+    row = {
+        "id": run_id,
+        "turn": number,
+        "tokens": turn.tokens,
+        "heard": turn.heard,
+        "proposed": proposed,
+        "final": final,
+        "answer": turn.text,
+    }
+    tx.add_rows(_RECORD_TURN, [row])
 
 
 def release(tx: Transaction, run_id: UUID, heard: int) -> None:
@@ -70,11 +130,19 @@ async def postpone(connection: Connection, run_id: UUID, until: datetime) -> boo
 _TAKE_LEASE = text("""
 UPDATE agent_run SET lease_epoch = lease_epoch + 1, lease_worker = :worker,
                      lease_until = clock_timestamp() + make_interval(secs => :seconds)
-WHERE id = :id AND inputs > heard AND status IN ('working', 'pending_approval')
-  AND (lease_until IS NULL OR lease_until <= clock_timestamp())
-  AND (look_at IS NULL OR look_at <= clock_timestamp())
-  AND NOT EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', agent_run.agent) OR scope = ANY (agent_run.ancestor_agents))
-RETURNING lease_epoch, inputs, model_failures, clock_timestamp() AS at
+WHERE id = ANY (ARRAY(
+    SELECT id FROM agent_run AS run
+    WHERE id = ANY (ARRAY(SELECT unnest(CAST(:runs AS uuid[]))))
+      AND inputs > heard AND status IN ('working', 'pending_approval')
+      AND (lease_until IS NULL OR lease_until <= clock_timestamp())
+      AND (look_at IS NULL OR look_at <= clock_timestamp())
+      AND NOT EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', run.agent) OR scope = ANY (run.ancestor_agents))
+    ORDER BY id FOR NO KEY UPDATE SKIP LOCKED))
+RETURNING id, lease_epoch, inputs, model_failures, clock_timestamp() AS at
+""")
+_CALLS = text("""
+SELECT run_id, bool_or(ask_no > 0) AS asked, bool_or(state <> 'answered') AS open FROM tool_call
+WHERE run_id = ANY (ARRAY(SELECT unnest(CAST(:runs AS uuid[])))) GROUP BY run_id
 """)
 # Many rows at once, in no order of ours: one that somebody holds now is left to the next beat, not waited for.
 _BEAT = text("""
@@ -85,12 +153,15 @@ WHERE id IN (SELECT r.id FROM agent_run AS r
              FOR NO KEY UPDATE OF r SKIP LOCKED)
 """)
 _RECORD_TURN = text("""
-UPDATE agent_run SET turn = :turn, steps = steps + 1, tokens = tokens + :tokens, heard = :heard,
-       awaiting_calls = awaiting_calls + :proposed, model_failures = 0, look_at = NULL,
+UPDATE agent_run AS a SET turn = e.turn, steps = a.steps + 1, tokens = a.tokens + e.tokens, heard = e.heard,
+       awaiting_calls = a.awaiting_calls + e.proposed, model_failures = 0, look_at = NULL,
        lease_until = NULL, lease_worker = NULL, updated_at = clock_timestamp(),
-       status = CASE WHEN :final THEN 'completed'::run_status ELSE status END,
-       answer = CASE WHEN :final THEN :answer ELSE answer END
-WHERE id = :run
+       status = CASE WHEN e.final THEN 'completed'::run_status ELSE a.status END,
+       answer = CASE WHEN e.final THEN e.answer ELSE a.answer END
+FROM (SELECT * FROM json_to_recordset(:rows) AS t (
+          id uuid, turn int, tokens bigint, heard int, proposed int, final boolean, answer text)
+      LIMIT (SELECT CAST(:many AS int))) AS e
+WHERE a.id = e.id
 """)
 _REST = text("""
 UPDATE agent_run SET heard = greatest(heard, :heard), model_failures = 0, look_at = NULL,

@@ -93,17 +93,16 @@ async def run_by_start_key(connection: Connection, start_key: str | None) -> UUI
 
 def add_first_message(tx: Transaction, run_id: UUID, task: str, author: Person | None) -> None:
     """The task is the transcript's first row."""
-    tx.add(
-        _INSERT_MESSAGE,
-        run=run_id,
-        seq=1,
-        turn=0,
-        role="user",
-        text=task,
-        team=author.team_id if author else None,
-        user=author.user_id if author else None,
-        key=None,
-    )
+    row = {
+        "run_id": run_id,
+        "seq": 1,
+        "turn": 0,
+        "role": "user",
+        "text": task,
+        "author_team_id": author.team_id if author else None,
+        "author_user_id": author.user_id if author else None,
+    }
+    tx.add_rows(_INSERT_MESSAGES, [row])
 
 
 def set_status(tx: Transaction, run_id: UUID, progress: str) -> None:
@@ -144,17 +143,17 @@ def add_message(
     turn: int | None = None,
 ) -> None:
     """Append a transcript row; ``offset`` counts messages added in the same transaction."""
-    tx.add(
-        _INSERT_MESSAGE,
-        run=run.id,
-        seq=run.last_seq + offset,
-        turn=run.turn if turn is None else turn,
-        role=role,
-        text=words,
-        team=author.team_id if author else None,
-        user=author.user_id if author else None,
-        key=source_key,
-    )
+    row = {
+        "run_id": run.id,
+        "seq": run.last_seq + offset,
+        "turn": run.turn if turn is None else turn,
+        "role": role,
+        "text": words,
+        "author_team_id": author.team_id if author else None,
+        "author_user_id": author.user_id if author else None,
+        "source_key": source_key,
+    }
+    tx.add_rows(_INSERT_MESSAGES, [row])
 
 
 def add_input(tx: Transaction, run_id: UUID, agent: str) -> None:
@@ -200,7 +199,7 @@ WHERE a.id = e.id AND a.status = 'pending_approval'
 READ = text("""
 SELECT id, status::text AS status, agent, parent_run_id, parent_call_id, ancestor_ids, team_id, channel_id,
        principal, requester_team_id, requester_user_id, awaiting_calls, inputs, heard, turn,
-       lease_epoch, lease_until IS NOT NULL AS leased,
+       lease_epoch, lease_until IS NOT NULL AS leased, clock_timestamp() AS at,
        (SELECT coalesce(max(seq), 0) FROM run_message WHERE run_id = agent_run.id) AS last_seq
 FROM agent_run WHERE id = ANY (ARRAY(SELECT unnest(CAST(:runs AS uuid[]))))
 """)
@@ -227,9 +226,11 @@ ON CONFLICT (start_key) DO NOTHING
 _RUN_OF_KEY = text("SELECT id FROM agent_run WHERE start_key = :key")
 _PUBLISH = text("UPDATE agent_run SET progress = :progress, updated_at = clock_timestamp() WHERE id = :run")
 _HAS_HEARD = text("SELECT 1 FROM run_message WHERE source_key = :key")
-_INSERT_MESSAGE = text("""
+_INSERT_MESSAGES = text("""
 INSERT INTO run_message (run_id, seq, turn, role, text, author_team_id, author_user_id, source_key)
-VALUES (:run, :seq, :turn, :role, :text, :team, :user, :key)
+SELECT * FROM json_to_recordset(:rows) AS t (
+    run_id uuid, seq int, turn int, role message_role, text text, author_team_id text, author_user_id text,
+    source_key text)
 """)
 _ADD_INPUT = text("""
 UPDATE agent_run SET inputs = inputs + 1, updated_at = clock_timestamp(),

@@ -33,9 +33,11 @@ from agent.store.views.requests import (
 )
 from agent.store.views.run_calls import (
     OpenCallDetails,
+    Transcript,
     calls,
     open_call_details,
     prepared_action,
+    transcripts,
     waiting_descendant_calls,
 )
 from agent.store.views.run_lists import (
@@ -87,6 +89,7 @@ __all__ = [
     "Rejection",
     "RunList",
     "ServiceCounts",
+    "Transcript",
     "Transition",
     "VoteContext",
     "agents_at_work",
@@ -135,6 +138,7 @@ __all__ = [
     "search_runs",
     "seconds_waited",
     "service_counts",
+    "transcripts",
     "transitions",
     "values_of",
     "vote_context",

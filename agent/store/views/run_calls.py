@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Row, and_, bindparam, case, select, text
+from sqlalchemy import Row, and_, bindparam, case, func, select, text
 
 from agent.database.transaction import Connection, fetch, query
 from agent.domain.changes import between
 from agent.domain.request import RequestStatus
-from agent.domain.run import AnswerKind, CallAnswer, CallState, CallView, RunView
+from agent.domain.run import AnswerKind, CallAnswer, CallState, CallView, Message, RunView
 from agent.store.rows import row_as
 from agent.store.tables import agent_run, approval_request, request_revision, tool_call
 from agent.store.views.descendants import descendants
 from agent.store.views.request_parts import present_revision
-from agent.store.views.runs import RUN_VIEW, run_of
+from agent.store.views.runs import MESSAGES, RUN_VIEW, RUNS, message_of, run_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +49,29 @@ class OpenCallDetails:
 
 async def calls(connection: Connection, run_id: UUID) -> tuple[CallView, ...]:
     """The run's calls by turn and index."""
-    rows = await fetch(connection, _CALLS, run=run_id)
+    rows = await fetch(connection, _CALLS, runs=[run_id])
     return tuple(_call(row) for row in rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """A run with everything that its model reads."""
+
+    run: RunView
+    messages: tuple[Message, ...]
+    calls: tuple[CallView, ...]
+
+
+async def transcripts(connection: Connection, run_ids: Sequence[UUID]) -> dict[UUID, Transcript]:
+    """What the models of these runs read."""
+    found, said, proposed = await query(connection, RUNS, MESSAGES, _CALLS, runs=list(run_ids))
+    messages: defaultdict[UUID, list[Message]] = defaultdict(list)
+    for row in said:
+        messages[row.run_id].append(message_of(row))
+    of_runs: defaultdict[UUID, list[CallView]] = defaultdict(list)
+    for row in proposed:
+        of_runs[row.run_id].append(_call(row))
+    return {row.id: Transcript(run_of(row), tuple(messages[row.id]), tuple(of_runs[row.id])) for row in found}
 
 
 async def waiting_descendant_calls(connection: Connection, run_id: UUID) -> tuple[CallView, ...]:
@@ -129,7 +152,7 @@ _CALL_VIEW = (
         ),
     )
 )
-_CALLS = _CALL_VIEW.where(tool_call.c.run_id == bindparam("run")).order_by(
+_CALLS = _CALL_VIEW.where(tool_call.c.run_id == func.any(bindparam("runs"))).order_by(
     tool_call.c.turn, tool_call.c.index
 )
 _ASKED_BELOW = _CALL_VIEW.where(

@@ -95,11 +95,11 @@ async def run_in_thread(connection: Connection, team_id: str, channel_id: str, t
 
 async def messages(connection: Connection, run_id: UUID) -> tuple[Message, ...]:
     """The transcript's rows in order."""
-    rows = (await connection.execute(_MESSAGES, {"id": run_id})).all()
-    return tuple(
-        Message(r.seq, r.role, r.turn, r.text, person(r.author_team_id, r.author_user_id), r.created_at)
-        for r in rows
-    )
+    return tuple(message_of(row) for row in await fetch(connection, MESSAGES, runs=[run_id]))
+
+
+def message_of(r: Row[Any]) -> Message:
+    return Message(r.seq, r.role, r.turn, r.text, person(r.author_team_id, r.author_user_id), r.created_at)
 
 
 def run_of(row: Row[Any]) -> RunView:
@@ -117,6 +117,7 @@ RUN_VIEW = select(
 )
 """Runs with what `run_of` reads."""
 
+RUNS = RUN_VIEW.where(agent_run.c.id == func.any(bindparam("runs")))
 _RUN = RUN_VIEW.where(agent_run.c.id == bindparam("id"))
 _OF_ALL = RUN_VIEW.order_by(agent_run.c.id.desc()).limit(bindparam("limit"))
 _OF_TEAM = _OF_ALL.where(agent_run.c.team_id == bindparam("team"))
@@ -150,7 +151,8 @@ GROUP BY f.root
 _IN_THREAD = text("""
 SELECT id FROM agent_run WHERE team_id = :team AND channel_id = :channel AND thread_ts = :ts
 """)
-_MESSAGES = text("""
-SELECT seq, role::text AS role, turn, text, author_team_id, author_user_id, created_at
-FROM run_message WHERE run_id = :id ORDER BY seq
+MESSAGES = text("""
+SELECT run_id, seq, role::text AS role, turn, text, author_team_id, author_user_id, created_at
+FROM run_message WHERE run_id = ANY (ARRAY(SELECT unnest(CAST(:runs AS uuid[])))) ORDER BY run_id, seq
 """)
+"""The transcripts of runs, as `message_of` reads them."""

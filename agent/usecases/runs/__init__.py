@@ -8,16 +8,20 @@ from agent.usecases.runs.messages import add_message
 from agent.usecases.runs.starts import StartOutcome, start
 from agent.usecases.runs.turns import (
     LeasedRun,
+    MadeTurn,
     end,
     lease,
+    lease_together,
     record_model_failure,
     record_turn,
+    record_turns,
     release,
     set_status,
 )
 
 __all__ = [
     "LeasedRun",
+    "MadeTurn",
     "NewRun",
     "StartOutcome",
     "add_message",
@@ -29,9 +33,11 @@ __all__ = [
     "end",
     "end_orphans",
     "lease",
+    "lease_together",
     "pass_call",
     "record_model_failure",
     "record_turn",
+    "record_turns",
     "refuse_call",
     "release",
     "set_status",

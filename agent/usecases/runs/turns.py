@@ -6,6 +6,7 @@ a run with more of the first is runnable. Leases fence: every write of a turn is
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -14,6 +15,7 @@ from uuid import UUID
 import structlog
 
 from agent import tracing
+from agent.database.locks import SKIPPED, Skipped
 from agent.database.pools import Database
 from agent.database.transaction import Connection, Transaction
 from agent.database.wakeups import Wakeup
@@ -21,6 +23,10 @@ from agent.domain.audit import AuditKind, run_subject
 from agent.domain.errors import LeaseLost
 from agent.domain.run import AnswerKind, CallAnswer, CallView, Message, RunLease, RunStatus, RunView, Turn
 from agent.store import ancestors, audit, calls, clock, outbound, outbox, run_leases, runs, views
+from agent.store.audit import AuditEntry
+from agent.store.outbox import OutboxMessage
+from agent.store.run_leases import HeldRun
+from agent.store.runs import LockedRun
 from agent.usecases import call_answers
 from agent.usecases.executions import LEASE_SECONDS
 from agent.usecases.runs import endings
@@ -50,24 +56,45 @@ class LeasedRun:
 
 async def lease(db: Database, run_id: UUID, worker: str) -> LeasedRun | None:
     """Take the run for one model turn. ``None``: nothing to hear, not yet, or somebody else has it."""
+    (leased,) = await lease_together(db, worker, [run_id], wait=True)
+    return leased if isinstance(leased, LeasedRun) else None
+
+
+async def lease_together(
+    db: Database, worker: str, run_ids: Sequence[UUID], *, wait: bool
+) -> list[LeasedRun | Skipped | None]:
+    """``lease`` for any number of runs in one transaction; without ``wait`` it skips what others hold."""
     async with db.transaction() as tx:
-        taken = await run_leases.take(tx, run_id, worker, LEASE_SECONDS)
-        if taken is None:
-            return None
-        run = await views.run_view(tx, run_id)
-        messages = await views.messages(tx, run_id)
-        proposed = await views.calls(tx, run_id)
-    if run is None:
-        return None
+        taken, known = await run_leases.take(tx, run_ids, worker, LEASE_SECONDS, wait=wait)
+        found = await views.transcripts(tx, list(taken)) if taken else {}
+    return [
+        _leased(taken[each], found[each], worker)
+        if each in found
+        else None
+        if each in known or wait
+        else SKIPPED
+        for each in run_ids
+    ]
+
+
+def _leased(taken: run_leases.TakenLease, found: views.Transcript, worker: str) -> LeasedRun:
     return LeasedRun(
-        lease=RunLease(run_id, taken.lease_epoch, worker),
-        run=run,
-        messages=messages,
-        calls=proposed,
+        lease=RunLease(found.run.id, taken.lease_epoch, worker),
+        run=found.run,
+        messages=found.messages,
+        calls=found.calls,
         heard=taken.inputs,
         failures=taken.model_failures,
         at=taken.at,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class MadeTurn:
+    """A turn and the lease under which it was made."""
+
+    lease: RunLease
+    turn: Turn
 
 
 async def record_turn(db: Database, lease: RunLease, turn: Turn) -> None:
@@ -76,39 +103,73 @@ async def record_turn(db: Database, lease: RunLease, turn: Turn) -> None:
     Raises ``LeaseLost`` when another worker has taken the run over, or this turn is in the journal already (a
     COMMIT whose answer was lost); nothing is written then.
     """
+    (lost,) = await record_turns(db, [MadeTurn(lease, turn)], wait=True)
+    if isinstance(lost, LeaseLost):
+        raise lost
+
+
+async def record_turns(
+    db: Database, made: Sequence[MadeTurn], *, wait: bool
+) -> list[LeaseLost | Skipped | None]:
+    """``record_turn`` for different runs in one transaction; without ``wait`` it skips what others hold.
+
+    A run that works for another one is then skipped, too: its end locks that one, before any chain's head.
+    """
+    ids = [each.lease.run_id for each in made]
+    ends = [run_subject(each.lease.run_id) for each in made if not each.turn.calls]
     async with db.transaction() as tx:
-        run = await _held(tx, lease)
-        side_turn = run.awaiting_calls > 0
-        proposed = () if side_turn else turn.calls
-        number = run.turn + 1
-        runs.add_message(tx, run, "assistant", turn.text, turn=number)
-        calls.propose(tx, run, number, proposed)
-        final = not proposed and not side_turn and run.inputs == turn.heard
-        run_leases.record_turn(tx, run.id, number, turn, len(proposed), final=final)
-        if run.inputs > turn.heard:
-            tx.wake(Wakeup.run(run.id, run.agent))
-        if run.destination and turn.text and not proposed:
-            outbox.enqueue(tx, [outbox.run_line(run.destination, run.id, "answer", text=turn.text)])
-        if run.destination:
-            outbox.enqueue(tx, [outbox.run_root(run.destination, run.id)])
-            if run.ancestor_ids and await ancestors.has_asked(tx, run.id):
-                outbox.enqueue(tx, ancestors.ancestor_roots(run.destination, run.ancestor_ids))
-        if final:
-            outbound.enqueue_finished(tx, run.id)
-            tx.after_commit(partial(tracing.note_end, "run", run.id))
-            tx.after_commit(
-                partial(
-                    log.info,
-                    "run ended",
-                    action="run.ended",
-                    run_id=str(run.id),
-                    status=RunStatus.COMPLETED.value,
-                )
-            )
-            if not await ancestors.has_open_calls(tx, run.id):
-                await call_answers.answer_parent(tx, run, CallAnswer(AnswerKind.RESULT, turn.text or ""))
-            detail = {"status": RunStatus.COMPLETED.value, "turn": number}
-            await audit.record(tx, run_subject(run.id), AuditKind.RUN_ENDED, f"worker:{lease.worker}", detail)
+        held = await (run_leases.lock(tx, ids) if wait else run_leases.try_lock(tx, ids, ends))
+        return [await _record(tx, held.get(each.lease.run_id), each, wait=wait) for each in made]
+
+
+async def _record(
+    tx: Transaction, held: HeldRun | None, made: MadeTurn, *, wait: bool
+) -> LeaseLost | Skipped | None:
+    lease, turn = made.lease, made.turn
+    if held is None and not wait:
+        return SKIPPED
+    if held is None or held.run.lease_epoch != lease.epoch or not held.run.leased:
+        return _lost(lease)
+    run = held.run
+    side_turn = run.awaiting_calls > 0
+    proposed = () if side_turn else turn.calls
+    number = run.turn + 1
+    final = not proposed and not side_turn and run.inputs == turn.heard
+    if not wait and (run.parent_run_id is not None or (final and held.head is None)):
+        return SKIPPED
+    tx.next_member()
+    runs.add_message(tx, run, "assistant", turn.text, turn=number)
+    calls.propose(tx, run, number, proposed)
+    run_leases.record_turn(tx, run.id, number, turn, len(proposed), final=final)
+    if run.inputs > turn.heard:
+        tx.wake(Wakeup.run(run.id, run.agent))
+    outbox.enqueue(tx, _messages(held, turn, answers=not proposed))
+    if final:
+        _note_end(tx, run)
+        if not held.open:
+            await call_answers.answer_parent(tx, run, CallAnswer(AnswerKind.RESULT, turn.text or ""))
+        head = held.head or await audit.lock_head(tx, run_subject(run.id))
+        detail = {"status": RunStatus.COMPLETED.value, "turn": number}
+        audit.append(tx, head, AuditEntry(AuditKind.RUN_ENDED, f"worker:{lease.worker}", detail))
+    return None
+
+
+def _messages(held: HeldRun, turn: Turn, *, answers: bool) -> list[OutboxMessage]:
+    run = held.run
+    if run.destination is None:
+        return []
+    words = (
+        [outbox.run_line(run.destination, run.id, "answer", text=turn.text)] if answers and turn.text else []
+    )
+    above = ancestors.ancestor_roots(run.destination, run.ancestor_ids) if held.asked else []
+    return [*words, outbox.run_root(run.destination, run.id), *above]
+
+
+def _note_end(tx: Transaction, run: LockedRun) -> None:
+    outbound.enqueue_finished(tx, run.id)
+    tx.after_commit(partial(tracing.note_end, "run", run.id))
+    facts = {"action": "run.ended", "run_id": str(run.id), "status": RunStatus.COMPLETED.value}
+    tx.after_commit(partial(log.info, "run ended", **facts))
 
 
 async def record_model_failure(db: Database, lease: RunLease, error: str, retry_in: float | None) -> None:
@@ -163,5 +224,9 @@ async def _end(tx: Transaction, run: runs.LockedRun, status: RunStatus, cause: s
 async def _held(connection: Connection, lease: RunLease) -> runs.LockedRun:
     run = await runs.lock(connection, lease.run_id)
     if run is None or run.lease_epoch != lease.epoch or not run.leased:
-        raise LeaseLost(f"run {lease.run_id} was taken over, or its turn is written")
+        raise _lost(lease)
     return run
+
+
+def _lost(lease: RunLease) -> LeaseLost:
+    return LeaseLost(f"run {lease.run_id} was taken over, or its turn is written")
