@@ -6,7 +6,9 @@ import argparse
 import asyncio
 import os
 import signal
+import sys
 import time
+import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
@@ -34,6 +36,17 @@ ROWS: dict[int, Callable[[Setting], Awaitable[list[Line]]]] = {
 }
 
 
+async def measured(row: int, setting: Setting) -> list[Line]:
+    """The lines of this row; a row that fails says so and costs the others nothing."""
+    try:
+        return await ROWS[row](setting)
+    except Exception as error:  # whatever it was, hours may lie in the rows before
+        print("".join(traceback.format_exception(error)), file=sys.stderr)
+        return [
+            Line(row, ROWS[row].__doc__ or "", f"not measured: {error or type(error).__name__}", met=False)
+        ]
+
+
 async def run(size: Size, rows: list[int], command: str) -> None:
     """Measure these rows; a polite signal ends it like an error, with everything stopped."""
     task = asyncio.current_task()
@@ -46,7 +59,7 @@ async def run(size: Size, rows: list[int], command: str) -> None:
             setting = Setting(floor, slack, size)
             for row in rows:
                 start = time.monotonic()
-                lines += await ROWS[row](setting)
+                lines += await measured(row, setting)
                 print(f"row {row}: {time.monotonic() - start:.0f} s", flush=True)
         about = floor.about()
     seconds = round(time.monotonic() - begun)

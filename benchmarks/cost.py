@@ -11,7 +11,6 @@ from typing import Any
 
 from benchmarks.clicks import serving
 from benchmarks.counted import Spent, spent, statements
-from benchmarks.ground import owner
 from benchmarks.look import told
 from benchmarks.report import Line
 from benchmarks.setting import VOTERS, Setting
@@ -22,17 +21,13 @@ from benchmarks.waiting import Row, seed
 COUNTED = 40
 """Votes whose statements are counted; the log of statements is off while anything is timed."""
 
-LONE = 12
+LONE = 8
 """Clicks that are followed one after the other to their last message."""
 
 FEW = 8
 """Clicks before those: a channel takes about a message a second, and all of theirs are waited for."""
 
 IDLE = 6.0
-_SIZES = """
-SELECT c.relname, pg_table_size(c.oid), pg_indexes_size(c.oid) FROM pg_class AS c
-WHERE c.relkind = 'r' AND c.relnamespace = 'signoff'::regnamespace
-"""
 
 
 async def row_12(setting: Setting) -> list[Line]:
@@ -165,10 +160,3 @@ async def _quiet(calls: list[Any]) -> None:
     while seen != len(calls):
         seen = len(calls)
         await asyncio.sleep(2.0)
-
-
-def sizes(url: str) -> dict[str, tuple[int, int]]:
-    """Bytes of each table, and of its indexes, after VACUUM."""
-    with owner(url) as connection:
-        connection.execute("VACUUM ANALYZE")
-        return {str(name): (int(heap), int(index)) for name, heap, index in connection.execute(_SIZES)}

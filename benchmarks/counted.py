@@ -55,9 +55,11 @@ def spent(ground: Ground, name: str) -> Spent:
 
 
 def server_cpu(ground: Ground) -> float:
-    """Seconds of processor time of the server and its living processes."""
+    """Seconds of processor time of the server: of its processes, and of those that have ended."""
     server = psutil.Process(ground.server.pid)
-    return sum(seconds(each) for each in (server, *server.children()))
+    ended = server.cpu_times()
+    living = sum(seconds(each) for each in (server, *server.children()))
+    return living + float(ended.children_user + ended.children_system)
 
 
 def seconds(process: psutil.Process) -> float:

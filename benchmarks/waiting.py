@@ -57,6 +57,13 @@ Row = list[Any]
 
 async def seed(url: str, slack: SlackSandbox, count: int, tool: Tool = pay) -> list[Row]:
     """So many waiting requests, each of a run of its own and with its card posted; nothing is left to be done."""
+    made = await ask(url, slack, count, tool)
+    await asyncio.to_thread(settle, url, [(each.ts, each.nonce) for each in made])
+    return [list(astuple(each)) for each in sorted(made, key=lambda each: each.order)]
+
+
+async def ask(url: str, slack: SlackSandbox, count: int, tool: Tool = pay) -> list[Waiting]:
+    """The same, as the use cases leave it: what is to be told has not been told."""
     numbers = iter([next(_orders) for _ in range(count)])
     made: list[Waiting] = []
 
@@ -68,9 +75,7 @@ async def seed(url: str, slack: SlackSandbox, count: int, tool: Tool = pay) -> l
     hasty = f"{url}&options=-c%20synchronous_commit%3Doff"  # nothing is measured here
     async with Database(hasty, application_name="bench seed", pool_size=LANES) as db:
         await asyncio.gather(*(lane(db) for _ in range(LANES)))
-    places = [(each.ts, each.nonce) for each in made]
-    await asyncio.to_thread(settle, url, places)
-    return [list(astuple(each)) for each in sorted(made, key=lambda each: each.order)]
+    return made
 
 
 def _posted(slack: SlackSandbox, view: RequestView) -> Waiting:
