@@ -320,7 +320,7 @@ class Service:
 
     def _notify(self, target: str) -> None:
         """What the executor does about notices that are due."""
-        self._outbound.look(target)
+        self._outbound.found(target)
 
     # --- HTTP -----------------------------------------------------------------------------------------
 

@@ -33,19 +33,10 @@ log = structlog.get_logger(__name__)
 async def advance_call(services: Services, call_id: UUID) -> None:
     """Move the call on as far as it goes now. May be called at any time, any number of times.
 
-    Raises DatabaseError; the sweep finds the call again.
+    Raises DatabaseError; a look finds the call again.
     """
-    looks = services.at_work
-    if call_id in looks:  # whoever is at it in this process looks once more, so no hint is lost
-        looks[call_id] = True
-        return
-    looks[call_id] = True
-    try:
-        while looks[call_id]:
-            looks[call_id] = False
-            looks[call_id] = await _step(services, call_id) or looks[call_id]
-    finally:
-        del looks[call_id]
+    while await _step(services, call_id):
+        pass
 
 
 async def _step(services: Services, call_id: UUID) -> bool:

@@ -34,7 +34,7 @@ async def advance_run(services: Services, run_id: UUID) -> None:
     """Make the run's next model turn, if it has anything to hear and nobody else is at it.
 
     A lease that is lost on the way ends the work silently: whoever has it now makes the turn. Raises
-    DatabaseError; the sweep finds the run again.
+    DatabaseError; a look finds the run again.
     """
     leased = await services.joint_writes.lease(run_id)
     if leased is None:

@@ -7,7 +7,6 @@ import socket
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
-from uuid import UUID
 
 from agent.database.pools import Database
 from agent.domain.policy import Policy
@@ -39,8 +38,6 @@ class Services:
     worker: str
     destination: Callable[[str | None], Destination]
     user_code: UserCode = field(default_factory=UserCode, repr=False)
-    at_work: dict[UUID, bool] = field(default_factory=dict, repr=False)
-    """The calls that this process is looking at, and whether they should be looked at once more."""
     joint_writes: JointWrites = field(init=False, repr=False)
     _stragglers: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
 

@@ -1,6 +1,6 @@
 """The sender: tells each target what is due, the targets at once, each in its own time.
 
-A job only points here, so a receiver that is slow holds up neither a queue nor another receiver. What is sent is
+A receiver that is slow holds up no other. What is sent is
 drawn from the facts at that moment, without secrets.
 """
 
@@ -28,6 +28,9 @@ log = structlog.get_logger(__name__)
 AT_ONCE = 10
 """How many notices one target is sent at the same time."""
 
+REST = 2.0
+"""Seconds for which looks begin nothing for a target that has taken nothing."""
+
 
 class OutboundSender:
     """Sends notices in this process. Without a mailer, mail is kept until there is one."""
@@ -39,6 +42,7 @@ class OutboundSender:
         self._mailer = mailer
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
+        self._resting: set[str] = set()
         self._stopping = False
 
     def look(self, target: str) -> None:
@@ -48,6 +52,11 @@ class OutboundSender:
         elif not self._stopping:
             task = self._tasks[target] = asyncio.create_task(self._empty(target), name=f"notices:{target}")
             task.add_done_callback(lambda _: self._tasks.pop(target, None))
+
+    def found(self, target: str) -> None:
+        """A look has found something for it: begin, unless it has just taken nothing."""
+        if target not in self._resting:
+            self.look(target)
 
     async def stop(self, seconds: float) -> None:
         """Take nothing more, and let what is under way arrive within so many seconds."""
@@ -62,13 +71,19 @@ class OutboundSender:
                 taken = await outbound.lease_due(self._db, target, AT_ONCE)
                 told = await asyncio.gather(*(self._tell(notice) for notice in taken))
                 if taken and not any(told):
-                    return  # it takes nothing now: the sweep brings the rest
+                    self._rest(target)
+                    return
                 if not taken and target not in self._again:
                     return
         except Exception as error:  # the database: the notices are taken again when their lease is over
+            self._rest(target)
             log.warning(
                 "notices are put off", action="notice.interrupted", error=str(error) or type(error).__name__
             )
+
+    def _rest(self, target: str) -> None:
+        self._resting.add(target)
+        asyncio.get_running_loop().call_later(REST, self._resting.discard, target)
 
     async def _tell(self, notice: OutboundMessage) -> bool:
         """One attempt, and what became of it. True: it has arrived."""

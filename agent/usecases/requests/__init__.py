@@ -1,6 +1,6 @@
 """The use cases on a request, one transaction each.
 
-Each writes its facts, their audit events, what must be told and the hints that follow, together or not at all.
+Each writes its facts, their audit events, what must be told and whom it wakes, together or not at all.
 """
 
 from agent.store.requests import NewRequest

@@ -53,7 +53,7 @@ class Stage:
     def other_worker(self) -> Services:
         """The same services in another process, as far as leases can tell."""
         name = worker_name()
-        return replace(self.services, worker=name, heartbeat=Heartbeat(self.db, name), at_work={})
+        return replace(self.services, worker=name, heartbeat=Heartbeat(self.db, name))
 
     async def start(self, agent: str, task: str, *, parent: UUID | None = None) -> UUID:
         new = NewRun(agent, "1", task, "test", ASKER, "slack", TEAM, CHANNEL, parent_run_id=parent)

@@ -277,6 +277,24 @@ def test_the_pauses_make_a_day() -> None:
     assert outbound.retry_delay(1, 1e9, 0.5) == 6 * 3600
 
 
+async def test_a_target_that_takes_nothing_rests(
+    database: Database, sender: OutboundSender, receiver: Receiver
+) -> None:
+    """Looks have a receiver that is away tried with the first ten notices, and then left alone for a while."""
+    receiver.answers = [(500, {})] * 20
+    await webhooks.add(database, "ops", receiver.url, by="test", allowed=LOOPBACK)
+    for _ in range(12):
+        await ask(database)
+    [target] = await due(database)
+    for _ in range(3):
+        sender.found(str(target))
+        await asyncio.gather(*list(sender._tasks.values()))
+    assert len(receiver.told) == 10
+    sender.look(str(target))  # replayed, say
+    await asyncio.gather(*list(sender._tasks.values()))
+    assert len(receiver.told) == 12
+
+
 async def test_two_senders_tell_it_once(database: Database, receiver: Receiver) -> None:
     """Forty notices and two processes that look at the same moment: each notice arrives once."""
     await webhooks.add(database, "ops", receiver.url, by="test", allowed=LOOPBACK)
