@@ -91,6 +91,7 @@ FROM served AS s CROSS JOIN LATERAL (
       AND NOT EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', r.agent) OR scope = ANY (r.ancestor_agents))
     ORDER BY coalesce(r.look_at, r.created_at) LIMIT :page) AS due
 UNION ALL
-SELECT DISTINCT 'notices', 'notices', CAST(NULL AS uuid), coalesce(webhook_id::text, :mail), NULL, clock_timestamp()
+SELECT DISTINCT 'notices', 'notices', CAST(NULL AS uuid), coalesce(webhook_id::text, :mail), NULL,
+       (SELECT clock_timestamp())
 FROM notice WHERE state = 'pending' AND next_at <= (SELECT clock_timestamp())
 """)
