@@ -217,6 +217,7 @@ class Service:
                 await self._slack.sockets.stop()
             await self._watch.let_go()
             await self._http.stop()
+            await self._votes.finish()
             await self._watch.stop()
         await working
         await self._outbound.stop(self.settings.drain_seconds)

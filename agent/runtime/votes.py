@@ -83,6 +83,10 @@ class Votes:
             return outcome
         raise outcome
 
+    async def finish(self) -> None:
+        """Wait until no vote is under way."""
+        await self._wave.finish()
+
     async def _send(self, members: Sequence[_Cast], *, wait: bool) -> Sequence[_Answer | Skipped]:
         latest = time.monotonic() + LEAST
         timely = [each for each in members if each.deadline >= latest]

@@ -453,9 +453,9 @@ async def test_a_place_of_ones_own_is_ones_own(database: Database) -> None:
     assert await refused(requests.vote(database, as_modal)) is Refusal.WRONG_PLACE
     assert (await requests.vote(database, ballot(asked, reviewer(GRACE), place=home))).approvals == 1
     async with database.connection() as connection:
-        stored = await views.place_for(connection, asked.request_id, nonce)
-    assert stored is not None
-    assert (stored.surface, stored.person) == ("home", GRACE)
+        found = await views.request_at(connection, asked.request_id, nonce)
+    assert found is not None
+    assert (found[1].surface, found[1].person) == ("home", GRACE)
 
 
 async def test_places_are_made_at_once_and_only_for_what_exists(database: Database) -> None:

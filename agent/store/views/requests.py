@@ -10,7 +10,7 @@ from uuid import UUID
 
 from sqlalchemy import Row, text
 
-from agent.database.transaction import Connection, fetch
+from agent.database.transaction import Connection, fetch, query
 from agent.domain.pause import EVERYTHING
 from agent.domain.policy import Rule
 from agent.domain.request import (
@@ -79,12 +79,16 @@ async def request_views(connection: Connection, request_ids: Sequence[UUID]) -> 
     return [found[request_id] for request_id in request_ids if request_id in found]
 
 
-async def place_for(connection: Connection, request_id: UUID, nonce: str) -> StoredPlace | None:
-    """The place of this request that the nonce names."""
-    row = (await connection.execute(_PLACE, {"id": request_id, "nonce": nonce})).one_or_none()
-    if row is None:
+async def request_at(
+    connection: Connection, request_id: UUID, nonce: str
+) -> tuple[RequestView, StoredPlace] | None:
+    """``request_view``, with the place of the request that the nonce names; ``None`` if either is unknown."""
+    found = await query(connection, request_rows.ONE, _PLACE, id=request_id, nonce=nonce)
+    if not all(found):
         return None
-    return StoredPlace(row.surface, person(row.team_id, row.user_id), row.channel_id, row.ts)
+    ((row,), (place,)) = found
+    by = person(place.team_id, place.user_id)
+    return _view(row), StoredPlace(place.surface, by, place.channel_id, place.ts)
 
 
 @dataclass(frozen=True, slots=True)

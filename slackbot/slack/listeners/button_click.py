@@ -81,10 +81,10 @@ async def card_of(ctx: ListenerContext, click: ButtonClick) -> RequestView:
     `ts` yet: its secret nonce and its channel have to do.
     """
     async with ctx.db.connection() as connection:
-        view = await views.request_view(connection, click.value.request_id)
-        stored = await views.place_for(connection, click.value.request_id, click.place.nonce)
-    if view is None or stored is None or view.team_id != ctx.directory.own_team_id:
+        found = await views.request_at(connection, click.value.request_id, click.place.nonce)
+    if found is None or found[0].team_id != ctx.directory.own_team_id:
         raise Refused(Refusal.UNKNOWN_REQUEST)
+    view, stored = found
     if not stored.fits(click.place, click.person):
         raise Refused(Refusal.WRONG_PLACE)
     return replace(view, place_nonce=click.place.nonce)
