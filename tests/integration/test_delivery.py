@@ -159,6 +159,21 @@ async def test_a_post_whose_answer_is_lost_stands_there_once(office: Office, fau
     assert len(office.lines(card)) == (which == "line")
 
 
+async def test_a_line_that_may_stand_there_is_looked_for_alone(office: Office) -> None:
+    """What joins a thread while its last line is in doubt is not taken for sent when that line is found."""
+    asked = await ask(office.db, rule(approvals_required=2))
+    await office.tell_all()
+    await office.approve(asked, GRACE)
+    office.slack.faults.reset_after_accept(POST)
+    await office.tell()
+    await office.approve(asked, LINUS)
+    await office.hurry()
+    await office.tell_all()
+    first, second = office.lines(office.cards()[0])
+    assert "U0GRACE" in first
+    assert "U0LINUS" in second
+
+
 @pytest.mark.parametrize("accepted", [True, False])
 async def test_a_post_that_is_not_answered_in_time_stands_there_once(
     office: Office, monkeypatch: pytest.MonkeyPatch, accepted: bool
@@ -469,6 +484,26 @@ async def test_what_a_dead_drain_may_have_posted_is_looked_for(office: Office) -
     await office.tell_all()
     assert len(office.slack.calls_of("conversations.history")) == 1
     assert len(office.cards()) == 1
+
+
+async def test_a_drain_that_was_slow_posts_only_while_its_lease_holds(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Time has passed since the card was taken, and another drain has the channel: the first one does not post."""
+    monkeypatch.setattr(drain_module, "FRESH", 0.0)
+    await ask(office.db)
+    taken: list[deliveries.Look] = []
+
+    async def overtaken(_: str) -> str | None:
+        await office.lose_lease()
+        taken.append(await deliveries.take_next(office.db, REVIEWS, "another"))
+        return None
+
+    monkeypatch.setattr(office.directory, "channel_problem", overtaken)
+    await office.tell()
+    assert taken[0].due is not None
+    assert taken[0].due.ambiguous
+    assert office.slack.calls_of(POST) == []
 
 
 async def test_a_card_that_is_changing_is_left_for_the_next_look(office: Office) -> None:

@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 from uuid import UUID
 
+import pytest
 from sqlalchemy import text
 
 from agent.database.pools import Database
@@ -121,21 +122,20 @@ async def test_an_answer_takes_the_earlier_lines_of_its_thread_along(database: D
     assert lines_of(posted) == ["pending", "retrying"]
 
 
-async def test_an_answer_does_not_overtake_a_line_of_its_thread_that_was_put_off(database: Database) -> None:
-    """A line that Slack did not take keeps its place: the answer goes when that line may go again."""
+@pytest.mark.parametrize("line", ["answer", "resumed"])
+async def test_nothing_overtakes_a_line_of_its_thread_that_was_put_off(database: Database, line: str) -> None:
+    """A line that Slack did not take keeps its place: what follows, an answer too, goes when that line may go again."""
     channel = Channel(database)
     run_id, _ = await channel.open_run("refunds")
     await channel.send_all()
     await channel.say(outbox.run_line(REVIEWS, run_id, "retrying"))
-    await execute(
-        database,
-        "UPDATE delivery SET not_before = clock_timestamp() + interval '1 hour' WHERE state = 'pending'",
-    )
-    await channel.say(outbox.run_line(REVIEWS, run_id, "answer", text="Done."))
+    later = "UPDATE delivery SET not_before = clock_timestamp() + interval '1 hour' WHERE state = 'pending'"
+    await execute(database, later)
+    await channel.say(outbox.run_line(REVIEWS, run_id, line))
     assert await channel.pass_second() == []
     await execute(database, "UPDATE delivery SET not_before = clock_timestamp()")
     [posted] = await channel.pass_second()
-    assert lines_of(posted) == ["retrying", "answer"]
+    assert lines_of(posted) == ["retrying", line]
 
 
 async def test_a_flood_of_one_agent_delays_no_answer_of_another(database: Database) -> None:
