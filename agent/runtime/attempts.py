@@ -28,7 +28,7 @@ from agent.runtime.user_call import UserCall
 from agent.store.ids import new_id
 from agent.store.views import OpenCallDetails
 from agent.usecases import executions, runs
-from agent.usecases.executions import Claim, Outcome, hook_state
+from agent.usecases.executions import CallToClaim, Claim, ClaimTerms, Outcome, hook_state
 from signoff.values import Action
 
 T = TypeVar("T")
@@ -75,23 +75,15 @@ async def _claim(
 
     A COMMIT that was not answered is looked up, so that no call is in doubt whose tool never began.
     """
-    execution_id = new_id()
-    claim = partial(
-        executions.claim,
-        services.db,
-        work.call.id,
-        worker=services.worker,
-        idempotent=idempotent,
-        read_only=read_only,
-        execution_id=execution_id,
-    )
+    terms = ClaimTerms(services.worker, idempotent, read_only, new_id())
+    claim = partial(services.joint_writes.claim, CallToClaim(work.call.id, work.run.id, terms))
     while True:
         try:
             return await _timed(claim)
         except OutcomeUnknown as error:
             log.warning("claim not confirmed", action="execution.unconfirmed", error=str(error))
         with suppress(NotFound):  # not written: claimed again
-            return await find_claim(services, work.run.id, work.call.id, execution_id)
+            return await find_claim(services, work.run.id, work.call.id, terms.execution_id)
 
 
 async def find_claim(

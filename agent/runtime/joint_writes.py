@@ -8,10 +8,11 @@ from uuid import UUID
 
 from agent.database.pools import Database
 from agent.domain.errors import LeaseLost
+from agent.domain.request import ExecutionStatus
 from agent.domain.run import RunLease, Turn
 from agent.runtime.waves import Wave
 from agent.usecases import executions, runs
-from agent.usecases.executions import Claim, Outcome, Report
+from agent.usecases.executions import CallToClaim, Claim, Outcome, Report
 from agent.usecases.runs import LeasedRun, MadeTurn
 
 
@@ -19,6 +20,11 @@ class JointWrites:
     """The waves of a process."""
 
     def __init__(self, db: Database, worker: str) -> None:
+        self._claims: Wave[CallToClaim, Claim | None] = Wave(
+            partial(executions.claim_together, db),
+            keys=lambda asked: {asked.run_id},
+            abandon=partial(_never_begun, db),
+        )
         self._reports: Wave[Report, bool] = Wave(
             partial(executions.report_together, db), keys=lambda report: {report.claim.run_id}
         )
@@ -28,6 +34,10 @@ class JointWrites:
         self._turns: Wave[MadeTurn, LeaseLost | None] = Wave(
             partial(runs.record_turns, db), keys=lambda made: {made.lease.run_id}
         )
+
+    async def claim(self, asked: CallToClaim) -> Claim | None:
+        """``executions.claim``."""
+        return await self._claims.join(asked)
 
     async def report(self, claim: Claim, outcome: Outcome) -> bool:
         """``executions.report``."""
@@ -43,7 +53,14 @@ class JointWrites:
             raise lost
 
 
-async def _give_back(db: Database, leased: LeasedRun | None) -> None:
+async def _never_begun(db: Database, asked: CallToClaim, claim: Claim | None) -> None:
+    """Nobody runs the tool, because the service stops. What may be tried again is, when its lease is over."""
+    if claim is not None and not asked.terms.idempotent:
+        words = "the service stopped before it began; nothing ran"
+        await executions.report(db, claim, Outcome(ExecutionStatus.FAILED, words))
+
+
+async def _give_back(db: Database, _run_id: UUID, leased: LeasedRun | None) -> None:
     """Nobody makes the turn, because the service stops: another worker may, at once."""
     if leased is not None:
         await runs.release(db, leased.lease, 0)

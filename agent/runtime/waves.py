@@ -74,7 +74,7 @@ class Wave(Generic[Member, Result]):
         send: Send[Member, Result],
         *,
         keys: Callable[[Member], Collection[Hashable]] = lambda _member: (),
-        abandon: Callable[[Result], Awaitable[object]] | None = None,
+        abandon: Callable[[Member, Result], Awaitable[object]] | None = None,
         patience: float | None = None,
     ) -> None:
         self._send = send
@@ -207,7 +207,7 @@ class Wave(Generic[Member, Result]):
         if not waiting.result.done():
             waiting.result.set_result(result)
         elif self._abandon is not None:
-            self._start(self._leave(self._abandon(result)))
+            self._start(self._leave(self._abandon(waiting.member, result)))
 
     async def _leave(self, work: Awaitable[object]) -> None:
         try:

@@ -14,7 +14,7 @@ from agent.domain.call_answers import EndedCall
 from agent.domain.request import Change, RequestStatus
 from agent.domain.run import AnswerKind, CallAnswer, CallState
 from agent.store import pause
-from agent.store.audit import ChainHead
+from agent.store.audit import ChainHead, chain_head
 from agent.store.outbox import Destination
 from agent.store.rows import row_as
 from agent.store.views.requests import stored_changes
@@ -52,6 +52,8 @@ class StoredCall:
     action: bytes | None
     in_vain: bool
     """Its run has ended, and it does not repeat an expired call that somebody had asked again."""
+    parked: bool
+    """Its run waits for people."""
     paused: bool
     request_id: UUID | None
     destination: Destination | None
@@ -94,13 +96,13 @@ async def run_of(connection: Connection, call_id: UUID) -> UUID | None:
 
 async def find(connection: Connection, call_id: UUID) -> StoredCall | None:
     """The call, not locked."""
-    found = await fetch(connection, _CALL, call=call_id)
+    found = await fetch(connection, _CALL, calls=[call_id])
     return _stored(found[0]) if found else None
 
 
 async def lock(connection: Connection, call_id: UUID) -> StoredCall | None:
     """The call, locked."""
-    _, found = await query(connection, _TAKE_CALL, _CALL, call=call_id)
+    _, found = await query(connection, _TAKE_CALL, _CALL, call=call_id, calls=[call_id])
     return _stored(found[0]) if found else None
 
 
@@ -115,15 +117,32 @@ async def lock_new(connection: Connection, call_id: UUID) -> NewCall | None:
     return row_as(NewCall, found[0]) if found else None
 
 
-async def lock_ready(connection: Connection, call_id: UUID) -> tuple[StoredCall, ChainHead | None] | None:
-    """The call, locked behind its run, with the head of its chain if the call is ready, in one round trip.
+@dataclass(frozen=True, slots=True)
+class ReadyCall:
+    """A call locked behind its run, with the head of the chain that tells of it, if that was found."""
 
-    A parked run works again when its last waiting call was decided.
+    call: StoredCall
+    head: ChainHead | None
+
+
+async def lock_ready(
+    connection: Connection, call_ids: Sequence[UUID], *, wait: bool
+) -> dict[UUID, ReadyCall]:
+    """These calls, locked behind their runs, with the heads of the chains of those that are ready, in one round trip.
+
+    Without ``wait`` what somebody else holds stays out.
     """
-    *_, found, heads = await query(
-        connection, pause.HOLD, _TAKE_RUN_OF_CALL, _RESUME, _TAKE_CALL, _CALL, _HEAD_OF_CALL, call=call_id
-    )
-    return (_stored(found[0]), ChainHead(*heads[0]) if heads else None) if found else None
+    locks = (_TAKE_RUNS, _TAKE_CALLS, _TAKE_HEADS) if wait else (_TRY_RUNS, _TRY_CALLS, _TRY_HEADS)
+    _, runs, calls, chains, found = await query(connection, pause.HOLD, *locks, _CALL, calls=list(call_ids))
+    held = {row.id for row in (*runs, *calls)}
+    heads = {row.subject: row for row in chains}
+    return {
+        row.id: _ready(row, heads.get(row.subject)) for row in found if row.id in held and row.run_id in held
+    }
+
+
+def _ready(row: Row[Any], head: Row[Any] | None) -> ReadyCall:
+    return ReadyCall(_stored(row), chain_head(head, row.at) if head else None)
 
 
 async def lock_asked(connection: Connection, call_id: UUID) -> bytes | None:
@@ -154,15 +173,36 @@ SELECT c.state::text AS state, c.run_id, c.blocking, c.ask_no, r.awaiting_calls,
        r.status IN ('denied', 'failed', 'cancelled') AND c.repeats IS NULL AS in_vain
 FROM tool_call AS c JOIN agent_run AS r ON r.id = c.run_id WHERE c.id = :call FOR NO KEY UPDATE OF c
 """)
+_CALL = text("SELECT run_id FROM tool_call WHERE id = :id")
+_TAKE_RUN_OF_CALL = text("""
+SELECT 1 FROM agent_run WHERE id = (SELECT run_id FROM tool_call WHERE id = :call) FOR NO KEY UPDATE
+""")
+_TAKE_CALL = text("SELECT 1 FROM tool_call WHERE id = :call FOR NO KEY UPDATE")
+TAKE_ASKED = text("""
+SELECT id FROM tool_call WHERE id = ANY (ARRAY(
+    SELECT call_id FROM approval_request
+    WHERE id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[])))) AND status = 'waiting'))
+ORDER BY id FOR NO KEY UPDATE
+""")
+_NEW_CALL = text("""
+SELECT c.state::text AS state, c.run_id, c.blocking, c.ask_no, r.awaiting_calls, r.team_id, r.channel_id,
+       r.ancestor_ids,
+       r.status IN ('denied', 'failed', 'cancelled') AND c.repeats IS NULL AS in_vain
+FROM tool_call AS c JOIN agent_run AS r ON r.id = c.run_id WHERE c.id = :call FOR NO KEY UPDATE OF c
+""")
 _RESUME = text("""
 UPDATE agent_run SET status = 'working', updated_at = clock_timestamp()
 WHERE id = (SELECT run_id FROM tool_call WHERE id = :call) AND status = 'pending_approval'
   AND NOT EXISTS (SELECT 1 FROM tool_call AS c WHERE c.run_id = agent_run.id AND c.state = 'asked' AND c.blocking)
 """)
+# OFFSET 0 keeps PostgreSQL from joining whole tables for any number of calls.
 _CALL = text("""
+SELECT each.* FROM unnest(ARRAY(SELECT unnest(CAST(:calls AS uuid[])))) AS named (id)
+JOIN LATERAL (
 SELECT c.id, c.run_id, a.agent, c.state::text AS state, c.blocking, c.tool, c.raw_arguments, c.ask_no, c.repeats,
        c.answer_kind::text AS answer_kind, c.answer, c.action,
        a.status IN ('denied', 'failed', 'cancelled') AND c.repeats IS NULL AS in_vain,
+       a.status = 'pending_approval' AS parked, clock_timestamp() AS at,
        EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', a.agent) OR scope = ANY (a.ancestor_agents)) AS paused,
        coalesce('request:' || r.id, 'run:' || c.run_id) AS subject,
        r.id AS request_id, r.team_id, r.channel_id, r.voided_at IS NOT NULL AS voided,
@@ -178,14 +218,40 @@ FROM tool_call AS c JOIN agent_run AS a ON a.id = c.run_id
 LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
 LEFT JOIN decision AS d ON d.request_id = r.id
 LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = d.revision
-WHERE c.id = :call
+WHERE c.id = named.id OFFSET 0
+) AS each ON true
 """)
-_HEAD_OF_CALL = text("""
-SELECT subject, seq, hash, clock_timestamp() AS at FROM audit_head
-WHERE subject = (SELECT coalesce('request:' || r.id, 'run:' || c.run_id)
-                 FROM tool_call AS c LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
-                 WHERE c.id = :call AND c.state = 'ready')
-FOR NO KEY UPDATE
+_TAKE_RUNS = text("""
+SELECT id FROM agent_run WHERE id = ANY (ARRAY(
+    SELECT run_id FROM tool_call WHERE id = ANY (ARRAY(SELECT unnest(CAST(:calls AS uuid[]))))))
+ORDER BY id FOR NO KEY UPDATE
+""")
+_TRY_RUNS = text("""
+SELECT id FROM agent_run WHERE id = ANY (ARRAY(
+    SELECT run_id FROM tool_call WHERE id = ANY (ARRAY(SELECT unnest(CAST(:calls AS uuid[]))))))
+ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+""")
+_TAKE_CALLS = text("""
+SELECT id FROM tool_call WHERE id = ANY (ARRAY(SELECT unnest(CAST(:calls AS uuid[]))))
+ORDER BY id FOR NO KEY UPDATE
+""")
+_TRY_CALLS = text("""
+SELECT id FROM tool_call WHERE id = ANY (ARRAY(SELECT unnest(CAST(:calls AS uuid[]))))
+ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+""")
+_TAKE_HEADS = text("""
+SELECT subject, seq, hash FROM audit_head WHERE subject = ANY (ARRAY(
+    SELECT coalesce('request:' || r.id, 'run:' || c.run_id)
+    FROM tool_call AS c LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
+    WHERE c.id = ANY (ARRAY(SELECT unnest(CAST(:calls AS uuid[])))) AND c.state = 'ready'))
+ORDER BY subject FOR NO KEY UPDATE
+""")
+_TRY_HEADS = text("""
+SELECT subject, seq, hash FROM audit_head WHERE subject = ANY (ARRAY(
+    SELECT coalesce('request:' || r.id, 'run:' || c.run_id)
+    FROM tool_call AS c LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
+    WHERE c.id = ANY (ARRAY(SELECT unnest(CAST(:calls AS uuid[])))) AND c.state = 'ready'))
+ORDER BY subject FOR NO KEY UPDATE SKIP LOCKED
 """)
 _ASKED_ACTION = text("""
 SELECT v.action FROM tool_call AS c

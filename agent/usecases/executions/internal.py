@@ -15,7 +15,7 @@ from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.domain.audit import AuditKind, request_subject, run_subject
 from agent.domain.errors import NotFound
-from agent.domain.request import ExecutionStatus, RequestStatus
+from agent.domain.request import ExecutionStatus
 from agent.domain.run import AnswerKind, CallAnswer, CallState, RunLease
 from agent.fault_points import point
 from agent.store import (
@@ -39,96 +39,9 @@ from agent.store.report_locks import ReportedAttempt
 from agent.store.requests import NewRequest
 from agent.store.runs import LockedRun
 from agent.usecases import attempts, call_answers
-from agent.usecases.attempts import LEASE_SECONDS, Claim, ClaimTerms, Outcome
+from agent.usecases.attempts import LEASE_SECONDS, Claim, Outcome
 from agent.usecases.requests.opening import OpenOutcome, write_request
 from signoff.errors import Conflict
-from signoff.values import Action
-
-
-async def claim(
-    db: Database,
-    call_id: UUID,
-    *,
-    worker: str,
-    idempotent: bool,
-    read_only: bool = False,
-    execution_id: UUID | None = None,
-) -> Claim | None:
-    """Take the one open attempt at a ready call, if what it would run is what was decided.
-
-    ``None``: there is nothing to run (any more), its agent is paused, or its run has ended and nobody wanted the
-    call. The comparison with the decision is made under the call's lock, which comes behind its run's. Raises
-    ``OutcomeUnknown``, after which ``find_claim`` tells whether ``execution_id`` was written.
-    """
-    async with db.transaction() as tx:
-        begun = await begin_attempt(
-            tx, call_id, worker, idempotent=idempotent, read_only=read_only, execution_id=execution_id
-        )
-        if begun is None:
-            return None
-        calls.claim(tx, call_id)
-    point("after_claim")
-    return begun[0]
-
-
-async def find_claim(db: Database, run_id: UUID, call_id: UUID, execution_id: UUID) -> Claim | None:
-    """The attempt of a ``claim`` whose COMMIT was not answered, with a new lease; ``None``: it was given up.
-
-    It waits for the run's lock, which a transaction that is still about to commit holds. An attempt that was given up
-    in the meantime cannot be used; the record says that it never began. Raises ``NotFound`` when none was written.
-    """
-    async with db.transaction() as tx:
-        await runs.lock(tx, run_id)
-        call = await call_locks.lock(tx, call_id)
-        attempt = await executions.lock(tx, execution_id)
-        if attempt is None or call is None:
-            raise NotFound(f"no execution {execution_id}")
-        action = _decided_action(call)
-        if attempt.status is not ExecutionStatus.CLAIMED or action is None:
-            if attempt.late_result is None:
-                head = await audit.lock_head(tx, attempt.subject)
-                attempts.write_late(tx, attempt, _NEVER_BEGAN, head, f"worker:{attempt.worker}")
-            return None
-        executions.renew_leases(tx, [execution_id], attempt.worker, LEASE_SECONDS)
-    return Claim(execution_id, call.id, call.run_id, attempt.attempt, action, call.request_id, attempt.worker)
-
-
-_NEVER_BEGAN = Outcome(ExecutionStatus.FAILED, "the tool was never called")
-
-
-async def begin_attempt(
-    tx: Transaction,
-    call_id: UUID,
-    worker: str,
-    *,
-    idempotent: bool,
-    read_only: bool = False,
-    execution_id: UUID | None = None,
-) -> tuple[Claim, ChainHead] | None:
-    """Write an attempt at a ready call. Returns it with the head of its audit chain."""
-    found = await call_locks.lock_ready(tx, call_id)
-    if found is None:
-        return None
-    call, head = found
-    if call.state is not CallState.READY or call.paused or (action := _decided_action(call)) is None:
-        return None
-    if call.in_vain and not call.wanted_again:
-        calls.stop(tx, call_id, call.agent)
-        return None
-    head = head or await audit.lock_head(tx, call.subject)
-    outbox.enqueue(tx, attempts.card(call))
-    terms = ClaimTerms(worker, idempotent, read_only, execution_id or new_id())
-    after = audit.append(tx, head, attempts.claimed_entry(call, action, terms))
-    return attempts.begin(tx, call, action, terms), after
-
-
-def _decided_action(call: StoredCall) -> Action | None:
-    """What may run: for a call that people were asked about exactly what they approved, if it is not void."""
-    if call.ask_no == 0:
-        return Action.from_canonical(call.action) if call.action and call.request_id is None else None
-    if call.outcome is not RequestStatus.APPROVED or call.voided or call.decided_action is None:
-        return None
-    return attempts.approved_action(call.decided_action, call.decided_digest, call.recorded_digest)
 
 
 @dataclass(frozen=True, slots=True)

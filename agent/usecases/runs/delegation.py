@@ -11,7 +11,8 @@ from agent.store import ancestors, audit, calls
 from agent.store.audit import AuditEntry
 from agent.store.ids import new_id
 from agent.usecases import attempts
-from agent.usecases.executions.internal import begin_attempt
+from agent.usecases.attempts import ClaimTerms
+from agent.usecases.executions.claims import begin_attempt
 from agent.usecases.runs.starts import write_run
 
 
@@ -22,7 +23,7 @@ async def delegate(db: Database, call_id: UUID, *, worker: str, agent: str, vers
     judged call by call. Returns the id of the child run, and ``None`` where `executions.claim` does.
     """
     async with db.transaction() as tx:
-        begun = await begin_attempt(tx, call_id, worker, idempotent=True)
+        begun = await begin_attempt(tx, call_id, ClaimTerms(worker, idempotent=True))
         if begun is None:
             return None
         claimed, head = begun

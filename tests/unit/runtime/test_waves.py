@@ -24,7 +24,7 @@ class Sender:
         self.free = asyncio.Event()
         self.free.set()
         self.unlocked = asyncio.Event()
-        self.abandoned: list[int] = []
+        self.abandoned: list[tuple[int, int]] = []
         self.wave: Wave[int, int] = Wave(self.send, keys=lambda member: {member % 100}, abandon=self.abandon)
 
     async def send(self, members: Sequence[int], *, wait: bool) -> list[int | Skipped]:
@@ -38,9 +38,9 @@ class Sender:
             raise error
         return [SKIPPED if each in self.locked and not wait else 2 * each for each in members]
 
-    async def abandon(self, result: int) -> None:
+    async def abandon(self, member: int, result: int) -> None:
         """The result of a member that was cancelled on its way."""
-        self.abandoned.append(result)
+        self.abandoned.append((member, result))
 
     def join(self, *members: int) -> list[asyncio.Task[int]]:
         """Have these sent, each for itself."""
@@ -139,7 +139,7 @@ async def test_a_cancelled_member_hurts_no_other() -> None:
     assert first.cancelled()
     assert [members for members, _ in sender.sent] == [[1], [3]]
     await sender.wave.finish()
-    assert sender.abandoned == [2]
+    assert sender.abandoned == [(1, 2)]
 
 
 async def test_finish_waits_for_everything_under_way() -> None:
