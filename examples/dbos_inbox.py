@@ -1,6 +1,6 @@
 """An agent inbox on DBOS: agents that wait for a person's word, for days and through restarts, and lists of them.
 
-Beside `signoff serve` (or `signoff demo`):
+Beside `signoff serve` (or `signoff demo`) with SIGNOFF_WEBHOOK_NETWORKS=127.0.0.0/8, because both are on one machine:
 
     $ signoff webhooks add inbox http://127.0.0.1:8000/signoff --event decision.made
     $ SIGNOFF_URL=… SIGNOFF_KEY=… SIGNOFF_WEBHOOK_SECRET=… python examples/dbos_inbox.py

@@ -21,7 +21,7 @@ from agent.usecases import api_keys, executions, requests
 from agent.usecases.requests import Edit
 from signoff.values import Action
 from tests.integration.asking import rows
-from tests.integration.web.conftest import ADA, GRACE, Program, Street, agents, site, until  # noqa: F401
+from tests.integration.web.conftest import ADA, GRACE, Program, Street, agents, settings, site, until  # noqa: F401
 
 __all__ = ["ADA", "GRACE", "POLICY", "ROOT", "Desk", "until"]
 

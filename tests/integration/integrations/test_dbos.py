@@ -21,7 +21,7 @@ from signoff.integrations import dbos as integration
 from signoff.integrations.dbos import DBOSApprovals, NotFromSignoff
 from tests.integration.integrations.conftest import ROOT, Desk
 from tests.integration.web.conftest import GRACE, until
-from tests.integration.web.receiver import a_receiver
+from tests.integration.web.receiver import LOOPBACK, a_receiver
 
 ARGUMENTS = {"table_name": "users", "count": 50}
 EXAMPLE = ROOT / "examples" / "dbos_inbox.py"
@@ -155,6 +155,12 @@ async def test_what_was_begun_is_not_begun_again(launched: Desk) -> None:
     assert len(deleted) == 1
 
 
+@pytest.fixture
+def settings() -> dict[str, str]:
+    """Receivers stand on this machine."""
+    return {"SIGNOFF_WEBHOOK_NETWORKS": "127.0.0.0/8"}
+
+
 async def test_only_signoff_is_heard(launched: Desk) -> None:
     """A webhook wakes the workflow when it is signed with the secret; altered or old it is refused, and other
     programs' requests are of no interest."""
@@ -162,7 +168,7 @@ async def test_only_signoff_is_heard(launched: Desk) -> None:
     request = await launched.asked()
     async with a_receiver() as receiver:
         secret = await webhooks.add(
-            launched.site.db, "test", receiver.url, [OutboundEvent.DECISION_MADE], by="test"
+            launched.site.db, "test", receiver.url, [OutboundEvent.DECISION_MADE], by="test", allowed=LOOPBACK
         )
         other = await asyncio.to_thread(approvals._client.submit, "delete_records", ARGUMENTS, key="k-1")
         await launched.decide(str(other.id))
@@ -206,7 +212,12 @@ async def test_the_inbox_of_agents(actors: Desk, framework_url: str, port: int) 
     webhook, lets it go on, another one denies with a reason; the lists show each where it belongs."""
     address = f"http://127.0.0.1:{port}"
     secret = await webhooks.add(
-        actors.site.db, "inbox", f"{address}/signoff", [OutboundEvent.DECISION_MADE], by="test"
+        actors.site.db,
+        "inbox",
+        f"{address}/signoff",
+        [OutboundEvent.DECISION_MADE],
+        by="test",
+        allowed=LOOPBACK,
     )
     told = {
         "DBOS_SYSTEM_DATABASE_URL": framework_url,

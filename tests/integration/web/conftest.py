@@ -150,8 +150,16 @@ def policy() -> str:
 
 
 @pytest.fixture
-async def site(database_url: str, agents: list[Agent], policy: str) -> AsyncIterator[Street]:
+def settings() -> dict[str, str]:
+    """What the service is told beside the usual; nothing, unless a test's module says otherwise."""
+    return {}
+
+
+@pytest.fixture
+async def site(
+    database_url: str, agents: list[Agent], policy: str, settings: dict[str, str]
+) -> AsyncIterator[Street]:
     """The service over HTTP with the sandbox as its Slack."""
     async with a_house(database_url, "http") as house:
-        service = await house.open(agents, policy)
+        service = await house.open(agents, policy, **settings)
         yield Street(house, service, f"http://127.0.0.1:{service.port}", house.stack)
