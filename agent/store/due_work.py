@@ -62,16 +62,20 @@ async def find(
     ]
 
 
+# Each lane is read along its index until the page is full, and not at all for an agent that is paused itself. With a
+# join instead of the sub-select, PostgreSQL reads all runs as soon as many calls are ready.
 _DUE = text("""
 WITH served AS MATERIALIZED (
-    SELECT * FROM unnest(CAST(:agents AS text[]), CAST(:ready AS timestamptz[]), CAST(:other AS timestamptz[]),
-                         CAST(:runs AS timestamptz[])) AS s (agent, ready, other, runs)
+    SELECT s.*, EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', s.agent)) AS paused
+    FROM unnest(CAST(:agents AS text[]), CAST(:ready AS timestamptz[]), CAST(:other AS timestamptz[]),
+                CAST(:runs AS timestamptz[])) AS s (agent, ready, other, runs)
 )
 SELECT 'call' AS kind, 'ready' AS lane, due.id, NULL AS target, s.agent, due.at
 FROM served AS s CROSS JOIN LATERAL (
-    SELECT c.id, c.created_at AS at FROM tool_call AS c JOIN agent_run AS a ON a.id = c.run_id
-    WHERE c.state = 'ready' AND c.agent = s.agent AND c.created_at > s.ready
-      AND NOT EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', a.agent) OR scope = ANY (a.ancestor_agents))
+    SELECT c.id, c.created_at AS at FROM tool_call AS c
+    WHERE NOT s.paused AND c.state = 'ready' AND c.agent = s.agent AND c.created_at > s.ready
+      AND NOT (SELECT EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', a.agent) OR scope = ANY (a.ancestor_agents))
+               FROM agent_run AS a WHERE a.id = c.run_id)
     ORDER BY c.created_at LIMIT :page) AS due
 UNION ALL
 SELECT 'call', 'other', due.id, NULL, s.agent, due.at
@@ -84,7 +88,7 @@ UNION ALL
 SELECT 'run', 'runs', due.id, NULL, s.agent, due.at
 FROM served AS s CROSS JOIN LATERAL (
     SELECT r.id, coalesce(r.look_at, r.created_at) AS at FROM agent_run AS r
-    WHERE r.inputs > r.heard AND r.status IN ('working', 'pending_approval') AND r.agent = s.agent
+    WHERE NOT s.paused AND r.inputs > r.heard AND r.status IN ('working', 'pending_approval') AND r.agent = s.agent
       AND coalesce(r.look_at, r.created_at) > s.runs
       AND coalesce(r.look_at, r.created_at) <= (SELECT clock_timestamp())
       AND (r.lease_until IS NULL OR r.lease_until <= (SELECT clock_timestamp()))

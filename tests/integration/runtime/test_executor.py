@@ -6,13 +6,16 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+import psycopg
 import pytest
 from sqlalchemy import text
 
 from agent.database.pools import Database
+from agent.database.transaction import fetch
 from agent.database.wakeups import Wakeup, WakeupKind
 from agent.domain.policy import Defaults, Policy
 from agent.runtime import executor as module
@@ -21,7 +24,9 @@ from agent.runtime.executor import Executor
 from agent.runtime.look import Look
 from agent.runtime.services import Services
 from agent.runtime.tool import tool
-from agent.usecases import runs
+from agent.store import due_work
+from agent.store.due_work import Lane
+from agent.usecases import pause, runs
 from agent.usecases.runs import NewRun
 from tests.integration.runtime.conftest import ASKER, CHANNEL, TEAM, Stage
 from tests.integration.runtime.test_runtime_calls import proposing
@@ -213,6 +218,29 @@ async def test_what_cannot_be_done_hides_nothing(stage: Callable[..., Awaitable[
         more.append(look.more)
     assert pages == [[*ready, *new[:2]], new[2:4], [*ready, new[4]], new[:2]]
     assert more == [True, True, True, True]
+
+
+@pytest.mark.parametrize("paused", [None, "flood", "another"])
+async def test_a_look_reads_no_more_than_it_finds(
+    stage: Callable[..., Awaitable[Stage]], owner: psycopg.Connection[Any], paused: str | None
+) -> None:
+    """However many calls are ready, and whatever is paused, a look does not read the runs of all of them."""
+    s = await stage()
+    await calls_of(s, "flood", 3000)
+    owner.execute("ANALYZE signoff.tool_call; ANALYZE signoff.agent_run")
+    if paused is not None:
+        await pause.pause(s.db, paused, by="test")
+    after = {lane: [datetime.min.replace(tzinfo=UTC)] for lane in Lane}
+    async with s.db.snapshot() as connection:
+        found = await due_work.find(connection, ["flood"], after)
+        [read] = await fetch(connection, RUNS_READ)
+    assert len(found) == (0 if paused == "flood" else 100)
+    assert read.rows < 1000  # of 3,000; the planner reads some as well
+
+
+RUNS_READ = text("""
+SELECT seq_tup_read + idx_tup_fetch AS rows FROM pg_stat_xact_user_tables WHERE relname = 'agent_run'
+""")
 
 
 async def test_only_work_of_agents_served_here_is_found(stage: Callable[..., Awaitable[Stage]]) -> None:
