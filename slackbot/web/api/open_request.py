@@ -25,6 +25,7 @@ from slackbot.reviewing.members import check_member
 from slackbot.reviewing.run_starts import Requester
 from slackbot.web.api.requesters import claimed_requester
 from slackbot.web.api.shapes import ActionOut, Moment, RequestModel, ResponseModel
+from slackbot.web.http.bodies import by_size
 from slackbot.web.http.context import WebContext
 from slackbot.web.http.problems import ProblemRaised, retry_later
 
@@ -89,7 +90,6 @@ class AskIn(RequestModel):
         told = {"request_id", "action_description", "agent_context", "timestamp"}
         return Action(EXTERNAL, EXTERNAL, self.model_dump(mode="json", include=told))
 
-    @property
     def content(self) -> bytes:
         """SHA-256 over everything: whoever asks again under the same id must repeat all of it."""
         return hashlib.sha256(canonical_bytes(self.model_dump(mode="json"))).digest()
@@ -127,14 +127,16 @@ class OpenedRequest(ResponseModel):
     created: bool = Field(description="False: it had been asked before.")
 
 
-async def ask(ctx: WebContext, principal: Principal, body: AskIn) -> OpenedRequest | NotRequiredOut:
-    """Put the question, unless it was put before or policy says something else.
+async def ask(
+    ctx: WebContext, principal: Principal, body: AskIn, size: int
+) -> OpenedRequest | NotRequiredOut:
+    """Put the question, unless it was put before or policy says something else. ``size`` is the body's, in bytes.
 
     Raises ProblemRaised (403: policy denies it, or the key may not ask so; 503: Slack is away), Conflict and
     MalformedArguments.
     """
     agent, requester = _agent(principal, body), claimed_requester(ctx, principal, body.requester)
-    action, content = body.as_action(), body.content
+    action, content = await by_size(size, lambda: (body.as_action(), body.content()))
     async with ctx.db.connection() as connection:
         found = await views.client_request(connection, principal.name, body.request_id)
     if found is not None:

@@ -50,7 +50,7 @@ async def open_request(
     The same question again (same `request_id`, same content) is answered with the same request.
     """
     ctx = web_context(request)
-    opened = await ask(ctx, principal, body)
+    opened = await ask(ctx, principal, body, len(await request.body()))
     if isinstance(opened, NotRequiredOut):
         response.status_code = 200
         return opened

@@ -9,7 +9,7 @@ import asyncio
 import re
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
@@ -22,6 +22,8 @@ from signoff.storable_text import unstorable
 from slackbot.web.http.api_keys import needed
 from slackbot.web.http.idempotency import once
 from slackbot.web.http.problems import ProblemRaised, invalid
+
+T = TypeVar("T")
 
 MOST_VALUES = 20_000
 """JSON values in one body: objects, arrays and what stands in them. Reading more would hold up everybody else."""
@@ -42,7 +44,7 @@ class StrictRequest(Request):
         if not hasattr(self, "_json"):
             body = await self.body()
             try:
-                self._json = await _read(body)
+                self._json = await by_size(len(body), lambda: read_json(body))
             except MalformedArguments as fault:
                 raise invalid((fault.path, fault.problem)) from None
         return self._json
@@ -65,11 +67,11 @@ class StrictRoute(APIRoute):
         return strictly
 
 
-async def _read(body: bytes) -> Any:
-    """`read_json`; what is large is read in a thread, so that everybody else is answered meanwhile."""
-    if len(body) <= AT_ONCE:
-        return read_json(body)
-    return await asyncio.get_running_loop().run_in_executor(_threads, read_json, body)
+async def by_size(size: int, work: Callable[[], T]) -> T:
+    """Do what a body of so many bytes needs; for a large one in a thread, so that others are answered meanwhile."""
+    if size <= AT_ONCE:
+        return work()
+    return await asyncio.get_running_loop().run_in_executor(_threads, work)
 
 
 def read_json(text: str | bytes) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
@@ -12,6 +13,8 @@ import httpx
 import pytest
 
 from agent.domain.api_keys import Scope
+from slackbot.web.api.open_request import AskIn
+from slackbot.web.http import bodies
 from slackbot.web.http.api_keys import needed
 from slackbot.web.http.bodies import MOST_VALUES, StrictRoute
 from slackbot.web.inbox.rendering import PageRoute
@@ -96,6 +99,29 @@ async def test_a_body_has_up_to_20000_values(site: Street) -> None:
     assert taken.status_code == 201, taken.text
     text = await program.post("/pending", json=body('[,{"\\' * MOST_VALUES) | {"request_id": "r-2"})
     assert text.status_code == 201, text.text
+
+
+async def test_a_large_body_is_read_beside_the_loop(site: Street, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes long to parse and to put into canonical form is done in another thread than what answers."""
+    threads: list[int] = []
+
+    def noting(work: Any) -> Any:
+        def noted(*given: Any) -> Any:
+            threads.append(threading.get_ident())
+            return work(*given)
+
+        return noted
+
+    monkeypatch.setattr(bodies, "read_json", noting(bodies.read_json))
+    monkeypatch.setattr(AskIn, "as_action", noting(AskIn.as_action))
+    program = await site.program()
+    assert (await program.post("/pending", json=body("small"))).status_code == 201
+    assert set(threads) == {threading.get_ident()}
+    threads.clear()
+    large = body(["x" * 100] * 1000) | {"request_id": "r-2"}
+    assert (await program.post("/pending", json=large)).status_code == 201
+    assert len(threads) == 2
+    assert threading.get_ident() not in threads
 
 
 async def test_a_form_has_up_to_20000_values(site: Street) -> None:
