@@ -28,6 +28,7 @@ class Agent:
     `model` None means the service's own. `max_steps` bounds the model turns since a person last spoke,
     `max_tokens` the tokens of a whole run, prompts included, and `max_seconds` the time since a person last spoke
     in which it did not wait for people. A run that comes to a limit fails, and can be resumed, which counts anew.
+    `concurrency` bounds how many of its calls run at the same time in a process; others wait for their turn.
     Change `version` with its meaning: what people approved under another one and has not begun is asked again.
 
     `description` tells people what it is for; `inputs`, a JSON schema of an object, what a form should ask them:
@@ -44,6 +45,7 @@ class Agent:
     max_steps: int = 20
     max_tokens: int = 200_000
     max_seconds: float = 24 * 3600.0
+    concurrency: int | None = None
     description: str = ""
     inputs: Mapping[str, Any] = field(default_factory=dict, hash=False)
     _by_name: Mapping[str, Tool] = field(init=False, repr=False, compare=False)
@@ -56,8 +58,7 @@ class Agent:
             raise ValueError(f"{title}: instructions must not be empty")
         if not self.version:
             raise ValueError(f"{title}: version must not be empty")
-        if self.max_steps < 1 or self.max_tokens < 1 or not self.max_seconds > 0:
-            raise ValueError(f"{title}: max_steps and max_tokens must be at least 1, max_seconds more than 0")
+        self._check_limits(title)
         if self.inputs and not isinstance(self.inputs.get("properties"), Mapping):
             raise ValueError(f'{title}: inputs must be a JSON schema of an object, with "properties"')
         by_name: dict[str, Tool] = {}
@@ -99,6 +100,12 @@ class Agent:
             version=self.version,
             agent=self,
         )
+
+    def _check_limits(self, title: str) -> None:
+        if self.max_steps < 1 or self.max_tokens < 1 or not self.max_seconds > 0:
+            raise ValueError(f"{title}: max_steps and max_tokens must be at least 1, max_seconds more than 0")
+        if self.concurrency is not None and self.concurrency < 1:
+            raise ValueError(f"{title}: concurrency must be at least 1")
 
     def tool(self, name: str) -> Tool | None:
         """The tool of this name, or None."""

@@ -16,6 +16,7 @@ import structlog
 
 from agent import tracing
 from agent.database.errors import DatabaseError, OutcomeUnknown
+from agent.database.wakeups import Wakeup
 from agent.domain.errors import NotFound
 from agent.domain.request import ExecutionStatus
 from agent.runtime import stored_text, user_code
@@ -49,11 +50,24 @@ class CallingRun(JudgementSubject, Protocol):
 async def run_tool(services: Services, work: OpenCallDetails, tool: Tool, judged: Action | None) -> None:
     """Claim the call and run its tool with the arguments that were decided, byte for byte.
 
-    `judged` is what the checks just before were about, when they could be made.
+    `judged` is what the checks just before were about, when they could be made. Raises NoRoom when as many calls run
+    in this process as the tool or the agent allows.
     """
     if isinstance(tool, Delegate) and tool.agent is not None:
         await _hand_down(services, work, tool.agent)
         return
+    agent = services.registry.find(work.run.agent)
+    limits = {
+        f"tool {work.run.agent}.{tool.name}": tool.concurrency,
+        f"agent {work.run.agent}": agent.concurrency if agent else None,
+    }
+    with services.concurrency.running(Wakeup.call(work.call.id, work.run.agent, first=True), limits):
+        await _claim_and_run(services, work, tool, judged)
+
+
+async def _claim_and_run(
+    services: Services, work: OpenCallDetails, tool: Tool, judged: Action | None
+) -> None:
     claimed = await _claim(services, work, idempotent=tool.repeatable, read_only=tool.read_only)
     if claimed is None:
         return

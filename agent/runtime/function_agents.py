@@ -129,6 +129,7 @@ _SAID = (
     "on_pending",
     "on_refused",
     "timeout",
+    "concurrency",
     "version",
 )
 
@@ -199,6 +200,7 @@ def function_agent(
     max_steps: int = 1000,
     seconds: float = 60.0,
     max_seconds: float = 24 * 3600.0,
+    concurrency: int | None = None,
 ) -> Callable[[Function], FunctionAgent]: ...
 def function_agent(
     function: Function | None = None,
@@ -212,6 +214,7 @@ def function_agent(
     max_steps: int = 1000,
     seconds: float = 60.0,
     max_seconds: float = 24 * 3600.0,
+    concurrency: int | None = None,
 ) -> Any:
     """Make an agent of an async function that takes the task as text, or nothing."""
 
@@ -227,6 +230,7 @@ def function_agent(
             inputs=inputs or {},
             max_steps=max_steps,
             max_seconds=max_seconds,
+            concurrency=concurrency,
             function=decorated,
             seconds=seconds,
         )

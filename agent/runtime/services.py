@@ -11,6 +11,7 @@ from typing import Any
 from agent.database.pools import Database
 from agent.domain.policy import Policy
 from agent.runtime.agents import Registry
+from agent.runtime.concurrency import Concurrency
 from agent.runtime.heartbeat import Heartbeat
 from agent.runtime.joint_writes import JointWrites
 from agent.runtime.model import Model
@@ -39,11 +40,13 @@ class Services:
     destination: Callable[[str | None], Destination]
     user_code: UserCode = field(default_factory=UserCode, repr=False)
     joint_writes: JointWrites = field(init=False, repr=False)
+    concurrency: Concurrency = field(init=False, repr=False)
     _stragglers: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
 
     def __post_init__(self) -> None:
-        """Waves are of one database."""
+        """Waves are of one database, and so is what is woken."""
         object.__setattr__(self, "joint_writes", JointWrites(self.db, self.worker))
+        object.__setattr__(self, "concurrency", Concurrency(self.db.wakeups.send))
 
     def watch(self, straggler: Coroutine[Any, Any, Any]) -> None:
         """Let something end in its own time after its job has ended: a tool that outlived its timeout."""

@@ -172,6 +172,8 @@ def _tool_to_run(services: Services, call: AskedCall, approved: Action) -> Tool 
     tool = agent.tool(call.tool) if agent else None
     if agent is None or tool is None or tool.facts or tool.on_pending or tool.on_refused:
         return None
+    if tool.concurrency is not None or agent.concurrency is not None:
+        return None
     if isinstance(tool, Delegate):
         return None
     try:

@@ -13,6 +13,7 @@ import structlog
 
 from agent.database.wakeups import Wakeup
 from agent.runtime import shutdown
+from agent.runtime.concurrency import NoRoom
 from agent.runtime.fair_queue import FairQueue
 from signoff.errors import SignoffError
 
@@ -113,19 +114,24 @@ class WorkQueue:
         try:
             await work
             self._failures.pop(wakeup.key, None)
+        except NoRoom:
+            self._rest(wakeup.key, FIRST_REST)
         except Exception as error:
-            self._rest(wakeup.key)
+            self._rest(wakeup.key, self._count_failure(wakeup.key))
             if isinstance(error, SignoffError):  # the database, or Slack: a later look finds it again
                 log.warning("put off", action="work.failed", error=str(error), **_names(wakeup))
             else:
                 log.exception("put off", action="work.broken", **_names(wakeup))
 
-    def _rest(self, key: UUID | str) -> None:
+    def _count_failure(self, key: UUID | str) -> float:
+        """How many seconds it rests now."""
         if len(self._failures) >= MOST_FAILURES:
             self._failures.clear()
         failures = self._failures[key] = self._failures.get(key, 0) + 1
+        return min(LONGEST_REST, FIRST_REST * 2.0 ** min(failures - 1, 10))
+
+    def _rest(self, key: UUID | str, seconds: float) -> None:
         self._resting.add(key)
-        seconds = min(LONGEST_REST, FIRST_REST * 2.0 ** min(failures - 1, 10))
         asyncio.get_running_loop().call_later(seconds, self._resting.discard, key)
 
     def _ended(self, wakeup: Wakeup, task: asyncio.Task[None]) -> None:

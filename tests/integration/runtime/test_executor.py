@@ -220,6 +220,37 @@ async def test_what_cannot_be_done_hides_nothing(stage: Callable[..., Awaitable[
     assert more == [True, True, True, True]
 
 
+@pytest.mark.parametrize("bound", ["tool", "agent"])
+async def test_a_bounded_tool_runs_call_by_call(
+    stage: Callable[..., Awaitable[Stage]], run: Run, no_looks: None, bound: str
+) -> None:
+    """Of a tool or an agent that allows one call at a time, each call begins when the one before has ended."""
+    at_once: list[int] = []
+    running = 0
+
+    @tool(concurrency=1 if bound == "tool" else None)
+    async def count(order: int) -> str:
+        """Count who runs."""
+        nonlocal running
+        running += 1
+        at_once.append(running)
+        await asyncio.sleep(0.01)
+        running -= 1
+        return f"counted {order}"
+
+    agent = Agent("refunds", "You count.", [count], concurrency=1 if bound == "agent" else None)
+    s = await stage(agent, policy=FREELY)
+    s.model.script(proposing(*(("count", {"order": n}) for n in range(4))), "They are counted.")
+    await run(s.services)
+    run_id = await start_run(s.db)
+
+    async def ended() -> bool:
+        return (await s.run(run_id)).answer == "They are counted."
+
+    await s.until(ended)
+    assert at_once == [1, 1, 1, 1]
+
+
 @pytest.mark.parametrize("paused", [None, "flood", "another"])
 async def test_a_look_reads_no_more_than_it_finds(
     stage: Callable[..., Awaitable[Stage]], owner: psycopg.Connection[Any], paused: str | None
