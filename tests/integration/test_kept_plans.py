@@ -16,7 +16,7 @@ from sqlalchemy import text
 
 from agent.database.pools import Database
 from agent.database.transaction import Connection
-from agent.store import views, vote_locks
+from agent.store import call_locks, report_locks, run_leases, views, vote_locks
 from tests.integration.asking import ask
 
 OFTEN = 16
@@ -51,6 +51,27 @@ async def _ballots(connection: Connection, request_id: UUID) -> object:
     return found
 
 
+async def _calls_to_claim(connection: Connection, request_id: UUID) -> object:
+    others = [uuid4() for _ in range(next(_numbers) % 5 + 1)]
+    return await call_locks.lock_ready(connection, others, wait=False)
+
+
+async def _reports(connection: Connection, request_id: UUID) -> object:
+    others = [uuid4() for _ in range(next(_numbers) % 5 + 1)]
+    return await report_locks.lock(connection, others, others, [f"run:{each}" for each in others], wait=False)
+
+
+async def _leases(connection: Connection, request_id: UUID) -> object:
+    others = [uuid4() for _ in range(next(_numbers) % 5 + 1)]
+    await run_leases.take(connection, others, "w", 10.0, wait=False)
+    return await views.transcripts(connection, others)
+
+
+async def _turns(connection: Connection, request_id: UUID) -> object:
+    others = [uuid4() for _ in range(next(_numbers) % 5 + 1)]
+    return await run_leases.try_lock(connection, others, [f"run:{each}" for each in others])
+
+
 @pytest.fixture
 async def fresh(database_url: str) -> AsyncIterator[Database]:
     """The database with connections that have planned nothing yet."""
@@ -59,17 +80,20 @@ async def fresh(database_url: str) -> AsyncIterator[Database]:
 
 
 @pytest.mark.parametrize(
-    "read", [_one, _several, _ballot, _ballots], ids=["a view", "views", "a ballot", "ballots"]
+    "read",
+    [_one, _several, _ballot, _ballots, _calls_to_claim, _reports, _leases, _turns],
+    ids=["a view", "views", "a ballot", "ballots", "claims", "reports", "leases", "turns"],
 )
 async def test_a_plan_is_kept(fresh: Database, owner: psycopg.Connection[Any], read: Read) -> None:
-    """However often requests are read or voted on, the queries are not planned each time, be there few or many."""
+    """However often requests are read or voted on and calls run, be there few or many, their plans are kept."""
     asked = await ask(fresh)
     owner.execute("SET search_path = signoff")
     owner.execute(_MORE, {"many": MANY})
     owner.execute("ANALYZE approval_request, request_revision")
-    async with fresh.transaction() as tx:
-        for _ in range(OFTEN):
+    for _ in range(OFTEN):
+        async with fresh.transaction() as tx:
             await read(tx, asked.request_id)
+    async with fresh.transaction() as tx:
         kept = await tx.execute(text("SELECT generic_plans FROM pg_prepared_statements"))
         assert min(kept.scalars()) > 0
 

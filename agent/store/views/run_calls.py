@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Row, and_, bindparam, case, func, select, text
+from sqlalchemy import Row, and_, bindparam, case, select, text
 
 from agent.database.transaction import Connection, fetch, query
 from agent.domain.changes import between
@@ -18,7 +18,7 @@ from agent.store.rows import row_as
 from agent.store.tables import agent_run, approval_request, request_revision, tool_call
 from agent.store.views.descendants import descendants
 from agent.store.views.request_parts import present_revision
-from agent.store.views.runs import MESSAGES, RUN_VIEW, RUNS, message_of, run_of
+from agent.store.views.runs import MESSAGES, NAMED, RUN_VIEW, RUNS, message_of, run_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +152,7 @@ _CALL_VIEW = (
         ),
     )
 )
-_CALLS = _CALL_VIEW.where(tool_call.c.run_id == func.any(bindparam("runs"))).order_by(
-    tool_call.c.turn, tool_call.c.index
-)
+_CALLS = _CALL_VIEW.where(tool_call.c.run_id == NAMED).order_by(tool_call.c.turn, tool_call.c.index)
 _ASKED_BELOW = _CALL_VIEW.where(
     tool_call.c.state == CallState.ASKED,
     tool_call.c.run_id.in_(select(descendants(bindparam("run")).c.id)),

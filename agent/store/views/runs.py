@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Row, bindparam, func, select, text
+from sqlalchemy import ARRAY, Row, Uuid, bindparam, func, select, text
 
 from agent.database.transaction import Connection, fetch
 from agent.domain.run import (
@@ -117,7 +117,11 @@ RUN_VIEW = select(
 )
 """Runs with what `run_of` reads."""
 
-RUNS = RUN_VIEW.where(agent_run.c.id == func.any(bindparam("runs")))
+_ids = func.unnest(bindparam("runs", type_=ARRAY(Uuid)))
+NAMED = func.any(func.array(select(_ids).scalar_subquery()))
+"""The runs that a statement names, in a number that the planner cannot know: it keeps the plan then."""
+
+RUNS = RUN_VIEW.where(agent_run.c.id == NAMED)
 _RUN = RUN_VIEW.where(agent_run.c.id == bindparam("id"))
 _OF_ALL = RUN_VIEW.order_by(agent_run.c.id.desc()).limit(bindparam("limit"))
 _OF_TEAM = _OF_ALL.where(agent_run.c.team_id == bindparam("team"))

@@ -1,0 +1,290 @@
+"""Claims, reports, leases and turns in waves: as true as alone, and eight cost little more than one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from sqlalchemy import text
+
+from agent.database.errors import OutcomeUnknown
+from agent.database.pools import Database
+from agent.domain.errors import LeaseLost, NotFound
+from agent.domain.request import ExecutionStatus
+from agent.domain.run import ProposedCall, Turn
+from agent.runtime.joint_writes import JointWrites
+from agent.usecases import executions, pause, requests
+from agent.usecases.executions import CallToClaim, Claim, ClaimTerms, Outcome
+from agent.usecases.runs import LeasedRun
+from tests.commit_cutter import CommitCutter, Cut
+from tests.integration import invariants
+from tests.integration.asking import (
+    GRACE,
+    Asked,
+    ask,
+    asked_as,
+    ballot,
+    column,
+    question,
+    reviewer,
+    rule,
+    start,
+)
+from tests.wire_counter import WireCounter
+
+Owner = psycopg.Connection[Any]
+REFUNDED = Outcome(ExecutionStatus.SUCCEEDED, "refunded")
+
+
+@dataclass
+class Worker:
+    """A process, as far as its waves go."""
+
+    db: Database
+    joint: JointWrites
+
+    @classmethod
+    def on(cls, db: Database) -> Worker:
+        return cls(db, JointWrites(db, "w"))
+
+    async def claim(self, ready: Sequence[Asked]) -> list[Claim]:
+        """Claim all at once, and look up what is not known to be written, as an attempt does."""
+        return await asyncio.gather(*map(self._claim, ready))
+
+    async def _claim(self, asked: Asked) -> Claim:
+        to_claim = CallToClaim(asked.call_id, asked.run_id, ClaimTerms("w", idempotent=False))
+        found: Claim | None
+        try:
+            found = await self.joint.claim(to_claim)
+        except OutcomeUnknown:
+            try:
+                found = await executions.find_claim(
+                    self.db, asked.run_id, asked.call_id, to_claim.terms.execution_id
+                )
+            except NotFound:
+                found = await self.joint.claim(to_claim)
+        assert found is not None
+        return found
+
+    async def report(self, claims: Sequence[Claim]) -> list[bool]:
+        """Report all at once, and again what is not known to be written."""
+        return await asyncio.gather(*map(self._report, claims))
+
+    async def _report(self, claim: Claim) -> bool:
+        try:
+            return await self.joint.report(claim, REFUNDED)
+        except OutcomeUnknown:
+            return await self.joint.report(claim, REFUNDED)
+
+    async def lease(self, ready: Sequence[Asked]) -> list[LeasedRun]:
+        """Lease the runs of all."""
+        found = await asyncio.gather(*(self.joint.lease(each.run_id) for each in ready))
+        leased = [each for each in found if each is not None]
+        assert len(leased) == len(ready)
+        return leased
+
+    async def answer(self, leased: Sequence[LeasedRun]) -> list[LeaseLost | None]:
+        """Have all agents give their answer at once, and again what is not known to be written."""
+        return await asyncio.gather(*map(self._answer, leased))
+
+    async def _answer(self, leased: LeasedRun) -> LeaseLost | None:
+        turn = Turn("Done.", (), 5, leased.heard)
+        try:
+            await self.joint.record_turn(leased.lease, turn)
+        except OutcomeUnknown:
+            try:
+                await self.joint.record_turn(leased.lease, turn)
+            except LeaseLost as lost:
+                return lost
+        return None
+
+
+async def ready(db: Database, number: int) -> list[Asked]:
+    """Calls of so many runs that people have approved."""
+    waiting = [await ask(db) for _ in range(number)]
+    for each in waiting:
+        await requests.vote(db, ballot(each, reviewer(GRACE)))
+    return waiting
+
+
+@pytest.fixture
+async def counter(database_url: str, tmp_path: Path) -> AsyncIterator[WireCounter]:
+    """A way to the test's database on which statements and round trips are counted."""
+    async with WireCounter(database_url, tmp_path).running() as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("number", [1, 8])
+async def test_eight_cost_little_more_than_one(database: Database, counter: WireCounter, number: int) -> None:
+    """Each step of eight calls is one transaction with as many statements and round trips as that of one call."""
+    calls = await ready(database, number)
+    costs: dict[str, tuple[int, int, int]] = {}
+
+    def count(step: str) -> None:
+        costs[step] = len(counter.work), counter.round_trips, counter.commits
+        counter.reset()
+
+    async with Database(counter.url) as db:
+        await db.open()
+        worker = Worker.on(db)
+        counter.reset()
+        claims = await worker.claim(calls)
+        count("claim")
+        await worker.report(claims)
+        count("report")
+        leased = await worker.lease(calls)
+        count("lease")
+        await worker.answer(leased)
+        count("turn")
+    assert costs == {"claim": (10, 2, 1), "report": (10, 2, 1), "lease": (5, 3, 1), "turn": (9, 2, 1)}
+    assert await column(database, "SELECT DISTINCT status::text FROM agent_run") == ["completed"]
+    assert await invariants.broken(database) == []
+
+
+@pytest.mark.parametrize("cut", ["before", "after"])
+@pytest.mark.parametrize("step", ["claim", "report", "turn"])
+async def test_a_wave_whose_commit_is_not_answered(
+    database: Database, database_url: str, tmp_path: Path, step: str, cut: Cut
+) -> None:
+    """Of 32 calls in one wave each is claimed, reported and answered once, and none is in doubt."""
+    calls = await ready(database, 32)
+    async with CommitCutter(database_url, tmp_path).running() as cutter, Database(cutter.url) as db:
+        worker = Worker.on(db)
+        claims = await _cut(cutter, cut if step == "claim" else None, worker.claim(calls))
+        assert await _cut(cutter, cut if step == "report" else None, worker.report(claims)) == [True] * 32
+        leased = await worker.lease(calls)
+        lost = await _cut(cutter, cut if step == "turn" else None, worker.answer(leased))
+        assert cutter.cuts == 1
+    written = step == "turn" and cut == "after"
+    assert [each is not None for each in lost] == [written] * 32
+    attempts = "SELECT call_id::text || status || attempt FROM execution ORDER BY 1"
+    assert await column(database, attempts) == sorted(f"{each.call_id}succeeded1" for each in calls)
+    assert await column(database, "SELECT count(*) FROM run_message WHERE text = 'Done.'") == [32]
+    assert await invariants.broken(database) == []
+
+
+async def _cut(cutter: CommitCutter, cut: Cut | None, work: Any) -> Any:
+    if cut is not None:
+        cutter.cut_next(cut)
+    return await work
+
+
+_POISON = {
+    "claim": "BEFORE INSERT ON execution FOR EACH ROW WHEN (NEW.call_id = '{call}')",
+    "report": "BEFORE UPDATE ON execution FOR EACH ROW WHEN (NEW.call_id = '{call}')",
+    "lease": "BEFORE UPDATE OF lease_epoch ON agent_run FOR EACH ROW WHEN (NEW.id = '{run}')",
+    "turn": "BEFORE INSERT ON run_message FOR EACH ROW WHEN (NEW.run_id = '{run}')",
+}
+
+
+@pytest.mark.parametrize("step", list(_POISON))
+async def test_a_poisonous_row_fails_alone(database: Database, owner: Owner, step: str) -> None:
+    """One of eight that the database refuses fails, and the others are written."""
+    calls = await ready(database, 8)
+    bad = calls[3]
+    worker = Worker.on(database)
+    steps: dict[str, Callable[[Any], Awaitable[Any]]] = {
+        "claim": worker.claim,
+        "report": worker.report,
+        "lease": worker.lease,
+        "turn": worker.answer,
+    }
+    given: Any = calls
+    for name in list(steps)[: list(steps).index(step)]:
+        given = await steps[name](calls if name == "lease" else given)
+    owner.execute("SET search_path = signoff")
+    owner.execute(
+        "CREATE FUNCTION poison() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''poison''; END'"
+    )
+    where = _POISON[step].format(call=bad.call_id, run=bad.run_id)
+    owner.execute(f"CREATE TRIGGER poison {where} EXECUTE FUNCTION poison()".encode())
+    each = calls if step == "lease" else given
+    results = await asyncio.gather(*(steps[step]([one]) for one in each), return_exceptions=True)
+    failed = [n for n, result in enumerate(results) if isinstance(result, Exception)]
+    assert (failed, str(results[3]).splitlines()[0]) == ([3], "poison")
+    assert not [result for n, result in enumerate(results) if n != 3 and isinstance(result, BaseException)]
+
+
+@pytest.mark.parametrize("step", ["claim", "report"])
+@pytest.mark.parametrize("table", ["agent_run", "tool_call", "audit_head"])
+async def test_what_somebody_holds_delays_no_other(database: Database, table: str, step: str) -> None:
+    """A member whose run, call or chain is locked waits alone, and is written when that is free."""
+    calls = await ready(database, 4)
+    held = calls[1]
+    worker = Worker.on(database)
+    given: Any = await worker.claim(calls) if step == "report" else calls
+    work = worker.report if step == "report" else worker.claim
+    key = {"agent_run": held.run_id, "tool_call": held.call_id, "audit_head": f"request:{held.request_id}"}
+    async with database.transaction() as tx:
+        await tx.execute(text(_HOLD[table]), {"key": key[table]})
+        tasks = [asyncio.create_task(work([each])) for each in given]
+        await asyncio.gather(*(task for n, task in enumerate(tasks) if n != 1))
+        assert not tasks[1].done()
+    await tasks[1]
+    assert len(await column(database, "SELECT id FROM execution")) == 4
+    assert await invariants.broken(database) == []
+
+
+_HOLD = {
+    "agent_run": "SELECT 1 FROM agent_run WHERE id = :key FOR UPDATE",
+    "tool_call": "SELECT 1 FROM tool_call WHERE id = :key FOR UPDATE",
+    "audit_head": "SELECT 1 FROM audit_head WHERE subject = :key FOR UPDATE",
+}
+
+
+async def test_several_calls_of_one_run_at_once(database: Database) -> None:
+    """The run hears of all its calls when the last one is answered, and only once."""
+    run_id, call_ids = await start(database, calls=6)
+    calls = [await _asked(database, run_id, call_id, n) for n, call_id in enumerate(call_ids)]
+    for each in calls:
+        await requests.vote(database, ballot(each, reviewer(GRACE)))
+    worker = Worker.on(database)
+    assert await worker.report(await worker.claim(calls)) == [True] * 6
+    assert await column(database, "SELECT awaiting_calls || ' ' || inputs - heard FROM agent_run") == ["0 1"]
+    (leased,) = await worker.lease([calls[0]])
+    assert [each.answer.text for each in leased.calls if each.answer] == ["refunded"] * 6
+    assert await invariants.broken(database) == []
+
+
+async def _asked(db: Database, run_id: UUID, call_id: UUID, order: int) -> Asked:
+    opened = await requests.open(db, question(run_id, call_id, rule(), order=order))
+    return await asked_as(db, opened.request_id, call_id, run_id)
+
+
+async def test_when_a_pause_has_returned_no_wave_begins_anything(database: Database) -> None:
+    """Waves race with the switch: what they claim is written before the pause returns, or not at all."""
+    calls = await ready(database, 8)
+    joint = JointWrites(database, "w")
+    terms = [CallToClaim(each.call_id, each.run_id, ClaimTerms("w", idempotent=False)) for each in calls]
+    claims = [asyncio.create_task(joint.claim(each)) for each in terms]
+    await pause.pause(database, None, by="cli:ada")
+    before = await column(database, "SELECT count(*) FROM execution")
+    taken = [each for each in await asyncio.gather(*claims) if each is not None]
+    assert before == await column(database, "SELECT count(*) FROM execution") == [len(taken)]
+    assert await joint.claim(terms[0]) is None
+
+
+async def test_a_turn_that_proposes_calls(database: Database) -> None:
+    """Turns of several runs in one wave propose each its own calls, in their order."""
+    calls = await ready(database, 3)
+    worker = Worker.on(database)
+    await worker.report(await worker.claim(calls))
+    leased = await worker.lease(calls)
+    turns = [
+        Turn(
+            f"Turn {n}.", tuple(ProposedCall(f"c{i}", f"tool_{n}_{i}", "{}") for i in range(n)), 5, each.heard
+        )
+        for n, each in enumerate(leased)
+    ]
+    await asyncio.gather(
+        *(worker.joint.record_turn(each.lease, turn) for each, turn in zip(leased, turns, strict=True))
+    )
+    proposed = "SELECT tool FROM tool_call WHERE turn = 2 ORDER BY run_id, index"
+    assert await column(database, proposed) == ["tool_1_0", "tool_2_0", "tool_2_1"]
+    assert await invariants.broken(database) == []
