@@ -351,3 +351,26 @@ async def test_more_approvals_than_free_slots(stage: Callable[..., Awaitable[Sta
     await calls.stop(10)
     assert len(done) == 3
     assert sorted([await state(on, call) for call in waiting]) == ["answered"] * 3 + ["ready"]
+
+
+@pytest.mark.parametrize("cut", ["before", "after"])
+async def test_a_wave_of_claims_whose_commit_is_not_answered_is_looked_up(
+    stage: Callable[..., Awaitable[Stage]], cutter: CommitCutter, cut: Cut
+) -> None:
+    """Of twelve approvals together each tool runs once if they were written, and none is in doubt or holds a slot."""
+    on = await stage(cleaner())
+    names = [f"table {number}" for number in range(12)]
+    waiting, calls = [await asked(on, name) for name in names], slots(12)
+    async with Database(cutter.url) as db:
+        votes = Votes(replace(on.services, db=db), calls)
+        cutter.cut_next(cut)
+        answers = await asyncio.gather(*(vote(votes, call) for call in waiting), return_exceptions=True)
+        await calls.stop(30)
+    assert cutter.cuts == 1
+    assert [type(each) for each in answers] == [OutcomeUnknown] * 12
+    written = cut == "after"
+    assert sorted(done) == sorted(names) * written
+    states = {await state(on, call) for call in waiting}
+    assert states == {CallState.ANSWERED if written else CallState.ASKED}
+    assert await on.sql("SELECT count(*) FROM execution WHERE status <> 'succeeded'") == [(0,)]
+    assert await invariants.broken(on.db) == []
