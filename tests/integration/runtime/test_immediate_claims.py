@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -323,7 +324,16 @@ async def test_a_stopping_service_runs_what_it_has_claimed(stage: Callable[..., 
 
 async def test_calls_of_one_run_are_claimed_by_one_wave(stage: Callable[..., Awaitable[Stage]]) -> None:
     """Three approvals for the calls of one turn are one transaction; the run works again when the last is decided."""
-    on = await stage(cleaner())
+    go_on = threading.Event()
+
+    @tool
+    def delete(what: str) -> str:
+        """Deletes it, as soon as it may."""
+        go_on.wait(30)
+        done.append(what)
+        return f"deleted {what}"
+
+    on = await stage(cleaner(delete))
     names = ["users", "logs", "mails"]
     on.model.script(ScriptedTurn(calls=tuple(ScriptedCall("delete", {"what": name}) for name in names)))
     run_id = await on.go("cleaner", "tidy up")
@@ -332,7 +342,8 @@ async def test_calls_of_one_run_are_claimed_by_one_wave(stage: Callable[..., Awa
     votes = Votes(on.services, calls)
     await asyncio.gather(*(vote(votes, call) for call in waiting))
     assert await on.sql("SELECT count(DISTINCT xmin::text) FROM decision") == [(1,)]
-    assert (await on.run(run_id)).status is RunStatus.WORKING
+    assert await on.sql("SELECT status::text FROM agent_run") == [("working",)]
+    go_on.set()
     await calls.stop(10)
     assert sorted(done) == sorted(names)
     on.model.script("Deleted.")

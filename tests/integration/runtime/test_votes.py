@@ -13,6 +13,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
+from agent.database import pools
 from agent.database.address import Address
 from agent.database.errors import BudgetExceeded, OutcomeUnknown
 from agent.database.pools import Database
@@ -143,13 +144,20 @@ async def test_a_vote_that_is_too_late_is_not_counted(database: Database) -> Non
     ]
 
 
-async def test_a_vote_is_answered_at_its_deadline(database: Database, database_url: str) -> None:
+async def test_a_vote_is_answered_at_its_deadline(
+    database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Behind somebody who does not let go, a vote ends when its time is over, and not after the whole budget."""
-    votes, asked = votes_of(database), await ask(database)
-    async with await psycopg.AsyncConnection.connect(Address.read(database_url).conninfo("holder")) as holder:
+    monkeypatch.setattr(pools, "DECISION_BUDGET", 600.0)
+    asked = await ask(database)
+    async with (
+        Database(database_url) as db,
+        await psycopg.AsyncConnection.connect(Address.read(database_url).conninfo("holder")) as holder,
+    ):
         await holder.execute("SELECT 1 FROM approval_request FOR UPDATE")
         with pytest.raises(BudgetExceeded):
-            await votes.cast(ballot(asked, reviewer(GRACE)), time.monotonic() + 0.8)
+            async with asyncio.timeout(60):
+                await votes_of(db).cast(ballot(asked, reviewer(GRACE)), time.monotonic() + 0.8)
         await holder.rollback()
     assert await column(database, "SELECT count(*) FROM vote") == [0]
 
