@@ -115,7 +115,7 @@ class Executor:
             self._notify(str(wakeup.key))
             return True
         queue = self._queues.get(wakeup.kind)
-        if queue is None or wakeup.agent not in self._agents():
+        if queue is None or self._services.registry.find(wakeup.agent or "") is None:
             return False
         full = queue.busy
         queue.take(wakeup)
