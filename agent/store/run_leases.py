@@ -13,20 +13,22 @@ from sqlalchemy import Row, text
 from agent.database.transaction import Connection, Transaction, query
 from agent.domain.audit import run_subject
 from agent.domain.run import RunLease, Turn
-from agent.store import audit, runs
+from agent.store import audit, runs, views
 from agent.store.audit import ChainHead
 from agent.store.rows import row_as
 from agent.store.runs import LockedRun
+from agent.store.views import Transcript
 
 
 @dataclass(frozen=True, slots=True)
 class TakenLease:
-    """A run's lease as it was taken, with what there is to hear."""
+    """A run's lease as it was taken, with what its model reads then."""
 
     lease_epoch: int
     inputs: int
     model_failures: int
     at: datetime
+    transcript: Transcript
 
 
 async def take(
@@ -36,11 +38,17 @@ async def take(
 
     Returns the leases, and the runs of which that can be said. Without ``wait`` what somebody else locks stays out.
     """
-    first = runs.TAKE if wait else runs.TRY
-    known, taken = await query(
-        connection, first, _TAKE_LEASE, runs=list(run_ids), worker=worker, seconds=seconds
+    known, taken, *read = await query(
+        connection,
+        runs.TAKE if wait else runs.TRY,
+        _TAKE_LEASE,
+        *views.TRANSCRIPTS,
+        runs=list(run_ids),
+        worker=worker,
+        seconds=seconds,
     )
-    leases = {row.id: row_as(TakenLease, row) for row in taken}
+    found = views.transcripts(*read)
+    leases = {row.id: row_as(TakenLease, row, transcript=found[row.id]) for row in taken}
     return leases, {*leases, *(row.id for row in known)}
 
 

@@ -63,8 +63,7 @@ async def _reports(connection: Connection, request_id: UUID) -> object:
 
 async def _leases(connection: Connection, request_id: UUID) -> object:
     others = [uuid4() for _ in range(next(_numbers) % 5 + 1)]
-    await run_leases.take(connection, others, "w", 10.0, wait=False)
-    return await views.transcripts(connection, others)
+    return await run_leases.take(connection, others, "w", 10.0, wait=False)
 
 
 async def _turns(connection: Connection, request_id: UUID) -> object:

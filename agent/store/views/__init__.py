@@ -32,6 +32,7 @@ from agent.store.views.requests import (
     vote_context,
 )
 from agent.store.views.run_calls import (
+    TRANSCRIPTS,
     OpenCallDetails,
     Transcript,
     calls,
@@ -78,6 +79,7 @@ from agent.store.views.waiting_lists import (
 from agent.store.views.waiting_time import seconds_waited
 
 __all__ = [
+    "TRANSCRIPTS",
     "ApprovedVersion",
     "Backlog",
     "CancelContext",

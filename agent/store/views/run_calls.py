@@ -62,9 +62,10 @@ class Transcript:
     calls: tuple[CallView, ...]
 
 
-async def transcripts(connection: Connection, run_ids: Sequence[UUID]) -> dict[UUID, Transcript]:
-    """What the models of these runs read."""
-    found, said, proposed = await query(connection, RUNS, MESSAGES, _CALLS, runs=list(run_ids))
+def transcripts(
+    found: Sequence[Row[Any]], said: Sequence[Row[Any]], proposed: Sequence[Row[Any]]
+) -> dict[UUID, Transcript]:
+    """What the models of runs read, from the rows of ``TRANSCRIPTS``."""
     messages: defaultdict[UUID, list[Message]] = defaultdict(list)
     for row in said:
         messages[row.run_id].append(message_of(row))
@@ -153,6 +154,7 @@ _CALL_VIEW = (
     )
 )
 _CALLS = _CALL_VIEW.where(tool_call.c.run_id == NAMED).order_by(tool_call.c.turn, tool_call.c.index)
+TRANSCRIPTS = (RUNS, MESSAGES, _CALLS)
 _ASKED_BELOW = _CALL_VIEW.where(
     tool_call.c.state == CallState.ASKED,
     tool_call.c.run_id.in_(select(descendants(bindparam("run")).c.id)),

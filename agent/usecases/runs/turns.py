@@ -22,7 +22,7 @@ from agent.database.wakeups import Wakeup
 from agent.domain.audit import AuditKind, run_subject
 from agent.domain.errors import LeaseLost
 from agent.domain.run import AnswerKind, CallAnswer, CallView, Message, RunLease, RunStatus, RunView, Turn
-from agent.store import ancestors, audit, calls, clock, outbound, outbox, run_leases, runs, views
+from agent.store import ancestors, audit, calls, clock, outbound, outbox, run_leases, runs
 from agent.store.audit import AuditEntry
 from agent.store.outbox import OutboxMessage
 from agent.store.run_leases import HeldRun
@@ -66,23 +66,18 @@ async def lease_together(
     """``lease`` for any number of runs in one transaction; without ``wait`` it skips what others hold."""
     async with db.transaction() as tx:
         taken, known = await run_leases.take(tx, run_ids, worker, LEASE_SECONDS, wait=wait)
-        found = await views.transcripts(tx, list(taken)) if taken else {}
     return [
-        _leased(taken[each], found[each], worker)
-        if each in found
-        else None
-        if each in known or wait
-        else SKIPPED
+        _leased(taken[each], worker) if each in taken else None if each in known or wait else SKIPPED
         for each in run_ids
     ]
 
 
-def _leased(taken: run_leases.TakenLease, found: views.Transcript, worker: str) -> LeasedRun:
+def _leased(taken: run_leases.TakenLease, worker: str) -> LeasedRun:
     return LeasedRun(
-        lease=RunLease(found.run.id, taken.lease_epoch, worker),
-        run=found.run,
-        messages=found.messages,
-        calls=found.calls,
+        lease=RunLease(taken.transcript.run.id, taken.lease_epoch, worker),
+        run=taken.transcript.run,
+        messages=taken.transcript.messages,
+        calls=taken.transcript.calls,
         heard=taken.inputs,
         failures=taken.model_failures,
         at=taken.at,
