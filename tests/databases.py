@@ -127,7 +127,8 @@ class Kept(Database):
     @property
     def in_use(self) -> bool:
         """Whether somebody has not given back a connection, or listens."""
-        return bool(self._listeners) or any(pool.in_use for pool in self.pools())
+        listens = self._listeners or self.wakeups._listeners
+        return bool(listens) or any(pool.in_use for pool in self.pools())
 
 
 _lent: dict[str, Shared] = {}
