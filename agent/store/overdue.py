@@ -13,15 +13,16 @@ async def find(connection: Connection) -> list[str]:
     return [sweep for sweep, is_due in row._asdict().items() if is_due]
 
 
-# The clock as a subquery is read once, and so can bound an index scan.
+# The earliest time is one step through an index whatever the statistics say. Asked whether a row is due (EXISTS),
+# PostgreSQL expects to find one soon, and reads the whole table when a million wait and none is due.
 _OVERDUE = text("""
-SELECT EXISTS (SELECT 1 FROM approval_request
-               WHERE status = 'waiting' AND expires_at <= (SELECT clock_timestamp())) AS expire,
-       EXISTS (SELECT 1 FROM approval_request
-               WHERE status = 'waiting' AND remind_next <= (SELECT clock_timestamp())) AS remind,
-       EXISTS (SELECT 1 FROM execution
-               WHERE status = 'claimed' AND lease_until <= (SELECT clock_timestamp())) AS rescue,
-       EXISTS (SELECT 1 FROM approval_request WHERE lapse_at <= (SELECT clock_timestamp())) AS lapse,
+SELECT coalesce((SELECT min(expires_at) FROM approval_request WHERE status = 'waiting')
+                <= clock_timestamp(), false) AS expire,
+       coalesce((SELECT min(remind_next) FROM approval_request WHERE status = 'waiting')
+                <= clock_timestamp(), false) AS remind,
+       coalesce((SELECT min(lease_until) FROM execution WHERE status = 'claimed')
+                <= clock_timestamp(), false) AS rescue,
+       coalesce((SELECT min(lapse_at) FROM approval_request) <= clock_timestamp(), false) AS lapse,
        EXISTS (SELECT 1 FROM tool_call AS c
                JOIN agent_run AS a ON a.id = c.run_id AND a.status IN ('denied', 'failed', 'cancelled')
                JOIN agent_run AS r ON r.parent_run_id = c.run_id AND r.parent_call_id = c.id
