@@ -23,8 +23,8 @@ from agent.runtime.executor import Executor
 from agent.runtime.heartbeat import Heartbeat
 from agent.runtime.model import Model, Reply
 from agent.runtime.services import Services, worker_name
+from agent.runtime.votes import Votes
 from agent.store.outbox import Destination
-from agent.usecases import requests as usecases
 from benchmarks import payments, recorded
 from benchmarks.side import Command, serve
 from benchmarks.waiting import TEAM, Row, Waiting
@@ -72,8 +72,9 @@ class Starts:
 class Ours:
     """What this side can be asked to do; requests come as rows of `Waiting`."""
 
-    def __init__(self, db: Database, starts: Starts) -> None:
-        self._db = db
+    def __init__(self, votes: Votes, starts: Starts) -> None:
+        self._votes = votes
+        self._db = votes.db
         self._starts = starts
 
     def commands(self) -> dict[str, Command]:
@@ -86,7 +87,7 @@ class Ours:
         taken = []
         for each in read(requests):
             begun = time.monotonic_ns()
-            await usecases.vote(self._db, each.ballot())
+            await self._votes.cast(each.ballot())
             taken.append((await self._started(each) - begun) / 1e6)
             await asyncio.sleep(apart)
         return taken
@@ -99,7 +100,7 @@ class Ours:
 
         async def voter() -> None:
             for each in waiting:
-                await usecases.vote(self._db, each.ballot())
+                await self._votes.cast(each.ballot())
 
         await asyncio.gather(*(voter() for _ in range(at_once)))
         await asyncio.gather(*(self._started(each) for each in queue))
@@ -134,8 +135,8 @@ def read(requests: Iterable[Row]) -> Iterable[Waiting]:
 
 
 @asynccontextmanager
-async def working(db: Database, api_url: str) -> AsyncIterator[None]:
-    """The service's worker on all queues, as the service puts it together."""
+async def working(db: Database, api_url: str) -> AsyncIterator[Votes]:
+    """The service's worker on all queues, and its way to vote, as the service puts them together."""
     name = worker_name()
     client = SlackClient("xoxb-sandbox", api_url)
     me = await client.auth_test()
@@ -158,7 +159,7 @@ async def working(db: Database, api_url: str) -> AsyncIterator[None]:
     try:
         while not (worker.alive and (silent or poller.alive)):
             await asyncio.sleep(0.01)
-        yield
+        yield Votes(services, worker.calls)
     finally:
         if not silent:
             await poller.stop(3)
@@ -170,9 +171,9 @@ async def main(url: str, api_url: str) -> None:
     logs.configure("INFO", "json")
     async with Database(url, application_name="bench ours") as db:
         await db.open()
-        ours = Ours(db, Starts())
-        async with working(db, api_url):
-            await serve(ours.commands())
+        starts = Starts()
+        async with working(db, api_url) as votes:
+            await serve(Ours(votes, starts).commands())
 
 
 async def vote_alone(url: str) -> None:
