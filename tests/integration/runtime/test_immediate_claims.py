@@ -385,3 +385,14 @@ async def test_a_wave_of_claims_whose_commit_is_not_answered_is_looked_up(
     assert states == {CallState.ANSWERED if written else CallState.ASKED}
     assert await on.sql("SELECT count(*) FROM execution WHERE status <> 'succeeded'") == [(0,)]
     assert await invariants.broken(on.db) == []
+
+
+async def test_a_call_that_hands_a_task_down_becomes_ready(stage: Callable[..., Awaitable[Stage]]) -> None:
+    """An agent as a tool has nothing to run: its call is handed down by a worker, as ever."""
+    other = Agent("other", "You help.", tools=())
+    boss = cleaner(other.as_tool(name="delete", requires_approval=True))
+    on = await stage(boss, other)
+    on.model.script(ScriptedTurn(calls=(ScriptedCall("delete", {"task": "users"}),)))
+    (call,) = await on.calls(await on.go("cleaner", "tidy up"))
+    await vote(Votes(on.services, slots()), call)
+    assert await state(on, call) is CallState.READY
