@@ -102,6 +102,7 @@ class Executor:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._looked = None
         await asyncio.gather(*(queue.stop(self._drain_seconds) for queue in self._queues.values()))
+        await self._services.joint_writes.finish()
         if self._heart is not None:  # last: what is under way keeps its lease until it ends
             self._heart.cancel()
             await asyncio.gather(self._heart, return_exceptions=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Hashable
+from contextlib import suppress
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 from agent.database.pools import Database
@@ -14,6 +17,9 @@ from agent.runtime.waves import Wave
 from agent.usecases import executions, runs
 from agent.usecases.executions import CallToClaim, Claim, Outcome, Report
 from agent.usecases.runs import LeasedRun, MadeTurn
+
+SETTLING = 5.0
+"""Seconds for which a service that stops waits for what is still written."""
 
 
 class JointWrites:
@@ -34,6 +40,13 @@ class JointWrites:
         self._turns: Wave[MadeTurn, LeaseLost | None] = Wave(
             partial(runs.record_turns, db), keys=lambda made: {made.lease.run_id}
         )
+        self._waves: tuple[Wave[Any, Any], ...] = (self._claims, self._reports, self._leases, self._turns)
+
+    async def finish(self) -> None:
+        """Wait, for a while, until nothing is under way and what nobody waits for any more is given back."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SETTLING):
+                await asyncio.gather(*(wave.finish() for wave in self._waves))
 
     async def claim(self, asked: CallToClaim) -> Claim | None:
         """``executions.claim``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ from agent.domain.errors import LeaseLost, NotFound
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import ProposedCall, Turn
 from agent.runtime.joint_writes import JointWrites
-from agent.usecases import executions, pause, requests
+from agent.store import pause as pause_store
+from agent.usecases import executions, pause, requests, runs
 from agent.usecases.executions import CallToClaim, Claim, ClaimTerms, Outcome
 from agent.usecases.runs import LeasedRun
 from tests.commit_cutter import CommitCutter, Cut
@@ -30,6 +31,7 @@ from tests.integration.asking import (
     ask,
     asked_as,
     ballot,
+    blocked,
     column,
     question,
     reviewer,
@@ -288,3 +290,39 @@ async def test_a_turn_that_proposes_calls(database: Database) -> None:
     proposed = "SELECT tool FROM tool_call WHERE turn = 2 ORDER BY run_id, index"
     assert await column(database, proposed) == ["tool_1_0", "tool_2_0", "tool_2_1"]
     assert await invariants.broken(database) == []
+
+
+async def test_a_claim_of_a_service_that_stops_is_not_left_in_doubt(database: Database, owner: Owner) -> None:
+    """Whoever would run the tool is cancelled while the claim is written: it is reported that nothing ran."""
+    (call,) = await ready(database, 1)
+    joint = JointWrites(database, "w")
+    async with database.transaction() as tx:
+        await pause_store.lock_switch(tx)
+        await _cancelled(
+            owner, joint.claim(CallToClaim(call.call_id, call.run_id, ClaimTerms("w", idempotent=False)))
+        )
+    await joint.finish()
+    attempts = await column(database, "SELECT status || ': ' || error FROM execution")
+    assert attempts == ["failed: the service stopped before it began; nothing ran"]
+    assert await invariants.broken(database) == []
+
+
+async def test_a_lease_of_a_service_that_stops_is_given_back(database: Database, owner: Owner) -> None:
+    """Whoever would make the turn is cancelled while the lease is taken: another worker can take it at once."""
+    (call,) = await ready(database, 1)
+    joint = JointWrites(database, "w")
+    worker = Worker(database, joint)
+    await worker.report(await worker.claim([call]))
+    async with database.transaction() as tx:
+        await tx.execute(text("LOCK TABLE pause IN ACCESS EXCLUSIVE MODE"))
+        await _cancelled(owner, joint.lease(call.run_id))
+    await joint.finish()
+    assert await runs.lease(database, call.run_id, "another") is not None
+
+
+async def _cancelled(owner: Owner, work: Coroutine[Any, Any, object]) -> None:
+    """Cancel this once its transaction waits for a lock."""
+    task = asyncio.create_task(work)
+    await blocked(owner, 1)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
