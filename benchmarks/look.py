@@ -27,6 +27,9 @@ HOMES = 6
 SETTLE = 4.0
 """Seconds between two looks whether every message has been sent."""
 
+REST = 10.0
+"""Seconds until a process has done what it does once after its start, and PostgreSQL has tidied up."""
+
 Pages = Callable[[], Awaitable[float]]
 
 
@@ -61,6 +64,7 @@ async def look(setting: Setting, url: str, rows: Iterator[Row]) -> Look:
         visits = _Visits(setting, clicker, cookie)
         await visits.warm()
         await hush(url)
+        await asyncio.sleep(REST)
         memory, idle, database = await _at_rest(setting, clicker.pid)
         click = await clicker.press(take(rows, size.clicks), at_once=1, apart=APART)
         await hush(url)
