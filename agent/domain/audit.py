@@ -49,6 +49,7 @@ class AuditKind(StrEnum):
     EXECUTION_SUCCEEDED = "execution.succeeded"
     EXECUTION_FAILED = "execution.failed"
     EXECUTION_IN_DOUBT = "execution.in_doubt"
+    EXECUTION_RETRY_WANTED = "execution.retry_wanted"
     EXECUTION_SETTLED = "execution.settled"
     EXECUTION_LATE_RESULT = "execution.late_result"
     REVIEW_NOT_REQUIRED = "review.not_required"

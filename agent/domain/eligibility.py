@@ -2,7 +2,7 @@
 
 Facts come in as values and a refusal, or ``None``, goes out. Whose approval does not count, and why, is stored with a
 request when it opens (`exclusions`); every edit adds to it (`with_editor`). Requesters, owners of the key that
-asked and instructors may neither vote, edit nor settle; advisers and editors may do all but approve.
+asked and instructors may neither vote, edit nor settle; advisers and editors may do all but approve and retry.
 """
 
 from __future__ import annotations
@@ -142,18 +142,20 @@ def edit_refusal(request: Reviewable, editor: Standing, revision: int, now: date
     return None if request.allow_edit else Refused(Refusal.EDIT_NOT_ALLOWED)
 
 
-def settlement_refusal(doubt: Doubtful, settler: Standing, *, administrator: bool) -> Refusal | None:
+def settlement_refusal(
+    doubt: Doubtful, settler: Standing, *, retry: bool, administrator: bool = False
+) -> Refusal | None:
     """Why this person may neither retry an execution in doubt nor take it as done, or ``None``.
 
-    Reviewers of the request settle it. A call that needed no approval is settled by the requester of its run or an
-    administrator of the workspace.
+    Reviewers of the request settle it; Retry takes those who may approve, because it can have an effect. A call that
+    needed no approval is settled by the requester of its run or an administrator of the workspace.
     """
     if settler.refusal is not None:
         return settler.refusal
     if not doubt.asked:
         own = settler.person == doubt.requester
         return None if own or administrator else Refusal.NOT_YOURS_TO_SETTLE
-    return reviewer_refusal(doubt, settler)
+    return reviewer_refusal(doubt, settler, Verdict.APPROVE if retry else None)
 
 
 def asking_again_refusal(requester: Person | None, by: Standing) -> Refusal | None:

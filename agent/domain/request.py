@@ -136,6 +136,12 @@ class ExecutionView:
     settled_by: Person | None = None
     settled_as: str | None = None  # "retry" | "done"
     result: str | None = None
+    retry_voters: tuple[Person, ...] = ()  # who wants it tried again, while they are too few
+
+    @property
+    def reported_late(self) -> bool:
+        """It succeeded, as its worker said when it had been in doubt; ``error`` is what was known then."""
+        return self.status is ExecutionStatus.SUCCEEDED and self.error is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,10 @@ class Doubt:
     requester: Person | None
     approvers: tuple[str, ...]
     excluded: tuple[Exclusion, ...]
+    quorum: int
+    """How many people it takes to try again."""
+    retry_voters: tuple[Person, ...]
+    """Who wanted that before."""
 
     @property
     def asked(self) -> bool:
@@ -55,6 +59,7 @@ async def lock(connection: Connection, execution_id: UUID) -> Doubt | None:
         run_thread=(row.run_channel_id, row.thread_ts) if row.run_channel_id and row.thread_ts else None,
         call=ended_call(row) if row.call_id else None,
         excluded=exclusions.from_json(row.excluded or ()),
+        retry_voters=tuple(Person(team, user) for team, user in row.retry_voters),
     )
 
 
@@ -73,6 +78,9 @@ SELECT e.id, e.status = 'in_doubt' AND coalesce(c.state = 'in_doubt', true)
        c.id AS call_id, c.tool, c.raw_arguments, c.blocking, c.repeats,
        c.run_id, a.channel_id AS run_channel_id, a.thread_ts,
        r.id AS request_id, r.team_id, r.channel_id, r.approvers, r.excluded,
+       coalesce(r.approvals_required, 1) AS quorum,
+       (SELECT coalesce(json_agg(json_build_array(team_id, user_id) ORDER BY created_at), '[]'::json)
+        FROM retry_vote WHERE execution_id = e.id) AS retry_voters,
        CASE WHEN v.editor_user_id IS NOT NULL THEN v.action END AS edited_action,
        (SELECT b.action FROM approval_request AS o JOIN request_revision AS b ON b.request_id = o.id AND b.n = 1
         WHERE o.call_id = c.id AND o.ask_no = 1) AS proposed_action,

@@ -39,6 +39,8 @@ class Attempt:
     result: str | None
     error: str | None
     late_result: str | None
+    unsettled: bool
+    """In doubt, and nobody has settled it."""
     subject: str
     """Of the audit chain that tells of it: the request's, or the run's where nobody was asked."""
     request_id: UUID | None
@@ -126,6 +128,11 @@ def finish(tx: Transaction, execution_id: UUID, status: ExecutionStatus, outcome
     tx.add_rows(_FINISH, [row])
 
 
+def end_doubt(tx: Transaction, execution_id: UUID, result: str) -> None:
+    """It succeeded after all; what was known while it was in doubt stays beside the result."""
+    tx.add(_END_DOUBT, id=execution_id, result=result)
+
+
 def record_late(tx: Transaction, execution_id: UUID, outcome: str) -> None:
     """A result that arrived after the outcome was written; the first one is kept."""
     tx.add(_LATE, id=execution_id, outcome=outcome)
@@ -136,6 +143,11 @@ def settle(
 ) -> None:
     """A person's word on an execution in doubt; the second word fails on the key."""
     tx.add(_SETTLE, execution=execution_id, verdict=verdict, team=by.team_id, user=by.user_id, note=note)
+
+
+def want_retry(tx: Transaction, execution_id: UUID, by: Person, note: str | None) -> None:
+    """A vote to try an execution in doubt again, which does not complete the quorum."""
+    tx.add(_WANT_RETRY, execution=execution_id, team=by.team_id, user=by.user_id, note=note)
 
 
 def renew_leases(tx: Transaction, execution_ids: Collection[UUID], worker: str, lease_seconds: float) -> None:
@@ -157,10 +169,17 @@ FROM (SELECT * FROM json_to_recordset(:rows) AS t (id uuid, status execution_sta
       LIMIT (SELECT CAST(:many AS int))) AS e
 WHERE x.id = e.id AND x.status = 'claimed'
 """)
+_END_DOUBT = text("""
+UPDATE execution SET status = 'succeeded', result = :result, finished_at = clock_timestamp()
+WHERE id = :id AND status = 'in_doubt'
+""")
 _LATE = text("UPDATE execution SET late_result = :outcome WHERE id = :id AND late_result IS NULL")
 _SETTLE = text("""
 INSERT INTO settlement (execution_id, verdict, team_id, user_id, note)
 VALUES (:execution, :verdict, :team, :user, :note)
+""")
+_WANT_RETRY = text("""
+INSERT INTO retry_vote (execution_id, team_id, user_id, note) VALUES (:execution, :team, :user, :note)
 """)
 # One that somebody holds now is left to the next beat: waiting for it would let all leases of the process lapse.
 _BEAT = text("""
@@ -177,6 +196,8 @@ SELECT 1 FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id WHERE e.id 
 READ = text("""
 SELECT e.id, e.status::text AS status, e.attempt, e.idempotent, e.read_only, e.worker, e.result, e.error, e.late_result,
        e.lease_until <= clock_timestamp() AS lease_over, clock_timestamp() AS at,
+       e.status = 'in_doubt' AND c.state = 'in_doubt'
+           AND NOT EXISTS (SELECT 1 FROM settlement WHERE execution_id = e.id) AS unsettled,
        coalesce('request:' || r.id, 'run:' || c.run_id) AS subject,
        c.id AS call_id, c.tool, c.raw_arguments, c.blocking, c.repeats,
        c.run_id, r.id AS request_id, r.team_id, r.channel_id,

@@ -152,6 +152,7 @@ FOR NO KEY UPDATE
 _ATTEMPT = text("""
 SELECT e.id, e.status::text AS status, e.attempt, e.worker, e.result, e.error, e.late_result,
        e.lease_until <= clock_timestamp() AS lease_over,
+       e.status = 'in_doubt' AND NOT EXISTS (SELECT 1 FROM settlement WHERE execution_id = e.id) AS unsettled,
        extract(epoch FROM clock_timestamp() - e.started_at)::float AS seconds,
        'request:' || r.id AS subject, r.id AS request_id, r.team_id, r.channel_id
 FROM execution AS e JOIN approval_request AS r ON r.id = e.request_id

@@ -143,7 +143,13 @@ def finish(tx: Transaction, execution_id: UUID, status: ExecutionStatus, text: s
 
 def is_repeated(attempt: Attempt, outcome: Outcome) -> bool:
     """Whether this outcome is written already: the answer to an earlier report of it was lost."""
-    return attempt.status is outcome.status and outcome.text == (attempt.result or attempt.error or "")
+    written = attempt.result if attempt.status is ExecutionStatus.SUCCEEDED else attempt.error
+    return attempt.status is outcome.status and outcome.text == (written or "")
+
+
+def ends_doubt(attempt: Attempt, outcome: Outcome) -> bool:
+    """Whether this late report of the attempt's own worker says what nobody could know: that it succeeded."""
+    return attempt.unsettled and outcome.status is ExecutionStatus.SUCCEEDED
 
 
 def write_outcome(tx: Transaction, attempt: Attempt, outcome: Outcome, head: ChainHead, actor: str) -> None:
@@ -155,6 +161,17 @@ def write_outcome(tx: Transaction, attempt: Attempt, outcome: Outcome, head: Cha
     if outcome.status is not ExecutionStatus.SUCCEEDED:
         facts["text"] = outcome.text[:500]
     outbox.enqueue(tx, [*card(attempt), *line(attempt, outcome.status.value, **facts)])
+
+
+def write_end_of_doubt(
+    tx: Transaction, attempt: Attempt, outcome: Outcome, head: ChainHead, actor: str
+) -> None:
+    """An attempt in doubt succeeded after all: nobody has to settle it."""
+    executions.end_doubt(tx, attempt.id, outcome.text)
+    tx.after_commit(EXECUTIONS.labels(outcome.status.value).inc)
+    detail = {"execution": str(attempt.id), "attempt": attempt.attempt, "late": True}
+    audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_SUCCEEDED, actor, detail))
+    outbox.enqueue(tx, [*card(attempt), *line(attempt, "settled", text="succeeded")])
 
 
 def write_late(tx: Transaction, attempt: Attempt, outcome: Outcome, head: ChainHead, actor: str) -> None:

@@ -47,6 +47,7 @@ _REQUEST_LINES = {
         "⚠ In doubt: nobody can know whether it happened; please look, then settle it on the card",
         "Known:",
     ),
+    "retry_wanted": ("↩ One person asks for Retry", "Note:"),
     "settled": ("↩ Settled", "Note:"),
     "stopped": ("🚫 Approved, but its run ended before it began; nothing was run", "Note:"),
     "voided": ("↩ Approval void: what was shown changed before execution; asked again", "The difference:"),
@@ -82,7 +83,11 @@ _RUN_LINES = {
     ),
 }
 _DEADLINES = {"reminder", "escalated"}  # their moment is one that is still to come
-_SETTLED = {"retry": "↩ Settled: to be run again", "done": "✅ Settled: marked as done"}
+_SETTLED = {
+    "retry": "↩ Settled: to be run again",
+    "done": "✅ Settled: marked as done",
+    "succeeded": "✅ Not in doubt any more: its worker reported that it is done",
+}
 _DECIDED = {
     "approved": "✅ Approved",
     "rejected": "❌ Rejected; nothing was run",

@@ -127,6 +127,7 @@ def _approved(view: RequestView) -> Iterator[Json]:
     yield blocks.section(blocks.text("✅ Approved", bold=True), *by)
     if view.execution is not None:
         yield from _execution(view.execution)
+        yield from _retry_votes(view.execution, view.approvals_required)
     elif view.stopped:
         yield blocks.section(blocks.text("Its run ended before it began, so nothing was run."))
     elif view.lapsed_at is None and view.lapse_at is None:
@@ -155,8 +156,9 @@ def _execution(execution: ExecutionView) -> Iterator[Json]:
                 blocks.text("▶ Running", bold=True), blocks.text(f"{attempt} since "), started
             )
         case ExecutionStatus.SUCCEEDED:
+            late = ": it had been in doubt until its worker reported" if execution.reported_late else ""
             yield blocks.section(
-                blocks.text("✅ Done", bold=True), blocks.text(f" in {_took(execution)}{attempt}")
+                blocks.text("✅ Done", bold=True), blocks.text(f" in {_took(execution)}{attempt}{late}")
             )
         case ExecutionStatus.FAILED:
             yield blocks.section(
@@ -174,6 +176,15 @@ def _execution(execution: ExecutionView) -> Iterator[Json]:
             execution.settled_as, "Settled by "
         )
         yield blocks.section(blocks.text(verdict), blocks.person(execution.settled_by))
+
+
+def _retry_votes(execution: ExecutionView, needed: int) -> Iterator[Json]:
+    """Who wants it tried again, while that takes more people."""
+    people = execution.retry_voters
+    if not people or execution.settled_as is not None or execution.status is not ExecutionStatus.IN_DOUBT:
+        return
+    by = [part for person in people for part in (blocks.text(" "), blocks.person(person))]
+    yield blocks.section(blocks.text(f"Retry: {progress(len(people), needed)}, by"), *by)
 
 
 def _ended(view: RequestView, title: str, consequence: str) -> Json:

@@ -46,6 +46,13 @@ RULES = {
         SELECT c.id FROM tool_call AS c WHERE (c.state = 'in_doubt')::int <> (
             SELECT count(*) FROM execution AS e LEFT JOIN settlement AS s ON s.execution_id = e.id
             WHERE e.call_id = c.id AND e.status = 'in_doubt' AND s.execution_id IS NULL)""",
+    "Retry has the quorum of its request": """
+        SELECT s.execution_id FROM settlement AS s JOIN execution AS e ON e.id = s.execution_id
+        JOIN approval_request AS r ON r.id = e.request_id
+        WHERE s.verdict = 'retry' AND r.approvals_required > (
+            SELECT count(*) FROM (
+                SELECT s.team_id, s.user_id UNION
+                SELECT v.team_id, v.user_id FROM retry_vote AS v WHERE v.execution_id = e.id) AS people)""",
     "a call that repeats nothing succeeds once": """
         SELECT call_id FROM execution WHERE status = 'succeeded' GROUP BY call_id HAVING count(*) > 1""",
     "a run waits for as many calls as are unanswered and block it": """
@@ -74,6 +81,7 @@ RULES = {
              ARRAY['request.decided', 'request.expired', 'request.withdrawn']),
             ('request', (SELECT count(*) FROM approval_request), ARRAY['request.opened']),
             ('attempt', (SELECT count(*) FROM execution), ARRAY['execution.claimed']),
+            ('retry vote', (SELECT count(*) FROM retry_vote), ARRAY['execution.retry_wanted']),
             ('settlement', (SELECT count(*) FROM settlement), ARRAY['execution.settled'])
         ) AS counted (kind, rows, events)
         WHERE rows <> (SELECT count(*) FROM audit_event WHERE event = ANY(events))""",

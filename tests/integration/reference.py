@@ -174,11 +174,17 @@ class Attempt:
     status: str = "claimed"
     lost: bool = False
     settled: bool = False
+    wanted: set[str] = field(default_factory=set)
+    """Who has asked for Retry."""
     text: str | None = None
 
     def report(self, status: str, text: str | None) -> bool:
-        """Whether this is the outcome; the same report again is."""
+        """Whether this is the outcome; the same report again is, and a success that ends an unsettled doubt."""
         if self.status != "claimed":
+            if self.status == "in_doubt" and not self.settled and status == "succeeded":
+                self.status, self.text = status, text
+                self.call.answer("result")
+                return True
             return (self.status, self.text) == (status, text)
         self.status, self.text = status, text
         if status == "in_doubt":
@@ -186,6 +192,11 @@ class Attempt:
         else:
             self.call.answer("result" if status == "succeeded" else "error")
         return True
+
+    def missing(self, who: str, lost: set[str]) -> int:
+        """How many people are missing for Retry when this one asks for it and those have lost their role."""
+        needed = self.call.request.needed if self.call.requests else 1
+        return max(0, needed - len(self.wanted - lost | {who}))
 
     def rescue(self) -> None:
         if self.idempotent and not self.call.in_vain:

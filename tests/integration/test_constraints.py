@@ -33,6 +33,7 @@ WORLD = f"""
         VALUES ('{VOTE}', '{REQUEST}', 1, 'T1', 'U1', 'approve', 'slack_button');
     INSERT INTO execution (id, call_id, request_id, attempt, digest, idempotent, worker, lease_until)
         VALUES ('{EXECUTION}', '{CALL}', '{REQUEST}', 1, sha256('a'), false, 'w1', clock_timestamp());
+    INSERT INTO retry_vote (execution_id, team_id, user_id) VALUES ('{EXECUTION}', 'T1', 'U1');
     INSERT INTO settlement (execution_id, verdict, team_id, user_id) VALUES ('{EXECUTION}', 'done', 'T1', 'U1');
     INSERT INTO run_message (run_id, seq, turn, role) VALUES ('{RUN}', 1, 0, 'user');
     INSERT INTO audit_event (subject, seq, at, actor, event, detail, previous, hash)
@@ -238,6 +239,8 @@ BROKEN = {
     "uq_card_place_own": f"""
         INSERT INTO card_place (nonce, request_id, surface, team_id, user_id)
             SELECT repeat(letter, 22), '{REQUEST}', 'home', 'T1', 'U1' FROM unnest(ARRAY['h', 'i']) AS letter""",
+    "pk_retry_vote": f"""
+        INSERT INTO retry_vote (execution_id, team_id, user_id) VALUES ('{EXECUTION}', 'T1', 'U1')""",
     "pk_settlement": f"""
         INSERT INTO settlement (execution_id, verdict, team_id, user_id) VALUES ('{EXECUTION}', 'retry', 'T1', 'U2')""",
 }
@@ -293,6 +296,9 @@ def test_audit_rows_are_final(shared: tuple[Connection, Connection], who: str, a
         "UPDATE settlement SET verdict = 'retry'",
         "DELETE FROM settlement",
         "TRUNCATE settlement",
+        "UPDATE retry_vote SET user_id = 'U2'",
+        "DELETE FROM retry_vote",
+        "TRUNCATE retry_vote",
         "UPDATE request_revision SET action = 'b', digest = sha256('b')",
         "UPDATE request_revision SET description = 'harmless'",
         "UPDATE request_revision SET action = '', erased_at = now()",

@@ -447,7 +447,15 @@ def test_rights_of_the_service(owner: psycopg.Connection[Any]) -> None:
         "pending_reviews": READ,
         "works_with": READ,
         **dict.fromkeys(
-            ["run_message", "request_revision", "vote", "decision", "settlement", "audit_event"],
+            [
+                "run_message",
+                "request_revision",
+                "vote",
+                "decision",
+                "retry_vote",
+                "settlement",
+                "audit_event",
+            ],
             APPEND,
         ),
         **dict.fromkeys(

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
+from sqlalchemy.exc import IntegrityError
 
 from agent.database.pools import Database
 from agent.domain.errors import Refusal, Refused
 from agent.domain.people import Standing
 from agent.domain.request import ExecutionStatus
+from agent.store import views
 from agent.usecases import executions, requests, runs
 from agent.usecases.executions import Claim, Outcome
+from signoff.errors import Conflict
 from signoff.values import Action
+from slackbot.cards import request_card
+from tests.integration import invariants
 from tests.integration.asking import (
     ADA,
     GRACE,
     LINUS,
     REVIEWERS,
+    Asked,
     ask,
+    ballot,
     claim_approved,
     column,
+    exclude,
     reviewer,
     rows,
     rule,
@@ -47,6 +56,17 @@ async def unasked_doubt(database: Database, *, requester: Any = ADA) -> tuple[UU
     assert claim is not None
     await executions.report(database, claim, IN_DOUBT)
     return run_id, claim
+
+
+async def doubt_of_two(database: Database) -> tuple[Asked, Claim]:
+    """An attempt in doubt at what two people have approved."""
+    asked = await ask(database, rule(approvals_required=2))
+    await requests.vote(database, ballot(asked, reviewer(LINUS)))
+    await requests.vote(database, ballot(asked, reviewer(GRACE), others=[reviewer(LINUS)]))
+    claim = await executions.claim(database, asked.call_id, worker="w", idempotent=False)
+    assert claim is not None
+    await executions.report(database, claim, IN_DOUBT)
+    return asked, claim
 
 
 async def refused(work: Any) -> Refusal:
@@ -147,3 +167,83 @@ async def test_the_run_s_thread_says_who_may_settle(database: Database) -> None:
         " WHERE body ->> 'line' = 'in_doubt'",
     )
     assert told == [("C0AGENTS", str(claim.execution_id), "process_refund", [ADA.user_id])]
+
+
+async def test_retry_takes_the_quorum_of_its_request(database: Database) -> None:
+    """One person's Retry is a vote; the second one's begins another attempt; who lost the right does not count."""
+    _, claim = await doubt_of_two(database)
+    grace, linus = reviewer(GRACE), reviewer(LINUS)
+    assert await requests.settle(database, claim.execution_id, grace, "retry") == 1
+    assert await requests.settle(database, claim.execution_id, grace, "retry") == 1
+    assert await column(database, "SELECT state::text FROM tool_call") == ["in_doubt"]
+    with pytest.raises(requests.NewVoters):
+        await requests.settle(database, claim.execution_id, linus, "retry")
+    gone = [Standing(GRACE)]
+    assert await requests.settle(database, claim.execution_id, linus, "retry", others=gone) == 1
+    assert await column(database, "SELECT count(*) FROM settlement") == [0]
+    assert await requests.settle(database, claim.execution_id, linus, "retry", others=[grace]) == 0
+    assert await column(database, "SELECT state::text FROM tool_call") == ["ready"]
+    told = "SELECT actor FROM audit_event WHERE event LIKE 'execution.retry_wanted' ORDER BY seq"
+    assert await column(database, told) == [f"slack:{GRACE}", f"slack:{LINUS}"]
+    assert await invariants.broken(database) == []
+
+
+async def test_one_person_takes_an_attempt_as_done(database: Database) -> None:
+    """It has no effect, so it takes one person, also where two had to approve."""
+    _, claim = await doubt_of_two(database)
+    await requests.settle(database, claim.execution_id, reviewer(GRACE), "done")
+    assert await column(database, "SELECT answer_kind::text FROM tool_call") == ["done_by_person"]
+
+
+async def test_whose_approval_does_not_count_cannot_retry(database: Database) -> None:
+    """An editor settles a doubt as done, but causes no second effect."""
+    asked, claim = await doubt_of_two(database)
+    await exclude(database, asked.request_id, GRACE, "editor")
+    retry = requests.settle(database, claim.execution_id, reviewer(GRACE), "retry")
+    assert await refused(retry) is Refusal.EDITOR_ALONE
+    await requests.settle(database, claim.execution_id, reviewer(GRACE), "done")
+
+
+async def test_a_late_success_ends_a_doubt(database: Database) -> None:
+    """The worker that was thought lost reports: the call has its answer, the card says so, and Retry is gone."""
+    asked = await ask(database)
+    claim = await claim_approved(database, asked)
+    await write(database, "UPDATE execution SET lease_until = clock_timestamp()")
+    assert await executions.rescue(database) == 1
+    done = Outcome(ExecutionStatus.SUCCEEDED, "refunded")
+    assert await executions.report(database, replace(claim, worker="another"), done) is False
+    assert await executions.report(database, claim, done)
+    assert await executions.report(database, claim, done)
+    assert await rows(database, "SELECT state::text, answer_kind::text, answer FROM tool_call") == [
+        ("answered", "result", "refunded")
+    ]
+    with pytest.raises(Conflict):
+        await requests.settle(database, claim.execution_id, reviewer(GRACE), "retry")
+    async with database.connection() as connection:
+        view = await views.request_view(connection, asked.request_id)
+    assert view is not None
+    card = str(request_card(view).blocks)
+    assert "it had been in doubt until its worker reported" in card
+    assert "Retry" not in card
+    assert await invariants.broken(database) == []
+
+
+async def test_a_late_success_changes_nothing_that_a_person_has_settled(database: Database) -> None:
+    """After Retry it is kept beside the outcome, in the database's own judgement too."""
+    asked = await ask(database)
+    claim = await claim_approved(database, asked)
+    await executions.report(database, claim, IN_DOUBT)
+    await requests.settle(database, claim.execution_id, reviewer(GRACE), "retry")
+    assert not await executions.report(database, claim, Outcome(ExecutionStatus.SUCCEEDED, "late"))
+    assert await column(database, "SELECT late_result FROM execution") == ["succeeded: late"]
+    with pytest.raises(IntegrityError, match="keeps its outcome"):
+        await write(database, "UPDATE execution SET status = 'succeeded'")
+
+
+async def test_a_late_success_nobody_was_asked_about_is_told_in_the_thread(database: Database) -> None:
+    """Its run's thread says that nobody has to settle it any more."""
+    _, claim = await unasked_doubt(database)
+    assert await executions.report(database, claim, Outcome(ExecutionStatus.SUCCEEDED, "done"))
+    sql = "SELECT body ->> 'text' FROM delivery WHERE body ->> 'line' = 'settled'"
+    assert await column(database, sql) == ["succeeded"]
+    assert await invariants.broken(database) == []

@@ -434,13 +434,17 @@ class Machine(RuleBasedStateMachine):
         attempt_id = self.pick(self.attempts, n, lambda a: a.status == "in_doubt" and not a.settled)
         attempt = self.attempts[attempt_id]
         verdict: Any = "retry" if retry else "done"
-        result = self.do(requests.settle(self.db, attempt_id, standing(who, lost), verdict))
+        others = [standing(each, lost) for each in attempt.wanted]
+        result = self.do(requests.settle(self.db, attempt_id, standing(who, lost), verdict, others=others))
         if attempt.status != "in_doubt" or attempt.settled:
             assert isinstance(result, Conflict)
         elif (who in lost or who == REQUESTER) if attempt.call.requests else who != REQUESTER:
             assert isinstance(result, Refused)
+        elif retry and (needed := attempt.missing(who, lost)):
+            assert result == needed
+            attempt.wanted.add(who)
         else:
-            assert result is None
+            assert result == 0
             attempt.settled = True
             if retry:
                 attempt.call.state = "ready"

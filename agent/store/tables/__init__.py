@@ -7,7 +7,7 @@ and the view ``pending_reviews`` live in the migrations alone.
 from agent.store.tables.access import api_key, http_reply, key_use, pause, sign_in_link, web_session
 from agent.store.tables.audit import audit_event, audit_head
 from agent.store.tables.columns import metadata
-from agent.store.tables.executions import execution, settlement
+from agent.store.tables.executions import execution, retry_vote, settlement
 from agent.store.tables.messages import delivery, destination, digest_card, notice, webhook
 from agent.store.tables.requests import approval_request, card_place, decision, request_revision, vote
 from agent.store.tables.runs import agent_run, run_message, run_status, tool_call
@@ -30,6 +30,7 @@ __all__ = [
     "notice",
     "pause",
     "request_revision",
+    "retry_vote",
     "run_message",
     "run_status",
     "settlement",

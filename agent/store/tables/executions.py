@@ -65,6 +65,16 @@ execution = Table(
     Index("ix_execution_request", "request_id"),
 )
 
+retry_vote = Table(
+    "retry_vote",
+    metadata,
+    Column("execution_id", Uuid, ForeignKey("execution.id", ondelete="CASCADE"), primary_key=True),
+    Column("team_id", Text, primary_key=True),
+    Column("user_id", Text, primary_key=True),
+    Column("note", Text),
+    created(),
+)
+
 settlement = Table(
     "settlement",
     metadata,

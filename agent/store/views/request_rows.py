@@ -65,6 +65,22 @@ _live = (
 _votes = select(
     func.coalesce(func.json_agg(aggregate_order_by(_live.table_valued(), _live.c.id)), EMPTY_LIST)
 )
+_retry_voters = (
+    select(
+        func.coalesce(
+            func.json_agg(
+                aggregate_order_by(
+                    func.json_build_array(tables.retry_vote.c.team_id, tables.retry_vote.c.user_id),
+                    tables.retry_vote.c.created_at,
+                )
+            ),
+            EMPTY_LIST,
+        )
+    )
+    .where(tables.retry_vote.c.execution_id == _execution.c.id)
+    .correlate(_execution)
+    .scalar_subquery()
+)
 _withdrawn = func.coalesce(tool_call.c.answer_kind == AnswerKind.WITHDRAWN, False)
 _VIEW = (
     select(
@@ -92,6 +108,7 @@ _VIEW = (
         settlement.c.team_id.label("settled_team_id"),
         settlement.c.user_id.label("settled_user_id"),
         settlement.c.verdict.label("settled_as"),
+        _retry_voters.label("retry_voters"),
         _pause.c.by.label("paused_by"),
         _pause.c.scope.label("paused_scope"),
         _previous_facts.label("previous_facts"),

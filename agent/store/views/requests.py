@@ -183,6 +183,7 @@ def _execution(row: Row[Any]) -> ExecutionView | None:
         settled_by=person(row.settled_team_id, row.settled_user_id),
         settled_as=row.settled_as,
         result=row.result,
+        retry_voters=tuple(Person(team, user) for team, user in row.retry_voters),
     )
 
 

@@ -170,7 +170,7 @@ async def report(db: Database, request_id: UUID, principal: Principal, token: st
     """Write how a claimed attempt ended. The same report again is one.
 
     Raises ``NotFound`` and ``ReportRefused``: a wrong token, another outcome, or too late, in which case the report is
-    kept beside what stands and overwrites nothing.
+    kept beside what stands and overwrites nothing. A success ends a doubt that nobody has settled.
     """
     about = {"request_id": str(request_id), "status": outcome.status.value}
     with tracing.span_within("report", request_id, request_id, about):
@@ -189,13 +189,16 @@ async def _report(db: Database, request_id: UUID, principal: Principal, token: s
             raise ReportRefused("reported", "another result was reported already, and stands")
         head = await audit.lock_head(tx, attempt.subject)
         on_time = attempt.status is ExecutionStatus.CLAIMED
+        ends_doubt = attempts.ends_doubt(attempt, outcome)
         if on_time:
             timed = replace(outcome, seconds=outcome.seconds or attempt.seconds)
             write_outcome(tx, attempt, timed, head, principal.name)
+        elif ends_doubt:
+            attempts.write_end_of_doubt(tx, attempt, outcome, head, principal.name)
         elif attempt.late_result is None:
             attempts.write_late(tx, attempt, outcome, head, principal.name)
     point("after_result")
-    if not on_time:
+    if not on_time and not ends_doubt:
         raise ReportRefused("late", "the claim had run out: the result is recorded, and a person settles it")
 
 

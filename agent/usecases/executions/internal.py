@@ -62,7 +62,8 @@ async def report(db: Database, claimed: Claim, outcome: Outcome) -> bool:
     """Write how the attempt ended, and let its run hear of it.
 
     False: another outcome had been written already (the lease was over, a person settled it). This result is then
-    recorded beside it and overwrites nothing. The same report again (a COMMIT whose answer was lost) is one.
+    recorded beside it and overwrites nothing. A success ends a doubt that nobody has settled. The same report again
+    (a COMMIT whose answer was lost) is one.
     """
     (on_time,) = await report_together(db, [Report(claimed, outcome)], wait=True)
     return on_time is True
@@ -93,9 +94,13 @@ def _report(tx: Transaction, found: ReportedAttempt | None, report: Report, *, w
     if attempts.is_repeated(attempt, report.outcome):
         return True
     tx.next_member()
-    on_time = attempt.status is ExecutionStatus.CLAIMED and attempt.worker == worker
+    own = attempt.worker == worker
+    on_time = attempt.status is ExecutionStatus.CLAIMED and own
     if on_time:
         write_outcome(tx, found.run, attempt, report.outcome, found.head)
+    elif own and attempts.ends_doubt(attempt, report.outcome):
+        _end_doubt(tx, found, report.outcome)
+        return True
     elif attempt.late_result is None:
         attempts.write_late(tx, attempt, report.outcome, found.head, f"worker:{worker}")
     return on_time
@@ -112,6 +117,16 @@ def write_outcome(
     else:
         kind = AnswerKind.RESULT if outcome.status is ExecutionStatus.SUCCEEDED else AnswerKind.ERROR
         call_answers.answer(tx, run, attempt.call, CallAnswer(kind, outcome.text))
+
+
+def _end_doubt(tx: Transaction, found: ReportedAttempt, outcome: Outcome) -> None:
+    """The worker that was thought lost has done it: the call is answered, and the run goes on."""
+    run, attempt = found.run, found.attempt
+    attempts.write_end_of_doubt(tx, attempt, outcome, found.head, f"worker:{attempt.worker}")
+    call_answers.answer(tx, run, attempt.call, CallAnswer(AnswerKind.RESULT, outcome.text))
+    if attempt.request_id is None and run.destination is not None:
+        facts: dict[str, object] = {"text": "succeeded", "tool": attempt.call.tool}
+        outbox.enqueue(tx, [outbox.run_line(run.destination, run.id, "settled", **facts)])
 
 
 def _tell_doubt(tx: Transaction, run: LockedRun, attempt: CallAttempt) -> None:

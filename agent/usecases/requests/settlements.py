@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Literal
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from agent.store import audit, calls, doubts, executions, external_executions, o
 from agent.store.doubts import Doubt
 from agent.store.outbox import OutboxMessage
 from agent.usecases import call_answers
+from agent.usecases.requests.votes import NewVoters
 from signoff.errors import Conflict
 
 Word = Literal["retry", "done"]
@@ -28,33 +30,42 @@ async def settle(
     verdict: Word,
     note: str | None = None,
     *,
+    others: Collection[Standing] = (),
     administrator: bool = False,
     thread: tuple[str, str] | None = None,
     path: str = DIRECT,
-) -> None:
-    """A person's word on an execution in doubt: try it again, or take it as done.
+) -> int:
+    """A person's word on an execution in doubt: try it again, or take it as done. Returns how many more it takes.
 
-    ``thread`` (channel, ``ts``) is the run's thread where the button was pressed, if it was there. The first word
-    counts. Raises ``NotFound``, ``Conflict`` (settled or not in doubt) and ``Refused`` (recorded before).
+    To try again can cause the effect again, so it takes as many people as its approval did; ``others`` are the
+    standings of those who wanted it before. One is enough to take it as done. ``thread`` (channel, ``ts``) is the run's
+    thread where the button was pressed, if it was there. Raises ``NotFound``, ``Conflict`` (settled or not in doubt),
+    ``Refused`` (recorded before) and ``NewVoters`` (who are missing in ``others``).
     """
+    needed = 0
     async with db.transaction() as tx:
         run, doubt = await _lock(tx, execution_id)
         if doubt is None:
             raise NotFound(f"no execution {execution_id}")
         if not doubt.open:
             raise Conflict("this execution is not in doubt any more")
-        refused = _refusal(doubt, settler, administrator=administrator, thread=thread)
+        refused = _refusal(doubt, settler, verdict, administrator=administrator, thread=thread)
         detail = {"execution": str(execution_id), "verdict": verdict, "path": path}
-        if refused is None:
+        if refused is None and verdict == "retry":
+            needed = _needed(doubt, settler, others)
+        if refused is not None:
+            detail["refusal"] = refused.value
+            await _record(tx, doubt, AuditKind.SETTLEMENT_REFUSED, settler, detail)
+        elif needed:
+            await _want_retry(tx, doubt, settler, note, needed, path)
+        else:
             executions.settle(tx, execution_id, verdict, settler.person, note)
             await _record(tx, doubt, AuditKind.EXECUTION_SETTLED, settler, detail)
             _go_on(tx, run, doubt, verdict, note)
             outbox.enqueue(tx, _messages(run, doubt, settler, verdict, note))
-        else:
-            detail["refusal"] = refused.value
-            await _record(tx, doubt, AuditKind.SETTLEMENT_REFUSED, settler, detail)
     if refused is not None:
         raise Refused(refused)
+    return needed
 
 
 async def _lock(connection: Connection, execution_id: UUID) -> tuple[runs.LockedRun | None, Doubt | None]:
@@ -65,12 +76,44 @@ async def _lock(connection: Connection, execution_id: UUID) -> tuple[runs.Locked
 
 
 def _refusal(
-    doubt: Doubt, settler: Standing, *, administrator: bool, thread: tuple[str, str] | None
+    doubt: Doubt, settler: Standing, verdict: Word, *, administrator: bool, thread: tuple[str, str] | None
 ) -> Refusal | None:
     """Why this person's word does not count, or ``None``. A doubt about a request is settled on its card."""
     if thread is not None and (doubt.asked or thread != doubt.run_thread):
         return Refusal.WRONG_PLACE
-    return eligibility.settlement_refusal(doubt, settler, administrator=administrator)
+    return eligibility.settlement_refusal(
+        doubt, settler, retry=verdict == "retry", administrator=administrator
+    )
+
+
+def _needed(doubt: Doubt, settler: Standing, others: Collection[Standing]) -> int:
+    """How many people are missing to try again; those count who may still say so. Raises ``NewVoters``."""
+    earlier = [person for person in doubt.retry_voters if person != settler.person]
+    standings = {each.person: each for each in others}
+    if new := [person for person in earlier if person not in standings]:
+        raise NewVoters(new)
+    counted = [
+        person
+        for person in earlier
+        if eligibility.settlement_refusal(doubt, standings[person], retry=True) is None
+    ]
+    return max(0, doubt.quorum - len(counted) - 1)
+
+
+async def _want_retry(
+    tx: Transaction, doubt: Doubt, settler: Standing, note: str | None, needed: int, path: str
+) -> None:
+    """A vote to try again that does not complete the quorum; the same vote again changes nothing."""
+    by = settler.person
+    if by in doubt.retry_voters or doubt.request_id is None or doubt.destination is None:
+        return
+    executions.want_retry(tx, doubt.execution_id, by, note)
+    detail = {"execution": str(doubt.execution_id), "path": path}
+    await _record(tx, doubt, AuditKind.EXECUTION_RETRY_WANTED, settler, detail)
+    line = outbox.request_line(
+        doubt.destination, doubt.request_id, "retry_wanted", by, needed=needed, reason=note
+    )
+    outbox.enqueue(tx, [outbox.card(doubt.destination, doubt.request_id), line])
 
 
 async def _record(

@@ -25,7 +25,7 @@ from slackbot.cards import (
     reject_modal,
 )
 from slackbot.masking import clean_view
-from slackbot.reviewing import edits, votes
+from slackbot.reviewing import edits, settlements, votes
 from slackbot.slack.listeners import details
 from slackbot.slack.listeners.button_click import ButtonClick, card_of
 from slackbot.slack.listeners.buttons import add_button
@@ -127,15 +127,14 @@ async def _settle(
     view = await _acted_on(ctx, click, AuditKind.SETTLEMENT_REFUSED)
     if view.execution is None or view.execution.id != click.value.execution_id:
         return NOT_IN_DOUBT
-    settler = await ctx.directory.standing(click.person, view.approvers, view.channel_id)
     try:
-        await requests.settle(ctx.db, view.execution.id, settler, verdict, path=click.path)
+        needed = await settlements.settle(ctx.db, ctx.directory, view, click.person, verdict, click.path)
     except Conflict:
         return NOT_IN_DOUBT
     except NotFound:
         return GONE
     details.show_change(ctx, click, body)
-    return None
+    return sentence(Refusal.SAME_VOTE) if needed and click.person in view.execution.retry_voters else None
 
 
 async def _acted_on(ctx: ListenerContext, click: ButtonClick, kind: AuditKind) -> RequestView:

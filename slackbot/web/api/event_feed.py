@@ -50,6 +50,7 @@ TYPES: dict[AuditKind, str] = {
     AuditKind.EXECUTION_SUCCEEDED: "request.changed",
     AuditKind.EXECUTION_FAILED: "request.changed",
     AuditKind.EXECUTION_IN_DOUBT: "request.changed",
+    AuditKind.EXECUTION_RETRY_WANTED: "request.changed",
     AuditKind.EXECUTION_SETTLED: "request.changed",
     AuditKind.RUN_STARTED: "run.changed",
     AuditKind.RUN_MESSAGE: "run.changed",

@@ -99,6 +99,8 @@ def _words(kind: str, detail: Mapping[str, Any]) -> str:
         return verdict
     if kind == AuditKind.REQUEST_DECIDED:
         return f"decided it: {detail.get('outcome') or 'settled'}"
+    if kind == AuditKind.EXECUTION_RETRY_WANTED:
+        return "asked to run it again, which takes more people"
     if kind == AuditKind.EXECUTION_SETTLED:
         settled = {"retry": "asked to run it again", "done": "marked it as done"}
         return settled.get(str(detail.get("verdict") or detail.get("as")), "settled it")

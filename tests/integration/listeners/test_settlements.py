@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from agent.domain.errors import Refusal, sentence
-from slackbot.cards import ACTION_DONE_CALL, ACTION_RETRY_CALL
+from agent.store import views
+from slackbot.cards import ACTION_DONE_CALL, ACTION_RETRY, ACTION_RETRY_CALL, request_card
 from slackbot.slack.listeners import clicks
 from tests.integration.listeners.conftest import House
-from tests.integration.test_settling import unasked_doubt
+from tests.integration.test_settling import doubt_of_two, unasked_doubt
 
 
 async def told_of_doubt(house: House) -> dict[str, Any]:
@@ -49,3 +50,22 @@ async def test_a_copied_button_settles_nothing(http_house: House) -> None:
     assert (await http_house.slack.person("U0ADA").click(place, ACTION_DONE_CALL)).acked
     await http_house.told("U0ADA", sentence(Refusal.WRONG_PLACE))
     assert http_house.rows("SELECT count(*) FROM settlement") == [(0,)]
+
+
+async def test_retry_on_the_card_takes_the_quorum(house: House) -> None:
+    """One reviewer's Retry is a vote that the card counts; the same again is told; the second one's lets it run."""
+    asked, claim = await doubt_of_two(house.db)
+    card = await house.card(asked)
+    assert (await house.slack.person("U0GRACE").click(card, ACTION_RETRY)).acked
+    assert house.rows("SELECT state::text FROM tool_call") == [("in_doubt",)]
+    async with house.db.connection() as connection:
+        view = await views.request_view(connection, asked.request_id)
+    assert view is not None
+    assert "1 of 2 approvals, by" in str(request_card(view).blocks)
+    assert (await house.slack.person("U0GRACE").click(card, ACTION_RETRY)).acked
+    await house.told("U0GRACE", sentence(Refusal.SAME_VOTE))
+    assert (await house.slack.person("U0LINUS").click(card, ACTION_RETRY)).acked
+    assert house.rows("SELECT verdict::text, user_id FROM settlement") == [("retry", "U0LINUS")]
+    assert house.rows("SELECT state::text FROM tool_call") == [("ready",)]
+    assert house.rows("SELECT user_id FROM retry_vote") == [("U0GRACE",)]
+    assert claim.attempt == 1

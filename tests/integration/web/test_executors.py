@@ -170,9 +170,9 @@ async def test_silence_is_doubt_and_people_settle_it(site: Street) -> None:
     first = (await claim(program, lease_seconds=60)).json()
     await fall_silent(site, program)
     assert kind(await claim(program)) == (409, "claimed")
-    late = await report(program, first["token"], result="too late")
+    late = await report(program, first["token"], status="failed", error="too late")
     assert kind(late) == (409, "late")
-    assert await column(site.db, "SELECT late_result FROM execution") == ["succeeded: too late"]
+    assert await column(site.db, "SELECT late_result FROM execution") == ["failed: too late"]
     await press(site, "signoff:retry", first["execution_id"])
     second = await until(lambda: claimed(program))
     assert second["attempt"] == 2
@@ -184,6 +184,18 @@ async def test_silence_is_doubt_and_people_settle_it(site: Street) -> None:
         return (await program.get("/pending/r-1")).json()["execution"]["settled_as"] == "done"
 
     await until(settled)
+    assert kind(await claim(program)) == (409, "claimed")
+
+
+async def test_a_late_success_ends_the_doubt(site: Street) -> None:
+    """The program reports after all that it is done: nobody has to settle it, and Retry is refused."""
+    program = await site.program()
+    await approved(site, program)
+    claimed_once = (await claim(program, lease_seconds=60)).json()
+    await fall_silent(site, program)
+    assert (await report(program, claimed_once["token"], result="refunded")).status_code == 200
+    execution = (await program.get("/pending/r-1")).json()["execution"]
+    assert (execution["status"], execution["result"]) == ("succeeded", "refunded")
     assert kind(await claim(program)) == (409, "claimed")
 
 

@@ -61,8 +61,8 @@ def act(name: str, request: Request, who: Standing, *, revision: int = 2) -> Ref
             refused = eligibility.vote_refusal(request, who, Verdict(name), revision, NOW)
         case "edit":
             refused = eligibility.edit_refusal(request, who, revision, NOW)
-        case "settle":
-            refused = eligibility.settlement_refusal(request, who, administrator=False)
+        case "settle" | "retry":
+            refused = eligibility.settlement_refusal(request, who, retry=name == "retry")
         case "ask again":
             refused = eligibility.asking_again_refusal(request.requester, who)
         case "cancel":
@@ -74,17 +74,17 @@ def act(name: str, request: Request, who: Standing, *, revision: int = 2) -> Ref
 
 SELF, TOLD, GUESTS = Refusal.SELF_REVIEW, Refusal.INSTRUCTED, Refusal.GUEST
 ASK, RESUME = Refusal.NOT_YOURS_TO_ASK, Refusal.NOT_YOURS_TO_RESUME
-ACTS = ("approve", "reject", "edit", "settle", "ask again", "cancel", "resume")
+ACTS = ("approve", "retry", "reject", "edit", "settle", "ask again", "cancel", "resume")
 TABLE: dict[str, tuple[Refusal | None, ...]] = {
-    "reviewer": (None, None, None, None, ASK, None, RESUME),
-    "requester": (SELF, SELF, SELF, SELF, None, None, None),
-    "key owner": (SELF, SELF, SELF, SELF, ASK, None, RESUME),
-    "instructor": (TOLD, TOLD, TOLD, TOLD, ASK, None, RESUME),
-    "adviser": (Refusal.ADVISED, None, None, None, ASK, None, RESUME),
-    "first editor": (Refusal.EDITOR_ALONE, None, None, None, ASK, None, RESUME),
-    "last editor": (Refusal.EDITOR_ALONE, None, None, None, ASK, None, RESUME),
-    "stranger": (*[Refusal.NOT_A_REVIEWER] * 4, ASK, Refusal.NOT_YOUR_RUN, RESUME),
-    "guest": (GUESTS,) * 7,
+    "reviewer": (None, None, None, None, None, ASK, None, RESUME),
+    "requester": (SELF, SELF, SELF, SELF, SELF, None, None, None),
+    "key owner": (SELF, SELF, SELF, SELF, SELF, ASK, None, RESUME),
+    "instructor": (TOLD, TOLD, TOLD, TOLD, TOLD, ASK, None, RESUME),
+    "adviser": (Refusal.ADVISED, Refusal.ADVISED, None, None, None, ASK, None, RESUME),
+    "first editor": (Refusal.EDITOR_ALONE, Refusal.EDITOR_ALONE, None, None, None, ASK, None, RESUME),
+    "last editor": (Refusal.EDITOR_ALONE, Refusal.EDITOR_ALONE, None, None, None, ASK, None, RESUME),
+    "stranger": (*[Refusal.NOT_A_REVIEWER] * 5, ASK, Refusal.NOT_YOUR_RUN, RESUME),
+    "guest": (GUESTS,) * 8,
 }
 
 
@@ -165,8 +165,11 @@ def test_settling_what_nobody_was_asked_about() -> None:
     doubt = Request(asked=False)
     assert act("settle", doubt, STANDINGS["requester"]) is None
     assert act("settle", doubt, STANDINGS["reviewer"]) is Refusal.NOT_YOURS_TO_SETTLE
-    assert eligibility.settlement_refusal(doubt, STANDINGS["stranger"], administrator=True) is None
-    assert eligibility.settlement_refusal(doubt, STANDINGS["guest"], administrator=True) is Refusal.GUEST
+    assert (
+        eligibility.settlement_refusal(doubt, STANDINGS["stranger"], retry=True, administrator=True) is None
+    )
+    refused = eligibility.settlement_refusal(doubt, STANDINGS["guest"], retry=False, administrator=True)
+    assert refused is Refusal.GUEST
 
 
 def test_cancelling_as_a_member_of_the_channel() -> None:

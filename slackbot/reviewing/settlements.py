@@ -1,0 +1,38 @@
+"""A reviewer's word on an execution in doubt: what everybody concerned may do now, then the use case that judges."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from agent.database.pools import Database
+from agent.domain.request import RequestView
+from agent.usecases import requests
+from signoff.errors import Conflict
+from signoff.values import Person
+from slackbot.slack_api.directory import Directory
+
+
+async def settle(
+    db: Database,
+    directory: Directory,
+    view: RequestView,
+    person: Person,
+    verdict: Literal["retry", "done"],
+    path: str,
+) -> int:
+    """Settle the last attempt of this request, or vote for Retry. Returns how many more people Retry takes.
+
+    Raises what ``requests.settle`` does.
+    """
+    execution = view.execution
+    if execution is None:
+        raise Conflict("nothing of this request is in doubt")
+    earlier = set(execution.retry_voters)
+    while True:
+        standings = await directory.standings([person, *earlier], view.approvers, view.channel_id)
+        try:
+            return await requests.settle(
+                db, execution.id, standings[person], verdict, others=list(standings.values()), path=path
+            )
+        except requests.NewVoters as since:  # few: one for each person who presses at the same time
+            earlier.update(since.people)
