@@ -147,9 +147,9 @@ class Wave(Generic[Member, Result]):
     def _pass(self) -> None:
         if self._passed == ASIDE:
             return
-        log.warning("passed", action="wave.passed", waiting=len(self._queue))
         self._sender, self._passed = None, self._passed + 1
         if self._queue:
+            log.warning("a slow transaction is passed", action="wave.passed", waiting=len(self._queue))
             self._begin()
 
     def _next(self) -> list[_Waiting[Member, Result]]:
