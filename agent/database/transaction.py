@@ -22,7 +22,16 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agent.database.address import Address
 from agent.database.driver import Statement, driver_of, sql_of
-from agent.database.errors import BudgetExceeded, DatabaseError, DatabaseUnavailable, OutcomeUnknown
+from agent.database.errors import (
+    BudgetExceeded,
+    DatabaseError,
+    DatabaseUnavailable,
+    OutcomeUnknown,
+    in_one_line,
+    is_fatal,
+    is_not_now,
+    is_out_of_time,
+)
 from agent.database.liveness import give_back, hang_up
 from agent.database.wakeups import Wakeup
 from agent.database.writes import Writes
@@ -38,9 +47,6 @@ DECISION_BUDGET = 1.2
 """Seconds. With 0.8 s to find out who clicked this stays below the three that Slack waits for an answer."""
 
 _SAVEPOINT, _RELEASE = text("SAVEPOINT step"), text("RELEASE SAVEPOINT step")
-
-# Ended by the server's clock: statement_timeout, idle_in_transaction_session_timeout, transaction_timeout.
-_OUT_OF_TIME = {"57014", "25P03", "25P04"}
 
 
 class Transaction:
@@ -219,15 +225,19 @@ class Transaction:
         """What the end of the transaction means to the caller; None: the error speaks for itself."""
         if isinstance(error, SignoffError):
             return None
-        if self._committing and (self._raw.closed or _is_fatal(error)):
+        if self._committing and (self._raw.closed or is_fatal(error)):
             return self._unknown()
         if self._raw.closed:
-            if self._blown or _sqlstate(error) in _OUT_OF_TIME:
+            if self._blown or is_out_of_time(error):
                 return self.out_of_time()
             return DatabaseUnavailable(f"lost the database {self._address}: nothing was written")
-        if _sqlstate(error) == "57014":
+        if is_out_of_time(error):
             self._committing = False  # the server is alive and has refused
             return self.out_of_time()
+        if is_not_now(error):
+            return DatabaseError(
+                f"the database {self._address} refuses now, nothing was written: {in_one_line(error)}"
+            )
         return None
 
     def _unknown(self) -> OutcomeUnknown:
@@ -280,13 +290,3 @@ def _driver(connection: Connection) -> psycopg.AsyncConnection[Any]:
 
 async def _rows(cursor: AsyncCursor[Any]) -> list[Any]:
     return await cursor.fetchall() if cursor.description else []
-
-
-def _is_fatal(error: BaseException) -> bool:
-    """Whether the server ends the session with it: it may do so between the commit and its answer."""
-    diag = getattr(getattr(error, "orig", error), "diag", None)
-    return diag is not None and diag.severity_nonlocalized in {"FATAL", "PANIC"}
-
-
-def _sqlstate(error: BaseException) -> str | None:
-    return getattr(getattr(error, "orig", error), "sqlstate", None)

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
+import psycopg
 import pytest
 
 from agent.database.pools import Database
@@ -437,3 +438,33 @@ async def test_a_call_that_ends_its_workers_is_not_tried_for_ever(
     assert [row[0] for row in await attempts(on)] == ["failed", "failed", ends]
     told = await on.sql("SELECT body ->> 'line' FROM delivery WHERE kind = 'run_line'")
     assert (("in_doubt",) in told) is not read_only
+
+
+@pytest.mark.parametrize("code", ["disk_full", "read_only_sql_transaction", "deadlock_detected"])
+async def test_a_result_that_the_database_refuses_for_now_is_written_later(
+    stage: Any, owner: psycopg.Connection[Any], code: str
+) -> None:
+    """A full disk, a standby or a deadlock costs no result: it is reported again, and the tool runs once."""
+    done: list[str] = []
+
+    @tool
+    def note() -> str:
+        done.append("noted")
+        return "noted"
+
+    on, call = await ready(stage, note)
+    owner.execute("SET search_path = signoff")
+    owner.execute(_REFUSE_ONCE.format(code=code).encode())
+    await advance_call(on.services, call.id)
+    assert done == ["noted"]
+    assert await on.sql("SELECT status::text, result FROM execution") == [("succeeded", "noted")]
+
+
+_REFUSE_ONCE = """
+CREATE SEQUENCE refusals;
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = signoff AS $$ BEGIN
+    IF nextval('refusals') = 1 THEN RAISE EXCEPTION 'not now' USING ERRCODE = '{code}'; END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER refuse BEFORE UPDATE OF status ON execution FOR EACH ROW EXECUTE FUNCTION refuse();
+"""
