@@ -118,7 +118,7 @@ async def lock(
         *((_READ_CALLS,) if claims else ()),
         ids=list(asked),
         subjects=[request_subject(each) for each in asked],
-        nonces=[nonce for nonce in asked.values() if nonce],
+        nonces=list(asked.values()),
         claims=list(claims),
     )
     requests, calls, heads, read = found[len(first) : len(first) + 4]
@@ -200,7 +200,8 @@ SELECT id FROM tool_call WHERE id = ANY (ARRAY(
 ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
 """)
 _READ = text("""
-SELECT each.* FROM unnest(ARRAY(SELECT unnest(CAST(:ids AS uuid[])))) AS asked (id)
+SELECT each.* FROM unnest(ARRAY(SELECT unnest(CAST(:ids AS uuid[]))), ARRAY(SELECT unnest(CAST(:nonces AS text[]))))
+    AS asked (id, nonce)
 JOIN LATERAL (
     SELECT r.id, r.call_id, r.agent, r.status::text AS status, r.revision, r.team_id, r.channel_id,
            r.approvals_required, r.expires_at, r.decided_at, r.approvers, r.excluded,
@@ -218,7 +219,7 @@ JOIN LATERAL (
     FROM approval_request AS r
     JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
     LEFT JOIN tool_call AS c ON c.id = r.call_id
-    LEFT JOIN card_place AS p ON p.request_id = r.id AND p.nonce = ANY (ARRAY(SELECT unnest(CAST(:nonces AS text[]))))
+    LEFT JOIN card_place AS p ON p.request_id = r.id AND p.nonce = asked.nonce
     LEFT JOIN decision AS d ON d.request_id = r.id
     WHERE r.id = asked.id OFFSET 0
 ) AS each ON true

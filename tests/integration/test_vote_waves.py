@@ -11,7 +11,7 @@ from agent.domain.errors import Refusal, Refused
 from agent.domain.request import Place, RequestStatus
 from agent.usecases.requests import VoteOutcome, vote_together
 from tests.integration import invariants
-from tests.integration.asking import GRACE, LINUS, ask, ballot, column, reviewer, rule
+from tests.integration.asking import GRACE, LINUS, ask, ballot, column, reviewer, rule, write
 
 
 async def test_votes_on_different_requests_are_counted_together(database: Database) -> None:
@@ -84,3 +84,24 @@ async def test_the_second_vote_on_a_request_goes_alone(database: Database) -> No
     [alone] = await vote_together(database, [ballot(asked, reviewer(LINUS))], wait=True)
     assert isinstance(alone, Refused)
     assert alone.code is Refusal.ALREADY_DECIDED
+
+
+async def test_a_nonce_counts_for_its_own_ballot(database: Database) -> None:
+    """A ballot that names a place of another request neither gets in there nor moves the ballot on that request."""
+    mine, other = await ask(database), await ask(database)
+    elsewhere = "x" * 22
+    await write(
+        database,
+        """INSERT INTO card_place (nonce, request_id, surface, team_id, user_id)
+           SELECT :nonce, id, 'home', team_id, 'U0LINUS' FROM approval_request WHERE id = :id""",
+        nonce=elsewhere,
+        id=mine.request_id,
+    )
+    ballots = [
+        ballot(mine, reviewer(GRACE)),
+        ballot(other, reviewer(LINUS), place=Place(elsewhere, "home", None, None)),
+    ]
+    counted, refused = await vote_together(database, ballots, wait=False)
+    assert counted == VoteOutcome(RequestStatus.APPROVED, 1, 0)
+    assert isinstance(refused, Refused)
+    assert refused.code is Refusal.UNKNOWN_REQUEST
