@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from agent.database.errors import OutcomeUnknown
 from agent.database.pools import Database
 from agent.domain.errors import LeaseLost
 from agent.domain.request import ExecutionStatus
@@ -26,6 +27,8 @@ class JointWrites:
     """The waves of a process."""
 
     def __init__(self, db: Database, worker: str) -> None:
+        self._db = db
+        self._worker = worker
         self._claims: Wave[CallToClaim, Claim | None] = Wave(
             partial(executions.claim_together, db),
             keys=lambda asked: {asked.run_id},
@@ -57,8 +60,12 @@ class JointWrites:
         return await self._reports.join(Report(claim, outcome))
 
     async def lease(self, run_id: UUID) -> LeasedRun | None:
-        """``runs.lease``."""
-        return await self._leases.join(run_id)
+        """``runs.lease``. After OutcomeUnknown nobody holds the run for this process."""
+        try:
+            return await self._leases.join(run_id)
+        except OutcomeUnknown:
+            await runs.drop_lease(self._db, run_id, self._worker)
+            raise
 
     async def record_turn(self, lease: RunLease, turn: Turn) -> None:
         """``runs.record_turn``."""

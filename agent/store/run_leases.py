@@ -129,6 +129,11 @@ def release(tx: Transaction, run_id: UUID, heard: int) -> None:
     tx.add(_REST, run=run_id, heard=heard)
 
 
+def drop(tx: Transaction, run_id: UUID, worker: str) -> None:
+    """Give back whatever lease the worker has."""
+    tx.add(_DROP, run=run_id, worker=worker)
+
+
 async def postpone(connection: Connection, run_id: UUID, until: datetime) -> bool:
     """Give the lease back and look again later. True for the first failure in a row."""
     failures: int = (await connection.execute(_POSTPONE, {"run": run_id, "until": until})).scalar_one()
@@ -175,6 +180,9 @@ _REST = text("""
 UPDATE agent_run SET heard = greatest(heard, :heard), model_failures = 0, look_at = NULL,
        lease_until = NULL, lease_worker = NULL
 WHERE id = :run
+""")
+_DROP = text("""
+UPDATE agent_run SET lease_until = NULL, lease_worker = NULL WHERE id = :run AND lease_worker = :worker
 """)
 _POSTPONE = text("""
 UPDATE agent_run SET look_at = :until, model_failures = model_failures + 1,

@@ -177,6 +177,24 @@ async def _cut(cutter: CommitCutter, cut: Cut | None, work: Any) -> Any:
     return await work
 
 
+@pytest.mark.parametrize("cut", ["before", "after"])
+async def test_a_lease_whose_commit_is_not_answered_holds_up_no_run(
+    database: Database, database_url: str, tmp_path: Path, cut: Cut
+) -> None:
+    """Nobody works under such a lease, so another worker may take the run at once; what another one holds stays."""
+    calls = await ready(database, 2)
+    await Worker.on(database).report(await Worker.on(database).claim(calls))
+    free, leased = calls
+    assert await runs.lease(database, leased.run_id, "other") is not None
+    async with CommitCutter(database_url, tmp_path).running() as cutter, Database(cutter.url) as db:
+        for each in calls:
+            cutter.cut_next(cut)
+            with pytest.raises(OutcomeUnknown):
+                await Worker.on(db).joint.lease(each.run_id)
+    assert await runs.lease(database, free.run_id, "other") is not None
+    assert await runs.lease(database, leased.run_id, "third") is None
+
+
 _POISON = {
     "claim": "BEFORE INSERT ON execution FOR EACH ROW WHEN (NEW.call_id = '{call}')",
     "report": "BEFORE UPDATE ON execution FOR EACH ROW WHEN (NEW.call_id = '{call}')",

@@ -9,6 +9,7 @@ from agent.usecases.runs.starts import StartOutcome, start
 from agent.usecases.runs.turns import (
     LeasedRun,
     MadeTurn,
+    drop_lease,
     end,
     lease,
     lease_together,
@@ -30,6 +31,7 @@ __all__ = [
     "cancel_by_operator",
     "cancel_by_program",
     "delegate",
+    "drop_lease",
     "end",
     "end_orphans",
     "lease",

@@ -195,6 +195,15 @@ async def release(db: Database, lease: RunLease, heard: int) -> None:
             tx.wake(Wakeup.run(run.id, run.agent))
 
 
+async def drop_lease(db: Database, run_id: UUID, worker: str) -> None:
+    """Give back the lease that a worker may have taken, and under which it does nothing.
+
+    This waits for a transaction that is still about to commit, which holds the run's row.
+    """
+    async with db.transaction() as tx:
+        run_leases.drop(tx, run_id, worker)
+
+
 async def end(db: Database, lease: RunLease, status: RunStatus, cause: str) -> None:
     """The agent itself ends the run, denied or failed. Raises ``LeaseLost``."""
     async with db.transaction() as tx:
