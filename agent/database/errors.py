@@ -13,6 +13,8 @@ Errors of a statement itself (a violated constraint, say) are not translated: th
 
 from __future__ import annotations
 
+import psycopg
+
 from signoff.errors import SignoffError
 
 
@@ -53,6 +55,11 @@ def is_fatal(error: BaseException) -> bool:
     """Whether the server ends the session with it: it may do so between the commit and its answer."""
     diag = getattr(getattr(error, "orig", error), "diag", None)
     return diag is not None and diag.severity_nonlocalized in {"FATAL", "PANIC"}
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether the driver says, and not the server, that the connection does not work: it may look open yet."""
+    return isinstance(getattr(error, "orig", error), psycopg.OperationalError) and not _sqlstate(error)
 
 
 def is_out_of_time(error: BaseException) -> bool:

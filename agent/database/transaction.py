@@ -29,6 +29,7 @@ from agent.database.errors import (
     OutcomeUnknown,
     in_one_line,
     is_fatal,
+    is_lost,
     is_not_now,
     is_out_of_time,
 )
@@ -225,9 +226,10 @@ class Transaction:
         """What the end of the transaction means to the caller; None: the error speaks for itself."""
         if isinstance(error, SignoffError):
             return None
-        if self._committing and (self._raw.closed or is_fatal(error)):
+        is_over = self._raw.closed or is_lost(error)
+        if self._committing and (is_over or is_fatal(error)):
             return self._unknown()
-        if self._raw.closed:
+        if is_over:
             if self._blown or is_out_of_time(error):
                 return self.out_of_time()
             return DatabaseUnavailable(f"lost the database {self._address}: nothing was written")

@@ -173,6 +173,23 @@ async def test_a_commit_that_is_not_answered_is_unknown(
 FACTS = {"run.started", "request.opened", "request.approved", "execution.started", "execution.succeeded"}
 
 
+async def test_a_driver_that_gives_up_at_commit_knows_nothing(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A back end that ends amid a COMMIT may leave a connection that looks open: that is no word of the server."""
+    leave = psycopg.AsyncPipeline.__aexit__
+
+    async def give_up(pipeline: psycopg.AsyncPipeline, *error: Any) -> None:
+        await leave(pipeline, *error)
+        raise psycopg.OperationalError("cannot exit pipeline mode while busy")
+
+    monkeypatch.setattr(psycopg.AsyncPipeline, "__aexit__", give_up)
+    with pytest.raises(OutcomeUnknown):
+        await _write(database, [], "*")
+    monkeypatch.undo()
+    assert await column(database, SCOPES) == ["*"]
+
+
 async def _whole_way(database: Database) -> None:
     """A run, its request, the vote that decides, the claim and the report."""
     asked = await ask(database)
