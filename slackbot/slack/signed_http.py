@@ -38,6 +38,7 @@ MAX_AGE = 300
 
 _SECONDS = re.compile(rb"[0-9]{1,12}")
 _SIGNATURE = re.compile(rb"v0=[0-9a-f]{64}")
+_HARMLESS = tuple((f"%{ord(character):02X}", character) for character in '"{}[]:, ')
 
 
 class SignedEndpoint:
@@ -118,17 +119,17 @@ async def _read(request: Request) -> bytes | None:
 def _bolt_request(request: Request, body: bytes) -> AsyncBoltRequest | None:
     """What Slack said, for Bolt; `None` when it cannot be understood.
 
-    It is handed over as JSON whatever it came as: Bolt loses a command whose text has the word "payload".
+    It is handed over parsed, as from a socket: Bolt would read it again, and lose a command whose text has the
+    word "payload".
     """
     try:
         said = _parsed(body.decode(), _only(request, b"content-type") or b"")
         if not _is_whole(said):
             return None
-        headers: dict[str, str | Sequence[str]] = {"content-type": "application/json"}
-        headers |= {
+        headers: dict[str, str | Sequence[str]] = {
             name: value for name, value in request.headers.items() if name.startswith("x-slack-retry-")
         }
-        return AsyncBoltRequest(body=json.dumps(said), headers=headers)
+        return AsyncBoltRequest(body=said, headers=headers, mode="socket_mode")
     except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
         return None  # the last three: Bolt looks for its context in an object of an unexpected shape
 
@@ -136,9 +137,7 @@ def _bolt_request(request: Request, body: bytes) -> AsyncBoltRequest | None:
 def _parsed(text: str, content_type: bytes) -> dict[str, Any]:
     """The JSON object of an event, of a form's `payload`, or the fields of a command. Raises ValueError."""
     if content_type.split(b";")[0].strip().lower() != b"application/json":
-        form: dict[str, Any] = dict(
-            parse_qsl(text, keep_blank_values=True, strict_parsing=True, errors="strict")
-        )
+        form: dict[str, Any] = form_fields(text)
         if "command" in form:
             return form
         text = form["payload"]
@@ -146,6 +145,17 @@ def _parsed(text: str, content_type: bytes) -> dict[str, Any]:
     if not isinstance(said, dict):
         raise ValueError("not an object")  # noqa: TRY004 - of the sender's making, like any other bad text
     return said
+
+
+def form_fields(text: str) -> dict[str, str]:
+    """The fields of a URL-encoded form, each with its last value. Raises ValueError.
+
+    `parse_qsl` decodes escapes one by one, in Python, and JSON in a form is full of them. The commonest are replaced
+    before: none of their characters has a meaning in a form or is part of an escape, so the rest decodes as it would.
+    """
+    for escape, character in _HARMLESS:
+        text = text.replace(escape, character)
+    return dict(parse_qsl(text, keep_blank_values=True, strict_parsing=True, errors="strict"))
 
 
 # What listeners rely on in each kind of payload: the path of a field, and its type.
