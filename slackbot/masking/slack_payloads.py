@@ -63,6 +63,8 @@ class CleanAck(AsyncAck):
 
 async def clean_payload(payload: T) -> T:
     """What Slack is about to show, with every token in it masked; ids stay as they are."""
+    if not payload:  # a bare acknowledgement does not wait for a thread
+        return payload
     return await off_the_loop(lambda find: _clean(payload, find))
 
 

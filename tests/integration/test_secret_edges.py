@@ -73,6 +73,14 @@ async def test_acknowledgements_are_cleaned() -> None:
     assert leaks(ack.response.body) == []
 
 
+def test_a_bare_acknowledgement_waits_for_no_thread() -> None:
+    """With nothing to look through, Slack is answered before anything else happens in the event loop."""
+    ack = CleanAck()
+    with pytest.raises(StopIteration) as ended:
+        ack().send(None)
+    assert ended.value.value.status == 200
+
+
 async def test_masks_on_the_way_out_are_no_longer_than_what_they_replace() -> None:
     """Slack limits every text: a card that fitted still fits."""
     header = {"type": "plain_text", "text": f"{'x' * 109} {TOKEN}"}
