@@ -345,8 +345,8 @@ class Service:
 
     def _routes(self) -> list[BaseRoute]:
         return [
-            *health_routes(self.check, self._metrics.exposition),
             Route(EVENTS_PATH, self._events, methods=["POST"]),
+            *health_routes(self.check, self._metrics.exposition),
         ]
 
     async def _events(self, request: Request) -> Response:

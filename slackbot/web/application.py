@@ -31,7 +31,10 @@ MOST_BYTES = 1_048_576
 
 
 def application(ctx: WebContext, more: Sequence[BaseRoute] = ()) -> FastAPI:
-    """Our routes, and `more` (health, Slack's events), which look after themselves."""
+    """Our routes, and before them `more` (Slack's events, health), which look after themselves.
+
+    Routes are compared one after the other, so a click is not compared with all of the API's.
+    """
     app = FastAPI(
         title="Signoff",
         version=API_VERSION,
@@ -42,7 +45,7 @@ def application(ctx: WebContext, more: Sequence[BaseRoute] = ()) -> FastAPI:
     app.state.ctx = ctx
     app.state.feed = Feed(ctx.db, ctx.watch)
     problems.handle(app)
-    app.router.routes.extend([*_routes(), *more])
+    app.router.routes.extend([*more, *_routes()])
     app.add_middleware(BodyLimit)
     app.add_middleware(RouteCounter)
     return app
