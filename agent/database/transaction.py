@@ -291,4 +291,5 @@ def _driver(connection: Connection) -> psycopg.AsyncConnection[Any]:
 
 
 async def _rows(cursor: AsyncCursor[Any]) -> list[Any]:
-    return await cursor.fetchall() if cursor.description else []
+    result = cursor.pgresult  # `description` would describe each column
+    return await cursor.fetchall() if result is not None and result.nfields else []
