@@ -26,6 +26,7 @@ from agent.runtime.judgement import JudgementSubject
 from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool, ToolContext
 from agent.runtime.user_call import UserCall
+from agent.runtime.work_queue import give_back_slot
 from agent.store.ids import new_id
 from agent.store.views import OpenCallDetails
 from agent.usecases import executions, runs
@@ -210,6 +211,7 @@ async def _run(services: Services, run: CallingRun, tool: Tool, claim: Claim) ->
     else:
         services.watch(_straggle(services, claim, tool, call))
         outcome = _overdue(tool, call, f"it did not end within {tool.timeout:g} s")
+    give_back_slot()
     await _report(services, claim, outcome)
     return outcome
 
@@ -273,7 +275,8 @@ def _failed(why: str) -> Outcome:
 
 async def _report(services: Services, claim: Claim, outcome: Outcome) -> None:
     """Write the outcome down, however long the database is away: the effect cannot be taken back."""
-    if not await _written(services, claim, outcome):
+    write = partial(services.joint_writes.report, claim, outcome)
+    if not await _until_answered(write, "execution.unwritten"):
         log.info(
             "an outcome came late",
             action="execution.late",
@@ -281,10 +284,6 @@ async def _report(services: Services, claim: Claim, outcome: Outcome) -> None:
             call_id=str(claim.call_id),
             status=outcome.status.value,
         )
-
-
-async def _written(services: Services, claim: Claim, outcome: Outcome) -> bool:
-    return await _until_answered(partial(services.joint_writes.report, claim, outcome), "execution.unwritten")
 
 
 async def _until_answered(ask: Callable[[], Awaitable[T]], action: str) -> T:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -25,6 +26,17 @@ FIRST_REST, LONGEST_REST = 2.0, 60.0
 MOST_FAILURES = 10_000
 """Things whose failures are counted; beyond, all are counted anew."""
 
+_give_back: ContextVar[Callable[[], None]] = ContextVar("give_back", default=lambda: None)
+
+
+def give_back_slot() -> None:
+    """Say, in a task of a queue, that what it still does is only to write down what has come of its work.
+
+    Writes wait for one another to go together; with its slot kept meanwhile, the process would start less than it can.
+    As many tasks as there are slots may be written down at a time, so that what a crash leaves in doubt stays bounded.
+    """
+    _give_back.get()()
+
 
 class WorkQueue:
     """Starts what waits as soon as a slot is free.
@@ -44,6 +56,7 @@ class WorkQueue:
         self._resting: set[Any] = set()
         self._failures: dict[Any, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._without_slot: set[Any] = set()
         self._reserved = 0
         self._unreserved = asyncio.Event()
         self._unreserved.set()
@@ -52,11 +65,15 @@ class WorkQueue:
     @property
     def busy(self) -> bool:
         """Whether there is no free slot."""
-        return len(self._tasks) + self._reserved >= self._slots
+        return self._free <= 0
+
+    @property
+    def _free(self) -> int:
+        return self._slots - len(self._tasks) + len(self._without_slot) - self._reserved
 
     def reserve(self, most: int) -> int:
         """Keep up to so many free slots for ``run``; returns how many. All have to be used or released soon."""
-        free = 0 if self._stopping else max(0, self._slots - len(self._tasks) - self._reserved)
+        free = 0 if self._stopping else max(0, self._free)
         self._keep(min(most, free))
         return min(most, free)
 
@@ -111,6 +128,7 @@ class WorkQueue:
         task.add_done_callback(partial(self._ended, wakeup))
 
     async def _do(self, wakeup: Wakeup, work: Awaitable[None]) -> None:
+        _give_back.set(partial(self._go_on_without, wakeup.key))
         try:
             await work
             self._failures.pop(wakeup.key, None)
@@ -122,6 +140,11 @@ class WorkQueue:
                 log.warning("put off", action="work.failed", error=str(error), **_names(wakeup))
             else:
                 log.exception("put off", action="work.broken", **_names(wakeup))
+
+    def _go_on_without(self, key: UUID | str) -> None:
+        if key in self._at_work and len(self._without_slot) < self._slots:
+            self._without_slot.add(key)
+            self._begin()
 
     def _count_failure(self, key: UUID | str) -> float:
         """How many seconds it rests now."""
@@ -136,6 +159,7 @@ class WorkQueue:
 
     def _ended(self, wakeup: Wakeup, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        self._without_slot.discard(wakeup.key)
         again = self._at_work.pop(wakeup.key)
         if again is not None and not self._stopping:
             self._waiting.put(again)

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from agent.database.wakeups import Wakeup
-from agent.runtime.work_queue import WorkQueue
+from agent.runtime.work_queue import WorkQueue, give_back_slot
 from signoff.errors import SignoffError
 
 
@@ -33,6 +33,11 @@ class Workshop:
 
     def _feed(self) -> None:
         self.hungry += 1
+
+    async def write_down(self, key: UUID) -> None:
+        """Work that is done but for what it writes."""
+        give_back_slot()
+        await self._work(key)
 
     async def end(self, number: int) -> None:
         """Let this one end, and what follows begin."""
@@ -197,6 +202,20 @@ async def test_what_begins_in_a_reserved_slot_is_at_work(workshop: Workshops) ->
     assert shop.begun == [1]
     await shop.end(1)
     assert shop.begun == [1, 2]
+
+
+async def test_what_is_only_written_down_leaves_its_slot_to_the_next(workshop: Workshops) -> None:
+    """One slot: a call begins while the one before it is written down, but no third one beside the two."""
+    shop = workshop(1)
+    for number in (1, 2):
+        assert shop.queue.reserve(1) == 1
+        shop.queue.run(call(number), shop.write_down(UUID(int=number)))
+        await settle()
+    shop.queue.take(call(3))
+    await settle()
+    assert shop.begun == [1, 2]
+    await shop.end(2)
+    assert shop.begun == [1, 2, 3]
 
 
 async def test_a_claim_under_way_is_carried_out_before_the_queue_stops(workshop: Workshops) -> None:
