@@ -5,7 +5,7 @@ edited, deleted, inserted, swapped or cut. Details hold ids and digests, never a
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -163,6 +163,22 @@ def verify_chain(events: Iterable[AuditEvent], head: Head | None = None) -> list
             problems.append(ChainProblem(subject, event.seq, what))
         previous = event.hash
     return problems + _against_head(chain[-1], subject, head)
+
+
+def against_kept(chain: Sequence[AuditEvent], kept: Head | None) -> list[ChainProblem]:
+    """What speaks against a chain that had this head at an earlier time: it may have grown since, and nothing else."""
+    if kept is None or kept.seq < FIRST_SEQ:
+        return []
+    if len(chain) < kept.seq:
+        return [
+            ChainProblem(
+                kept.subject, len(chain), f"is cut behind this; the head that was kept is #{kept.seq}"
+            )
+        ]
+    same = chain[kept.seq - FIRST_SEQ].hash == kept.hash
+    return (
+        [] if same else [ChainProblem(kept.subject, kept.seq, "is not the event of the head that was kept")]
+    )
 
 
 def _fault(event: AuditEvent, subject: str, seq: int, previous: bytes) -> str | None:

@@ -1,10 +1,12 @@
-"""The record as a whole: what was enforced when, and whether the chains still hold."""
+"""The record as a whole: what was enforced when, and whether the chains and the rows they tell of still hold."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from agent.database.pools import Database
-from agent.domain.audit import AuditEvent, AuditKind, ChainProblem, Head, verify_chain
-from agent.store import audit
+from agent.domain.audit import AuditEvent, AuditKind, ChainProblem, Head, against_kept, verify_chain
+from agent.store import audit, audit_differences
 from agent.store.audit import AuditEntry
 
 POLICY = "policy"
@@ -20,24 +22,37 @@ async def record_policy(db: Database, digest: bytes, actor: str) -> None:
         audit.append(tx, head, AuditEntry(AuditKind.POLICY_LOADED, actor, {"digest": digest.hex()}))
 
 
-async def find_problems(db: Database) -> tuple[int, list[ChainProblem]]:
-    """Verify every chain. Returns how many events hold, and where a chain does not.
+async def heads(db: Database) -> list[Head]:
+    """Where every chain ends, to be kept elsewhere, in the order of their subjects."""
+    async with db.connection() as connection:
+        found = await audit.heads(connection)
+    return [found[subject] for subject in sorted(found)]
 
-    Heads and events come from one snapshot: an event that commits between two reads would look like tampering.
+
+async def find_problems(db: Database, kept: Iterable[Head] = ()) -> tuple[int, list[ChainProblem]]:
+    """Verify every chain, and what consent rests on against it. Returns how many events there are, and the problems.
+
+    ``kept`` are heads of an earlier time, from elsewhere. All is read in one snapshot: an event that commits between
+    two reads would look like tampering.
     """
     found: list[ChainProblem] = []
-    events = 0
+    events, earlier = 0, {head.subject: head for head in kept}
     async with db.snapshot() as connection:
-        heads = await audit.heads(connection)
+        present = await audit.heads(connection)
         subject = ""
         while subject := await audit.next_subject(connection, subject) or "":
             chained = await audit.events(connection, subject)
             events += len(chained)
-            found += verify_chain(chained, heads.pop(subject, None))
+            head = present.pop(subject, None)
+            found += verify_chain(chained, head)
+            if head is None:
+                found.append(ChainProblem(subject, chained[-1].seq, "its head is gone"))
+            found += against_kept(chained, earlier.pop(subject, None))
+        found += await audit_differences.find(connection)
     found += [
-        ChainProblem(head.subject, head.seq, "its events are gone") for head in heads.values() if head.seq
+        ChainProblem(head.subject, head.seq, "its events are gone") for head in present.values() if head.seq
     ]
-    return events, found
+    return events, found + [problem for head in earlier.values() for problem in against_kept((), head)]
 
 
-__all__ = ["AuditEvent", "ChainProblem", "Head", "find_problems", "record_policy"]
+__all__ = ["AuditEvent", "ChainProblem", "Head", "find_problems", "heads", "record_policy"]

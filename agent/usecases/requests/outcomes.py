@@ -86,7 +86,7 @@ def end_requests(
     outbox.enqueue(tx, [message for each in endings for message in _messages(each)])
     outbound.enqueue_decided(tx, [each.request.id for each in endings])
     for each in endings:
-        tx.after_commit(partial(_note, each))
+        tx.after_commit(partial(_note, each, heads[each.head.subject]))
 
 
 def _decision(ending: RequestEnding) -> Decision:
@@ -158,12 +158,14 @@ def _messages(ending: RequestEnding) -> tuple[OutboxMessage, OutboxMessage]:
     )
 
 
-def _note(ending: RequestEnding) -> None:
+def _note(ending: RequestEnding, head: ChainHead) -> None:
+    """The log has the head of the chain, so that a chain that is cut or written anew later does not fit it."""
     DECISIONS.labels(ending.outcome.value).inc()
     log.info(
         "a request has its outcome",
         action=f"request.{ending.outcome.value}",
         request_id=str(ending.request.id),
         revision=ending.request.revision,
+        head={"subject": head.subject, "seq": head.seq, "hash": head.hash.hex()},
     )
     tracing.note_end("request", ending.request.id)

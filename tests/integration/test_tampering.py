@@ -1,0 +1,190 @@
+"""What somebody who owns the tables could do to the record and to what consent rests on: each is found."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from structlog.testing import capture_logs
+
+from agent.database.pools import Database
+from agent.domain.audit import event_hash, genesis
+from agent.domain.request import ExecutionStatus
+from agent.usecases import audit, executions, requests
+from agent.usecases.executions import Outcome
+from signoff.values import Action
+from tests.integration.asking import GRACE, LINUS, ask, ballot, reviewer, rule
+from tests.integration.command import Command
+from tests.integration.test_settling import doubt_of_two
+
+Owner = psycopg.Connection[Any]
+
+OTHER = Action("process_refund", "1", {"order_id": 0, "amount": 1_000_000})
+CUT = (
+    "DELETE FROM audit_event AS e WHERE e.subject LIKE 'request:%' AND e.seq = (SELECT seq FROM audit_head"
+    " WHERE subject = e.subject)"
+)
+WIND_BACK = """
+UPDATE audit_head AS h SET seq = e.seq, hash = e.hash FROM audit_event AS e
+WHERE e.subject = h.subject AND e.subject LIKE 'request:%' AND e.seq = (
+    SELECT max(seq) FROM audit_event WHERE subject = h.subject)
+"""
+
+
+def written_anew(owner: Owner) -> None:
+    """Somebody else voted, says the row, says the event, and the chain with its head holds."""
+    owner.execute("UPDATE vote SET user_id = 'U0EVE' WHERE user_id = 'U0LINUS'")
+    owner.execute(
+        "UPDATE audit_event SET actor = replace(actor, 'U0LINUS', 'U0EVE') WHERE event = 'vote.cast'"
+    )
+    rows = owner.execute("""
+        SELECT subject, seq, at, actor, event, detail FROM audit_event WHERE subject LIKE 'request:%' ORDER BY seq
+    """).fetchall()
+    previous = genesis(rows[0][0])
+    for subject, seq, at, actor, event, detail in rows:
+        digest = event_hash(previous, subject, seq, at, actor, event, detail)
+        owner.execute(
+            "UPDATE audit_event SET previous = %s, hash = %s WHERE subject = %s AND seq = %s",
+            (previous, digest, subject, seq),
+        )
+        previous = digest
+    owner.execute("UPDATE audit_head SET hash = %s WHERE subject LIKE 'request:%%'", (previous,))
+
+
+def revised(owner: Owner) -> None:
+    """The action and all digests of it but the recorded ones."""
+    owner.execute("UPDATE request_revision SET action = %s, digest = %s", (OTHER.canonical, OTHER.digest))
+    owner.execute("UPDATE decision SET digest = %s", (OTHER.digest,))
+    ran_otherwise(owner)
+
+
+def ran_otherwise(owner: Owner) -> None:
+    owner.execute("UPDATE execution SET digest = %s", (OTHER.digest,))
+
+
+def statements(*all_of_it: str) -> Callable[[Owner], None]:
+    def tamper(owner: Owner) -> None:
+        for each in all_of_it:
+            assert owner.execute(each).rowcount, each
+
+    return tamper
+
+
+MANIPULATIONS: dict[str, Callable[[Owner], None]] = {
+    "an event is changed": statements(
+        "UPDATE audit_event SET actor = 'U0EVE' WHERE event = 'request.decided'"
+    ),
+    "an event is deleted": statements("DELETE FROM audit_event WHERE event = 'vote.cast'"),
+    "a chain is cut": statements(CUT),
+    "a chain has no head": statements("DELETE FROM audit_head WHERE subject LIKE 'request:%'"),
+    "a subject has no chain": statements(
+        "DELETE FROM audit_event WHERE subject LIKE 'run:%'",
+        "DELETE FROM audit_head WHERE subject LIKE 'run:%'",
+    ),
+    "a head is wound back": statements(
+        "DELETE FROM audit_event WHERE event = 'execution.succeeded'",
+        WIND_BACK,
+        "UPDATE execution SET status = 'claimed', result = NULL, finished_at = NULL WHERE status = 'succeeded'",
+    ),
+    "a chain is written anew": written_anew,
+    "a decision is another": statements(
+        "UPDATE decision SET outcome = 'rejected'", "UPDATE approval_request SET status = 'rejected'"
+    ),
+    "a decision is somebody else's": statements("UPDATE decision SET user_id = 'U0EVE'"),
+    "a decision is gone": statements(
+        "DELETE FROM decision", "UPDATE approval_request SET status = 'waiting', decided_at = NULL"
+    ),
+    "a vote is invented": statements("""
+        INSERT INTO vote (id, request_id, revision, team_id, user_id, verdict, path)
+        SELECT gen_random_uuid(), id, 1, 'T0SIGNOFF', 'U0EVE', 'approve', 'slack_button' FROM approval_request"""),
+    "a vote is turned round": statements("UPDATE vote SET verdict = 'reject' WHERE user_id = 'U0LINUS'"),
+    "a vote is put aside": statements(
+        "UPDATE vote SET superseded_by = (SELECT id FROM vote WHERE user_id = 'U0GRACE') WHERE user_id = 'U0LINUS'"
+    ),
+    "a revision says something else": revised,
+    "an attempt ran something else": ran_otherwise,
+    "an attempt had another outcome": statements(
+        "UPDATE execution SET status = 'succeeded', result = 'done' WHERE status = 'in_doubt'"
+    ),
+    "one person asked for Retry, and it was another": statements("UPDATE settlement SET user_id = 'U0EVE'"),
+}
+
+
+async def decided_and_done(database: Database) -> None:
+    """Two people approved, the first attempt was in doubt, two people wanted it again, and it was done."""
+    asked, claim = await doubt_of_two(database)
+    await requests.settle(database, claim.execution_id, reviewer(GRACE), "retry")
+    await requests.settle(database, claim.execution_id, reviewer(LINUS), "retry", others=[reviewer(GRACE)])
+    again = await executions.claim(database, asked.call_id, worker="w", idempotent=False)
+    assert again is not None
+    await executions.report(database, again, Outcome(ExecutionStatus.SUCCEEDED, "done"))
+
+
+@pytest.mark.parametrize("manipulation", MANIPULATIONS)
+async def test_manipulations_are_found(database: Database, owner: Owner, manipulation: str) -> None:
+    """Whatever an owner changes past the triggers shows against the chains, or against heads kept elsewhere."""
+    await decided_and_done(database)
+    kept = await audit.heads(database)
+    assert (await audit.find_problems(database, kept))[1] == []
+    with owner.transaction():
+        owner.execute("SET LOCAL session_replication_role = replica")
+        owner.execute("ALTER TABLE audit_event DISABLE TRIGGER audit_event_is_final")
+        MANIPULATIONS[manipulation](owner)
+        owner.execute("ALTER TABLE audit_event ENABLE ALWAYS TRIGGER audit_event_is_final")
+    _, problems = await audit.find_problems(database, kept)
+    assert problems
+
+
+async def test_votes_beside_are_no_alarm(database: Database) -> None:
+    """Verifying while people vote, decide and execute finds nothing."""
+    asked = [await ask(database, rule(approvals_required=2)) for _ in range(12)]
+    alarms: list[object] = []
+    over = asyncio.Event()
+
+    async def verify() -> None:
+        while not over.is_set():
+            alarms.extend((await audit.find_problems(database))[1])
+
+    async def decide(each: Any) -> None:
+        await requests.vote(database, ballot(each, reviewer(LINUS)))
+        await requests.vote(database, ballot(each, reviewer(GRACE), others=[reviewer(LINUS)]))
+        claim = await executions.claim(database, each.call_id, worker="w", idempotent=False)
+        assert claim is not None
+        await executions.report(database, claim, Outcome(ExecutionStatus.SUCCEEDED, "done"))
+
+    verifying = asyncio.create_task(verify())
+    for each in asked:
+        await decide(each)
+    over.set()
+    await verifying
+    assert alarms == []
+
+
+async def test_heads_are_kept_in_a_file(
+    database: Database, owner: Owner, signoff: Command, tmp_path: Path
+) -> None:
+    """`audit verify --heads` with what `audit heads` printed finds a chain cut with its head; the log has heads too."""
+    with capture_logs() as logged:
+        await decided_and_done(database)
+    kept = tmp_path / "heads.jsonl"
+    kept.write_text((await asyncio.to_thread(signoff, "audit", "heads")).said, encoding="utf-8")
+    assert (await asyncio.to_thread(signoff, "audit", "verify", "--heads", str(kept))).status == 0
+    (head,) = [each["head"] for each in logged if each.get("action") == "request.approved"]
+    found = owner.execute(
+        "SELECT encode(hash, 'hex') FROM audit_event WHERE subject = %(subject)s AND seq = %(seq)s", head
+    ).fetchone()
+    assert found == (head["hash"],)
+    with owner.transaction():
+        owner.execute("SET LOCAL session_replication_role = replica")
+        owner.execute("ALTER TABLE audit_event DISABLE TRIGGER audit_event_is_final")
+        MANIPULATIONS["a head is wound back"](owner)
+        owner.execute("ALTER TABLE audit_event ENABLE ALWAYS TRIGGER audit_event_is_final")
+    ended = await asyncio.to_thread(signoff, "audit", "verify", "--heads", str(kept))
+    assert ended.status == 1
+    assert "the head that was kept" in ended.said
+    assert json.loads(kept.read_text(encoding="utf-8").splitlines()[0]).keys() == {"subject", "seq", "hash"}
