@@ -5,7 +5,6 @@ and when nobody can know whether its effect happened, that is what is reported.
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
@@ -21,6 +20,7 @@ from agent.domain.errors import NotFound
 from agent.domain.request import ExecutionStatus
 from agent.runtime import stored_text, user_code
 from agent.runtime.agents import Agent, Delegate
+from agent.runtime.heartbeat import lease_clock
 from agent.runtime.hooks import run_hook
 from agent.runtime.judgement import JudgementSubject
 from agent.runtime.services import Services
@@ -86,7 +86,7 @@ async def _claim_and_run(
 async def _claim(
     services: Services, work: OpenCallDetails, *, idempotent: bool, read_only: bool
 ) -> tuple[Claim, float] | None:
-    """Claim the call. Returns the claim and the time (monotonic) from which its lease counts.
+    """Claim the call. Returns the claim and the time (``lease_clock``) from which its lease counts.
 
     A COMMIT that was not answered is looked up, so that no call is in doubt whose tool never began.
     """
@@ -113,7 +113,7 @@ async def find_claim(
 
 
 async def _timed(claim: Callable[[], Awaitable[Claim | None]]) -> tuple[Claim, float] | None:
-    asked_at = time.monotonic()
+    asked_at = lease_clock()
     claimed = await claim()
     return (claimed, asked_at) if claimed else None
 
@@ -153,7 +153,7 @@ async def _end_unrun(
 
 
 async def run_claimed(services: Services, run: CallingRun, tool: Tool, claim: Claim, asked_at: float) -> None:
-    """Run the tool of a claim whose lease was asked for at this monotonic time, and whose action was just judged."""
+    """Run the tool of a claim whose lease counts from this time of ``lease_clock`` and whose action was just judged."""
     with services.heartbeat.holding_execution(claim.execution_id, asked_at):
         await _traced(services, run, tool, claim)
 

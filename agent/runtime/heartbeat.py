@@ -18,6 +18,17 @@ INTERVAL = 2.0
 log = structlog.get_logger(__name__)
 
 
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+
+
+def lease_clock() -> float:
+    """Seconds by a clock that goes on while the machine sleeps: leases in the database run out meanwhile.
+
+    Linux has one of its own for that; elsewhere the monotonic one does.
+    """
+    return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)
+
+
 class Heartbeat:
     """Keeps leases alive while their work goes on: `holding_…` around the work, `run` beside it.
 
@@ -43,7 +54,7 @@ class Heartbeat:
 
     @contextmanager
     def holding_execution(self, execution_id: UUID, asked_at: float) -> Iterator[None]:
-        """Extend this attempt's lease until the block ends; it was asked for at this monotonic time."""
+        """Extend this attempt's lease until the block ends; it was asked for at this time of ``lease_clock``."""
         self._executions[execution_id] = asked_at + executions.LEASE_SECONDS
         try:
             yield
@@ -55,7 +66,7 @@ class Heartbeat:
 
         A process that was stopped for a while (SIGSTOP, a machine that slept) knows nothing of that but by its clock.
         """
-        return time.monotonic() < self._executions.get(execution_id, 0.0)
+        return lease_clock() < self._executions.get(execution_id, 0.0)
 
     async def run(self) -> None:
         """Beat for ever; cancel to stop."""
@@ -67,7 +78,7 @@ class Heartbeat:
         """Extend everything held, once."""
         if not self._runs and not self._executions:
             return
-        asked_at = time.monotonic()
+        asked_at = lease_clock()
         try:
             await executions.renew_leases(self._db, self._worker, list(self._executions), list(self._runs))
         except Exception as error:  # a beat may fail in any way; a heart that stops would cost every lease

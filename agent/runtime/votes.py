@@ -23,6 +23,7 @@ from agent.domain.request import Ballot, Verdict
 from agent.fault_points import point
 from agent.runtime import approval_check, attempts
 from agent.runtime.agents import Delegate
+from agent.runtime.heartbeat import lease_clock
 from agent.runtime.judgement import Facts, judge
 from agent.runtime.services import Services
 from agent.runtime.tool import Tool
@@ -127,7 +128,7 @@ class ImmediateClaims:
         self._services = services
         self._calls = calls
         self._slots = slots
-        self._asked_at = time.monotonic()
+        self._asked_at = lease_clock()
         self._judged: dict[UUID, tuple[AskedCall, Tool]] = {}
 
     def judge(self, call: AskedCall, approved: Action) -> ClaimTerms | None:

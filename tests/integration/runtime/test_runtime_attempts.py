@@ -11,7 +11,6 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
@@ -25,6 +24,7 @@ from agent.domain.request import ExecutionStatus, Verdict
 from agent.domain.run import CallState, CallView, RunStatus
 from agent.runtime.agents import Agent
 from agent.runtime.calls import advance_call
+from agent.runtime.heartbeat import lease_clock
 from agent.runtime.model_turn import advance_run
 from agent.runtime.tool import NotDone, Tool, ToolContext, tool
 from agent.runtime.user_code import BLOCKED
@@ -236,18 +236,29 @@ async def test_a_tool_that_could_not_begin_in_time_is_not_in_doubt(stage) -> Non
 async def test_a_lease_is_surely_held_as_long_as_beats_extend_it_in_time(stage, monkeypatch) -> None:
     """A beat that comes after the lease may have been over proves nothing, so the tool does not begin."""
     on = await stage(agent())
-    heart, now = on.services.heartbeat, time.monotonic()
+    heart, now = on.services.heartbeat, lease_clock()
     for late, extended in ((7.0, True), (11.0, False)):
         execution_id = uuid4()
         with heart.holding_execution(execution_id, now):
-            monkeypatch.setattr(
-                "agent.runtime.heartbeat.time", SimpleNamespace(monotonic=lambda at=late: now + at)
-            )
+            monkeypatch.setattr("agent.runtime.heartbeat.lease_clock", lambda at=late: now + at)
             assert heart.surely_holds(execution_id) is extended
             await heart.beat()
-            later = SimpleNamespace(monotonic=lambda at=late: now + at + 8)
-            monkeypatch.setattr("agent.runtime.heartbeat.time", later)
+            monkeypatch.setattr("agent.runtime.heartbeat.lease_clock", lambda at=late: now + at + 8)
             assert heart.surely_holds(execution_id) is extended
+        assert not heart.surely_holds(execution_id)
+
+
+@pytest.mark.skipif(
+    not hasattr(time, "CLOCK_BOOTTIME"), reason="this platform has no clock that counts sleep"
+)
+async def test_sleep_of_the_machine_ends_a_lease(stage, monkeypatch) -> None:
+    """While a machine sleeps its monotonic clock stands still; the lease is judged by the one that goes on."""
+    on = await stage(agent())
+    heart, execution_id, read = on.services.heartbeat, uuid4(), time.clock_gettime
+    with heart.holding_execution(execution_id, lease_clock()):
+        assert heart.surely_holds(execution_id)
+        slept = {time.CLOCK_BOOTTIME: 60.0}
+        monkeypatch.setattr(time, "clock_gettime", lambda clock: read(clock) + slept.get(clock, 0.0))
         assert not heart.surely_holds(execution_id)
 
 
