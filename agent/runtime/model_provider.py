@@ -13,6 +13,7 @@ from typing import Any
 
 import openai
 from openai import AsyncOpenAI
+from openai.types.chat import ChatCompletion
 
 from agent.runtime.model_errors import ModelError, unusable
 from signoff.retry_after import retry_after
@@ -32,7 +33,9 @@ class Provider:
         """A completion, its fields not judged yet. Raises ModelError."""
         try:
             async with asyncio.timeout(self._timeout):
-                return await self._client.chat.completions.create(**request)
+                # Not `chat.completions.create`, which walks through the whole transcript and all tools for fields to
+                # rename, of which a chat has none: that takes longer than sending it.
+                return await self._client.post("/chat/completions", body=request, cast_to=ChatCompletion)
         except (openai.APITimeoutError, TimeoutError):
             raise ModelError(f"the model did not answer in {self._timeout:g} s", retryable=True) from None
         except openai.APIStatusError as error:
