@@ -12,7 +12,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from agent.database.address import Address
-from agent.store.lock_order import LOCK_ORDER, PAUSE
+from agent.store.lock_order import LIMIT, LOCK_ORDER, PAUSE
 
 _LEVELS = {name: level for level, name in enumerate(LOCK_ORDER)}
 _TABLES = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)(?:\s+AS\s+(\w+))?")
@@ -27,7 +27,7 @@ _MADE = re.compile(r"\bINSERT\s+INTO\s+(\w+)")
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A lock that a statement takes: of rows of a table that it names or writes, or of the pause switch."""
+    """A lock that a statement takes: of rows of a table that it names or writes, the pause switch, or a limit."""
 
     name: str
     written: bool = False
@@ -40,6 +40,8 @@ def locks_of(sql: str) -> tuple[Lock, ...]:
     found: list[Lock] = []
     if "pg_advisory_xact_lock" in sql and "signoff pause" in sql:
         found.append(Lock(PAUSE))
+    if "pg_advisory_xact_lock" in sql and "signoff limit" in sql:
+        found.append(Lock(LIMIT))
     for locking in _LOCKING.finditer(sql):
         tables = _TABLES.findall(sql)
         aliases = {alias or table: table for table, alias in tables}

@@ -97,10 +97,16 @@ class Wakeups:
                 wakeups = listener(wakeups)
             except Exception:
                 log.exception("wake-ups were not taken", action="wakeups.failed")
-        if wakeups and self._announce is not None:
-            self._again = True
-            if self._announcing is None or self._announcing.done():
-                self._announcing = asyncio.create_task(self._tell_others(self._announce), name="announce")
+        if wakeups:
+            self.announce()
+
+    def announce(self) -> None:
+        """Tell other processes that there may be something for them to do; neither waits nor raises."""
+        if self._announce is None:
+            return
+        self._again = True
+        if self._announcing is None or self._announcing.done():
+            self._announcing = asyncio.create_task(self._tell_others(self._announce), name="announce")
 
     async def finish(self) -> None:
         """Wait until what was left is announced."""

@@ -4,7 +4,8 @@ SignoffError
 ├── PolicyError             the checkpoints file cannot be enforced as written; the service does not start
 ├── Refused                 somebody may not do what they tried to do; `sentence` is what they are told
 ├── NotFound                no such thing (or none that the asker may know of)
-└── LeaseLost               another worker has taken the run over; nothing more may be written
+├── LeaseLost               another worker has taken the run over; nothing more may be written
+└── NoRoom                  as many calls run as their tool or agent allows
 """
 
 from collections.abc import Iterable
@@ -30,6 +31,10 @@ class NotFound(SignoffError):
 
 class LeaseLost(SignoffError):
     """This worker's lease is over and another one may hold it: write nothing more."""
+
+
+class NoRoom(SignoffError):
+    """As many calls run as their tool or agent allows; this one is looked at again when one of them has ended."""
 
 
 class Refusal(StrEnum):

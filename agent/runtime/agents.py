@@ -28,7 +28,8 @@ class Agent:
     `model` None means the service's own. `max_steps` bounds the model turns since a person last spoke,
     `max_tokens` the tokens of a whole run, prompts included, and `max_seconds` the time since a person last spoke
     in which it did not wait for people. A run that comes to a limit fails, and can be resumed, which counts anew.
-    `concurrency` bounds how many of its calls run at the same time in a process; others wait for their turn.
+    `concurrency` bounds how many of its calls run at the same time in a process, or with `across_processes` in the
+    whole installation; others wait for their turn.
     Change `version` with its meaning: what people approved under another one and has not begun is asked again.
 
     `description` tells people what it is for; `inputs`, a JSON schema of an object, what a form should ask them:
@@ -46,6 +47,7 @@ class Agent:
     max_tokens: int = 200_000
     max_seconds: float = 24 * 3600.0
     concurrency: int | None = None
+    across_processes: bool = False
     description: str = ""
     inputs: Mapping[str, Any] = field(default_factory=dict, hash=False)
     _by_name: Mapping[str, Tool] = field(init=False, repr=False, compare=False)
@@ -106,6 +108,8 @@ class Agent:
             raise ValueError(f"{title}: max_steps and max_tokens must be at least 1, max_seconds more than 0")
         if self.concurrency is not None and self.concurrency < 1:
             raise ValueError(f"{title}: concurrency must be at least 1")
+        if self.across_processes and self.concurrency is None:
+            raise ValueError(f"{title}: across_processes needs a concurrency")
 
     def tool(self, name: str) -> Tool | None:
         """The tool of this name, or None."""

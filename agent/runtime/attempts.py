@@ -5,7 +5,7 @@ and when nobody can know whether its effect happened, that is what is reported.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -20,6 +20,7 @@ from agent.domain.errors import NotFound
 from agent.domain.request import ExecutionStatus
 from agent.runtime import stored_text, user_code
 from agent.runtime.agents import Agent, Delegate
+from agent.runtime.concurrency import limits_of
 from agent.runtime.heartbeat import lease_clock
 from agent.runtime.hooks import run_hook
 from agent.runtime.judgement import JudgementSubject
@@ -27,7 +28,7 @@ from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool, ToolContext
 from agent.runtime.user_call import UserCall
 from agent.runtime.work_queue import give_back_slot
-from agent.store.ids import new_id
+from agent.store.limits import Limit
 from agent.store.views import OpenCallDetails
 from agent.usecases import executions, runs
 from agent.usecases.executions import CallToClaim, Claim, ClaimTerms, Outcome, hook_state
@@ -52,24 +53,22 @@ async def run_tool(services: Services, work: OpenCallDetails, tool: Tool, judged
     """Claim the call and run its tool with the arguments that were decided, byte for byte.
 
     `judged` is what the checks just before were about, when they could be made. Raises NoRoom when as many calls run
-    in this process as the tool or the agent allows.
+    as the tool or the agent allows.
     """
     if isinstance(tool, Delegate) and tool.agent is not None:
         await _hand_down(services, work, tool.agent)
         return
-    agent = services.registry.find(work.run.agent)
-    limits = {
-        f"tool {work.run.agent}.{tool.name}": tool.concurrency,
-        f"agent {work.run.agent}": agent.concurrency if agent else None,
-    }
+    limits = limits_of(work.run.agent, services.registry.find(work.run.agent), tool)
     with services.concurrency.running(Wakeup.call(work.call.id, work.run.agent, first=True), limits):
-        await _claim_and_run(services, work, tool, judged)
+        await _claim_and_run(services, work, tool, judged, limits)
 
 
 async def _claim_and_run(
-    services: Services, work: OpenCallDetails, tool: Tool, judged: Action | None
+    services: Services, work: OpenCallDetails, tool: Tool, judged: Action | None, limits: Sequence[Limit]
 ) -> None:
-    claimed = await _claim(services, work, idempotent=tool.repeatable, read_only=tool.read_only)
+    everywhere = tuple(limit for limit in limits if limit.across_processes)
+    terms = ClaimTerms(services.worker, tool.repeatable, tool.read_only, limits=everywhere)
+    claimed = await _claim(services, work, terms)
     if claimed is None:
         return
     claim, asked_at = claimed
@@ -83,14 +82,11 @@ async def _claim_and_run(
         await _traced(services, work.run, tool, claim)
 
 
-async def _claim(
-    services: Services, work: OpenCallDetails, *, idempotent: bool, read_only: bool
-) -> tuple[Claim, float] | None:
+async def _claim(services: Services, work: OpenCallDetails, terms: ClaimTerms) -> tuple[Claim, float] | None:
     """Claim the call. Returns the claim and the time (``lease_clock``) from which its lease counts.
 
     A COMMIT that was not answered is looked up, so that no call is in doubt whose tool never began.
     """
-    terms = ClaimTerms(services.worker, idempotent, read_only, new_id())
     claim = partial(services.joint_writes.claim, CallToClaim(work.call.id, work.run.id, terms))
     while True:
         try:
@@ -135,7 +131,7 @@ async def _hand_down(services: Services, work: OpenCallDetails, agent: Agent) ->
 
 async def give_up(services: Services, work: OpenCallDetails, tool: Tool | None, why: str) -> None:
     """End a call that may run but cannot any more; nothing is executed, and the tool and the record hear of it."""
-    claimed = await _claim(services, work, idempotent=True, read_only=False)
+    claimed = await _claim(services, work, ClaimTerms(services.worker, idempotent=True))
     if claimed is not None:
         claim, asked_at = claimed
         with services.heartbeat.holding_execution(claim.execution_id, asked_at):

@@ -1,46 +1,95 @@
-"""How many calls of a tool, and of an agent, run at the same time in this process."""
+"""How many calls of a tool, and of an agent, run at the same time.
+
+Limits of this process are counted here. One that holds across processes is counted here, too, which spares the database
+most attempts; the claim counts it in the whole installation.
+"""
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from uuid import UUID
 
 from agent.database.wakeups import Wakeup
-from signoff.errors import SignoffError
+from agent.domain.errors import NoRoom
+from agent.runtime.agents import Agent
+from agent.runtime.tool import Tool
+from agent.store.limits import Limit
+
+MOST_WAITING = 10_000
+"""Calls of a limit that wait to be woken; the others are found by looks, again and again."""
 
 
-class NoRoom(SignoffError):
-    """As many calls run as their tool or agent allows; this one is woken when one of them has ended."""
+def limits_of(agent_name: str, agent: Agent | None, tool: Tool) -> list[Limit]:
+    """What bounds the calls of a tool of this agent."""
+    found = []
+    if tool.concurrency is not None:
+        found.append(Limit(agent_name, tool.name, tool.concurrency, tool.across_processes))
+    if agent is not None and agent.concurrency is not None:
+        found.append(Limit(agent_name, None, agent.concurrency, agent.across_processes))
+    return found
 
 
 class Concurrency:
-    """Counts what runs, by what bounds it."""
+    """Counts what runs, by what bounds it, and wakes what waits.
 
-    def __init__(self, wake: Callable[[Sequence[Wakeup]], object]) -> None:
+    ``announce`` tells other processes that a call has ended that their calls may have waited for.
+    """
+
+    def __init__(self, wake: Callable[[Sequence[Wakeup]], object], announce: Callable[[], object]) -> None:
         self._wake = wake
-        self._running: Counter[str] = Counter()
-        self._waiting: defaultdict[str, OrderedDict[UUID | str, Wakeup]] = defaultdict(OrderedDict)
+        self._announce = announce
+        self._running: Counter[Limit] = Counter()
+        self._waiting: defaultdict[Limit, OrderedDict[UUID | str, Wakeup]] = defaultdict(OrderedDict)
 
     @contextmanager
-    def running(self, call: Wakeup, limits: Mapping[str, int | None]) -> Iterator[None]:
-        """The call runs until the block ends. ``limits`` say of each thing that may bound it how many it allows.
+    def running(self, call: Wakeup, limits: Collection[Limit]) -> Iterator[None]:
+        """The call runs until the block ends. When the block itself raises NoRoom, it has not run.
 
         Raises NoRoom.
         """
-        bounds = {name: most for name, most in limits.items() if most is not None}
-        for name, most in bounds.items():
-            if self._running[name] >= most:
-                self._waiting[name][call.key] = call
-                raise NoRoom(f"{most} of {name} run already")
-        for name in bounds:
-            self._waiting[name].pop(call.key, None)
-        self._running.update(bounds.keys())
+        for limit in limits:
+            if self._running[limit] >= limit.most:
+                self._wait(call, limit)
+                raise NoRoom(f"{limit.most} of {limit.name} run already")
+        for limit in limits:
+            self._waiting[limit].pop(call.key, None)
+        self._running.update(limits)
         try:
             yield
-        finally:
-            self._running.subtract(bounds.keys())
-            for name in bounds:
-                if self._waiting[name]:
-                    self._wake([self._waiting[name].popitem(last=False)[1]])
+        except NoRoom:
+            self._running.subtract(limits)
+            for limit in limits:
+                if limit.across_processes:
+                    self._wait(call, limit)
+            raise
+        except BaseException:
+            self._ended(limits)
+            raise
+        self._ended(limits)
+
+    def waits(self, key: UUID | str) -> bool:
+        """Whether this call will be woken."""
+        return any(key in waiting for waiting in self._waiting.values())
+
+    def wake_waiting(self) -> None:
+        """Wake as many calls as this process may run: what ended elsewhere, or was lost, has made room."""
+        for limit, waiting in self._waiting.items():
+            self._wake_first(waiting, limit.most - self._running[limit])
+
+    def _ended(self, limits: Collection[Limit]) -> None:
+        self._running.subtract(limits)
+        for limit in limits:
+            self._wake_first(self._waiting[limit], 1)
+        if any(limit.across_processes for limit in limits):
+            self._announce()
+
+    def _wait(self, call: Wakeup, limit: Limit) -> None:
+        if len(self._waiting[limit]) < MOST_WAITING:
+            self._waiting[limit][call.key] = call
+
+    def _wake_first(self, waiting: OrderedDict[UUID | str, Wakeup], most: int) -> None:
+        first = [waiting.popitem(last=False)[1] for _ in range(min(most, len(waiting)))]
+        if first:
+            self._wake(first)

@@ -156,11 +156,12 @@ class Executor:
 
     async def _begin(self) -> int:
         """Begin with what is due. Returns how much was found."""
+        self._services.concurrency.wake_waiting()
         found = await self._look.find()
         for wakeup in found:
             if wakeup.kind is WakeupKind.NOTICES:
                 self._notify(str(wakeup.key))
-            else:
+            elif not self._services.concurrency.waits(wakeup.key):
                 self._queues[wakeup.kind].found(wakeup)
         return len(found)
 

@@ -130,6 +130,7 @@ _SAID = (
     "on_refused",
     "timeout",
     "concurrency",
+    "across_processes",
     "version",
 )
 
@@ -201,6 +202,7 @@ def function_agent(
     seconds: float = 60.0,
     max_seconds: float = 24 * 3600.0,
     concurrency: int | None = None,
+    across_processes: bool = False,
 ) -> Callable[[Function], FunctionAgent]: ...
 def function_agent(
     function: Function | None = None,
@@ -215,6 +217,7 @@ def function_agent(
     seconds: float = 60.0,
     max_seconds: float = 24 * 3600.0,
     concurrency: int | None = None,
+    across_processes: bool = False,
 ) -> Any:
     """Make an agent of an async function that takes the task as text, or nothing."""
 
@@ -231,6 +234,7 @@ def function_agent(
             max_steps=max_steps,
             max_seconds=max_seconds,
             concurrency=concurrency,
+            across_processes=across_processes,
             function=decorated,
             seconds=seconds,
         )

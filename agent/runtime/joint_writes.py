@@ -11,7 +11,7 @@ from uuid import UUID
 
 from agent.database.errors import OutcomeUnknown
 from agent.database.pools import Database
-from agent.domain.errors import LeaseLost
+from agent.domain.errors import LeaseLost, NoRoom
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import RunLease, Turn
 from agent.runtime.waves import Wave
@@ -29,7 +29,7 @@ class JointWrites:
     def __init__(self, db: Database, worker: str) -> None:
         self._db = db
         self._worker = worker
-        self._claims: Wave[CallToClaim, Claim | None] = Wave(
+        self._claims: Wave[CallToClaim, Claim | NoRoom | None] = Wave(
             partial(executions.claim_together, db),
             keys=lambda asked: {asked.run_id},
             abandon=partial(_never_begun, db),
@@ -52,8 +52,11 @@ class JointWrites:
                 await asyncio.gather(*(wave.finish() for wave in self._waves))
 
     async def claim(self, asked: CallToClaim) -> Claim | None:
-        """``executions.claim``."""
-        return await self._claims.join(asked)
+        """``executions.claim``. Raises NoRoom."""
+        claimed = await self._claims.join(asked)
+        if isinstance(claimed, NoRoom):
+            raise claimed
+        return claimed
 
     async def report(self, claim: Claim, outcome: Outcome) -> bool:
         """``executions.report``."""
@@ -73,9 +76,9 @@ class JointWrites:
             raise lost
 
 
-async def _never_begun(db: Database, asked: CallToClaim, claim: Claim | None) -> None:
+async def _never_begun(db: Database, asked: CallToClaim, claim: Claim | NoRoom | None) -> None:
     """Nobody runs the tool, because the service stops. What may be tried again is, when its lease is over."""
-    if claim is not None and not asked.terms.idempotent:
+    if isinstance(claim, Claim) and not asked.terms.idempotent:
         words = "the service stopped before it began; nothing ran"
         await executions.report(db, claim, Outcome(ExecutionStatus.FAILED, words))
 

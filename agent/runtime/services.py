@@ -46,7 +46,7 @@ class Services:
     def __post_init__(self) -> None:
         """Waves are of one database, and so is what is woken."""
         object.__setattr__(self, "joint_writes", JointWrites(self.db, self.worker))
-        object.__setattr__(self, "concurrency", Concurrency(self.db.wakeups.send))
+        object.__setattr__(self, "concurrency", Concurrency(self.db.wakeups.send, self.db.wakeups.announce))
 
     def watch(self, straggler: Coroutine[Any, Any, Any]) -> None:
         """Let something end in its own time after its job has ended: a tool that outlived its timeout."""

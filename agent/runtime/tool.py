@@ -63,7 +63,8 @@ class Tool(Generic[P, R]):
       `on_pending` did for these is to be taken back). They may run twice and must not mind.
     - `pending_text`: what the model is told while people decide; a template over `{args.…}`.
     - `timeout`: seconds. A tool that takes longer is in doubt, since its effect may have happened.
-    - `concurrency`: how many calls of it run at the same time in a process; others wait for their turn.
+    - `concurrency`: how many calls of it run at the same time in a process, or with `across_processes` in the whole
+      installation; others wait for their turn.
     - `version`: change it when the meaning changes; what was approved for another version is asked again.
 
     Async functions share one event loop, in a thread beside the service's; sync ones run in a pool of threads. An async
@@ -87,6 +88,7 @@ class Tool(Generic[P, R]):
     pending_text: str | None = None
     timeout: float = DEFAULT_TIMEOUT
     concurrency: int | None = None
+    across_processes: bool = False
     version: str = "1"
     signature: Signature = field(init=False, repr=False)
 
@@ -154,6 +156,8 @@ class Tool(Generic[P, R]):
             raise ValueError(f"{title}: timeout must be more than 0 seconds")
         if self.concurrency is not None and self.concurrency < 1:
             raise ValueError(f"{title}: concurrency must be at least 1")
+        if self.across_processes and self.concurrency is None:
+            raise ValueError(f"{title}: across_processes needs a concurrency")
         if self.read_only and (self.on_pending or self.on_refused):
             raise ValueError(f"{title}: a read-only tool has nothing to prepare or take back, so no hooks")
         if self.pending_text is not None:
@@ -185,6 +189,7 @@ def tool(
     pending_text: str | None = None,
     timeout: float = DEFAULT_TIMEOUT,
     concurrency: int | None = None,
+    across_processes: bool = False,
     version: str = "1",
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:

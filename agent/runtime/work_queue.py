@@ -13,8 +13,8 @@ from uuid import UUID
 import structlog
 
 from agent.database.wakeups import Wakeup
+from agent.domain.errors import NoRoom
 from agent.runtime import shutdown
-from agent.runtime.concurrency import NoRoom
 from agent.runtime.fair_queue import FairQueue
 from signoff.errors import SignoffError
 

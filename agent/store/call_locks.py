@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -13,8 +13,9 @@ from agent.database.transaction import Connection, fetch, query
 from agent.domain.call_answers import EndedCall
 from agent.domain.request import Change, RequestStatus
 from agent.domain.run import AnswerKind, CallAnswer, CallState
-from agent.store import pause
+from agent.store import limits, pause
 from agent.store.audit import ChainHead, chain_head
+from agent.store.limits import Limit, Room
 from agent.store.outbox import Destination
 from agent.store.rows import row_as
 from agent.store.views.requests import stored_changes
@@ -126,19 +127,33 @@ class ReadyCall:
 
 
 async def lock_ready(
-    connection: Connection, call_ids: Sequence[UUID], *, wait: bool
-) -> dict[UUID, ReadyCall]:
+    connection: Connection, call_ids: Sequence[UUID], bounds: Collection[Limit] = (), *, wait: bool
+) -> tuple[dict[UUID, ReadyCall], Room]:
     """These calls, locked behind their runs, with the heads of the chains of those that are ready, in one round trip.
 
-    Without ``wait`` what somebody else holds stays out.
+    The room is what these limits leave. Without ``wait`` what somebody else holds stays out.
     """
-    locks = (_TAKE_RUNS, _TAKE_CALLS, _TAKE_HEADS) if wait else (_TRY_RUNS, _TRY_CALLS, _TRY_HEADS)
-    _, runs, calls, chains, found = await query(connection, pause.HOLD, *locks, _CALL, calls=list(call_ids))
+    rows, calls_locked, heads_locked = (
+        (_TAKE_RUNS, _TAKE_CALLS, _TAKE_HEADS) if wait else (_TRY_RUNS, _TRY_CALLS, _TRY_HEADS)
+    )
+    bounded = (limits.TAKE if wait else limits.TRY, limits.COUNT) if bounds else ()
+    _, runs, calls, *counted, chains, found = await query(
+        connection,
+        pause.HOLD,
+        rows,
+        calls_locked,
+        *bounded,
+        heads_locked,
+        _CALL,
+        calls=list(call_ids),
+        **limits.parameters(bounds),
+    )
     held = {row.id for row in (*runs, *calls)}
     heads = {row.subject: row for row in chains}
-    return {
+    ready = {
         row.id: _ready(row, heads.get(row.subject)) for row in found if row.id in held and row.run_id in held
     }
+    return ready, Room(*counted) if counted else Room()
 
 
 def _ready(row: Row[Any], head: Row[Any] | None) -> ReadyCall:

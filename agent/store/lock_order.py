@@ -11,4 +11,7 @@ from __future__ import annotations
 PAUSE = "pause switch"
 """The advisory lock of the pause switch; claims share it."""
 
-LOCK_ORDER = (PAUSE, "agent_run", "approval_request", "tool_call", "execution", "audit_head")
+LIMIT = "limit"
+"""The advisory locks of limits that hold across processes, by name; claims of such calls take them."""
+
+LOCK_ORDER = (PAUSE, "agent_run", "approval_request", "tool_call", "execution", LIMIT, "audit_head")

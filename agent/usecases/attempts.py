@@ -18,6 +18,7 @@ from agent.store.audit import AuditEntry, ChainHead
 from agent.store.call_locks import StoredCall
 from agent.store.executions import Attempt
 from agent.store.ids import new_id
+from agent.store.limits import Limit
 from agent.store.outbox import OutboxMessage
 from signoff.values import Action
 
@@ -53,6 +54,8 @@ class ClaimTerms:
     idempotent: bool
     read_only: bool = False
     execution_id: UUID = field(default_factory=new_id)
+    limits: tuple[Limit, ...] = ()
+    """Those that hold across processes."""
 
 
 @dataclass(frozen=True, slots=True)

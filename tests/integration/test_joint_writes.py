@@ -15,11 +15,12 @@ from sqlalchemy import text
 
 from agent.database.errors import OutcomeUnknown
 from agent.database.pools import Database
-from agent.domain.errors import LeaseLost, NotFound
+from agent.domain.errors import LeaseLost, NoRoom, NotFound
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import ProposedCall, Turn
 from agent.runtime.joint_writes import JointWrites
 from agent.store import pause as pause_store
+from agent.store.limits import Limit
 from agent.usecases import executions, pause, requests, runs
 from agent.usecases.executions import CallToClaim, Claim, ClaimTerms, Outcome
 from agent.usecases.runs import LeasedRun
@@ -288,6 +289,53 @@ async def test_when_a_pause_has_returned_no_wave_begins_anything(database: Datab
     taken = [each for each in await asyncio.gather(*claims) if each is not None]
     assert before == await column(database, "SELECT count(*) FROM execution") == [len(taken)]
     assert await joint.claim(terms[0]) is None
+
+
+async def test_a_wave_claims_what_its_limits_leave(database: Database) -> None:
+    """Of six calls in one wave, with one of that tool claimed already, two begin where three may; the rest stay ready.
+
+    An outcome makes room for one more, and so does the rescue of an attempt whose worker is gone.
+    """
+    calls = await ready(database, 7)
+    joint = JointWrites(database, "w")
+
+    async def claim(asked: Asked, most: int = 3) -> Claim | None:
+        limits = (Limit("refunds", "process_refund", most), Limit("refunds", None, 5))
+        terms = ClaimTerms("w", idempotent=False, limits=limits)
+        try:
+            return await joint.claim(CallToClaim(asked.call_id, asked.run_id, terms))
+        except NoRoom:
+            return None
+
+    first = await claim(calls[0])
+    assert first is not None
+    claims = await asyncio.gather(*map(claim, calls[1:]))
+    assert [each is not None for each in claims] == [True, True, False, False, False, False]
+    ready_now = "SELECT count(*) FROM tool_call WHERE state = 'ready'"
+    assert await column(database, ready_now) == [4]
+    await joint.report(first, REFUNDED)
+    assert await claim(calls[3]) is not None
+    assert await claim(calls[4]) is None
+    async with database.transaction() as tx:
+        await tx.execute(text("UPDATE execution SET lease_until = now() WHERE status = 'claimed'"))
+    await executions.rescue(database)
+    assert await claim(calls[4]) is not None
+    assert await invariants.broken(database) == []
+
+
+@pytest.mark.parametrize("number", [1, 8])
+async def test_what_a_limit_costs(database: Database, counter: WireCounter, number: int) -> None:
+    """A claim within a limit takes its lock and counts, in the same round trip: two statements more, for any number."""
+    calls = await ready(database, number)
+    async with Database(counter.url) as db:
+        await db.open()
+        joint = JointWrites(db, "w")
+        counter.reset()
+        terms = [ClaimTerms("w", idempotent=False, limits=(Limit("refunds", None, 8),)) for _ in calls]
+        await asyncio.gather(
+            *(joint.claim(CallToClaim(c.call_id, c.run_id, t)) for c, t in zip(calls, terms, strict=True))
+        )
+        assert (len(counter.work), counter.round_trips, counter.commits) == (12, 2, 1)
 
 
 async def test_a_turn_that_proposes_calls(database: Database) -> None:

@@ -9,7 +9,7 @@ from uuid import UUID
 from agent.database.locks import SKIPPED, Skipped
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
-from agent.domain.errors import NotFound
+from agent.domain.errors import NoRoom, NotFound
 from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.domain.run import CallState
 from agent.fault_points import point
@@ -17,6 +17,7 @@ from agent.store import audit, call_locks, calls, executions, outbox, runs
 from agent.store.audit import ChainHead
 from agent.store.call_locks import ReadyCall, StoredCall
 from agent.store.ids import new_id
+from agent.store.limits import Room
 from agent.usecases import attempts
 from agent.usecases.attempts import LEASE_SECONDS, Claim, ClaimTerms, Outcome
 from signoff.values import Action
@@ -57,26 +58,31 @@ async def claim(
 
 async def claim_together(
     db: Database, asked: Sequence[CallToClaim], *, wait: bool
-) -> list[Claim | Skipped | None]:
-    """``claim`` for calls of different runs in one transaction; without ``wait`` it skips what others hold."""
+) -> list[Claim | NoRoom | Skipped | None]:
+    """``claim`` for calls of different runs in one transaction; without ``wait`` it skips what others hold.
+
+    A call stays ready when the limits among its terms leave no room.
+    """
+    bounds = {limit for each in asked for limit in each.terms.limits}
     async with db.transaction() as tx:
-        locked = await call_locks.lock_ready(tx, [each.call_id for each in asked], wait=wait)
-        claims = [await _claim(tx, locked.get(each.call_id), each, wait=wait) for each in asked]
+        locked, room = await call_locks.lock_ready(tx, [each.call_id for each in asked], bounds, wait=wait)
+        claims = [await _claim(tx, locked.get(each.call_id), room, each, wait=wait) for each in asked]
     point("after_claim")
     return claims
 
 
 async def _claim(
-    tx: Transaction, found: ReadyCall | None, asked: CallToClaim, *, wait: bool
-) -> Claim | Skipped | None:
+    tx: Transaction, found: ReadyCall | None, room: Room, asked: CallToClaim, *, wait: bool
+) -> Claim | NoRoom | Skipped | None:
     if found is None:
         return None if wait else SKIPPED
-    if found.head is None and found.call.state is CallState.READY and not wait:
+    locked = found.head is not None and room.holds(asked.terms.limits)
+    if found.call.state is CallState.READY and not locked and not wait:
         return SKIPPED
     tx.next_member()
-    begun = await _begin(tx, found, asked.terms)
-    if begun is None:
-        return None
+    begun = await _begin(tx, found, asked.terms, room)
+    if begun is None or isinstance(begun, NoRoom):
+        return begun
     calls.claim(tx, asked.call_id)
     return begun[0]
 
@@ -108,11 +114,16 @@ _NEVER_BEGAN = Outcome(ExecutionStatus.FAILED, "the tool was never called")
 
 async def begin_attempt(tx: Transaction, call_id: UUID, terms: ClaimTerms) -> tuple[Claim, ChainHead] | None:
     """Write an attempt at a ready call. Returns it with the head of its audit chain."""
-    found = (await call_locks.lock_ready(tx, [call_id], wait=True)).get(call_id)
-    return await _begin(tx, found, terms) if found else None
+    locked, room = await call_locks.lock_ready(tx, [call_id], terms.limits, wait=True)
+    begun = await _begin(tx, locked[call_id], terms, room) if call_id in locked else None
+    if isinstance(begun, NoRoom):
+        raise begun
+    return begun
 
 
-async def _begin(tx: Transaction, found: ReadyCall, terms: ClaimTerms) -> tuple[Claim, ChainHead] | None:
+async def _begin(
+    tx: Transaction, found: ReadyCall, terms: ClaimTerms, room: Room
+) -> tuple[Claim, ChainHead] | NoRoom | None:
     call = found.call
     if call.parked:  # its run works again when its last waiting call was decided
         runs.work_again(tx, call.run_id)
@@ -121,6 +132,8 @@ async def _begin(tx: Transaction, found: ReadyCall, terms: ClaimTerms) -> tuple[
     if call.in_vain and not call.wanted_again:
         calls.stop(tx, call.id, call.agent)
         return None
+    if not room.take(terms.limits):
+        return NoRoom(f"as many calls of {call.tool} run in all processes as may")
     head = found.head or await audit.lock_head(tx, call.subject)
     outbox.enqueue(tx, attempts.card(call))
     after = audit.append(tx, head, attempts.claimed_entry(call, action, terms))

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
+from threading import Event
 from typing import Any
 from uuid import UUID
 
@@ -21,6 +22,7 @@ from agent.domain.policy import Defaults, Policy
 from agent.runtime import executor as module
 from agent.runtime.agents import Agent
 from agent.runtime.executor import Executor
+from agent.runtime.heartbeat import Heartbeat
 from agent.runtime.look import Look
 from agent.runtime.services import Services
 from agent.runtime.tool import tool
@@ -249,6 +251,63 @@ async def test_a_bounded_tool_runs_call_by_call(
 
     await s.until(ended)
     assert at_once == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("bound", ["tool", "agent"])
+async def test_a_bound_across_processes(
+    stage: Callable[..., Awaitable[Stage]], run: Run, no_looks: None, database_url: str, bound: str
+) -> None:
+    """Of two services on one database each begins a call only while less than the allowed number is claimed in both.
+
+    The others wait for no look: each of them begins when a call ends, in whichever service.
+    """
+    begun: list[int] = []
+    ended: list[int] = []
+    at_once: list[int] = []
+    released = Event()
+
+    def bounded(where: str) -> dict[str, Any]:
+        return {"concurrency": 2, "across_processes": True} if bound == where else {}
+
+    @tool(**bounded("tool"))
+    def count(order: int) -> str:
+        """Count who runs."""
+        begun.append(order)
+        at_once.append(len(begun) - len(ended))
+        released.wait(30)
+        ended.append(order)
+        return f"counted {order}"
+
+    s = await stage(Agent("refunds", "You count.", [count], **bounded("agent")), policy=FREELY)
+    four = [("count", {"order": n}) for n in range(4)]
+    s.model.script(proposing(*four), proposing(*four), "Done.", "Done.")
+    async with Database(database_url, announces=True) as one, Database(database_url, announces=True) as two:
+        services = [
+            replace(s.services, db=db, worker=name, heartbeat=Heartbeat(db, name))
+            for name, db in (("one", one), ("two", two))
+        ]
+        for each in services:
+            await run(each)
+        started = [await start_run(each.db) for each in services]
+
+        claimed = 0
+
+        async def all_tried() -> bool:
+            nonlocal claimed
+            rows = await s.sql("SELECT id, state = 'claimed' AS claimed FROM tool_call")
+            claimed = sum(row.claimed for row in rows)
+            waiting = [row for row in rows if any(on.concurrency.waits(row.id) for on in services)]
+            return claimed >= 2 and len({row.id for row in rows if row.claimed or row in waiting}) == 8
+
+        async def answered() -> bool:
+            return all([(await s.run(run_id)).answer == "Done." for run_id in started])
+
+        await s.until(all_tried)
+        assert claimed == 2
+        released.set()
+        await s.until(answered)
+    assert len(begun) == 8
+    assert max(at_once) == 2
 
 
 @pytest.mark.parametrize("paused", [None, "flood", "another"])

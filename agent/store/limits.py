@@ -1,0 +1,76 @@
+"""How many calls of a tool, or of an agent, may be claimed at once; here, in the whole installation."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Row, text
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """At most so many calls of an agent, or of one of its tools."""
+
+    agent: str
+    tool: str | None
+    most: int
+    across_processes: bool = True
+
+    @property
+    def name(self) -> str:
+        """What its lock is named after."""
+        return f"{self.agent} {self.tool or ''}"
+
+
+class Room:
+    """What is left of the limits that this transaction has locked."""
+
+    def __init__(self, taken: Collection[Row[Any]] = (), counted: Collection[Row[Any]] = ()) -> None:
+        self._locked = {row.name for row in taken if row.locked}
+        self._claimed = Counter({row.name: row.claimed for row in counted})
+
+    def holds(self, limits: Iterable[Limit]) -> bool:
+        """Whether all of them are locked."""
+        return all(limit.name in self._locked for limit in limits)
+
+    def take(self, limits: Collection[Limit]) -> bool:
+        """Count one more call, if all of its limits allow it."""
+        free = all(self._claimed[limit.name] < limit.most for limit in limits)
+        if free:
+            self._claimed.update({limit.name for limit in limits})
+        return free
+
+
+def parameters(limits: Iterable[Limit]) -> dict[str, Sequence[str | None]]:
+    """What the statements below take; every transaction locks in the same order."""
+    named = {limit.name: limit for limit in limits}
+    ordered = [named[name] for name in sorted(named)]
+    return {
+        "limits": [limit.name for limit in ordered],
+        "agents": [limit.agent for limit in ordered],
+        "tools": [limit.tool for limit in ordered],
+    }
+
+
+TAKE = text("""
+SELECT name, pg_advisory_xact_lock(hashtextextended('signoff limit ' || current_schema() || ' ' || name, 0)) IS NOT NULL
+       AS locked
+FROM unnest(CAST(:limits AS text[])) AS name
+""")
+TRY = text("""
+SELECT name, pg_try_advisory_xact_lock(hashtextextended('signoff limit ' || current_schema() || ' ' || name, 0))
+       AS locked
+FROM unnest(CAST(:limits AS text[])) AS name
+""")
+# In a statement behind the lock: it sees what whoever held the lock before has claimed. A join would have
+# PostgreSQL read all calls of the agent.
+COUNT = text("""
+SELECT named.name,
+       (SELECT count(*) FROM execution AS e WHERE e.status = 'claimed' AND (
+            SELECT c.agent = named.agent AND c.tool = coalesce(named.tool, c.tool)
+            FROM tool_call AS c WHERE c.id = e.call_id)) AS claimed
+FROM unnest(CAST(:limits AS text[]), CAST(:agents AS text[]), CAST(:tools AS text[])) AS named (name, agent, tool)
+""")
