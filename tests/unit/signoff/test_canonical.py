@@ -6,6 +6,7 @@ import math
 from types import MappingProxyType
 
 import pytest
+import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -109,6 +110,12 @@ def test_any_mapping_or_sequence_is_an_object_or_array():
 def test_numbers_and_keys_follow_rfc_8785(value, expected):
     """Numbers are written as ECMAScript writes them, keys are sorted by UTF-16 units."""
     assert canonical_bytes(value) == expected
+
+
+@given(values)
+def test_every_value_is_encoded_as_the_reference_encodes_it(value):
+    """Whichever encoder writes a value, the bytes are those of the library for RFC 8785."""
+    assert canonical_bytes(value) == rfc8785.dumps(value)
 
 
 @pytest.mark.parametrize(
