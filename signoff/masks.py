@@ -8,6 +8,7 @@ they are.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from signoff.canonical import canonical_bytes
@@ -107,7 +108,12 @@ def has_mask(text: str) -> bool:
 
 def is_secret_name(name: str) -> bool:
     """Whether a value under this key is a secret by its name: `dbPassword`, `X-Api-Key`, not `token_count`."""
-    words = [word.lower() for word in _WORDS.findall(name[:100])]
+    return _is_secret_name(name[:100])
+
+
+@lru_cache(maxsize=1000)  # the same few names come with every card and log line
+def _is_secret_name(name: str) -> bool:
+    words = [word.lower() for word in _WORDS.findall(name)]
     if not words or (len(words) > 1 and _ABOUT.fullmatch(words[-1])):
         return False
     joined = "".join(words)

@@ -28,6 +28,26 @@ MOST_WORDS = 1000
 _WORD = re.compile(r"[a-z_. ]{1,40}")
 _harmless: set[str] = set()
 
+# Of these names, an id, a time or a word of ours is shown without a search; any other text is searched like the rest.
+_OF_OURS = frozenset(
+    {
+        "action",
+        "agent",
+        "call_id",
+        "event",
+        "execution_id",
+        "level",
+        "logger",
+        "request_id",
+        "run_id",
+        "status",
+    }
+    | {"timestamp", "tool", "attempt", "outcome"}
+)
+_ID_OR_TIME = re.compile(
+    r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII
+)
+
 _DEEPEST = 12
 
 
@@ -50,12 +70,24 @@ def clean_event(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> 
 
     Whatever is no JSON value is written out here, so that no renderer can find a secret in it later.
     """
+    known = {key: value for key, value in event.items() if key in _OF_OURS and _is_harmless(value)}
+    rest = {key: value for key, value in event.items() if key not in known}
+    return (_cleaned(rest) | known) if rest else known
+
+
+def _is_harmless(value: object) -> bool:
+    if isinstance(value, str):
+        return value in _harmless or _ID_OR_TIME.fullmatch(value) is not None
+    return value is None or type(value) in (bool, int)
+
+
+def _cleaned(event: Mapping[str, Any]) -> dict[str, Any]:
     find = SecretFinder(budget=BUDGET)
 
     def found(text: str) -> Sequence[TextSpan]:
         return () if text in _harmless else _remembered(text, find(text))
 
-    cleaned: dict[str, Any] = redact_value(_plain(dict(event), 0), find=found).value
+    cleaned: dict[str, Any] = redact_value(_plain(event, 0), find=found).value
     return cleaned
 
 

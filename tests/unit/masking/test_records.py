@@ -7,12 +7,13 @@ import logging
 import sys
 import threading
 from collections.abc import Iterator
+from uuid import UUID
 
 import pytest
 import structlog
 
-from slackbot import settings
-from slackbot.masking import clean_error, clean_now, guard_tracebacks
+from slackbot import masking, settings
+from slackbot.masking import clean_error, clean_now, guard_tracebacks, log_events
 from slackbot.service import logs
 from tests.planted import SECRETS, URL_PASSWORD
 
@@ -59,6 +60,29 @@ def test_events_of_structlog_are_cleaned(written: io.StringIO) -> None:
     assert "hunter2" not in written.getvalue()
     assert "redacted github-token, 40 characters" in written.getvalue()
     assert "x.y" in written.getvalue()
+
+
+@pytest.mark.parametrize("name", ["run_id", "agent", "action", "status", "timestamp", "event"])
+def test_names_of_ours_vouch_for_no_text(name: str) -> None:
+    """Under the name of an id, only an id is shown without a search: a secret is masked there as anywhere else."""
+    run = str(UUID(int=7))
+    shown = masking.clean_event(None, "info", {"run_id": run, "level": "info", name: EVERY})
+    assert leaks(str(shown)) == []
+    assert shown.get("run_id") == run or name == "run_id"
+    assert masking.clean_event(None, "info", {name: f"{run} {EVERY}"})[name].startswith(run)
+
+
+def test_ids_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An event of ids, times, numbers and known words is shown as it is, without a look for secrets."""
+    told = {
+        "action": "run.turn",
+        "run_id": str(UUID(int=7)),
+        "attempt": 1,
+        "timestamp": "2026-01-01T00:00:00.000001Z",
+    }
+    assert masking.clean_event(None, "info", told) == told
+    monkeypatch.setattr(log_events, "SecretFinder", None)
+    assert masking.clean_event(None, "info", told) == told
 
 
 def test_records_of_the_standard_library_are_cleaned(written: io.StringIO) -> None:
