@@ -8,13 +8,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 from uuid import UUID
 
 import structlog
 
 from agent import tracing
-from agent.database.errors import DatabaseError, OutcomeUnknown
+from agent.database.errors import OutcomeUnknown
 from agent.database.wakeups import Wakeup
 from agent.domain.errors import NotFound
 from agent.domain.request import ExecutionStatus
@@ -26,6 +26,7 @@ from agent.runtime.hooks import run_hook
 from agent.runtime.judgement import JudgementSubject
 from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool, ToolContext
+from agent.runtime.until_answered import until_answered
 from agent.runtime.user_call import UserCall
 from agent.runtime.work_queue import give_back_slot
 from agent.store.limits import Limit
@@ -33,8 +34,6 @@ from agent.store.views import OpenCallDetails
 from agent.usecases import executions, runs
 from agent.usecases.executions import CallToClaim, Claim, ClaimTerms, Outcome, hook_state
 from signoff.values import Action
-
-T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
 
@@ -105,7 +104,7 @@ async def find_claim(
     ``None``: it was given up. Raises NotFound when none was written. Asks for as long as the database is away.
     """
     find = partial(executions.find_claim, services.db, run_id, call_id, execution_id)
-    return await _until_answered(partial(_timed, find), "execution.unconfirmed")
+    return await until_answered(partial(_timed, find), "execution.unconfirmed")
 
 
 async def _timed(claim: Callable[[], Awaitable[Claim | None]]) -> tuple[Claim, float] | None:
@@ -272,7 +271,7 @@ def _failed(why: str) -> Outcome:
 async def _report(services: Services, claim: Claim, outcome: Outcome) -> None:
     """Write the outcome down, however long the database is away: the effect cannot be taken back."""
     write = partial(services.joint_writes.report, claim, outcome)
-    if not await _until_answered(write, "execution.unwritten"):
+    if not await until_answered(write, "execution.unwritten"):
         log.info(
             "an outcome came late",
             action="execution.late",
@@ -280,15 +279,3 @@ async def _report(services: Services, claim: Claim, outcome: Outcome) -> None:
             call_id=str(claim.call_id),
             status=outcome.status.value,
         )
-
-
-async def _until_answered(ask: Callable[[], Awaitable[T]], action: str) -> T:
-    """Ask the database again for as long as it is away; ``action`` names each failure in the log."""
-    wait = 0.2
-    while True:
-        try:
-            return await ask()
-        except DatabaseError as error:
-            log.warning("the database does not answer", action=action, error=str(error))
-            await asyncio.sleep(wait)
-            wait = min(wait * 2, 5.0)

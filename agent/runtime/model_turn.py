@@ -4,6 +4,7 @@ Everything that the next turn needs is in the rows, so any process can make it, 
 """
 
 import random
+from functools import partial
 from uuid import UUID
 
 import structlog
@@ -18,6 +19,7 @@ from agent.runtime.model import Reply
 from agent.runtime.model_errors import ModelError
 from agent.runtime.replay import advance_function
 from agent.runtime.services import Services
+from agent.runtime.until_answered import until_answered
 from agent.usecases import runs
 from agent.usecases.runs import LeasedRun
 
@@ -57,7 +59,8 @@ async def _advance(services: Services, leased: LeasedRun) -> None:
         await _failed(services, leased, error)
         return
     turn = Turn(reply.text, reply.calls, reply.tokens, leased.heard, reply.finish_reason)
-    await services.joint_writes.record_turn(leased.lease, turn)
+    record = partial(services.joint_writes.record_turn, leased.lease, turn)
+    await until_answered(record, "run.turn_unwritten")  # the model is not asked, and paid, twice
     log.info(
         "turn made",
         action="run.turn",

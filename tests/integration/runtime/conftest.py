@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -33,6 +34,7 @@ from agent.usecases.requests import VoteOutcome
 from agent.usecases.runs import NewRun
 from signoff.values import Person
 from slack_sandbox.model import ScriptedModel
+from tests.commit_cutter import CommitCutter
 
 TEAM, CHANNEL = "T0TEST", "C0REVIEW"
 ASKER, REVIEWER = Person(TEAM, "U0ASKER"), Person(TEAM, "U0REVIEWER")
@@ -156,3 +158,10 @@ async def stage(database: Database) -> AsyncIterator[Callable[..., Awaitable[Sta
         await services.user_code.stop()
         await services.model.close()
         await scripted.stop()
+
+
+@pytest.fixture
+async def cutter(database_url: str, tmp_path: Path) -> AsyncIterator[CommitCutter]:
+    """A way to the test's database that can be cut at a COMMIT."""
+    async with CommitCutter(database_url, tmp_path).running() as opened:
+        yield opened

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -281,13 +280,6 @@ async def test_once_a_pause_has_returned_no_vote_begins_anything(
     assert await on.sql("SELECT count(*) FROM execution") == [(begun,)]
     assert await on.sql("SELECT count(*) FROM tool_call WHERE state = 'ready'") == [(6 - begun,)]
     assert len(done) == begun
-
-
-@pytest.fixture
-async def cutter(database_url: str, tmp_path: Path) -> AsyncIterator[CommitCutter]:
-    """A way to the test's database that can be cut at a COMMIT."""
-    async with CommitCutter(database_url, tmp_path).running() as opened:
-        yield opened
 
 
 @pytest.mark.parametrize("cut", ["before", "after"])

@@ -8,9 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -357,13 +355,6 @@ def test_a_fault_point_kills_the_process_at_the_named_pass() -> None:
     assert (killed.returncode, killed.stdout) == (137, "one\n")
     assert run("").returncode == 0
     assert "expected name or name:n" in run("after_lunch").stderr
-
-
-@pytest.fixture
-async def cutter(database_url: str, tmp_path: Path) -> AsyncIterator[CommitCutter]:
-    """A way to the test's database that can be cut at a COMMIT."""
-    async with CommitCutter(database_url, tmp_path).running() as opened:
-        yield opened
 
 
 @pytest.mark.parametrize("cut", ["before", "after"])

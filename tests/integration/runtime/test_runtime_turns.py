@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from agent.database.pools import Database
 from agent.domain.run import RunStatus
 from agent.runtime.agents import Agent
+from agent.runtime.model import Model, Reply
 from agent.runtime.model_turn import MAX_TRIES, advance_run
 from agent.runtime.tool import tool
 from slack_sandbox.model import ModelFault, ScriptedCall, ScriptedTurn
+from tests.commit_cutter import CommitCutter, Cut
 
 
 @tool(read_only=True)
@@ -177,3 +181,28 @@ async def test_the_heartbeat_keeps_a_thinking_run(stage) -> None:
     await thinking
     assert len(on.model.requests) == 1
     assert (await on.run(run_id)).answer == "At last."
+
+
+@pytest.mark.parametrize("cut", ["before", "after"])
+async def test_a_turn_whose_commit_is_not_answered_is_written_once(
+    stage: Any, cutter: CommitCutter, cut: Cut
+) -> None:
+    """The reply is not lost with the answer of the database, and the model is asked once."""
+
+    class Cutting(Model):
+        async def complete(self, *args: Any, **options: Any) -> Reply:
+            reply = await on.services.model.complete(*args, **options)
+            cutter.cut_next(cut)
+            return reply
+
+    on = await stage(agent())
+    on.model.script("Hello.")
+    run_id = await on.start("looker", "hello")
+    async with Database(cutter.url) as db:
+        cutting = Cutting("scripted", api_key="none")
+        await advance_run(replace(on.services, db=db, model=cutting), run_id)
+        await cutting.close()
+    assert cutter.cuts == 1
+    assert len(on.model.requests) == 1
+    assert [message.text for message in await on.messages(run_id)] == ["hello", "Hello."]
+    assert (await on.run(run_id)).status is RunStatus.COMPLETED

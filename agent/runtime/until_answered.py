@@ -1,0 +1,31 @@
+"""Asking the database again for as long as it is away: for what has happened and must be written down."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import structlog
+
+from agent.database.errors import DatabaseError
+
+LONGEST = 5.0
+"""Seconds between two attempts, at most."""
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+
+async def until_answered(ask: Callable[[], Awaitable[T]], action: str) -> T:
+    """Repeat ``ask`` until the database answers; ``action`` names each failure in the log.
+
+    ``ask`` may have been written by an attempt whose answer was lost, so it must be safe to repeat.
+    """
+    wait = 0.2
+    while True:
+        try:
+            return await ask()
+        except DatabaseError as error:
+            log.warning("the database does not answer", action=action, error=str(error))
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, LONGEST)
