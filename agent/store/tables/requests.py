@@ -101,6 +101,11 @@ approval_request = Table(
     Index("ix_approval_request_run", "run_id"),
     Index("ix_approval_request_team", "team_id", "created_at", "id"),
     Index("ix_approval_request_principal", "principal", "created_at", "id"),
+    Index(
+        "ix_approval_request_key_waiting",
+        "principal",
+        postgresql_where=text("status = 'waiting' AND call_id IS NULL"),
+    ),
     Index("ix_approval_request_requester", "requester_team_id", "requester_user_id", "created_at", "id"),
     # By time and not by id alone: for an order by id the planner would walk the primary key.
     Index(

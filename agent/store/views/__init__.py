@@ -19,6 +19,7 @@ from agent.store.views.program_requests import (
     client_request,
     requests_by_client_id,
     requests_page,
+    waiting_of_key,
 )
 from agent.store.views.request_events import request_events
 from agent.store.views.request_lists import history, requests_of
@@ -147,5 +148,6 @@ __all__ = [
     "votes_between",
     "waiting_descendant_calls",
     "waiting_for",
+    "waiting_of_key",
     "waiting_requests",
 ]

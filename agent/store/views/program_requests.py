@@ -12,6 +12,7 @@ from sqlalchemy import Select, bindparam, select, text, tuple_
 
 from agent.database.transaction import Connection, fetch
 from agent.domain.request import RequestStatus
+from agent.store.rows import row_as
 from agent.store.tables import approval_request
 from agent.store.views.request_parts import last_position
 
@@ -28,6 +29,20 @@ async def client_request(connection: Connection, principal: str, client_id: str)
     """The request that this principal has opened under this name."""
     row = (await connection.execute(_OPENED_AS, {"principal": principal, "client": client_id})).one_or_none()
     return None if row is None else ClientRequest(row.id, bytes(row.content_digest))
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """How many requests of a key wait, and how many bytes people are shown of them, counted up to the limit."""
+
+    requests: int
+    size: int
+
+
+async def waiting_of_key(connection: Connection, principal: str, limit: int) -> Waiting:
+    """What this key has put to people and nobody has decided yet."""
+    (row,) = await fetch(connection, _WAITING_OF_KEY, principal=principal, limit=limit)
+    return row_as(Waiting, row)
 
 
 async def requests_by_client_id(connection: Connection, team_id: str, client_id: str) -> Sequence[UUID]:
@@ -56,6 +71,14 @@ async def requests_page(
 _OPENED_AS = text(
     "SELECT id, content_digest FROM approval_request WHERE principal = :principal AND client_id = :client"
 )
+# The size on disk, for which nothing has to be unpacked.
+_WAITING_OF_KEY = text("""
+SELECT count(*) AS requests, coalesce(sum(w.size), 0)::bigint AS size FROM (
+    SELECT pg_column_size(v.action) + pg_column_size(v.context) AS size
+    FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
+    WHERE r.principal = :principal AND r.status = 'waiting' AND r.call_id IS NULL LIMIT :limit
+) AS w
+""")
 _NAMED = text(
     "SELECT id FROM approval_request WHERE client_id = :client AND team_id = :team AND source = 'api' LIMIT 2"
 )

@@ -30,6 +30,12 @@ from slackbot.web.http.context import WebContext
 from slackbot.web.http.problems import ProblemRaised, retry_later
 
 MAX_DESCRIPTION = 2000
+MAX_WAITING = 5_000
+"""Requests of one key that may wait for people at a time."""
+MAX_WAITING_BYTES = 64 * 2**20
+"""What they may take in the database."""
+LATER = 60.0
+"""Seconds after which it is worth asking again: people have to decide first."""
 
 RequestName = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:@~-]*$", min_length=1, max_length=128)
@@ -132,13 +138,14 @@ async def ask(
 ) -> OpenedRequest | NotRequiredOut:
     """Put the question, unless it was put before or policy says something else. ``size`` is the body's, in bytes.
 
-    Raises ProblemRaised (403: policy denies it, or the key may not ask so; 503: Slack is away), Conflict and
-    MalformedArguments.
+    Raises ProblemRaised (403: policy denies it, or the key may not ask so; 429: too much of it waits; 503: Slack is
+    away), Conflict and MalformedArguments.
     """
     agent, requester = _agent(principal, body), claimed_requester(ctx, principal, body.requester)
     action, content = await by_size(size, lambda: (body.as_action(), body.content()))
     async with ctx.db.connection() as connection:
         found = await views.client_request(connection, principal.name, body.request_id)
+        waiting = await views.waiting_of_key(connection, principal.name, MAX_WAITING)
     if found is not None:
         if found.content_digest != content:
             raise Conflict(f"request {body.request_id!r} exists with other content")
@@ -148,6 +155,12 @@ async def ask(
     )
     if judged.rule is None:
         return await _without_review(ctx, principal, body, action, judged)
+    if waiting.requests >= MAX_WAITING or waiting.size >= MAX_WAITING_BYTES:
+        words = (
+            f"{waiting.requests:,} requests of the key {principal.key} wait for people; no more are taken before some "
+            "have ended."
+        )
+        raise retry_later("too-many-waiting", "Too many requests wait", words, LATER, status=429)
     await check_member(ctx.slack.directory, requester.person)
     try:
         destination = ctx.services.destination(judged.rule.channel)

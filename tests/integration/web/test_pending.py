@@ -7,6 +7,8 @@ import time
 from typing import Any
 from uuid import UUID
 
+import pytest
+
 from signoff.values import Person
 from tests.integration.asking import column
 from tests.integration.web.conftest import ADA, GRACE, LINUS, TEAM, Street, shown
@@ -30,6 +32,27 @@ async def test_a_question_waits_within_a_second_and_people_see_it(site: Street) 
     assert answer.headers["Location"] == f"/pending/{told['id']}"
     card = await site.house.card()
     assert "Delete 5 records from “customers”" in card["text"]
+
+
+@pytest.mark.parametrize("bound", ["MAX_WAITING", "MAX_WAITING_BYTES"])
+async def test_what_waits_of_a_key_is_bounded(
+    site: Street, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    """Beyond so many waiting requests or bytes a key is told to come later; what it asked stays, others are served."""
+    program = await site.program()
+    first = await program.ask()
+    sizes = "SELECT pg_column_size(action) + pg_column_size(context) FROM request_revision"
+    most = 2 if bound == "MAX_WAITING" else (await column(site.db, sizes))[0] + 1
+    monkeypatch.setattr(f"slackbot.web.api.open_request.{bound}", most)
+    assert (first.status_code, (await program.ask(request_id="r-2")).status_code) == (201, 201)
+    refused = await program.ask(request_id="r-3")
+    assert (refused.status_code, refused.json()["type"]) == (429, "urn:signoff:too-many-waiting")
+    assert refused.headers["Retry-After"] == "60"
+    assert (await program.ask()).status_code == 200
+    other = await site.program("other")
+    assert (await other.ask(request_id="r-3")).status_code == 201
+    await (await site.reviewer()).decides(first.json()["id"])
+    assert (await program.ask(request_id="r-3")).status_code == 201
 
 
 async def test_the_same_question_is_the_same_request(site: Street) -> None:
