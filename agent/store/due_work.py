@@ -64,6 +64,7 @@ async def find(
 
 # Each lane is read along its index until the page is full, and not at all for an agent that is paused itself. With a
 # join instead of the sub-select, PostgreSQL reads all runs as soon as many calls are ready.
+# Of notices, only the earliest of each target is read: the order by both columns is that of one index alone.
 _DUE = text("""
 WITH served AS MATERIALIZED (
     SELECT s.*, EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', s.agent)) AS paused
@@ -95,7 +96,13 @@ FROM served AS s CROSS JOIN LATERAL (
       AND NOT EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', r.agent) OR scope = ANY (r.ancestor_agents))
     ORDER BY coalesce(r.look_at, r.created_at) LIMIT :page) AS due
 UNION ALL
-SELECT DISTINCT 'notices', 'notices', CAST(NULL AS uuid), coalesce(webhook_id::text, :mail), NULL,
-       (SELECT clock_timestamp())
-FROM notice WHERE state = 'pending' AND next_at <= (SELECT clock_timestamp())
+SELECT 'notices', 'notices', CAST(NULL AS uuid), w.id::text, NULL, (SELECT clock_timestamp())
+FROM webhook AS w
+WHERE (SELECT n.webhook_id = w.id AND n.next_at <= (SELECT clock_timestamp()) FROM notice AS n
+       WHERE n.state = 'pending' AND (n.webhook_id, n.next_at) >= (w.id, CAST('-infinity' AS timestamptz))
+       ORDER BY n.webhook_id, n.next_at LIMIT 1)
+UNION ALL
+SELECT 'notices', 'notices', CAST(NULL AS uuid), :mail, NULL, (SELECT clock_timestamp())
+WHERE (SELECT n.next_at FROM notice AS n WHERE n.state = 'pending' AND n.webhook_id IS NULL
+       ORDER BY n.webhook_id, n.next_at LIMIT 1) <= (SELECT clock_timestamp())
 """)

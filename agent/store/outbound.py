@@ -60,11 +60,6 @@ def _to_webhooks(
 # --- sending ----------------------------------------------------------------------------------------------
 
 
-async def due_targets(connection: Connection) -> list[str]:
-    """The targets that something should be told to now."""
-    return list((await connection.execute(_DUE, {"mail": MAIL})).scalars())
-
-
 async def lease_due(connection: Connection, target: str, limit: int, lease: float) -> list[OutboundMessage]:
     """Up to so many notices that are due, for so many seconds; each attempt counts, and fences the one before."""
     mail = target == MAIL
@@ -154,10 +149,6 @@ _TO_MAILBOXES = text("""
 INSERT INTO notice (id, kind, recipient, event, request_id)
 SELECT id, 'email', recipient, :event, :request
 FROM unnest(CAST(:ids AS uuid[]), CAST(:recipients AS text[])) AS m (id, recipient)
-""")
-_DUE = text("""
-SELECT DISTINCT coalesce(webhook_id::text, :mail) FROM notice
-WHERE state = 'pending' AND next_at <= (SELECT clock_timestamp())
 """)
 # A notice whose fact was committed while its webhook was being removed is found here, and left out.
 _TAKE = text("""

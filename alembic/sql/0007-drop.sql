@@ -2,6 +2,7 @@
 DROP FUNCTION procrastinate_defer_jobs_v1(procrastinate_job_to_defer_v1[]);
 DROP TYPE procrastinate_job_to_defer_v1;
 
+DROP INDEX ix_notice_target;
 DROP INDEX ix_agent_run_runnable;
 CREATE INDEX ix_agent_run_runnable ON agent_run (look_at)
     WHERE inputs > heard AND status IN ('working', 'pending_approval');

@@ -4,8 +4,8 @@ BEGIN
     FOR attempt IN 1..100 LOOP
         BEGIN
             SET LOCAL lock_timeout = '500ms';
-            LOCK TABLE tool_call, agent_run, procrastinate_jobs, procrastinate_events, procrastinate_periodic_defers,
-                procrastinate_workers IN ACCESS EXCLUSIVE MODE;
+            LOCK TABLE tool_call, agent_run, notice, procrastinate_jobs, procrastinate_events,
+                procrastinate_periodic_defers, procrastinate_workers IN ACCESS EXCLUSIVE MODE;
             SET LOCAL lock_timeout = DEFAULT;
             RETURN;
         EXCEPTION WHEN lock_not_available THEN
@@ -42,6 +42,7 @@ CREATE INDEX ix_tool_call_to_do ON tool_call (agent, created_at)
 DROP INDEX ix_agent_run_runnable;
 CREATE INDEX ix_agent_run_runnable ON agent_run (agent, coalesce(look_at, created_at))
     WHERE inputs > heard AND status IN ('working', 'pending_approval');
+CREATE INDEX ix_notice_target ON notice (webhook_id, next_at) WHERE state = 'pending';
 
 -- What is to be done is found by looking at the tables above, so there are no jobs any more. Older processes defer jobs in
 -- the transactions of their facts: they still can, and it does nothing. Their workers find no function to fetch jobs with,

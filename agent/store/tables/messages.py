@@ -131,6 +131,7 @@ notice = Table(
     CheckConstraint("(kind = 'email') = (recipient IS NOT NULL)", name="to_somebody"),
     CheckConstraint("num_nonnulls(request_id, run_id) = 1", name="about_something"),
     Index("ix_notice_due", "next_at", postgresql_where=text("state = 'pending'")),
+    Index("ix_notice_target", "webhook_id", "next_at", postgresql_where=text("state = 'pending'")),
     Index("ix_notice_dead", "created_at", postgresql_where=text("state = 'dead'")),
     Index("ix_notice_request", "request_id"),
     Index("ix_notice_run", "run_id"),

@@ -333,6 +333,40 @@ SELECT seq_tup_read + idx_tup_fetch AS rows FROM pg_stat_xact_user_tables WHERE 
 """)
 
 
+async def test_a_look_reads_one_notice_of_each_target(
+    stage: Callable[..., Awaitable[Stage]], owner: psycopg.Connection[Any]
+) -> None:
+    """However many notices are due, a look reads the earliest of each webhook; one with none due is left out."""
+    s = await stage()
+    await start_run(s.db)
+    owner.execute("SET search_path = signoff")
+    owner.execute(NOTICES)
+    owner.execute("ANALYZE notice")
+    after = {lane: [datetime.min.replace(tzinfo=UTC)] for lane in Lane}
+    async with s.db.snapshot() as connection:
+        found = await due_work.find(connection, ["nobody"], after)
+        [read] = await fetch(connection, NOTICES_READ)
+    due = owner.execute("SELECT id::text FROM webhook WHERE name LIKE 'due%' ORDER BY 1").fetchall()
+    assert sorted(str(each.wakeup.key) for each in found) == [key for (key,) in due]
+    assert len(due) == 2
+    assert read.rows < 100  # of 4,001
+
+
+NOTICES = """
+INSERT INTO webhook (id, name, url, secret, events, created_by)
+SELECT gen_random_uuid(), name, 'https://example.com/', 's', '["run.finished"]', 'test'
+FROM unnest(ARRAY['due 1', 'due 2', 'later', 'nothing']) AS name;
+INSERT INTO notice (id, kind, webhook_id, event, run_id, next_at)
+SELECT gen_random_uuid(), 'webhook', w.id, 'run.finished', r.id,
+       now() + CASE w.name WHEN 'later' THEN interval '1 hour' ELSE interval '-1 hour' END
+FROM webhook AS w, agent_run AS r, generate_series(1, CASE w.name WHEN 'due 1' THEN 4000 ELSE 1 END)
+WHERE w.name <> 'nothing';
+"""
+NOTICES_READ = text("""
+SELECT seq_tup_read + coalesce(idx_tup_fetch, 0) AS rows FROM pg_stat_xact_user_tables WHERE relname = 'notice'
+""")
+
+
 async def test_only_work_of_agents_served_here_is_found(stage: Callable[..., Awaitable[Stage]]) -> None:
     """What belongs to agents that others serve is left to them."""
     s = await stage()
