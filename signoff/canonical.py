@@ -9,7 +9,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, Never
 
 import rfc8785
@@ -39,7 +38,7 @@ def canonical_bytes(value: Any) -> bytes:
     NUL and lone surrogates in strings and keys, keys that are not strings, other types, more than MAX_DEPTH
     levels, more than MAX_BYTES bytes.
     """
-    encoded = _encoded(_plain(value, "$", 1))
+    encoded = _encoded(_plain(value, None, 1))
     if len(encoded) > MAX_BYTES:
         raise MalformedArguments("$", f"is larger than {MAX_BYTES // 1024} KiB")
     return encoded
@@ -50,18 +49,18 @@ def plain_json(value: Any) -> Any:
 
     Raises MalformedArguments, with the path, for what has no canonical form.
     """
-    return _plain(value, "$", 1)
+    return _plain(value, None, 1)
 
 
 def plain_object(value: Any) -> dict[str, Any]:
     """`plain_json` for an object. Raises MalformedArguments for every other kind of value as well."""
-    return _object_only(_plain(value, "$", 1))
+    return _object_only(_plain(value, None, 1))
 
 
 def plain_name(name: Any, what: str) -> str:
     """A name that JSON can carry. Raises MalformedArguments, with the path `$.what`, for anything else."""
-    fail = partial(_fail, f"$.{what}")
-    return _text(name, fail) if isinstance(name, str) and name else fail("must be a name")
+    path = (None, what)
+    return _text(name, path) if isinstance(name, str) and name else _fail(path, "must be a name")
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -71,7 +70,7 @@ def parse_json(text: str | bytes) -> Any:
     duplicate keys, NaN literals, numbers beyond the range of a double, invalid UTF-8 and broken syntax.
     An integer literal beyond 2**53 - 1 is refused, because the tool would get another number.
     """
-    return _plain(_decode(text, _integer, MAX_BYTES), "$", 1)
+    return _plain(_decode(text, _integer, MAX_BYTES), None, 1)
 
 
 def parse_arguments(text: str | bytes) -> dict[str, Any]:
@@ -100,7 +99,7 @@ class _DuplicateKey:
 
 
 def _read_canonical(encoded: bytes, *, depth: int) -> Any:
-    value = _plain(_decode(encoded, _number, MAX_BYTES + _ENVELOPE), "$", depth)
+    value = _plain(_decode(encoded, _number, MAX_BYTES + _ENVELOPE), None, depth)
     if _encoded(value) != encoded:
         raise MalformedArguments("$", "is not in canonical form (RFC 8785)")
     return value
@@ -161,50 +160,56 @@ def _object(pairs: list[tuple[str, Any]]) -> Any:
     return seen
 
 
-def _plain(value: Any, path: str, depth: int) -> Any:  # noqa: RET503 (`fail` never returns)
+_Path = tuple[Any, Any] | None
+"""Where a value stands: the path above and the last step; words are made of it only when something is wrong."""
+
+
+def _plain(value: Any, path: _Path, depth: int) -> Any:  # noqa: RET503 (`_fail` never returns)
     """A copy made of dict, list, str, int, float, bool and None; the one place that judges values."""
-    fail = partial(_fail, path)
     match value:
+        case str():
+            return _text(value, path)
         case None | bool():
             return value
-        case str():
-            return _text(value, fail)
         case int():
-            return int(value) if abs(value) <= MAX_INTEGER else fail("is an integer beyond 2^53 - 1")
+            return int(value) if abs(value) <= MAX_INTEGER else _fail(path, "is an integer beyond 2^53 - 1")
         case float():
-            return float(value) if math.isfinite(value) else fail("is not a finite number")
+            return float(value) if math.isfinite(value) else _fail(path, "is not a finite number")
         case _DuplicateKey():
-            fail(f"has the key {json.dumps(value.key)} twice")
-        case Mapping() | list() | tuple() if depth > MAX_DEPTH:
-            fail(f"is nested deeper than {MAX_DEPTH} levels")
-        case Mapping():
-            return {_key(k, fail): _plain(v, _member(path, k), depth + 1) for k, v in value.items()}
+            _fail(path, f"has the key {json.dumps(value.key)} twice")
+        case dict() | list() | tuple() | Mapping() if depth > MAX_DEPTH:
+            _fail(path, f"is nested deeper than {MAX_DEPTH} levels")
+        case dict() | Mapping():
+            return {_key(k, path): _plain(v, (path, k), depth + 1) for k, v in value.items()}
         case list() | tuple():
-            return [_plain(v, f"{path}[{i}]", depth + 1) for i, v in enumerate(value)]
+            return [_plain(v, (path, i), depth + 1) for i, v in enumerate(value)]
         case _:
-            fail(f"is a {type(value).__name__}, which JSON does not have")
+            _fail(path, f"is a {type(value).__name__}, which JSON does not have")
 
 
-def _text(value: str, fail: Callable[[str], Never]) -> str:
+def _text(value: str, path: _Path, what: str = "") -> str:
     if (problem := unstorable(value)) is not None:
-        fail(problem)
+        _fail(path, what + problem)
     return value if type(value) is str else value.encode().decode()
 
 
-def _key(key: Any, fail: Callable[[str], Never]) -> str:
+def _key(key: Any, path: _Path) -> str:
     if not isinstance(key, str):
-        fail(f"has a key that is a {type(key).__name__}, not a string")
-    return _text(key, lambda problem: fail(f"has a key that {problem}"))
+        _fail(path, f"has a key that is a {type(key).__name__}, not a string")
+    return _text(key, path, "has a key that ")
 
 
-def _member(path: str, key: Any) -> str:
-    if isinstance(key, str) and _IDENTIFIER.match(key):
-        return f"{path}.{key}"
-    return f"{path}[{json.dumps(key if isinstance(key, str) else str(key))}]"
+def _fail(path: _Path, problem: str) -> Never:
+    raise MalformedArguments(_shown(path), problem)
 
 
-def _fail(path: str, problem: str) -> Never:
-    raise MalformedArguments(path, problem)
+def _shown(path: _Path) -> str:
+    if path is None:
+        return "$"
+    above, step = path
+    if isinstance(step, int):
+        return f"{_shown(above)}[{step}]"
+    return f"{_shown(above)}.{step}" if _IDENTIFIER.match(step) else f"{_shown(above)}[{json.dumps(step)}]"
 
 
 def _object_only(value: Any) -> dict[str, Any]:
