@@ -42,10 +42,11 @@ _OF_OURS = frozenset(
         "run_id",
         "status",
     }
-    | {"timestamp", "tool", "attempt", "outcome"}
+    | {"timestamp", "tool", "attempt", "outcome", "revision", "head", "head_seq"}
 )
-_ID_OR_TIME = re.compile(
-    r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII
+_ID_HASH_OR_TIME = re.compile(
+    r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{64}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z",
+    re.ASCII,
 )
 
 _DEEPEST = 12
@@ -77,7 +78,7 @@ def clean_event(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> 
 
 def _is_harmless(value: object) -> bool:
     if isinstance(value, str):
-        return value in _harmless or _ID_OR_TIME.fullmatch(value) is not None
+        return value in _harmless or _ID_HASH_OR_TIME.fullmatch(value) is not None
     return value is None or type(value) in (bool, int)
 
 

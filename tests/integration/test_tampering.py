@@ -179,11 +179,12 @@ async def test_heads_are_kept_in_a_file(
     kept = tmp_path / "heads.jsonl"
     kept.write_text((await asyncio.to_thread(signoff, "audit", "heads")).said, encoding="utf-8")
     assert (await asyncio.to_thread(signoff, "audit", "verify", "--heads", str(kept))).status == 0
-    (head,) = [each["head"] for each in logged if each.get("action") == "request.approved"]
+    (decided,) = [each for each in logged if each.get("action") == "request.approved"]
     found = owner.execute(
-        "SELECT encode(hash, 'hex') FROM audit_event WHERE subject = %(subject)s AND seq = %(seq)s", head
+        "SELECT encode(hash, 'hex') FROM audit_event WHERE subject = 'request:' || %s AND seq = %s",
+        (decided["request_id"], decided["head_seq"]),
     ).fetchone()
-    assert found == (head["hash"],)
+    assert found == (decided["head"],)
     with owner.transaction():
         owner.execute("SET LOCAL session_replication_role = replica")
         owner.execute("ALTER TABLE audit_event DISABLE TRIGGER audit_event_is_final")

@@ -166,6 +166,7 @@ def _note(ending: RequestEnding, head: ChainHead) -> None:
         action=f"request.{ending.outcome.value}",
         request_id=str(ending.request.id),
         revision=ending.request.revision,
-        head={"subject": head.subject, "seq": head.seq, "hash": head.hash.hex()},
+        head=head.hash.hex(),
+        head_seq=head.seq,
     )
     tracing.note_end("request", ending.request.id)
