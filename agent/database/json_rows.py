@@ -15,10 +15,10 @@ def json_rows(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _as_text(value: Any) -> str:
+    if isinstance(value, UUID):  # most are
+        return str(value)
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, bytes):
         return f"\\x{value.hex()}"
-    if isinstance(value, UUID):
-        return str(value)
     raise TypeError(f"no text for a value of type {type(value).__name__}")

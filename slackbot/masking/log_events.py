@@ -42,8 +42,11 @@ _OF_OURS = frozenset(
         "run_id",
         "status",
     }
-    | {"timestamp", "tool", "attempt", "outcome", "revision", "head", "head_seq"}
+    | {"timestamp", "tool", "attempt", "outcome", "revision", "head", "head_seq", "calls"}
 )
+_COUNTS = frozenset({"tokens"})
+"""Names under which a number says how many, and a text may be a secret."""
+
 _ID_HASH_OR_TIME = re.compile(
     r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{64}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z",
     re.ASCII,
@@ -71,15 +74,19 @@ def clean_event(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> 
 
     Whatever is no JSON value is written out here, so that no renderer can find a secret in it later.
     """
-    known = {key: value for key, value in event.items() if key in _OF_OURS and _is_harmless(value)}
+    known = {key: value for key, value in event.items() if _is_harmless(key, value)}
     rest = {key: value for key, value in event.items() if key not in known}
     return (_cleaned(rest) | known) if rest else known
 
 
-def _is_harmless(value: object) -> bool:
+def _is_harmless(key: str, value: object) -> bool:
+    if key in _COUNTS:
+        return type(value) is int
+    if key not in _OF_OURS:
+        return False
     if isinstance(value, str):
         return value in _harmless or _ID_HASH_OR_TIME.fullmatch(value) is not None
-    return value is None or type(value) in (bool, int)
+    return value is None or value == [] or type(value) in (bool, int)
 
 
 def _cleaned(event: Mapping[str, Any]) -> dict[str, Any]:

@@ -78,11 +78,19 @@ def test_ids_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
         "action": "run.turn",
         "run_id": str(UUID(int=7)),
         "attempt": 1,
+        "tokens": 10,
+        "calls": [],
         "timestamp": "2026-01-01T00:00:00.000001Z",
     }
     assert masking.clean_event(None, "info", told) == told
     monkeypatch.setattr(log_events, "SecretFinder", None)
     assert masking.clean_event(None, "info", told) == told
+
+
+def test_a_known_word_under_the_name_of_a_secret_is_masked() -> None:
+    """``tokens`` may count them; a text there is masked, even one that was harmless under another name."""
+    assert masking.clean_event(None, "info", {"event": "turn made"}) == {"event": "turn made"}
+    assert "turn made" not in str(masking.clean_event(None, "info", {"tokens": "turn made"}))
 
 
 def test_records_of_the_standard_library_are_cleaned(written: io.StringIO) -> None:
