@@ -35,6 +35,10 @@ APART = 0.02
 AFTER_FAILURE = 1.0
 """Seconds until the database is asked again when it did not answer."""
 
+UNSERVED = 60.0
+"""Seconds for which the run of an agent that is not loaded here is left to other processes. Then this one tries, and
+the run's thread is told that nobody has the agent; like any failure of a model, it ends the run in the end."""
+
 OVERDUE = 10.0
 """Seconds after which a look should have ended."""
 
@@ -63,6 +67,7 @@ class Executor:
         self._look = Look(services.db, self._agents)
         self._look_now = asyncio.Event()
         self._looked: float | None = None
+        self._look_for_unserved = 0.0
         self._shared: float | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._heart: asyncio.Task[None] | None = None
@@ -158,6 +163,9 @@ class Executor:
         """Begin with what is due. Returns how much was found."""
         self._services.concurrency.wake_waiting()
         found = await self._look.find()
+        if monotonic() >= self._look_for_unserved:
+            found += await self._look.find_unserved(UNSERVED)
+            self._look_for_unserved = monotonic() + UNSERVED
         for wakeup in found:
             if wakeup.kind is WakeupKind.NOTICES:
                 self._notify(str(wakeup.key))

@@ -40,3 +40,8 @@ class Look:
         self._seen = {lane: page[-1] for lane, page in pages.items() if len(page) >= self._page}
         self.more = bool(self._seen)
         return [each.wakeup for each in found]
+
+    async def find_unserved(self, seconds: float) -> list[Wakeup]:
+        """Runs of agents that are not served here, and by no other process for so many seconds."""
+        async with self._db.connection() as connection:
+            return await due_work.find_unserved(connection, self._agents(), seconds, self._page)

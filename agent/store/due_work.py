@@ -62,6 +62,14 @@ async def find(
     ]
 
 
+async def find_unserved(
+    connection: Connection, agents: Sequence[str], seconds: float, page: int = PAGE
+) -> list[Wakeup]:
+    """Runs of other agents than these that nothing has happened to for so long although they could go on."""
+    rows = await fetch(connection, _UNSERVED, agents=list(agents), seconds=seconds, page=page)
+    return [Wakeup.run(row.id, row.agent) for row in rows]
+
+
 # Each lane is read along its index until the page is full, and not at all for an agent that is paused itself. With a
 # join instead of the sub-select, PostgreSQL reads all runs as soon as many calls are ready.
 # Of notices, only the earliest of each target is read: the order by both columns is that of one index alone.
@@ -105,4 +113,12 @@ UNION ALL
 SELECT 'notices', 'notices', CAST(NULL AS uuid), :mail, NULL, (SELECT clock_timestamp())
 WHERE (SELECT n.next_at FROM notice AS n WHERE n.state = 'pending' AND n.webhook_id IS NULL
        ORDER BY n.webhook_id, n.next_at LIMIT 1) <= (SELECT clock_timestamp())
+""")
+_UNSERVED = text("""
+SELECT r.id, r.agent FROM agent_run AS r
+WHERE r.inputs > r.heard AND r.status IN ('working', 'pending_approval') AND r.agent <> ALL(CAST(:agents AS text[]))
+  AND greatest(r.look_at, r.updated_at) <= (SELECT clock_timestamp()) - make_interval(secs => :seconds)
+  AND (r.lease_until IS NULL OR r.lease_until <= (SELECT clock_timestamp()))
+  AND NOT EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', r.agent) OR scope = ANY (r.ancestor_agents))
+ORDER BY r.updated_at LIMIT :page
 """)

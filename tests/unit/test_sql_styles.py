@@ -181,6 +181,7 @@ def test_every_statement_heeds_a_pause_in_the_same_words() -> None:
             "run_leases._TAKE_LEASE",
             "vote_locks._READ_CALLS",
             "due_work._DUE",
+            "due_work._UNSERVED",
         },
         "scope IN ('*', run.agent)": {"external_executions._APPROVAL", "due_work._DUE"},
     }

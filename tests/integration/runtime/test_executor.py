@@ -408,3 +408,24 @@ async def test_an_executor_takes_only_what_it_serves(
     await executor.stop()
     assert executor.calls.reserve(1) == 0
     assert not executor.alive
+
+
+async def test_a_run_whose_agent_no_process_serves_is_told_of(
+    stage: Callable[..., Awaitable[Stage]], run: Run
+) -> None:
+    """Other processes have a minute to serve it; then its thread is told why it does not go on."""
+    on = await stage(AGENT)
+    fresh, old = await start_run(on.db, "unknown"), await start_run(on.db, "unknown")
+    await on.sql(
+        "UPDATE agent_run SET updated_at = clock_timestamp() - interval '61 seconds' WHERE id = :id", id=old
+    )
+    await run(on.services)
+
+    async def told() -> bool:
+        return bool(await on.sql("SELECT 1 FROM delivery WHERE body ->> 'line' = 'retrying'"))
+
+    await on.until(told)
+    ((error,),) = await on.sql("SELECT body ->> 'text' FROM delivery WHERE body ->> 'line' = 'retrying'")
+    assert error == "no agent named 'unknown' is loaded (SIGNOFF_AGENTS)"
+    failures = dict(await on.sql("SELECT id, model_failures FROM agent_run"))
+    assert failures == {fresh: 0, old: 1}
