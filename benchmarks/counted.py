@@ -20,8 +20,8 @@ SELECT d.xact_commit, w.wal_bytes::bigint, (SELECT sum(fsyncs) FROM pg_stat_io W
 FROM pg_stat_database AS d, pg_stat_wal AS w WHERE d.datname = %s
 """
 _FLUSHED = "SELECT pg_stat_force_next_flush()"
-_PATIENCE = 1.2
-"""Seconds until every idle connection has handed in what it has counted."""
+_PATIENCE = 11.0
+"""Seconds until every idle connection has handed in what it has counted: PostgreSQL lets it keep that for ten."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Spent:
 
 
 def spent(ground: Ground, name: str) -> Spent:
-    """What this database has spent until now. Waits a second: connections count for themselves at first."""
+    """What this database has spent until now. Waits: connections count for themselves at first."""
     time.sleep(_PATIENCE)
     with psycopg.connect(ground.server.conninfo, autocommit=True) as connection:
         connection.execute(_FLUSHED)
