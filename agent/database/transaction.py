@@ -93,10 +93,10 @@ class Transaction:
     ) -> None:
         """Collect rows that a statement reads from ``:rows``, with ``json_to_recordset``.
 
-        Rows of several members for one statement go out together; those of ``last`` behind everything else, whoever
-        collects them. No two of them may concern the same row of a table: an UPDATE would count one of them. One text
-        for all rows costs a fraction of what an array for each column costs to put together. Values are those of
-        JSON, and UUIDs, times and bytes; the flush raises TypeError for any other.
+        Rows of several members for one statement go out together. Rows of ``last`` go out behind everything else.
+        No two of them may concern the same row of a table: an UPDATE would count one of them. One text for all rows
+        costs a fraction of what an array for each column costs to put together. Values are those of JSON, and UUIDs,
+        times and bytes; the flush raises TypeError for any other.
 
         A statement that joins these rows to a table takes ``LIMIT (SELECT CAST(:many AS int))`` of them, which is all:
         PostgreSQL expects a hundred in any text, and would read a table of thousands from end to end to find one.
@@ -243,7 +243,7 @@ class Transaction:
         return None
 
     def _unknown(self) -> OutcomeUnknown:
-        self._wake(tuple(self._wakeups))  # who looks, sees what became of it
+        self._wake(tuple(self._wakeups))  # a look shows the outcome
         return OutcomeUnknown(
             f"lost the database {self._address} during COMMIT: it may or may not be written"
         )

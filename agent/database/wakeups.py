@@ -1,4 +1,4 @@
-"""Wake-ups: "look at this now", said after COMMIT. The tables say what there is to do; a lost wake-up costs one look.
+"""Wake-ups: "look at this now", sent after COMMIT. The tables say what there is to do; a lost wake-up costs one look.
 
 What this process cannot take is announced to the others with one ``NOTIFY`` without payload, in a transaction of its
 own: inside that of a fact it would hold a lock of the whole server until the disk has answered.
@@ -36,7 +36,7 @@ class Wakeup:
     key: UUID | str
     agent: str | None = None
     first: bool = False
-    """It goes before others of its agent: somebody waits to see it."""
+    """It goes before others of its agent, because a person waits for the result."""
 
     @classmethod
     def run(cls, run_id: UUID, agent: str) -> Self:
@@ -64,7 +64,7 @@ Listener = Callable[[Sequence[Wakeup]], Sequence[Wakeup]]
 
 
 class Wakeups:
-    """Hands the wake-ups of committed transactions to whoever listens in this process, and announces the rest."""
+    """Passes the wake-ups of committed transactions to the listeners of this process, and announces the rest."""
 
     def __init__(self, announce: Callable[[], Awaitable[None]] | None = None) -> None:
         self._announce = announce

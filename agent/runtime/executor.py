@@ -1,7 +1,7 @@
-"""The executor: does in this process what the tables say is to be done, for the agents that it serves.
+"""The executor: does the work that the tables hold for the agents of this process.
 
-Wake-ups say at once what a transaction of this process has left to do, announcements that another process has left
-something. The looks are the truth: what nobody has said is found by the next one.
+Wake-ups name the work that a transaction of this process has left. Announcements say that another process has left
+some. Both may be lost: the next look at the tables finds everything.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ AFTER_FAILURE = 1.0
 """Seconds until the database is asked again when it did not answer."""
 
 UNSERVED = 60.0
-"""Seconds for which the run of an agent that is not loaded here is left to other processes. Then this one tries, and
-the run's thread is told that nobody has the agent; like any failure of a model, it ends the run in the end."""
+"""Seconds for which the run of an agent that is not loaded here is left to other processes. Then this one
+tries and fails: the run's thread says that the agent is not loaded, and the run fails after the usual attempts."""
 
 OVERDUE = 10.0
 """Seconds after which a look should have ended."""

@@ -1,6 +1,6 @@
-"""Waves: what is to be written while a transaction is under way goes together into the next one.
+"""Waves: members that arrive while a transaction is under way share the next one.
 
-A statement, a commit and a flush cost about the same for one member as for thirty. Who comes alone waits for nothing.
+A statement, a commit and a flush cost about the same for one member as for thirty. A single member waits for nothing.
 """
 
 from __future__ import annotations
