@@ -69,13 +69,14 @@ class ScriptedModel:
     """The server, used as ``async with ScriptedModel(port=0) as model``; it listens on 127.0.0.1 only.
 
     ``requests`` holds the body of every accepted chat request, in order. With ``api_key`` set, others
-    get 401.
+    get 401. Without ``lists_models`` it has no ``GET /models``, like several servers that speak the API.
     """
 
-    def __init__(self, port: int = 0, api_key: str | None = None) -> None:
+    def __init__(self, port: int = 0, api_key: str | None = None, *, lists_models: bool = True) -> None:
         self.requests: list[dict[str, Any]] = []
         self._wanted_port = port
         self._api_key = api_key
+        self._lists_models = lists_models
         self._queue: deque[Script] = deque()
         self._arrived = asyncio.Condition()
         self._closing = asyncio.Event()
@@ -93,8 +94,9 @@ class ScriptedModel:
     async def start(self) -> None:
         """Listen. Raises OSError when the port is taken."""
         app = web.Application(client_max_size=32 * 1024 * 1024)
-        app.router.add_get("/v1/models", self._models)
-        app.router.add_get("/v1/models/{id}", self._model)
+        if self._lists_models:
+            app.router.add_get("/v1/models", self._models)
+            app.router.add_get("/v1/models/{id}", self._model)
         app.router.add_post("/v1/chat/completions", self._completions)
         self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
         await self._runner.setup()
@@ -143,7 +145,7 @@ class ScriptedModel:
     async def _model(self, request: web.Request) -> web.Response:
         self._check_key(request)
         if request.match_info["id"] != MODEL_NAME:
-            _refuse(404, f"the only model here is {MODEL_NAME}")
+            _refuse(404, f"the only model here is {MODEL_NAME}", code="model_not_found")
         return web.json_response(model_card())
 
     async def _completions(self, request: web.Request) -> web.StreamResponse:
@@ -200,11 +202,13 @@ async def _read(request: web.Request) -> dict[str, Any]:
     return dict(body)
 
 
-def _refuse(status: int, message: str, headers: Mapping[str, str] | None = None) -> NoReturn:
+def _refuse(
+    status: int, message: str, headers: Mapping[str, str] | None = None, *, code: str | None = None
+) -> NoReturn:
     """End the request with an error in the shape that OpenAI documents."""
     kinds = {429: "rate_limit_error", 401: "authentication_error"}
     kind = kinds.get(status, "server_error" if status >= 500 else "invalid_request_error")
-    error = {"message": message, "type": kind, "param": None, "code": None}
+    error = {"message": message, "type": kind, "param": None, "code": code}
     raise _Refused(status, json.dumps({"error": error}), headers)
 
 

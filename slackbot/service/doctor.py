@@ -13,7 +13,8 @@ from datetime import timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from openai import AsyncOpenAI, OpenAIError
+from openai import APIStatusError, AsyncOpenAI, OpenAIError
+from openai.types.chat import ChatCompletionUserMessageParam
 
 from agent.database import migrations
 from agent.database.errors import DatabaseUnusable
@@ -31,6 +32,9 @@ from slackbot.slack_api.workspace import identify
 MAX_SKEW = 60.0
 """Seconds that our clock may differ from Slack's: requests older than five minutes are refused."""
 
+
+MODEL_PATIENCE = 60.0
+"""Seconds for an answer of the model: a local server may have to load it first."""
 
 SILENCE = timedelta(minutes=15)
 """Without a record for so long, the service was stopped, or the database is a copy of an earlier one."""
@@ -217,13 +221,28 @@ async def _model(configured: Settings) -> Finding:
         api_key=key.get_secret_value(), base_url=configured.openai_base_url, timeout=10, max_retries=0
     )
     try:
-        await client.models.retrieve(configured.model)
+        await _ask_for_model(client, configured.model)
     except OpenAIError as error:
         told = f"{configured.model}: {type(error).__name__}"
         return Finding("model", False, told, "check OPENAI_API_KEY, OPENAI_BASE_URL and SIGNOFF_MODEL")
     finally:
         await client.close()
     return Finding("model", True, configured.model)
+
+
+async def _ask_for_model(client: AsyncOpenAI, name: str) -> None:
+    """Raises OpenAIError when the model cannot be used.
+
+    Not every server that speaks the API has `GET /models/{id}`. A server that fails at it, but does not say that it
+    knows no such model, is asked a question, as an agent would ask it.
+    """
+    try:
+        await client.models.retrieve(name)
+    except APIStatusError as error:
+        if error.status_code in (401, 403, 429) or error.code == "model_not_found":
+            raise
+        question: ChatCompletionUserMessageParam = {"role": "user", "content": "Answer with the word: ready"}
+        await client.chat.completions.create(model=name, messages=[question], timeout=MODEL_PATIENCE)
 
 
 def _channels(configured: Settings, policy: Policy) -> set[str]:

@@ -14,7 +14,7 @@ from agent.database.pools import Database
 from agent.domain import checkpoints
 from agent.usecases import pause, requests
 from slack_sandbox import SlackSandbox
-from slack_sandbox.model import MODEL_NAME, ScriptedModel
+from slack_sandbox.model import MODEL_NAME, ModelFault, ScriptedModel
 from slackbot import settings
 from slackbot.service import doctor
 from slackbot.service.doctor import Finding
@@ -227,6 +227,22 @@ async def test_a_model_that_is_away_is_found(clinic: Clinic) -> None:
     sick = await clinic.sick(OPENAI_BASE_URL="http://127.0.0.1:9/v1")
     assert sick.part == "model"
     assert "APIConnectionError" in sick.told
+
+
+async def test_a_model_that_is_not_there_is_found(clinic: Clinic) -> None:
+    """Its server says so, and is not asked a question that costs something."""
+    sick = await clinic.sick(SIGNOFF_MODEL="nonesuch")
+    assert (sick.part, sick.told) == ("model", "nonesuch: NotFoundError")
+
+
+async def test_a_server_that_lists_no_models_is_asked_a_question(clinic: Clinic) -> None:
+    """Without `GET /models/{id}` an answer shows that the model is there; a refusal to answer is a finding."""
+    async with ScriptedModel(lists_models=False) as model:
+        found = await clinic.findings(OPENAI_BASE_URL=model.base_url)
+        assert found["model"].well, found["model"]
+        assert [request["model"] for request in model.requests] == [MODEL_NAME]
+        model.script(ModelFault.http(404))
+        assert (await clinic.sick(OPENAI_BASE_URL=model.base_url)).told == f"{MODEL_NAME}: NotFoundError"
 
 
 async def test_slack_that_is_away_is_one_finding(clinic: Clinic) -> None:
