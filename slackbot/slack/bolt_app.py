@@ -14,6 +14,7 @@ from slack_bolt.response import BoltResponse
 from signoff.errors import SignoffError
 from slackbot.masking import clean_error
 from slackbot.masking.slack_payloads import CleanAck
+from slackbot.slack.metrics import EVENTS_WITHHELD
 from slackbot.slack_api.client import SlackClient
 
 log = logging.getLogger(__name__)
@@ -49,8 +50,24 @@ def new_app(client: SlackClient, *, team_id: str, bot_user_id: str, bot_id: str)
         process_before_response=True,
     )
     app.error(_on_error)
+    app.middleware(_count_withheld_events)
     app.middleware(_answer_cleanly)
     return app
+
+
+async def _count_withheld_events(
+    body: dict[str, object], next_: Callable[[], Awaitable[BoltResponse]]
+) -> BoltResponse | None:
+    """Answer `app_rate_limited`: it has no event inside, so no listener of Bolt's would see it."""
+    if body.get("type") != "app_rate_limited":
+        await next_()
+        return None
+    EVENTS_WITHHELD.inc()
+    log.warning(
+        "Slack withholds events from us: too many, or too many were not answered",
+        extra={"action": "events_withheld", "minute": body.get("minute_rate_limited")},
+    )
+    return BoltResponse(status=200, body="")
 
 
 async def _answer_cleanly(context: AsyncBoltContext, next_: Callable[[], Awaitable[BoltResponse]]) -> None:

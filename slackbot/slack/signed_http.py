@@ -33,6 +33,9 @@ log = logging.getLogger(__name__)
 MAX_BODY = 1_000_000
 """Bytes. Slack's largest payloads (a view submission with 250 KB of view) stay well below."""
 
+MAX_SSL_CHECK = 500
+"""Bytes read of what is not signed: enough for `ssl_check=1` and the old verification token beside it."""
+
 MAX_AGE = 300
 """Seconds that a request's timestamp may lie in the past or the future (Slack's rule for replays)."""
 
@@ -58,15 +61,18 @@ class SignedEndpoint:
     async def handle(self, request: Request) -> Response:
         """401: not signed by Slack, or not now. 413: too long. 400: unreadable. 404: of a kind that nobody listens to.
 
-        Otherwise: Bolt's answer.
+        An empty 200 for Slack's check of our certificate, signed or not. Otherwise: Bolt's answer.
         """
         stamp = self._fresh_stamp(request)
         claimed = _only(request, b"x-slack-signature")
         if stamp is None or claimed is None or not _SIGNATURE.fullmatch(claimed):
-            return _refuse(401, "headers")
-        body = await _read(request)
+            checked = await _read(request, MAX_SSL_CHECK)
+            return PlainTextResponse("") if _is_ssl_check(checked) else _refuse(401, "headers")
+        body = await _read(request, MAX_BODY)
         if body is None:
             return _refuse(413, "size")
+        if _is_ssl_check(body):
+            return PlainTextResponse("")
         if not hmac.compare_digest(self._signature(stamp, body), claimed):
             return _refuse(401, "signature")
         request.state.known = True
@@ -103,17 +109,28 @@ def _only(request: Request, name: bytes) -> bytes | None:
     return values[0] if len(values) == 1 else None
 
 
-async def _read(request: Request) -> bytes | None:
+async def _read(request: Request, most: int) -> bytes | None:
     """The whole body, or `None` as soon as it is longer than allowed or will never be whole."""
     body = bytearray()
     try:
         async for chunk in request.stream():
             body += chunk
-            if len(body) > MAX_BODY:
+            if len(body) > most:
                 return None
     except ClientDisconnect:
         return None
     return bytes(body)
+
+
+def _is_ssl_check(body: bytes | None) -> bool:
+    """Whether Slack only looks at our certificate, as it does for slash commands. There is nothing to do."""
+    if body is None or len(body) > MAX_SSL_CHECK:
+        return False
+    try:
+        form = form_fields(body.decode())
+    except ValueError:
+        return False
+    return form.get("ssl_check") == "1" and form.keys() <= {"ssl_check", "token"}
 
 
 def _bolt_request(request: Request, body: bytes) -> AsyncBoltRequest | None:
@@ -167,6 +184,7 @@ _WHOLE: dict[str, tuple[tuple[tuple[str, ...], type], ...]] = {
     ),
     "view_submission": ((("user", "id"), str), (("view", "state"), dict)),
     "event_callback": ((("event", "type"), str),),
+    "app_rate_limited": (),
 }
 _COMMAND = tuple(((name,), str) for name in ("command", "team_id", "user_id", "channel_id", "trigger_id"))
 

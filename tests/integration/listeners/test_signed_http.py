@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
+from prometheus_client import REGISTRY
 
 from slack_sandbox import SignedRequest
 from slack_sandbox.signed_http import signature
 from slackbot.cards import ACTION_APPROVE
 from slackbot.slack.listeners import new_app
-from slackbot.slack.signed_http import MAX_BODY, SignedEndpoint
+from slackbot.slack.signed_http import MAX_BODY, MAX_SSL_CHECK, SignedEndpoint
 from slackbot.slack_api.client import SlackClient
 from slackbot.slack_api.manifest import EVENTS_PATH
 from tests.integration.asking import TEAM
@@ -196,7 +197,6 @@ async def test_signed_nonsense_is_a_400(http_house: House, kind: str, body: byte
         "block_suggestion",
         "view_closed",
         "url_verification",
-        "app_rate_limited",
         "nonesuch",
     ],
 )
@@ -219,6 +219,33 @@ async def test_a_kind_that_nobody_listens_to_is_no_failure(http_house: House, ki
         body = json.dumps(some).encode()
         status = (await post(http_house, body, signed(body))).status_code
         assert status == (200 if kind == "url_verification" else 404), some
+
+
+@pytest.mark.parametrize("body", [b"ssl_check=1", b"token=Jhj5dZrVaK7ZwHHjRyZWjbDl&ssl_check=1"])
+async def test_a_check_of_the_certificate_is_a_200(http_house: House, body: bytes) -> None:
+    """Slack's `ssl_check` is answered 200, signed or not; nothing else can be reached by claiming to be one."""
+    kind = "application/x-www-form-urlencoded"
+    for headers in ([(b"content-type", kind.encode())], signed(body, kind=kind)):
+        answer = await post(http_house, body, headers)
+        assert (answer.status_code, answer.content) == (200, b"")
+    for more in (b"&command=%2Fagent", b"&payload=%7B%7D", b"&token=" + b"x" * MAX_SSL_CHECK):
+        assert (await post(http_house, body + more, [])).status_code == 401
+    assert (await post(http_house, b"ssl_check=2", [])).status_code == 401
+
+
+async def test_withheld_events_are_counted(
+    http_house: House, everything_logged: pytest.LogCaptureFixture
+) -> None:
+    """`app_rate_limited` is answered 200, a warning in the log, and counted; one that is not signed is none of it."""
+    body = json.dumps(
+        {"type": "app_rate_limited", "team_id": TEAM, "minute_rate_limited": 1518467820}
+    ).encode()
+    before = REGISTRY.get_sample_value("signoff_slack_events_withheld_total") or 0.0
+    assert (await post(http_house, body, signed(body))).status_code == 200
+    assert (await post(http_house, body, [])).status_code == 401
+    assert REGISTRY.get_sample_value("signoff_slack_events_withheld_total") == before + 1
+    [warned] = [record for record in everything_logged.records if "withholds events" in record.getMessage()]
+    assert warned.levelname == "WARNING"
 
 
 async def test_too_long_a_body_is_not_read_to_its_end(http_house: House) -> None:
