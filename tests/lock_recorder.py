@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -12,7 +12,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from agent.database.address import Address
-from agent.store.lock_order import LIMIT, LOCK_ORDER, PAUSE
+from agent.store.lock_order import LIMIT, LOCK_ORDER, PAUSE, RETENTION
 
 _LEVELS = {name: level for level, name in enumerate(LOCK_ORDER)}
 _TABLES = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)(?:\s+AS\s+(\w+))?")
@@ -21,7 +21,10 @@ _LOCKING = re.compile(
 )
 _WRITTEN = re.compile(
     r"(?<!KEY )(?<!FOR )(?<!DO )\bUPDATE\s+(\w+)|\bDELETE\s+FROM\s+(\w+)|\bINSERT\s+INTO\s+(audit_head)"
+    r"|\bINSERT\s+INTO\s+(delivery)\b(?=.*\bON CONFLICT\b)",
+    re.DOTALL,
 )
+_OF_RETENTION = re.compile(rf"""subjects?['"]: \[?['"]{RETENTION}['"]""")
 _MADE = re.compile(r"\bINSERT\s+INTO\s+(\w+)")
 
 
@@ -81,8 +84,10 @@ class LockRecorder:
             self._open.pop(connection, None)
         if not (locks := locks_of(sql)) and not rows_made(sql):
             return
+        if _OF_RETENTION.search(str(parameters)):  # the one head that has a place of its own in the order
+            locks = tuple(replace(each, name=RETENTION) for each in locks if each.name == "audit_head")
         transaction = self._open.setdefault(connection, _Transaction())
-        transaction.names |= rows_made(sql) - {"audit_head"}
+        transaction.names |= rows_made(sql) - {"audit_head", "delivery"}
         statement = f"{sql} {parameters}"
         for lock in locks:
             self._take(transaction, lock, statement)

@@ -3,7 +3,8 @@
 Rows are locked FOR NO KEY UPDATE: a foreign key's check (FOR KEY SHARE) in another transaction follows no order, and
 does not have to wait for such a lock. Sweeps skip rows that are locked (SKIP LOCKED).
 
-A child run is locked before its parent; rows of one table otherwise by id.
+A child run is locked before its parent; rows of one table otherwise by id. A drain takes its destination first, and
+the next message of the channel with SKIP LOCKED, as it may still hold the message before.
 """
 
 from __future__ import annotations
@@ -14,4 +15,18 @@ PAUSE = "pause switch"
 LIMIT = "limit"
 """The advisory locks of limits that hold across processes, by name; claims of such calls take them."""
 
-LOCK_ORDER = (PAUSE, "agent_run", "approval_request", "tool_call", "execution", LIMIT, "audit_head")
+RETENTION = "retention"
+"""The audit head of what was erased. Only erasing takes it, when it knows how much it has erased."""
+
+LOCK_ORDER = (
+    PAUSE,
+    "outlet",
+    "agent_run",
+    "approval_request",
+    "tool_call",
+    "execution",
+    LIMIT,
+    "audit_head",
+    "delivery",
+    RETENTION,
+)

@@ -80,8 +80,8 @@ class Office:
     async def hurry(self) -> None:
         """What was put off is due now."""
         async with self.db.transaction() as tx:
-            await tx.execute(text("UPDATE delivery SET not_before = clock_timestamp()"))
             await tx.execute(text("UPDATE outlet SET next_at = clock_timestamp(), next_update_at = next_at"))
+            await tx.execute(text("UPDATE delivery SET not_before = clock_timestamp()"))
         for drain in self.drains:
             drain._messenger._client._silent_until.clear()
 

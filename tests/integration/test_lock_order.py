@@ -10,7 +10,8 @@ import pytest
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.domain.audit import request_subject
-from agent.store import audit, call_locks, calls, request_locks, runs
+from agent.store import audit, call_locks, calls, deliveries, outbox, request_locks, runs
+from agent.store.outbox import Destination
 from tests import lock_recorder
 from tests.integration.asking import Asked, ask, start
 
@@ -36,8 +37,28 @@ async def other_request_after_call(tx: Transaction, asked: Asked) -> None:
     await request_locks.lock(tx, UUID(int=1))
 
 
+async def run_after_card(tx: Transaction, asked: Asked) -> None:
+    outbox.enqueue(tx, [outbox.card(Destination("T0TEST", "C0REVIEW"), asked.request_id)])
+    await tx.flush()
+    await runs.lock(tx, asked.run_id)
+
+
+async def destination_after_delivery(tx: Transaction, asked: Asked) -> None:
+    deliveries.mark_dead(tx, [UUID(int=1)], "no")
+    await tx.flush()
+    await deliveries.release(tx, Destination("T0TEST", "C0REVIEW"), 1)
+
+
 @pytest.mark.parametrize(
-    "swapped", [request_after_call, run_after_head, call_written_after_head, other_request_after_call]
+    "swapped",
+    [
+        request_after_call,
+        run_after_head,
+        call_written_after_head,
+        other_request_after_call,
+        run_after_card,
+        destination_after_delivery,
+    ],
 )
 async def test_locks_in_another_order_are_found(
     database: Database, database_url: str, swapped: Callable[[Transaction, Asked], Awaitable[None]]
