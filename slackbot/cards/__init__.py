@@ -21,6 +21,7 @@ from slackbot.cards.lists import (
 )
 from slackbot.cards.modals import list_modal, notice_modal, skeleton_modal
 from slackbot.cards.request import request_card, unreadable
+from slackbot.cards.scalars import amounts
 from slackbot.cards.values import (
     ACTION_AGENT,
     ACTION_APPROVE,
@@ -109,6 +110,7 @@ __all__ = [
     "RunForm",
     "agent_list",
     "agent_modal",
+    "amounts",
     "approve_modal",
     "argument_fields",
     "button_value",

@@ -81,6 +81,12 @@ class PersonalLists:
         """What this person may decide now, oldest first, counted."""
         return (await self._waiting_for_me(at, size))[0]
 
+    async def next_for_me(self, after: UUID) -> tuple[RequestLine | None, Count]:
+        """What this person may decide after that request, from the beginning again behind the last; and how much."""
+        found, _ = await self._waiting_for_me(Cursor(), 1)
+        later, _ = await self._waiting_for_me(Cursor((after,)), 1)
+        return next(iter([*later.lines, *found.lines]), None), found.count or Count(0)
+
     async def waiting_for_others(
         self, at: Cursor, size: int
     ) -> tuple[ListPage[RequestLine], ListPage[RequestLine]]:

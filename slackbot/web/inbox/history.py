@@ -20,6 +20,7 @@ _DOORS = {
     "slack_edit": "in Slack's form",
     "slack_thread": "in a thread",
     "page": "on this page",
+    "page_row": "in the list of the inbox",
     "api": "through the API",
 }
 _WORDS: Mapping[str, str] = {

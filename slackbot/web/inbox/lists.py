@@ -12,16 +12,18 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from agent.domain.errors import Refused
-from agent.domain.request import HistoryLine, RequestLine, RequestStatus
+from agent.domain.request import HistoryLine, RequestLine, RequestStatus, RequestView
 from agent.store import views
 from signoff.values import Person
-from slackbot.cards import Names
+from slackbot.cards import Names, parse_id
 from slackbot.cards.cursor import Cursor
+from slackbot.masking import clean_view
 from slackbot.reviewing.listing import ListFilter, ListPage, PersonalLists
 from slackbot.reviewing.visibility import visible_request
 from slackbot.web.auth.visitors import Signed, Visitor
 from slackbot.web.http.context import WebContext, web_context
 from slackbot.web.inbox.rendering import PageRoute, page, redirect_after_form
+from slackbot.web.inbox.row_forms import row_forms
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -35,10 +37,21 @@ _ID = re.compile(r"[0-9a-fA-F]{8}[0-9a-fA-F-]{0,28}\Z", re.ASCII)
 _USER = re.compile(r"[UW][A-Z0-9]{1,30}\Z", re.ASCII)
 
 
+@router.get("/")
+async def start() -> Response:
+    """The address without a path leads to the inbox."""
+    return redirect_after_form("/inbox")
+
+
 @router.get("/inbox")
-async def inbox(request: Request, who: Signed, at: At = "") -> Response:
-    """What waits for the visitor, what waits for others, and the latest outcomes."""
-    return page("inbox.html", here="inbox", visitor=who, **await _waiting(web_context(request), who, at))
+async def inbox(request: Request, who: Signed, at: At = "", done: Word = "") -> Response:
+    """What waits for the visitor, what waits for others, and the latest outcomes.
+
+    ``done`` is the request that the visitor has just answered from its row.
+    """
+    ctx = web_context(request)
+    answered = await _answered(ctx, who, done)
+    return page("inbox.html", here="inbox", visitor=who, answered=answered, **await _waiting(ctx, who, at))
 
 
 @router.get("/inbox/waiting")
@@ -92,8 +105,22 @@ async def _waiting(ctx: WebContext, who: Visitor, at: str) -> dict[str, Any]:
         "lately": lately,
         "at": at,
         "turns": _turns("/inbox", {}, mine),
+        "forms": await row_forms(ctx.db, mine.lines),
+        "back": f"/inbox?{urlencode({'at': at})}" if at else "/inbox",
         **await _named(ctx, who, [*mine.lines, *others.lines, *lately]),
     }
+
+
+async def _answered(ctx: WebContext, who: Visitor, done: str) -> RequestView | None:
+    wanted = parse_id(done) if done else None
+    try:
+        return (
+            await clean_view(await visible_request(ctx.db, ctx.slack.directory, who.person, wanted))
+            if wanted
+            else None
+        )
+    except Refused:
+        return None
 
 
 async def _by_id(ctx: WebContext, who: Visitor, text: str) -> str | None:

@@ -11,12 +11,13 @@ from urllib.parse import urlsplit
 from agent.domain import eligibility
 from agent.domain.errors import NotFound, sentence
 from agent.domain.people import Standing
-from agent.domain.request import RequestStatus, RequestView, Verdict
+from agent.domain.request import Count, RequestLine, RequestStatus, RequestView, Verdict
 from agent.runtime.edit_judgement import schema_of
 from agent.store import views
 from signoff.values import Person, Risk
 from slackbot.cards import OWN_WORDS_EXCLUDE, Names, edit_fields, json_text, parse_id, status, unreadable
 from slackbot.masking import clean_view
+from slackbot.reviewing.listing import PersonalLists
 from slackbot.reviewing.visibility import visible_request
 from slackbot.web.auth.visitors import Visitor
 from slackbot.web.http.context import WebContext
@@ -60,6 +61,8 @@ class RequestPage:
     may_withdraw: bool
     withheld: str  # why nobody may approve from what can be read here
     fields: Sequence[Any] = ()
+    following: RequestLine | None = None  # what waits for this reader behind it, once their word is given
+    left: Count | None = None  # how much that is in all
 
     @property
     def waits(self) -> bool:
@@ -167,6 +170,9 @@ async def open_page(ctx: WebContext, who: Visitor, request_id: str) -> RequestPa
     card = (view.channel_id, view.message_ts) if view.message_ts else None
     run = (view.run_channel_id, view.run_thread_ts) if view.run_channel_id and view.run_thread_ts else None
     links = await ctx.slack.permalinks.of([place for place in (card, run) if place])
+    answered = view.status is not RequestStatus.WAITING or any(v.person == who.person for v in view.votes)
+    lists = PersonalLists(ctx.db, directory, who.person)
+    following, left = await lists.next_for_me(view.id) if answered else (None, None)
     return RequestPage(
         view=view,
         steps=steps,
@@ -180,6 +186,8 @@ async def open_page(ctx: WebContext, who: Visitor, request_id: str) -> RequestPa
         may_withdraw=view.status is RequestStatus.WAITING and who.person == view.requester,
         withheld=unreadable(view) or "",
         fields=_fields(ctx, view) if view.allow_edit and not objection else (),
+        following=following,
+        left=left,
     )
 
 

@@ -25,10 +25,11 @@ from slackbot.reviewing.votes import BUDGET, OUTCOME_UNKNOWN, NewVote, cast_vote
 from slackbot.web.auth.visitors import Form, Signed, Visitor
 from slackbot.web.http.context import WebContext, web_context
 from slackbot.web.inbox import edit_form
-from slackbot.web.inbox.rendering import PageRoute, page, redirect_after_form
+from slackbot.web.inbox.rendering import PageRoute, local_address, page, redirect_after_form
 from slackbot.web.inbox.request_page import EnteredForm, open_page, true_view
 
 PATH = "page"
+ROW = "page_row"
 MAX_REASON = 3000
 
 SURE = "Please tick that you are sure: this is a {risk}-risk action."
@@ -68,6 +69,9 @@ async def approve(request: Request, request_id: str, who: Signed, form: Form) ->
         return await _show(ctx, who, request_id, _with(typed, problem), 409)
     if view.risk >= Risk.HIGH and form.get("sure") != "yes":
         return await _show(ctx, who, request_id, _with(typed, SURE.format(risk=view.risk.value)), 422)
+    back = form.get("back")
+    if isinstance(back, str):  # from a row of the inbox, which shows no comment and no tick
+        return await _vote(ctx, who, view, form, Verdict.APPROVE, "", typed, local_address(back))
     return await _vote(ctx, who, view, form, Verdict.APPROVE, comment, typed)
 
 
@@ -140,9 +144,10 @@ async def _vote(
     verdict: Verdict,
     reason: str,
     typed: EnteredForm,
+    back: str = "",
 ) -> Response:
     revision = _revision(form, view)
-    vote = NewVote(who.person, view.id, revision, verdict, PATH, reason or None)
+    vote = NewVote(who.person, view.id, revision, verdict, ROW if back else PATH, reason or None)
     try:
         async with asyncio.timeout(BUDGET):
             await cast_vote(ctx.votes, ctx.slack.directory, vote)
@@ -152,6 +157,8 @@ async def _vote(
         return await _show(ctx, who, str(view.id), _with(typed, refused.sentence), 409)
     except TimeoutError:
         return await _show(ctx, who, str(view.id), _with(typed, OUTCOME_UNKNOWN), 503)
+    if back:
+        return redirect_after_form(f"{back}{'&' if '?' in back else '?'}done={view.id}")
     return redirect_after_form(f"/inbox/requests/{view.id}")
 
 

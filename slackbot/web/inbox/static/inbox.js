@@ -75,6 +75,19 @@
     if (event.detail.xhr.status !== 200) event.detail.shouldSwap = false;
   });
 
+  // Rows that move up under the pointer must not be pressed in place of those that went: their buttons wait a moment.
+  const order = () => [...document.querySelectorAll(".act button, .act a")].map((each) => each.id);
+  let before = order();
+  document.body.addEventListener("htmx:afterSwap", () => {
+    const now = order();
+    const moved = before.some((id, at) => now[at] !== id);
+    before = now;
+    if (!moved) return;
+    const lists = document.getElementById("lists");
+    lists?.classList.add("settling");
+    setTimeout(() => lists?.classList.remove("settling"), 800);
+  });
+
   // ------------------------------------------------------------ keyboard
   const keys = document.getElementById("keys");
   const help = document.getElementById("show-keys");

@@ -1,0 +1,47 @@
+"""What a row of the inbox offers: Approve at once where a description is enough to go by, else the way to the form."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from agent.database.pools import Database
+from agent.domain.request import RequestLine, Verdict
+from agent.store import views
+from signoff.values import Risk
+from slackbot.cards import amounts, unreadable
+from slackbot.masking import clean_view
+
+
+@dataclass(frozen=True, slots=True)
+class RowForm:
+    """The buttons of one row, for the revision that it shows.
+
+    ``at_once``: Approve counts from the row. High risk takes its tick, and a comment that policy demands its field;
+    both are on the request's page. ``approvable`` is false where nobody can read what would run.
+    """
+
+    revision: int
+    at_once: bool
+    approvable: bool
+    money: str
+
+
+async def row_forms(db: Database, lines: Sequence[RequestLine]) -> Mapping[UUID, RowForm]:
+    """The buttons for what waits for this person, by request."""
+    if not lines:
+        return {}
+    async with db.connection() as connection:
+        found = await views.request_views(connection, [line.id for line in lines])
+    shown = await asyncio.gather(*(clean_view(view) for view in found))
+    return {
+        view.id: RowForm(
+            view.revision,
+            view.risk < Risk.HIGH and Verdict.APPROVE.value not in view.reason_required,
+            not unreadable(view),
+            amounts(view.facts, view.description),
+        )
+        for view in shown
+    }
