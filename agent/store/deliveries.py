@@ -46,7 +46,7 @@ class NextDelivery:
     request_id: UUID | None
     run_id: UUID | None
     agent: str | None
-    """Of a digest."""
+    """Whose digest it is: an agent, or `key:NAME`."""
     turn: str
     """Whose turn it is: to be given as `served` from now on."""
     root_ts: str | None

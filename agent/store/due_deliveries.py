@@ -21,6 +21,7 @@ from sqlalchemy import (
     true,
 )
 
+from agent.domain.request import API
 from agent.store.tables import (
     agent_run,
     approval_request,
@@ -70,15 +71,21 @@ _places = (
 _pending = and_(delivery.c.team_id == _team, delivery.c.state == "pending")
 
 
+SENDER: ColumnElement[str] = case(
+    (approval_request.c.source == API, approval_request.c.principal), else_=approval_request.c.agent
+)
+"""Who brings a request into a channel: an agent of ours, or the key of a program, whatever agents it speaks for."""
+
+
 def recent_cards() -> Subquery:
-    """How many cards each agent has had in the channel within a minute; Slack's ``ts`` is the time of posting."""
+    """How many cards each sender has had in the channel within a minute; Slack's ``ts`` is the time of posting."""
     since = cast(cast(extract("epoch", _now) - 60, BigInteger), Text)
     return (
-        select(approval_request.c.agent, func.count().label("lately"))
+        select(SENDER.label("sender"), func.count().label("lately"))
         .join(card_place, card_place.c.request_id == approval_request.c.id)
         .where(card_place.c.team_id == _team, card_place.c.channel_id == _channel)
         .where(card_place.c.surface == "channel", card_place.c.ts >= since)
-        .group_by(approval_request.c.agent)
+        .group_by(SENDER)
         .subquery("recent")
     )
 

@@ -1,6 +1,8 @@
-"""A flood: more new requests of one agent than a channel can show as cards. What does not fit is folded into a digest.
+"""A flood: more new requests of one sender than a channel can show as cards. What does not fit is folded into a digest.
 
-A folded request has no card and no thread; whatever would be told there is skipped, and its agent's digest updated.
+A folded request has no card and no thread; whatever would be told there is skipped, and its sender's digest updated.
+A sender is an agent of ours, or the key of a program: one key can speak for any number of agents, and has one limit
+and one digest.
 """
 
 from __future__ import annotations
@@ -10,39 +12,37 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Select, and_, bindparam, func, or_, select, text, update
 
 from agent.database.transaction import Connection, Transaction, fetch
-from agent.store.due_deliveries import recent_cards
+from agent.store.due_deliveries import SENDER, recent_cards
 from agent.store.outbox import Destination
 from agent.store.tables import approval_request, card_place, delivery
 
 FLOOD = 10
-"""New cards of one agent within a minute in one channel; what exceeds them is told in one digest card."""
+"""New cards of one sender within a minute in one channel; what exceeds them is told in one digest card."""
 
 
 async def fold(connection: Connection, destination: Destination) -> list[str]:
-    """Skip what exceeds the limit and what belongs to folded requests. Returns the agents concerned.
+    """Skip what exceeds the limit and what belongs to folded requests. Returns the senders concerned.
 
     What somebody else holds at this moment is left to the next look.
     """
     rows = await fetch(connection, _FOLD, team=destination.team_id, channel=destination.channel_id)
-    return [row.agent for row in rows]
+    return [row.sender for row in rows]
 
 
-def place_digest(tx: Transaction, destination: Destination, agent: str, ts: str) -> None:
-    """The agent's digest is this message, as long as something in it waits: the next flood gets a new one."""
-    tx.add(_PLACE, team=destination.team_id, channel=destination.channel_id, agent=agent, ts=ts)
+def place_digest(tx: Transaction, destination: Destination, sender: str, ts: str) -> None:
+    """The sender's digest is this message, as long as something in it waits: the next flood gets a new one."""
+    tx.add(_PLACE, team=destination.team_id, channel=destination.channel_id, sender=sender, ts=ts)
 
 
 _channel_card = and_(card_place.c.request_id == delivery.c.request_id, card_place.c.surface == "channel")
 
 
 def _excess(what: ColumnElement[bool]) -> Select[tuple[UUID]]:
-    """Deliveries of requests that are folded already, or are more than their agent may show now."""
+    """Deliveries of requests that are folded already, or are more than their sender may show now."""
     order = (delivery.c.kind, delivery.c.priority, delivery.c.id)
-    rank = (
-        func.count().filter(~card_place.c.folded).over(partition_by=approval_request.c.agent, order_by=order)
-    )
+    rank = func.count().filter(~card_place.c.folded).over(partition_by=SENDER, order_by=order)
     waiting = (
-        select(delivery.c.id, card_place.c.folded, approval_request.c.agent, rank.label("rank"))
+        select(delivery.c.id, card_place.c.folded, SENDER.label("sender"), rank.label("rank"))
         .join(card_place, and_(_channel_card, card_place.c.ts.is_(None)))
         .join(approval_request, approval_request.c.id == delivery.c.request_id)
         .where(delivery.c.team_id == bindparam("team"), delivery.c.channel_id == bindparam("channel"))
@@ -53,7 +53,7 @@ def _excess(what: ColumnElement[bool]) -> Select[tuple[UUID]]:
     room = func.greatest(0, FLOOD - func.coalesce(recent.c.lately, 0))
     return (
         select(waiting.c.id)
-        .outerjoin(recent, recent.c.agent == waiting.c.agent)
+        .outerjoin(recent, recent.c.sender == waiting.c.sender)
         .where(or_(waiting.c.folded, waiting.c.rank > room))
     )
 
@@ -61,7 +61,7 @@ def _excess(what: ColumnElement[bool]) -> Select[tuple[UUID]]:
 def _fold() -> Select[tuple[str]]:
     folded_line = and_(delivery.c.kind == "thread_line", card_place.c.folded)
     held = (
-        select(delivery.c.id, card_place.c.nonce, approval_request.c.agent)
+        select(delivery.c.id, card_place.c.nonce, SENDER.label("sender"))
         .join(card_place, _channel_card)
         .join(approval_request, approval_request.c.id == delivery.c.request_id)
         .where(delivery.c.id.in_(_excess(or_(delivery.c.kind == "card", folded_line))))
@@ -74,18 +74,19 @@ def _fold() -> Select[tuple[str]]:
     folded = (
         update(card_place).values(folded=True).where(card_place.c.nonce == held.c.nonce, ~card_place.c.folded)
     )
-    agents = select(held.c.agent).distinct().order_by(held.c.agent)
-    return agents.add_cte(skipped.cte("skipped"), folded.cte("folded_now"))
+    senders = select(held.c.sender).distinct().order_by(held.c.sender)
+    return senders.add_cte(skipped.cte("skipped"), folded.cte("folded_now"))
 
 
 _FOLD = _fold()
 _PLACE = text("""
 WITH waits AS (SELECT FROM card_place AS p JOIN approval_request AS r ON r.id = p.request_id
                WHERE p.folded AND p.team_id = :team AND p.channel_id = :channel
-                 AND r.agent = :agent AND r.status = 'waiting' LIMIT 1),
-ended AS (DELETE FROM digest_card WHERE team_id = :team AND channel_id = :channel AND agent = :agent
+                 AND CASE r.source WHEN 'api' THEN r.principal ELSE r.agent END = :sender AND r.status = 'waiting'
+               LIMIT 1),
+ended AS (DELETE FROM digest_card WHERE team_id = :team AND channel_id = :channel AND agent = :sender
           AND NOT EXISTS (SELECT FROM waits))
 INSERT INTO digest_card (team_id, channel_id, agent, ts)
-SELECT CAST(:team AS text), CAST(:channel AS text), CAST(:agent AS text), CAST(:ts AS text) FROM waits
+SELECT CAST(:team AS text), CAST(:channel AS text), CAST(:sender AS text), CAST(:ts AS text) FROM waits
 ON CONFLICT (team_id, channel_id, agent) DO UPDATE SET ts = excluded.ts
 """)

@@ -10,7 +10,8 @@ WITH here AS MATERIALIZED (
     FROM outlet CROSS JOIN (SELECT clock_timestamp() AS now) AS clock
     WHERE team_id = :team AND channel_id = :channel AND (lease_until IS NULL OR lease_until <= now)
 ), urgent AS MATERIALIZED (
-    SELECT d.id, d.priority, d.kind, d.request_id, d.run_id, d.agent, coalesce(d.agent, r.agent, a.agent) AS author,
+    SELECT d.id, d.priority, d.kind, d.request_id, d.run_id, d.agent,
+           coalesce(d.agent, CASE r.source WHEN 'api' THEN r.principal ELSE r.agent END, a.agent) AS author,
            coalesce(p.ts, a.thread_ts, g.ts) AS root_ts
     FROM delivery AS d
     LEFT JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel'
@@ -78,12 +79,14 @@ WITH here AS MATERIALIZED (
     SELECT FROM delivery AS d
     JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel' AND p.ts IS NULL
     JOIN approval_request AS r ON r.id = d.request_id
+    CROSS JOIN LATERAL (SELECT CASE r.source WHEN 'api' THEN r.principal ELSE r.agent END AS sender) AS whose
     WHERE d.team_id = :team AND d.channel_id = :channel AND d.state = 'pending' AND d.kind = 'card'
       AND d.priority < 2 AND NOT d.ambiguous
-    GROUP BY r.agent
+    GROUP BY sender
     HAVING bool_or(p.folded) OR count(*) > :flood - (
-        SELECT count(*) FROM card_place AS q JOIN approval_request AS s ON s.id = q.request_id AND s.agent = r.agent
+        SELECT count(*) FROM card_place AS q JOIN approval_request AS s ON s.id = q.request_id
         WHERE q.team_id = :team AND q.channel_id = :channel AND q.surface = 'channel'
+          AND CASE s.source WHEN 'api' THEN s.principal ELSE s.agent END = sender
           AND q.ts >= CAST(CAST(extract(epoch FROM clock_timestamp()) - 60 AS bigint) AS text))
 ), stranded AS (
     SELECT FROM delivery AS d
@@ -124,8 +127,8 @@ This waits for no lock, because its transaction may hold the delivery before: a 
 left for the next look. The epoch, which every lease and every release counts up, is compared again under the lock:
 the rest of the statement sees the database as it was when it began, and another drain may have been there since.
 
-Agents take turns in posts, and likewise in changes: the one `:served` longest ago goes first, except with history. An
-answer does not wait for earlier lines of its thread, but takes them along; unless they were put off. A line that may
-stand in Slack already goes without others. History may be long, so it is read in its order (`OFFSET 0`) up to the first
-line that may go.
+Senders (agents, keys of programs) take turns in posts, and likewise in changes: the one `:served` longest ago goes
+first, except with history. An answer does not wait for earlier lines of its thread, but takes them along; unless they
+were put off. A line that may stand in Slack already goes without others. History may be long, so it is read in its
+order (`OFFSET 0`) up to the first line that may go.
 """

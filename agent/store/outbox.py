@@ -127,10 +127,10 @@ async def was_enqueued(connection: Connection, request_id: UUID, key: str) -> bo
     return bool(found.scalar_one())
 
 
-def digest(destination: Destination, agent: str) -> OutboxMessage:
-    """The card that stands for a flood of this agent's requests should show the present state."""
-    key = f"digest:{destination.team_id}:{destination.channel_id}:{agent}"
-    return OutboxMessage("digest", destination, {}, priority=CARD, coalesce_key=key, agent=agent)
+def digest(destination: Destination, sender: str) -> OutboxMessage:
+    """The card that stands for a flood of this sender's requests should show the present state."""
+    key = f"digest:{destination.team_id}:{destination.channel_id}:{sender}"
+    return OutboxMessage("digest", destination, {}, priority=CARD, coalesce_key=key, agent=sender)
 
 
 def enqueue(tx: Transaction, outgoing: Sequence[OutboxMessage]) -> None:

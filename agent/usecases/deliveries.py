@@ -39,7 +39,7 @@ class DueMessage:
     kind: str
     request_id: UUID | None
     run_id: UUID | None
-    agent: str | None  # of a digest
+    agent: str | None  # whose digest it is: an agent, or `key:NAME`
     turn: str  # whose turn it was
     bodies: tuple[Mapping[str, object], ...]
     wanted: int
@@ -107,7 +107,7 @@ async def take_next(
 ) -> Look:
     """Store what became of the message before, and take what should be said next, unless another drain speaks there.
 
-    By priority, then age; a line waits until its thread has a root. Agents take turns: ``served`` are the turns of
+    By priority, then age; a line waits until its thread has a root. Senders take turns: ``served`` are the turns of
     earlier messages (`DueMessage.turn`), the latest last. What may go out now comes before what has to wait for Slack's
     pace, and a change of a message that stands has a pace of its own. What would be a flood of cards is folded into a
     digest first.
@@ -157,9 +157,9 @@ async def _take(tx: Transaction, destination: Destination, worker: str, served: 
 
 
 async def _fold(tx: Transaction, destination: Destination) -> None:
-    """Cards beyond what a channel can show are not posted; the digest of their agent is, and stays up to date."""
-    agents = await floods.fold(tx, destination)
-    outbox.enqueue(tx, [outbox.digest(destination, agent) for agent in agents])
+    """Cards beyond what a channel can show are not posted; the digest of their sender is, and stays up to date."""
+    senders = await floods.fold(tx, destination)
+    outbox.enqueue(tx, [outbox.digest(destination, sender) for sender in senders])
     await tx.flush()
 
 

@@ -1,4 +1,4 @@
-"""One card for a flood: many requests of one agent are listed behind a button instead of shown one by one."""
+"""One card for a flood: many requests of one sender are listed behind a button instead of shown one by one."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from slackbot.cards.values import ACTION_LIST, Card, Json, metadata, page_value
 MAX_TOOLS = 8
 
 PAGE_OF_WAITING = "waiting"
-"""What the page values of the list behind a digest are about; their query has `agent`."""
+"""What the page values of the list behind a digest are about; their query has `agent` or `key`."""
 
 
 @dataclass(frozen=True, slots=True)
 class FloodDigest:
-    """A flood: how many requests of `agent` wait without a card, by tool, and the first deadline among them."""
+    """A flood: how many requests wait without a card, by tool, and the first deadline among them.
 
-    agent: str
+    `sender` is an agent of ours, or `key:NAME`: a program, whatever agents it speaks for.
+    """
+
+    sender: str
     waiting: int
     highest: Risk
     tools: Mapping[str, int] = field(default_factory=dict)
@@ -34,16 +37,18 @@ def flood_digest_card(digest: FloodDigest, *, delivery_id: object | None = None)
     verb = "waits" if digest.waiting == 1 else "wait"
     risk = f"Up to {digest.highest.value} risk"
     told = f"{risk}. They came so fast that they share this card; each is decided by itself."
-    title = f"{count} of agent {inert.line(digest.agent, 60)} {verb} for review"
-    value = page_value(PAGE_OF_WAITING, agent=inert.cut(digest.agent, 200)[0])
+    is_key, name = digest.sender.startswith("key:"), digest.sender.removeprefix("key:")
+    sender = "the key" if is_key else "agent"
+    title = f"{count} of {sender} {inert.line(name, 60)} {verb} for review"
+    value = page_value(PAGE_OF_WAITING, **{"key" if is_key else "agent": inert.cut(name, 200)[0]})
     rows = [
         blocks.header(inert.line(title, blocks.HEADER_LIMIT)),
         blocks.rich_text(blocks.section(blocks.text(told)), *_tools(digest), *_until(digest)),
         *blocks.actions(blocks.button("Open the list", ACTION_LIST, value, "primary")),
     ]
     mentions = "".join(f" {blocks.mention_mrkdwn(each)}" for each in digest.notify[:10])
-    text = f"{risk}: {count} of agent {inert.mrkdwn(digest.agent, 80)} {verb} for review{mentions.rstrip()}"
-    return Card(text, blocks.with_ids(rows, f"digest:{digest.agent}"), metadata(delivery_id))
+    text = f"{risk}: {count} of {sender} {inert.mrkdwn(name, 80)} {verb} for review{mentions.rstrip()}"
+    return Card(text, blocks.with_ids(rows, f"digest:{digest.sender}"), metadata(delivery_id))
 
 
 def _tools(digest: FloodDigest) -> list[Json]:

@@ -46,13 +46,17 @@ class ListPage(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class ListFilter:
-    """What somebody looks for. ``words`` stand in the description; ``person`` asked or decided."""
+    """What somebody looks for. ``words`` stand in the description; ``person`` asked or decided.
+
+    ``key`` is the one of the program that asks.
+    """
 
     status: RequestStatus | None = None
     agent: str = ""
     person: Person | None = None
     since: datetime | None = None
     words: str = ""
+    key: str = ""
 
     def has_words(self, line: RequestLine) -> bool:
         """Whether each word stands in the description or the agents' names, or begins the id."""
@@ -63,6 +67,7 @@ class ListFilter:
         """Whether a waiting request is looked for: there the database is asked about none of this."""
         return (
             (not self.agent or line.agent == self.agent)
+            and (not self.key or line.principal == f"key:{self.key}")
             and self.person in (None, line.requester)
             and (self.since is None or line.created_at >= self.since)
             and self.has_words(line)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
+from uuid import UUID
 
 import pytest
 from sqlalchemy import text
@@ -24,7 +26,19 @@ from slackbot.delivery.drain import Drain
 from slackbot.slack_api import client as slack_client
 from slackbot.slack_api.client import SlackClient
 from slackbot.slack_api.directory import Directory
-from tests.integration.asking import GRACE, LINUS, REVIEWS, TEAM, Asked, ask, ballot, column, reviewer, rule
+from tests.integration.asking import (
+    GRACE,
+    LINUS,
+    REVIEWS,
+    TEAM,
+    Asked,
+    ask,
+    ballot,
+    column,
+    question,
+    reviewer,
+    rule,
+)
 from tests.integration.listeners.conftest import BOT, workspace
 from tests.integration.service.conftest import until
 
@@ -550,6 +564,27 @@ async def test_a_flood_becomes_a_digest(office: Office) -> None:
     [digest] = [m for m in office.slack.messages(CHANNEL) if m not in office.cards()]
     assert "0 requests of agent refunds" in digest["text"]
     assert await office.column("SELECT count(*) FROM digest_card") == [0]  # the next flood gets its own
+
+
+async def test_a_key_under_many_names_is_one_flood(office: Office) -> None:
+    """Thirty requests of one key, each in another agent's name: ten cards, one digest of the key, one change of it."""
+    question_of = partial(replace, question(UUID(int=0), UUID(int=0), rule()), run_id=None, call_id=None)
+    names = [f"agent-{number}" for number in range(30)]
+    asked = [
+        await requests.open(
+            office.db, question_of(source="api", principal="key:ci", agent=name, client_id=name)
+        )
+        for name in names
+    ]
+    await office.tell_all()
+    assert len(office.slack.calls_of(POST)) == 11
+    [digest] = [m for m in office.slack.messages(CHANNEL) if m not in office.cards()]
+    assert "20 requests of the key ci wait" in digest["text"]
+    for each in asked[10:]:
+        assert await requests.withdraw(office.db, each.request_id, None, None, principal="key:ci")
+    await office.tell_all()
+    [digest] = [m for m in office.slack.messages(CHANNEL) if m not in office.cards()]
+    assert "0 requests of the key ci" in digest["text"]
 
 
 # --- what cannot be told ----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What a digest card tells: the requests of one agent that wait in a channel without cards of their own."""
+"""What a digest card tells: the requests of one sender that wait in a channel without cards of their own."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Flood:
     notify: tuple[str, ...] = ()
 
 
-async def flood(connection: Connection, team_id: str, channel_id: str, agent: str) -> Flood:
-    """What is folded there of this agent and still waits."""
-    key = {"team": team_id, "channel": channel_id, "agent": agent}
+async def flood(connection: Connection, team_id: str, channel_id: str, sender: str) -> Flood:
+    """What is folded there of this sender (an agent, or `key:NAME`) and still waits."""
+    key = {"team": team_id, "channel": channel_id, "sender": sender}
     rows = (await connection.execute(_FLOOD, key)).all()
     if not rows:
         return Flood()
@@ -43,6 +43,7 @@ SELECT v.tool, r.risk::text AS risk, r.policy -> 'notify' AS notify, count(*) AS
        min(r.expires_at) AS first_deadline
 FROM card_place AS p JOIN approval_request AS r ON r.id = p.request_id
 JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
-WHERE p.folded AND p.team_id = :team AND p.channel_id = :channel AND r.agent = :agent AND r.status = 'waiting'
+WHERE p.folded AND p.team_id = :team AND p.channel_id = :channel AND r.status = 'waiting'
+  AND CASE r.source WHEN 'api' THEN r.principal ELSE r.agent END = :sender
 GROUP BY v.tool, r.risk, r.policy -> 'notify'
 """)

@@ -49,12 +49,13 @@ async def _mine(ctx: ListenerContext, person: Person, query: Query) -> Card:
 
 
 async def _waiting(ctx: ListenerContext, person: Person, query: Query) -> Card:
-    """Everything that waits and that this person may see; of one `agent`, if the query says so."""
-    agent = query.get("agent", "")
-    page = await _lists(ctx, person).waiting(ListFilter(agent=agent), _at(query), PAGE)
+    """Everything that waits and that this person may see; of one `agent` or `key`, if the query says so."""
+    agent, key = query.get("agent", ""), query.get("key", "")
+    page = await _lists(ctx, person).waiting(ListFilter(agent=agent, key=key), _at(query), PAGE)
+    of_whom = f", of agent {agent}" if agent else f", of the key {key}" if key else ""
     return request_list(
         page.lines,
-        heading=f"Waiting, of agent {agent}" if agent else "Waiting for review",
+        heading=f"Waiting{of_whom}" if of_whom else "Waiting for review",
         empty="Nothing waits for review that you may see.",
         pages=_pages(PAGE_OF_WAITING, query, page),
     )
