@@ -142,6 +142,16 @@ def redact(value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(value))
 
 
+def email_facts(value: Any) -> tuple[str, ...]:
+    """Names or dotted paths of facts; a leading `facts.` may be written and says nothing."""
+    for entry in _listed(value):
+        if not isinstance(entry, str) or not _PATH.match(entry):
+            raise ValueError(f"{entry!r} is not a name of a fact such as price or a path such as owner.name")
+        if entry.startswith("args."):
+            raise ValueError(f"{entry!r} is an argument; e-mail carries facts only")
+    return tuple(dict.fromkeys(entry.removeprefix("facts.") for entry in value))
+
+
 def email(value: Any) -> tuple[str, ...]:
     """Addresses of mailboxes; may be empty."""
     for entry in _listed(value):

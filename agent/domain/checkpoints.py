@@ -41,6 +41,7 @@ TERMS = {
     "redact": checkpoint_fields.redact,
     "execute_within": checkpoint_fields.duration,
     "email": checkpoint_fields.email,
+    "email_facts": checkpoint_fields.email_facts,
 }
 DEFAULTS = TERMS | {"unmatched": checkpoint_fields.unmatched, "admin_channel": checkpoint_fields.text}
 CHECKPOINT = TERMS | {
@@ -131,7 +132,7 @@ class _Reader:
         rule = Rule(**terms)
         place = _Place("checkpoint", index, label, table)
         self._check(place, rule)
-        self._check_templates(place, rule)
+        self._check_shown(place, rule)
         return rule
 
     def _table(
@@ -161,19 +162,20 @@ class _Reader:
         return read
 
     def _check(self, place: _Place, terms: Defaults | Rule) -> None:
-        for key, problem in (*_quorum(place, terms), *_escalation(place, terms)):
+        for key, problem in (*_quorum(place, terms), *_escalation(place, terms), *_mail(place, terms)):
             self._problem(self._lines.of(place.table, place.index, key), f"{place.label}: {problem}")
 
-    def _check_templates(self, place: _Place, rule: Rule) -> None:
-        """What nobody is shown may stand neither in a description nor in an address."""
-        for key, template in (
-            ("description_template", rule.description_template),
-            ("link_template", rule.link_template),
+    def _check_shown(self, place: _Place, rule: Rule) -> None:
+        """What nobody is shown may stand neither in a description, nor in an address, nor in an e-mail."""
+        for key, paths in (
+            ("description_template", placeholder_names(rule.description_template or "")),
+            ("link_template", placeholder_names(rule.link_template or "")),
+            ("email_facts", [("facts", *name.split(".")) for name in rule.email_facts]),
         ):
-            for root, *steps in placeholder_names(template or ""):
+            for root, *steps in paths:
                 if is_redacted(tuple(steps), rule.redact, root):
                     shown = ".".join((root, *steps))
-                    line = self._lines.of(place.table, place.index, key)
+                    line = self._lines.of(place.table, place.index, place.first(key))
                     self._problem(line, f'{place.label}: "{key}" would show {shown}, which "redact" hides')
 
     def _refuse_duplicates(self, checkpoints: list[Any]) -> None:
@@ -241,6 +243,11 @@ def _escalation(place: _Place, terms: Terms) -> Iterator[Problem]:
         )
     elif not escalates and terms.escalate_to and place.table == "checkpoint" and place.has("escalate_to"):
         yield "escalate_to", '"escalate_to" is used only with an "on_timeout" of "escalate"'
+
+
+def _mail(place: _Place, terms: Terms) -> Iterator[Problem]:
+    if place.table == "checkpoint" and place.has("email_facts") and terms.email_facts and not terms.email:
+        yield "email_facts", '"email_facts" is used only with "email", which names nobody'
 
 
 def _label(index: int, table: Any) -> str:

@@ -15,7 +15,14 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_serializer
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_serializer,
+    model_serializer,
+)
 
 from agent.domain.description_template import render
 from agent.domain.expression import compile_when, matches_from_start
@@ -97,9 +104,18 @@ class Terms(BaseModel):
     email: tuple[str, ...] = ()
     """Who is sent a link to each request by e-mail, where the service has a mail server; decides nothing."""
 
+    email_facts: tuple[str, ...] = ()
+    """Names or dotted paths of the facts that these e-mails carry."""
+
     @field_serializer("timeout", "execute_within")
     def _seconds(self, duration: timedelta) -> float:
         return duration.total_seconds()
+
+    @model_serializer(mode="wrap")
+    def _known_before(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without what is new and unused: a worker of the previous version refuses a snapshot with an unknown key."""
+        made: dict[str, Any] = written(self)
+        return {key: value for key, value in made.items() if key != "email_facts" or value}
 
 
 class Defaults(Terms):

@@ -214,6 +214,7 @@ class RequestView:
     reason_required: frozenset[str] = frozenset()  # of "approve", "reject"
     reject_reasons: tuple[str, ...] = ()
     redact: tuple[str, ...] = ()  # names or dotted paths of arguments and facts that nobody is shown
+    email_facts: tuple[str, ...] = ()  # names or dotted paths of the facts that an e-mail carries
     escalated: bool = False
     paused_by: str | None = None  # who stopped its agent, or one above it: nothing of it begins meanwhile
     paused_agent: str | None = None  # which of these that stop names; None: every agent

@@ -1,20 +1,23 @@
-"""E-mail to reviewers: what waits, and a link to its page. Nothing in a message decides anything.
+"""E-mail to reviewers: what waits, the facts that policy names, and links to its page. No link decides anything.
 
 What an agent wrote is one inert line: it ends no header, turns no line around, and no mail program makes a link of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.utils import format_datetime
 from html import escape
+from typing import Any
 from urllib.parse import urlsplit
 
 import aiosmtplib
 
 from agent.domain.outbound import OutboundMessage
 from agent.domain.request import RequestView
+from slackbot.cards import scalars
 from slackbot.cards.inert import without_links
 from slackbot.outbound.failures import RetryLater, Undeliverable
 from slackbot.outbound.mail_server import MailServer
@@ -23,6 +26,13 @@ TIMEOUT = 10.0
 
 MAX_SUBJECT = 120
 MAX_DESCRIPTION = 600
+MAX_FACT = 300
+
+NOTHING_YET = (
+    "Each link opens the request's page. Nothing is decided before you sign in and confirm it there."
+)
+Pairs = Sequence[tuple[str, str]]
+LINKS = (("Look at it", ""), ("Approve …", "?go=approve"), ("Reject …", "?go=reject"))
 
 
 def message(
@@ -31,7 +41,13 @@ def message(
     """What a reviewer reads. `view` has no secrets any more; the message's id is that of the notice."""
     description = without_links(view.description, MAX_DESCRIPTION)
     until = view.expires_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    agent, risk = without_links(view.chain, 100), view.risk.value
+    lines = [
+        ("Agent", without_links(view.chain, 100)),
+        ("Risk", view.risk.value),
+        ("Decide before", until),
+        *_named_facts(view),
+    ]
+    links = [(label, f"{url}{query}") for label, query in LINKS]
     mail = EmailMessage()
     mail["From"] = sender
     mail["To"] = recipient
@@ -39,19 +55,38 @@ def message(
     mail["Date"] = format_datetime(datetime.now(UTC))
     mail["Message-ID"] = f"<{notice.id}@{urlsplit(url).hostname or 'signoff'}>"
     mail["Auto-Submitted"] = "auto-generated"  # RFC 3834: no out-of-office reply to this
-    mail.set_content(
-        f"{description}\n\nAgent: {agent}\nRisk: {risk}\nDecide before: {until}\n\n"
-        f"Look at it, and decide if you are a reviewer:\n{url}\n"
-    )
-    mail.add_alternative(
-        "<!doctype html><html><body>"
-        f"<p><strong>{escape(description)}</strong></p>"
-        f"<p>Agent: {escape(agent)}<br>Risk: {risk}<br>Decide before: {until}</p>"
-        f'<p><a href="{escape(url)}">Look at it, and decide if you are a reviewer</a></p>'
-        "</body></html>",
-        subtype="html",
-    )
+    mail.set_content(_plain(description, lines, links))
+    mail.add_alternative(_html(description, lines, links), subtype="html")
     return mail
+
+
+def _plain(description: str, lines: Pairs, links: Pairs) -> str:
+    said = "\n".join(f"{name}: {value}" for name, value in lines)
+    led = "\n".join(f"{label}: {link}" for label, link in links)
+    return f"{description}\n\n{said}\n\n{NOTHING_YET}\n\n{led}\n"
+
+
+def _html(description: str, lines: Pairs, links: Pairs) -> str:
+    said = "<br>".join(f"{escape(name)}: {escape(value)}" for name, value in lines)
+    led = " · ".join(f'<a href="{escape(link)}">{escape(label)}</a>' for label, link in links)
+    return (
+        f"<!doctype html><html><body><p><strong>{escape(description)}</strong></p>"
+        f"<p>{said}</p><p>{escape(NOTHING_YET)}</p><p>{led}</p></body></html>"
+    )
+
+
+def _named_facts(view: RequestView) -> list[tuple[str, str]]:
+    """The facts that policy names, in its order; what was not looked up says so."""
+    found = []
+    for path in view.email_facts:
+        *above, last = path.split(".")
+        around: Any = view.facts
+        for step in above:
+            around = around.get(step) if isinstance(around, Mapping) else None
+        known = isinstance(around, Mapping) and last in around
+        words = scalars.words(last, around[last], scalars.currency_in(around)) if known else "not known"
+        found.append((without_links(path.replace(".", " "), 100), without_links(words, MAX_FACT)))
+    return found
 
 
 class Mailer:

@@ -133,6 +133,7 @@ def _view(row: Row[Any]) -> RequestView:
         reason_required=frozenset(rule.reason_required),
         reject_reasons=rule.reject_reasons,
         redact=rule.redact,
+        email_facts=rule.email_facts,
         escalated=row.escalated_at is not None,
         asked_again=FollowUp(row.again_id, row.again_channel, row.again_ts) if row.repeated else None,
         recorded=row.seq or 0,

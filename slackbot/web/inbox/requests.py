@@ -39,8 +39,10 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @router.get("/inbox/requests/{request_id}")
-async def look(request: Request, request_id: str, who: Signed) -> Response:
-    """Everything that is known of a request, and what the reader may do about it."""
+async def look(request: Request, request_id: str, who: Signed, go: str = "") -> Response:
+    """Everything that is known of a request, and what the reader may do about it; ``go`` leads to one of its forms."""
+    if go in ("approve", "reject"):  # from an e-mail: a fragment would not have come through the sign-in
+        return redirect_after_form(f"/inbox/requests/{request_id}#{go}")
     return await _show(web_context(request), who, request_id)
 
 

@@ -127,6 +127,20 @@ async def status(porch: Porch, request_id: str) -> str:  # noqa: F811
     return str(found)
 
 
+@pytest.mark.parametrize("go", ["approve", "reject"])
+async def test_a_link_of_an_email_leads_to_a_form_and_decides_nothing(porch: Porch, go: str) -> None:  # noqa: F811
+    """Through the sign-in to the page at Approve or Reject; however often it is opened, nobody has voted."""
+    asked = await porch.asked()
+    link = f"/inbox/requests/{asked}?go={go}"
+    stranger = await porch.stranger().open(link)
+    assert stranger.headers["location"] == f"/sign-in?next={quote(link, safe='')}"
+    grace = await porch.visitor("U0GRACE")
+    for _ in range(2):
+        assert (await grace.open(link)).headers["location"] == f"/inbox/requests/{asked}#{go}"
+    assert await porch.house.column("SELECT count(*) FROM vote") == [0]
+    assert (await grace.open(f"/inbox/requests/{asked}?go=withdraw")).status_code == 200
+
+
 async def test_approve_on_the_page(porch: Porch) -> None:  # noqa: F811
     """A reviewer's form decides, by the path `page`, and the page tells the outcome and the timeline."""
     asked = await porch.asked(7)

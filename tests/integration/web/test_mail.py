@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import email
 import email.policy
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from email.message import EmailMessage
@@ -88,8 +89,8 @@ def texts(mail: EmailMessage) -> tuple[str, str]:
     return plain.get_content(), html.get_content()
 
 
-async def test_each_address_gets_a_link_that_decides_nothing(database: Database, mailbox: Mailbox) -> None:
-    """One message per address of the checkpoint, with the description, the deadline and one link: to the page."""
+async def test_each_address_gets_links_that_decide_nothing(database: Database, mailbox: Mailbox) -> None:
+    """One message per address of the checkpoint, with description, deadline and links to the page and its two forms."""
     asked = await ask(database, rule(email=(FINANCE, BOSS), risk="high"))
     await send(database, mailer(mailbox))
     assert sorted(str(mail["To"]) for mail in mailbox.mails) == [BOSS, FINANCE]
@@ -100,11 +101,36 @@ async def test_each_address_gets_a_link_that_decides_nothing(database: Database,
         assert mail["Auto-Submitted"] == "auto-generated"
         plain, html = texts(mail)
         assert "Risk: high" in plain
-        assert [word for word in plain.split() if "://" in word] == [page]
-        assert html.count("href=") == 1
-        assert f'href="{page}"' in html
+        links = [page, f"{page}?go=approve", f"{page}?go=reject"]
+        assert [word for word in plain.split() if "://" in word] == links
+        assert re.findall('href="([^"]*)"', html) == links
         assert "<form" not in html
     assert await column(database, "SELECT state::text FROM notice") == ["sent", "sent"]
+
+
+async def test_a_mail_carries_the_facts_that_policy_names(database: Database, mailbox: Mailbox) -> None:
+    """`email_facts`, in their order, as the card words them; no other fact, no secret, and no link out of a fact."""
+    secret = SECRETS["github-token"]
+    facts = {
+        "price": 1500,
+        "currency": "EUR",
+        "owner": {"name": "Ada <b>https://evil.example", "token": secret},
+        "stock": 7,
+    }
+    named = ("price", "owner.name", "owner.token", "refunded_before", "price.more")
+    await ask(database, rule(email=(FINANCE,), email_facts=named), facts=facts)
+    await send(database, mailer(mailbox))
+    [mail] = mailbox.mails
+    plain, html = texts(mail)
+    said = plain.splitlines()
+    first = said.index("price: 1,500.00 EUR")
+    assert said[first + 1].startswith("owner name: Ada <b>https꞉")
+    assert said[first + 3 : first + 5] == ["refunded_before: not known", "price more: not known"]
+    assert "<br>owner name: Ada &lt;b&gt;https꞉" in html
+    for text in (plain, html):
+        assert secret not in text
+        assert "https://evil" not in text
+        assert "stock" not in text
 
 
 async def test_what_an_agent_writes_stays_text(database: Database, mailbox: Mailbox) -> None:
@@ -168,6 +194,31 @@ async def test_without_a_mail_server_it_waits(database: Database) -> None:
     await send(database, None)
     [(state, error)] = await rows(database, "SELECT state::text, error FROM notice")
     assert (state, "SIGNOFF_SMTP_URL" in error) == ("pending", True)
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        ('email_facts = ["price", 7]', 'checkpoints.toml:4: checkpoint "a": "email_facts" 7 is not'),
+        ('email_facts = ["args.price"]', "is an argument; e-mail carries facts only"),
+        ('email_facts = ["owner.name"]\nredact = ["facts.owner"]', "would show facts.owner.name"),
+        ('email_facts = ["price"]\nemail = []', "is used only with"),
+    ],
+)
+def test_facts_that_no_mail_can_carry_are_a_problem_of_the_policy(lines: str, problem: str) -> None:
+    """What is no fact, what `redact` hides, and facts for nobody do not load."""
+    email = "" if "email = " in lines else 'email = ["finance@example.com"]'
+    text = f'[[checkpoint]]\ncheckpoint_id = "a"\naction_pattern = "a"\n{lines}\n{email}\n'
+    with pytest.raises(PolicyError) as caught:
+        checkpoints.load(text, filename="checkpoints.toml")
+    assert problem in str(caught.value)
+
+
+def test_a_snapshot_without_email_facts_is_one_of_the_previous_version() -> None:
+    """Workers of the previous version go on reading the requests of this one while nobody uses the key."""
+    assert "email_facts" not in rule(email=(FINANCE,)).snapshot()
+    used = rule(email_facts=("price",))
+    assert type(used).from_snapshot(used.snapshot()) == used
 
 
 def test_mail_that_cannot_be_sent_is_a_problem_of_the_policy() -> None:
