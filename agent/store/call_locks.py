@@ -188,28 +188,6 @@ SELECT c.state::text AS state, c.run_id, c.blocking, c.ask_no, r.awaiting_calls,
        r.status IN ('denied', 'failed', 'cancelled') AND c.repeats IS NULL AS in_vain
 FROM tool_call AS c JOIN agent_run AS r ON r.id = c.run_id WHERE c.id = :call FOR NO KEY UPDATE OF c
 """)
-_CALL = text("SELECT run_id FROM tool_call WHERE id = :id")
-_TAKE_RUN_OF_CALL = text("""
-SELECT 1 FROM agent_run WHERE id = (SELECT run_id FROM tool_call WHERE id = :call) FOR NO KEY UPDATE
-""")
-_TAKE_CALL = text("SELECT 1 FROM tool_call WHERE id = :call FOR NO KEY UPDATE")
-TAKE_ASKED = text("""
-SELECT id FROM tool_call WHERE id = ANY (ARRAY(
-    SELECT call_id FROM approval_request
-    WHERE id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[])))) AND status = 'waiting'))
-ORDER BY id FOR NO KEY UPDATE
-""")
-_NEW_CALL = text("""
-SELECT c.state::text AS state, c.run_id, c.blocking, c.ask_no, r.awaiting_calls, r.team_id, r.channel_id,
-       r.ancestor_ids,
-       r.status IN ('denied', 'failed', 'cancelled') AND c.repeats IS NULL AS in_vain
-FROM tool_call AS c JOIN agent_run AS r ON r.id = c.run_id WHERE c.id = :call FOR NO KEY UPDATE OF c
-""")
-_RESUME = text("""
-UPDATE agent_run SET status = 'working', updated_at = clock_timestamp()
-WHERE id = (SELECT run_id FROM tool_call WHERE id = :call) AND status = 'pending_approval'
-  AND NOT EXISTS (SELECT 1 FROM tool_call AS c WHERE c.run_id = agent_run.id AND c.state = 'asked' AND c.blocking)
-""")
 # OFFSET 0 keeps PostgreSQL from joining whole tables for any number of calls.
 _CALL = text("""
 SELECT each.* FROM unnest(ARRAY(SELECT unnest(CAST(:calls AS uuid[])))) AS named (id)

@@ -158,6 +158,18 @@ def is_assembled(statement: ast.expr, given: dict[str, list[ast.expr]], seen: se
     return False
 
 
+def test_every_statement_is_written_once_and_used() -> None:
+    """No module of the store sets the name of a statement twice, or has a statement of its own that it never sends."""
+    twice, unused = [], []
+    for path in Path(store.__path__[0]).rglob("*.py"):
+        source = path.read_text(encoding="utf-8")
+        for name, values in assignments(ast.parse(source)).items():
+            twice += [f"{path.name}: {name}"] if name.isupper() and len(values) > 1 else []
+        private = set(re.findall(r"^(_[A-Z_]+) = ", source, re.MULTILINE))
+        unused += [f"{path.name}: {name}" for name in private if len(re.findall(rf"\b{name}\b", source)) == 1]
+    assert (twice, unused) == ([], [])
+
+
 def texts() -> dict[str, str]:
     """Each whole text of the store, by the name of its constant."""
     modules = [import_module(found.name) for found in walk_packages(store.__path__, f"{store.__name__}.")]
