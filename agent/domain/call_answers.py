@@ -22,15 +22,15 @@ class EndedCall:
     on_reject: str | None
     repeats: UUID | None
     """The expired call that its requester had asked again."""
-    edited: str = ""
-    """What a reviewer changed before approving, in words."""
+    approval: str = ""
+    """What its reviewers changed and wrote when they approved it, in words."""
 
     def note(self, given: CallAnswer) -> str:
         """What the model reads when the call went on in the background."""
         about = f" (request {self.request_id})" if self.request_id else ""
         words = f": {given.text}" if given.text else ""
         outcome = f"Outcome of {self.tool} {self.raw_arguments}{about}: {given.kind.value}{words}"
-        return f"{outcome}\n{self.edited}" if self.edited else outcome
+        return f"{outcome}\n{self.approval}" if self.approval else outcome
 
 
 _AFTER = {

@@ -61,12 +61,13 @@ def touches_hidden(
     return any(_has_mask(new) and not _has_mask(old) for _, old, new in made)
 
 
-def edit_note(made: Sequence[Change]) -> str:
-    """The sentence for the model whose call was edited; empty when nothing was."""
-    if not made:
-        return ""
-    parts = "; ".join(f"{each.path} from {_shown(each.before)} to {_shown(each.after)}" for each in made)
-    return f"A reviewer changed the arguments before approving: {parts}."
+def approval_note(made: Sequence[Change], notes: Sequence[str]) -> str:
+    """What a model is told about the approval of its call: what was changed, and the reviewers' own notes."""
+    told = [f"Note given by a reviewer with the approval: {each}" for each in notes]
+    if made:
+        parts = "; ".join(f"{each.path} from {_shown(each.before)} to {_shown(each.after)}" for each in made)
+        told.insert(0, f"A reviewer changed the arguments before approving: {parts}.")
+    return "\n".join(told)
 
 
 def _member(

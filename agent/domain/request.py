@@ -245,8 +245,16 @@ class RequestView:
         return self.decision.at if self.decision else None
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What those who approved it wrote, oldest first; nothing unless it is approved."""
+        if self.status is not RequestStatus.APPROVED:
+            return ()
+        approvals = (vote for vote in self.votes if vote.verdict is Verdict.APPROVE)
+        return tuple(vote.reason for vote in approvals if vote.reason and vote.reason.strip())
+
+    @property
     def own_words_exclude(self) -> bool:
-        """Whether a reviewer who rejects it in their own words may not approve what its run then proposes."""
+        """Whether a reviewer who decides in their own words may not approve what its run then proposes."""
         return self.run_id is not None and self.prevent_self_review and not self.editor_may_approve
 
     @property

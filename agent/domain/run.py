@@ -136,6 +136,7 @@ class CallView:
     request_id: UUID | None
     repeats: UUID | None  # the expired or voided call that this one asks again
     edited: tuple[Change, ...] = ()  # what a reviewer changed before approving
+    notes: tuple[str, ...] = ()  # what its reviewers wrote when they approved it
     created_at: datetime | None = None
     answered_at: datetime | None = None
 

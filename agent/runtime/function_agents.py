@@ -59,7 +59,8 @@ class NonDeterministic(SignoffError):
 class Decision:
     """What people said. ``cause`` is approved, rejected, expired, withdrawn or denied (by policy: nobody was asked).
 
-    ``arguments`` are those that were decided about, perhaps edited; only an approval has any.
+    ``arguments`` are those that were decided about, perhaps edited, and ``notes`` what its reviewers wrote; only an
+    approval has any.
     """
 
     approved: bool
@@ -68,6 +69,7 @@ class Decision:
     reviewer: Person | None = None
     request_id: UUID | None = None
     arguments: Mapping[str, Any] | None = None
+    notes: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return self.approved

@@ -171,6 +171,7 @@ class Replay:
             reviewer=decided.person if decided else None,
             request_id=call.request_id,
             arguments=decode_result(words) if approved and kind is AnswerKind.RESULT else None,
+            notes=view.notes if view else (),
         )
 
 

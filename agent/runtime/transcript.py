@@ -101,7 +101,8 @@ def answer_text(agent: Agent, call: CallView) -> str:
     if call.answer is None or (call.request_id is not None and not call.blocking):
         return _pending(agent, call)
     ended = outcome(call.answer.kind, call.answer.text)
-    return f"{changes.edit_note(call.edited)}\n{ended}" if call.edited else ended
+    told = changes.approval_note(call.edited, call.notes)
+    return f"{told}\n{ended}" if told else ended
 
 
 def outcome(kind: AnswerKind, words: str | None) -> str:

@@ -11,6 +11,7 @@ from sqlalchemy import Row, text
 
 from agent.database.transaction import Connection, fetch, query
 from agent.domain.call_answers import EndedCall
+from agent.domain.changes import approval_note
 from agent.domain.request import Change, RequestStatus
 from agent.domain.run import AnswerKind, CallAnswer, CallState
 from agent.store import limits, pause
@@ -71,6 +72,8 @@ class StoredCall:
     decided_action: bytes | None
     editor: Person | None
     changes: tuple[Change, ...]
+    notes: tuple[str, ...]
+    """Of the votes that approved it."""
     attempts: int
     wanted_again: bool | None
     """Its last attempt was settled as Retry."""
@@ -86,6 +89,7 @@ class StoredCall:
             self.request_id,
             self.on_reject,
             self.repeats,
+            approval_note((), self.notes),
         )
 
 
@@ -168,7 +172,9 @@ async def lock_asked(connection: Connection, call_id: UUID) -> bytes | None:
 
 def _stored(row: Row[Any]) -> StoredCall:
     answer = CallAnswer(AnswerKind(row.answer_kind), row.answer or "") if row.answer_kind else None
-    return row_as(StoredCall, row, answer=answer, changes=stored_changes(row.changes))
+    return row_as(
+        StoredCall, row, answer=answer, changes=stored_changes(row.changes), notes=tuple(row.notes or ())
+    )
 
 
 _RUN_OF_CALL = text("SELECT run_id FROM tool_call WHERE id = :id")
@@ -204,6 +210,9 @@ SELECT c.id, c.run_id, a.agent, c.state::text AS state, c.blocking, c.tool, c.ra
        (SELECT decode(detail ->> 'digest', 'hex') FROM audit_event
         WHERE subject = 'request:' || r.id AND event = 'request.decided') AS recorded_digest,
        v.editor_team_id, v.editor_user_id, v.changes,
+       (SELECT json_agg(b.reason ORDER BY b.id) FROM vote AS b
+        WHERE b.request_id = d.request_id AND b.revision = d.revision AND b.superseded_by IS NULL
+          AND b.verdict = 'approve' AND btrim(b.reason) <> '') AS notes,
        (SELECT coalesce(max(attempt), 0) FROM execution WHERE call_id = c.id) AS attempts,
        (SELECT s.verdict = 'retry' FROM execution AS e LEFT JOIN settlement AS s ON s.execution_id = e.id
         WHERE e.call_id = c.id ORDER BY e.attempt DESC LIMIT 1) AS wanted_again

@@ -68,7 +68,10 @@ def insert(tx: Transaction, decisions: Sequence[Decision]) -> None:
 
 
 def tell_runs(tx: Transaction, lines: Mapping[UUID, Mapping[str, object]]) -> None:
-    """Add these lines, by request, to the threads of runs whose calls went on in the background."""
+    """Add these lines, by request, to the threads of runs.
+
+    Of a call that blocks its run, only what a reviewer wrote is told, unless the run ends with it and says so itself.
+    """
     rows = [
         {"id": new_id(), "request_id": request_id, "priority": outbox.LINE, "body": dict(body)}
         for request_id, body in lines.items()
@@ -107,6 +110,8 @@ FROM (SELECT * FROM json_to_recordset(:rows) AS t (id uuid, request_id uuid, pri
       LIMIT (SELECT CAST(:many AS int))) AS e
 JOIN approval_request AS r ON r.id = e.request_id
 JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
-JOIN tool_call AS c ON c.id = r.call_id AND NOT c.blocking
+JOIN tool_call AS c ON c.id = r.call_id AND (
+    NOT c.blocking OR btrim(e.body ->> 'reason') <> ''
+        AND NOT (e.body ->> 'outcome' = 'rejected' AND r.policy ->> 'on_reject' = 'stop'))
 JOIN agent_run AS a ON a.id = c.run_id AND a.channel_id IS NOT NULL
 """)

@@ -84,6 +84,9 @@ SELECT e.id, e.status = 'in_doubt' AND coalesce(c.state = 'in_doubt', true)
        CASE WHEN v.editor_user_id IS NOT NULL THEN v.action END AS edited_action,
        (SELECT b.action FROM approval_request AS o JOIN request_revision AS b ON b.request_id = o.id AND b.n = 1
         WHERE o.call_id = c.id AND o.ask_no = 1) AS proposed_action,
+       (SELECT json_agg(b.reason ORDER BY b.id) FROM vote AS b
+        WHERE b.request_id = r.id AND b.revision = r.revision AND b.superseded_by IS NULL
+          AND b.verdict = 'approve' AND btrim(b.reason) <> '') AS notes,
        coalesce(r.requester_team_id, a.requester_team_id) AS requester_team_id,
        coalesce(r.requester_user_id, a.requester_user_id) AS requester_user_id
 FROM execution AS e LEFT JOIN tool_call AS c ON c.id = e.call_id LEFT JOIN agent_run AS a ON a.id = c.run_id

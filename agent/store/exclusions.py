@@ -38,8 +38,8 @@ def from_json(stored: Sequence[Mapping[str, str]]) -> tuple[Exclusion, ...]:
 _CLOCK = text("SELECT clock_timestamp() AS now")
 # A message has the number of the turn after which it came, a call that of its turn: the run's lock orders both, so no
 # clock is asked. Reasons and notes have times, compared with that of the proposal; a call that is asked again has the
-# turn of the one it repeats. In the runs above, what counts came before the call that the run below works for; where
-# none is known, all of it counts.
+# turn of the one it repeats. The agent reads the note of an approval with the answer of the call. In the runs above,
+# what counts came before the call that the run below works for; where none is known, all of it counts.
 _INVOLVED = text("""
 WITH RECURSIVE asked AS (
     SELECT id, repeats FROM tool_call WHERE id = :call
@@ -74,6 +74,12 @@ SELECT 'adviser', s.team_id, s.user_id
 FROM proposal JOIN tool_call AS c ON c.run_id = proposal.run_id
 JOIN execution AS e ON e.call_id = c.id JOIN settlement AS s ON s.execution_id = e.id
 WHERE s.verdict = 'done' AND btrim(s.note) <> '' AND s.created_at < proposal.at
+UNION
+SELECT 'adviser', b.team_id, b.user_id
+FROM proposal JOIN tool_call AS c ON c.run_id = proposal.run_id AND c.answered_at < proposal.at
+JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no AND r.status = 'approved'
+JOIN vote AS b ON b.request_id = r.id AND b.revision = r.revision AND b.superseded_by IS NULL
+WHERE b.verdict = 'approve' AND btrim(b.reason) <> ''
 UNION
 SELECT 'editor', v.editor_team_id, v.editor_user_id
 FROM asked JOIN approval_request AS r ON r.call_id = asked.id JOIN request_revision AS v ON v.request_id = r.id

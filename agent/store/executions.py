@@ -11,7 +11,7 @@ from sqlalchemy import Row, text
 
 from agent.database.transaction import Connection, Transaction, query
 from agent.domain.call_answers import EndedCall
-from agent.domain.changes import between, edit_note
+from agent.domain.changes import approval_note, between
 from agent.domain.request import ExecutionStatus
 from agent.store.outbox import Destination
 from agent.store.rows import row_as
@@ -75,7 +75,10 @@ async def lost(connection: Connection, limit: int, but: Collection[UUID] = ()) -
 
 
 def ended_call(row: Row[Any]) -> EndedCall:
-    """The call of an execution, as it is once it has an answer; the row has its actions as canonical bytes."""
+    """The call of an execution, as it is once it has an answer; the row has its actions as canonical bytes.
+
+    ``notes`` are those of the votes that approved it.
+    """
     return EndedCall(
         id=row.call_id,
         tool=row.tool,
@@ -84,7 +87,7 @@ def ended_call(row: Row[Any]) -> EndedCall:
         request_id=row.request_id,
         on_reject=None,
         repeats=row.repeats,
-        edited=edit_note(between(row.proposed_action, row.edited_action)),
+        approval=approval_note(between(row.proposed_action, row.edited_action), row.notes or ()),
     )
 
 
@@ -203,7 +206,10 @@ SELECT e.id, e.status::text AS status, e.attempt, e.idempotent, e.read_only, e.w
        c.run_id, r.id AS request_id, r.team_id, r.channel_id,
        CASE WHEN v.editor_user_id IS NOT NULL THEN v.action END AS edited_action,
        (SELECT b.action FROM approval_request AS o JOIN request_revision AS b ON b.request_id = o.id AND b.n = 1
-        WHERE o.call_id = c.id AND o.ask_no = 1) AS proposed_action
+        WHERE o.call_id = c.id AND o.ask_no = 1) AS proposed_action,
+       (SELECT json_agg(b.reason ORDER BY b.id) FROM vote AS b
+        WHERE b.request_id = r.id AND b.revision = r.revision AND b.superseded_by IS NULL
+          AND b.verdict = 'approve' AND btrim(b.reason) <> '') AS notes
 FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id
 LEFT JOIN approval_request AS r ON r.id = e.request_id
 LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision

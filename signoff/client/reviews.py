@@ -50,6 +50,12 @@ class Review:
     raw: Mapping[str, Any] = field(repr=False)
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What the reviewers who approved it wrote, oldest first."""
+        approvals = (vote for vote in self.raw.get("votes", ()) if vote["verdict"] == "approve")
+        return tuple(vote["reason"] for vote in approvals if (vote["reason"] or "").strip())
+
+    @property
     def outcome(self) -> AttemptOutcome | None:
         """What became of the attempt; `None` while there was none, it is under way, or nobody knows (in doubt)."""
         attempt = self.raw.get("execution") or {}
@@ -87,7 +93,8 @@ class Approval:
     """The action may go ahead: people approved it, or (`not_required`) policy lets it run unasked.
 
     `arguments` are those that were asked about, or what a reviewer made of them (`edited`; their secrets are masked
-    then, and `claim` has them in full).
+    then, and `claim` has them in full). `notes` is what the reviewers wrote when they approved it, for whoever goes on
+    with it, a model too; `reason` is the note of the last one.
     """
 
     status: Literal["approved", "not_required"]
@@ -100,6 +107,7 @@ class Approval:
     reason: str | None = None
     id: str | None = None
     digest: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +158,7 @@ def concluded(review: Review, arguments: Mapping[str, Any] | None = None) -> App
             reason=review.reason,
             id=review.id,
             digest=review.digest,
+            notes=review.notes,
         )
     reason, cause = review.reason, _CAUSES[review.status]
     if review.status == "approved":

@@ -178,6 +178,8 @@ class Gate:
             # those of the approval: their secrets are masked, and logs of CI jobs are read by many
             with_what = f", with {json.dumps(dict(approval.arguments))}" if changed else ""
             self.say(f"approved{who}{with_what}")
+            for note in approval.notes:
+                self.say(f"note of a reviewer: {note}")
             named = {"SIGNOFF_REQUEST_ID": claim.id, "SIGNOFF_IDEMPOTENCY_KEY": claim.idempotency_key}
             ran = run_command(command, environment | named, stopped)
         how = {"error" if ran.code else "result": ran.words}

@@ -36,7 +36,8 @@ class BackgroundCall:
     """One action that people are asked about. `arguments` are those that were decided, `asked` those of the question.
 
     `key` is its name, the same for every attempt: hand it on to whatever can use one. `cause` (`rejected`, `expired`,
-    `withdrawn`, `denied` by policy), `reviewer` and `reason` tell of a refusal.
+    `withdrawn`, `denied` by policy), `reviewer` and `reason` tell of a refusal; `notes` is what the reviewers wrote
+    when they approved it.
     """
 
     key: str
@@ -46,6 +47,7 @@ class BackgroundCall:
     cause: str | None = None
     reviewer: str | None = None
     reason: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -272,7 +274,12 @@ class Background:
         except AlreadyClaimed:
             return False
         decided = BackgroundCall(
-            call.key, call.action, call.asked, claim.arguments, reviewer=decision.reviewer
+            call.key,
+            call.action,
+            call.asked,
+            claim.arguments,
+            reviewer=decision.reviewer,
+            notes=decision.notes,
         )
         began = time.monotonic()
         try:

@@ -111,8 +111,10 @@ class HumanInTheLoop:
             for each, decisions, call in zip(asked, allowed, calls, strict=True)
         ]
 
-    def approved(self, question: InterruptQuestion, arguments: Mapping[str, Any], *, edited: bool) -> Any:
-        """`approve`, or `edit` with what a reviewer made of it."""
+    def approved(
+        self, question: InterruptQuestion, arguments: Mapping[str, Any], *, edited: bool, notes: Sequence[str]
+    ) -> Any:
+        """`approve`, or `edit` with what a reviewer made of it; the middleware has no place for notes."""
         if edited:
             return {"type": "edit", "edited_action": {"name": question.action, "args": dict(arguments)}}
         return {"type": "approve"}

@@ -62,9 +62,9 @@ def resume_when_decided(
 ) -> Any:
     """Ask people what the graph at this thread waits for, resume it with their answers, until it waits no more.
 
-    `config` names the thread, which one process at a time may drive. Returns the graph's values. A rejection is
-    `response` with the reviewer's reason, else `ignore`; so is an expiry. Raises what
-    `interrupt_loop.resume_until_done` raises.
+    `config` names the thread, which one process at a time may drive. Returns the graph's values. What reviewers wrote
+    when they approved is under the key `note`, beside `type` and `args`. A rejection is `response` with the reviewer's
+    reason, else `ignore`; so is an expiry. Raises what `interrupt_loop.resume_until_done` raises.
     """
     return client.do(resume_until_done(GraphThread(graph, config, asynchronous=False), AgentInbox(), options))
 
@@ -119,11 +119,14 @@ class AgentInbox:
             )
         return found
 
-    def approved(self, question: InterruptQuestion, arguments: Mapping[str, Any], *, edited: bool) -> Any:
-        """`accept`, or `edit` with what a reviewer made of it."""
+    def approved(
+        self, question: InterruptQuestion, arguments: Mapping[str, Any], *, edited: bool, notes: Sequence[str]
+    ) -> Any:
+        """`accept`, or `edit` with what a reviewer made of it; a key of our own has the reviewers' notes, if any."""
+        given = {"note": "\n".join(notes)} if notes else {}
         if edited:
-            return {"type": "edit", "args": {"action": question.action, "args": dict(arguments)}}
-        return {"type": "accept", "args": None}
+            return {"type": "edit", "args": {"action": question.action, "args": dict(arguments)}, **given}
+        return {"type": "accept", "args": None, **given}
 
     def refused(self, interrupt: Any, number: int, refusal: InterruptRefusal) -> Any:
         """`response` for a reason, else `ignore`, as far as the graph allows them. Raises the refusal's error."""

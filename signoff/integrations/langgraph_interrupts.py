@@ -66,8 +66,10 @@ class InterruptFormat(Protocol):
     def questions(self, interrupt: Any, values: Any) -> list[InterruptQuestion]:
         """What is asked, in order; `values` is the graph's state. Raises UnsupportedInterrupt."""
 
-    def approved(self, question: InterruptQuestion, arguments: Mapping[str, Any], *, edited: bool) -> Any:
-        """The answer that it may be done with these arguments."""
+    def approved(
+        self, question: InterruptQuestion, arguments: Mapping[str, Any], *, edited: bool, notes: Sequence[str]
+    ) -> Any:
+        """The answer that it may be done with these arguments; ``notes`` are those of its reviewers."""
 
     def refused(self, interrupt: Any, number: int, refusal: InterruptRefusal) -> Any:
         """The answer that the question of this number is not to be done.

@@ -95,9 +95,9 @@ def _answered(
         if isinstance(review, Review):
             claims[each.key] = each, (yield from _claimed(claims, each, review, options))
             claim = claims[each.key][1]
-            answers[each.key] = shape.approved(each, claim.arguments, edited=claim.edited)
+            answers[each.key] = shape.approved(each, claim.arguments, edited=claim.edited, notes=review.notes)
         else:
-            answers[each.key] = shape.approved(each, each.arguments, edited=False)
+            answers[each.key] = shape.approved(each, each.arguments, edited=False, notes=())
     told = {
         interrupt.id: shape.whole(interrupt, [answers[each.key] for each in those])
         for interrupt, those in asked

@@ -214,7 +214,8 @@ def _deny(why: str) -> str:
 def _approval(decision: Approval) -> str:
     by = f" by {decision.reviewer}" if decision.reviewer else ""
     changed = ", who changed the arguments" if decision.edited else ""
-    return f"Approved{by}{changed}. Do it once, with exactly these arguments."
+    notes = "".join(f" Note given by a reviewer with the approval: {each}" for each in decision.notes)
+    return f"Approved{by}{changed}. Do it once, with exactly these arguments.{notes}"
 
 
 def _refused(name: str, error: Exception) -> ApprovalResult:

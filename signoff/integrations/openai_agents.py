@@ -42,7 +42,13 @@ except ImportError as error:
 from signoff.canonical import canonical_bytes, parse_arguments
 from signoff.client import Approval, AsyncApprovalClient, AttemptOutcome
 from signoff.errors import SignoffError
-from signoff.integrations.tool_calls import CallOutcome, all_outcomes, ask_about, edit_note, report_outcome
+from signoff.integrations.tool_calls import (
+    CallOutcome,
+    all_outcomes,
+    approval_note,
+    ask_about,
+    report_outcome,
+)
 
 Call = tuple[str | None, str, str, bytes]
 """A call by its run's key, its id, and what exactly it would do: models' ids of calls repeat in other runs."""
@@ -238,6 +244,6 @@ def _call(run: str | None, name: str | None, call_id: str | None, arguments: str
 
 
 def _with_note(result: Any, approval: Approval) -> Any:
-    """A text that the model reads says if a reviewer changed the arguments."""
-    note = edit_note(approval)
+    """A text that the model reads says what reviewers changed and wrote."""
+    note = approval_note(approval)
     return f"{result}\n({note})" if note and isinstance(result, str) else result

@@ -50,7 +50,13 @@ from signoff.canonical import parse_arguments
 from signoff.client import AsyncApprovalClient, AttemptOutcome, ClaimedAction
 from signoff.client.operations import VERSION
 from signoff.errors import SignoffError
-from signoff.integrations.tool_calls import CallOutcome, all_outcomes, ask_about, edit_note, report_outcome
+from signoff.integrations.tool_calls import (
+    CallOutcome,
+    all_outcomes,
+    approval_note,
+    ask_about,
+    report_outcome,
+)
 from signoff.values import Action
 
 MARK = "signoff"
@@ -233,7 +239,7 @@ class PydanticAIApprovals(AbstractCapability[Any]):
                     raise  # nothing is claimed yet, so all of it can be asked again later
                 results.approvals[name] = ToolDenied(f"{call.tool_name} was not done: {error}")
                 return
-            self._given[claim.execution_id] = _Given(claim, edit_note(outcome))
+            self._given[claim.execution_id] = _Given(claim, approval_note(outcome))
             changed = dict(claim.arguments) if claim.edited else None
             results.approvals[name] = ToolApproved(override_args=changed)
             results.metadata[name] = {**known, MARK: claim.execution_id}

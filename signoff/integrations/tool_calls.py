@@ -97,9 +97,10 @@ async def report_outcome(
         log.error("could not report how it went: %s (request %s)", failure, claim.id)  # noqa: TRY400
 
 
-def edit_note(approval: Approval) -> str | None:
-    """What the model is told about a reviewer's edit; secrets are masked. None where nothing was edited."""
-    if not approval.edited:
-        return None
-    changed = json.dumps(approval.arguments, ensure_ascii=False)
-    return f"A reviewer changed the arguments of {approval.action}; it ran with {changed}."
+def approval_note(approval: Approval) -> str | None:
+    """What the model is told about the approval: an edit, with secrets masked, and the reviewers' notes."""
+    told = [f"Note given by a reviewer with the approval: {each}" for each in approval.notes]
+    if approval.edited:
+        changed = json.dumps(approval.arguments, ensure_ascii=False)
+        told.insert(0, f"A reviewer changed the arguments of {approval.action}; it ran with {changed}.")
+    return "\n".join(told) or None

@@ -67,6 +67,7 @@ _FAILED = (
 _RUN_LINES = {
     "answer": ("The agent's answer", ""),
     "pending": ("⏳ Waiting for review", "About:"),
+    "voted": ("✅ One approval", "About:"),
     "decided": ("Decided", "About:"),
     "failed": (_FAILED, "Error:"),
     "resumed": ("▶ Resumed: it goes on where it stood", "Note:"),
@@ -108,9 +109,7 @@ def thread_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -
     """A line of a request's thread. A kind that is not known is still told, by its name."""
     kind = str(body.get("line"))
     words, label = _REQUEST_LINES.get(kind) or _unknown(kind)
-    words, body = _settled(words, body)
-    if kind == "voted" and body.get("verdict") == "reject":
-        words = "❌ One rejection"
+    words, body = _settled(_voted(words, body), body)
     return _line(kind, words, label, body, delivery_id)
 
 
@@ -120,7 +119,7 @@ def run_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -> C
     words, label = _RUN_LINES.get(kind) or _unknown(kind)
     if kind == "answer":
         return _answer(words, str(body.get("text") or ""), delivery_id)
-    words, body = _settled(words, body)
+    words, body = _settled(_voted(words, body), body)
     words = _DECIDED.get(str(body.get("outcome")), words) if kind == "decided" else words
     told = _line(kind, words, label, body, delivery_id)
     if kind == "failed" and (run := parse_id(body.get("run"))) is not None:
@@ -173,6 +172,11 @@ def run_words(run: RunView) -> str:
     return _RUN_WORDS[run.shown]
 
 
+def _voted(words: str, body: Mapping[str, Any]) -> str:
+    rejection = body.get("line") == "voted" and body.get("verdict") == "reject"
+    return "❌ One rejection" if rejection else words
+
+
 def _settled(words: str, body: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     """A settlement's `text` is its verdict, which is our words; what the person wrote is its reason."""
     verdict = _SETTLED.get(str(body.get("text"))) if body.get("line") == "settled" else None
@@ -185,7 +189,9 @@ def _unknown(kind: str) -> tuple[str, str]:
 
 def _line(kind: str, words: str, label: str, body: Mapping[str, Any], delivery_id: object | None) -> Card:
     first = blocks.section(blocks.text(words, bold=True), *_circumstances(body))
-    said = [("Reason:", body.get("reason")), (label, body.get("text")), ("Cause:", body.get("cause"))]
+    approved = body.get("verdict") == "approve" or "approved" in (kind, body.get("outcome"))
+    own = ("Note:" if approved else "Reason:", body.get("reason"))
+    said = [own, (label, body.get("text")), ("Cause:", body.get("cause"))]
     quoted = [part for name, words in said for part in _quoted(name, words, MAX_QUOTED, MAX_QUOTED_LINES)]
     people = _people(body)
     asked = [blocks.section(blocks.text("For "), *_spaced(map(blocks.mention, people)))] if people else []

@@ -216,7 +216,8 @@ def _by(view: RequestView) -> list[Json]:
 
 def _reason(view: RequestView) -> Iterator[Json]:
     if view.decision and view.decision.reason:
-        yield from _quoted("Reason:", view.decision.reason)
+        approved = view.decision.outcome is RequestStatus.APPROVED
+        yield from _quoted("Note:" if approved else "Reason:", view.decision.reason)
 
 
 def _votes(view: RequestView) -> Iterator[Json]:

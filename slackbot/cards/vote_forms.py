@@ -53,6 +53,8 @@ def approve_modal(view: RequestView, carry: str) -> Json:
     """Asks for the note that goes with an approval."""
     required = "approve" in view.reason_required
     told = "Once enough people have approved, it runs. The agent and the requester get to read the note."
+    if view.own_words_exclude:
+        told = f"{told} {OWN_WORDS_EXCLUDE}"
     own = _own_words("Note", required=required, hint=NEEDS_A_COMMENT if required else None)
     rows = [*blocks.with_ids(_question(view, told), carry), own]
     return modal("Approve", rows, close="Cancel", submit="Approve", callback=CALLBACK_APPROVE, carry=carry)

@@ -166,7 +166,8 @@ async def test_asking_and_instructing_excludes(database: Database) -> None:
 
 
 async def test_own_words_exclude_from_what_is_proposed_later(database: Database) -> None:
-    """A reason or note in a reviewer's own words counts for later calls; a choice of the checkpoint, a retry do not."""
+    """Own words that the agent has read count for what it proposes next: a reason, and the note of an approval or of
+    Mark as done. A choice of the checkpoint's and a Retry do not."""
     run_id = await begin(database)
     reasons = {"reject_reasons": ("Wrong amount",)}
     first = await ask_about(database, run_id, 1, **reasons)
@@ -183,11 +184,10 @@ async def test_own_words_exclude_from_what_is_proposed_later(database: Database)
         await executions.report(database, claim, Outcome(ExecutionStatus.IN_DOUBT, "the line went dead"))
         await requests.settle(database, claim.execution_id, reviewer(settler), word, "refund order 8, too")
     last = await ask_about(database, run_id, 5)
-    expected = {(ADA.user_id, "requester"), (GRACE.user_id, "adviser"), (EVE.user_id, "adviser")}
-    assert await excluded(database, last) == expected
-    told = {ADA.user_id: Refusal.SELF_REVIEW, GRACE.user_id: Refusal.ADVISED, EVE.user_id: Refusal.ADVISED}
-    assert await refusals(database, last) == told
-    assert await as_written_by_0003(database, last) == expected
+    advisers = {(each.user_id, "adviser") for each in (GRACE, LINUS, EVE)}
+    assert await excluded(database, last) == {(ADA.user_id, "requester")} | advisers
+    told = dict.fromkeys((GRACE.user_id, LINUS.user_id, EVE.user_id), Refusal.ADVISED)
+    assert await refusals(database, last) == {ADA.user_id: Refusal.SELF_REVIEW} | told
 
 
 async def test_own_words_count_below(database: Database) -> None:

@@ -17,6 +17,7 @@ from sqlalchemy import (
     select,
     tuple_,
 )
+from sqlalchemy.dialects.postgresql import aggregate_order_by
 
 from agent.domain.request import Verdict
 from agent.store.tables import approval_request, vote
@@ -50,6 +51,16 @@ def approvals(request: FromClause) -> ColumnElement[int]:
     return (
         select(func.count()).where(is_live(ballot, request), approving).correlate(request).scalar_subquery()
     )
+
+
+def notes(request: FromClause) -> ColumnElement[Any]:
+    """What those who approved it wrote, oldest first; NULL for nothing."""
+    ballot = vote.alias("ballot")
+    words = func.json_agg(aggregate_order_by(ballot.c.reason, ballot.c.id))
+    found = select(words).where(
+        is_live(ballot, request), ballot.c.verdict == Verdict.APPROVE, func.btrim(ballot.c.reason) != ""
+    )
+    return found.correlate(request).scalar_subquery()
 
 
 def voters(request: FromClause) -> ColumnElement[Any]:

@@ -17,7 +17,7 @@ from agent.domain.run import AnswerKind, CallAnswer, CallState, CallView, Messag
 from agent.store.rows import row_as
 from agent.store.tables import agent_run, approval_request, request_revision, tool_call
 from agent.store.views.descendants import descendants
-from agent.store.views.request_parts import present_revision
+from agent.store.views.request_parts import notes, present_revision
 from agent.store.views.runs import MESSAGES, NAMED, RUN_VIEW, RUNS, message_of, run_of
 
 
@@ -120,7 +120,9 @@ def _bytes(value: Any) -> bytes | None:
 def _call(row: Row[Any]) -> CallView:
     answer = CallAnswer(AnswerKind(row.answer_kind), row.answer or "") if row.answer_kind else None
     edited = between(row.proposed_action, row.edited_action)
-    return row_as(CallView, row, index=row.position, answer=answer, edited=edited)
+    return row_as(
+        CallView, row, index=row.position, answer=answer, edited=edited, notes=tuple(row.notes or ())
+    )
 
 
 _RUN_OF_CALL = RUN_VIEW.where(
@@ -142,6 +144,7 @@ _CALL_VIEW = (
         _request.c.id.label("request_id"),
         _edit.c.action.label("edited_action"),
         case((_edit.c.action.is_not(None), _proposed_action)).label("proposed_action"),
+        case((_request.c.status == RequestStatus.APPROVED, notes(_request))).label("notes"),
     )
     .outerjoin(_request, and_(_request.c.call_id == tool_call.c.id, _request.c.ask_no == tool_call.c.ask_no))
     .outerjoin(

@@ -63,6 +63,12 @@ class RequestEnding:
     background: bool = True
     """Its call may go on in the background, so that its run is told."""
 
+    @property
+    def explained(self) -> bool:
+        """Whether a reviewer wrote something about it, which its requester gets to read in the run's thread."""
+        decided = self.outcome in (RequestStatus.APPROVED, RequestStatus.REJECTED)
+        return decided and bool((self.reason or "").strip())
+
 
 def end_requests(
     tx: Transaction,
@@ -79,7 +85,7 @@ def end_requests(
         return
     decided = [_decision(each) for each in endings]
     decisions.insert(tx, decided)
-    told = {each.request.id for each in endings if each.background}
+    told = {each.request.id for each in endings if each.background or each.explained}
     _continue_calls(tx, decided, told)
     heads = audit.append_all(tx, [*earlier, *((each.head, _entry(each)) for each in endings), *later])
     tx.ended({each.request.id: heads[each.head.subject].seq for each in endings})
@@ -112,7 +118,7 @@ def _decision(ending: RequestEnding) -> Decision:
 
 
 def _continue_calls(tx: Transaction, decided: Sequence[Decision], told: Collection[UUID]) -> None:
-    """Tell the runs whose calls went on in the background, and have them looked at now."""
+    """Tell the runs whose calls went on in the background, or got a note, and have them looked at now."""
     of_calls = [each for each in decided if each.call_id is not None]
     decisions.tell_runs(
         tx, {each.request_id: _line_in_run(each) for each in of_calls if each.request_id in told}

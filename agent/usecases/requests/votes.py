@@ -20,7 +20,7 @@ from agent.domain.errors import Refusal, Refused
 from agent.domain.request import Ballot, RequestStatus, Verdict
 from agent.domain.tally import LiveVote, Tally, tally
 from agent.fault_points import point
-from agent.store import audit, outbox, request_locks, requests, runs, vote_locks
+from agent.store import audit, decisions, outbox, request_locks, requests, runs, vote_locks
 from agent.store.audit import AuditEntry, ChainHead
 from agent.store.vote_locks import AskedCall, ReviewedRequest, StoredVote
 from agent.usecases import attempts
@@ -203,6 +203,9 @@ def _conclude(
         facts = {"needed": count.needed, "verdict": ballot.verdict.value, "reason": ballot.reason}
         line = outbox.request_line(request.destination, request.id, "voted", person, **facts)
         outbox.enqueue(tx, [outbox.card(request.destination, request.id), line])
+        if request.call_id is not None and (ballot.reason or "").strip():
+            by = {"team": person.team_id, "user": person.user_id}
+            decisions.tell_runs(tx, {request.id: {"line": "voted", **by, **facts}})
         return
     outcome = RequestStatus(count.outcome)
     decided = RequestEnding(

@@ -90,7 +90,7 @@ class Desk:
         answer = await house.slack.person(GRACE.user_id).click(await house.card(number), action)
         assert answer.error is None, answer.error
 
-    async def edit(self, request: str, arguments: Mapping[str, Any]) -> None:
+    async def edit(self, request: str, arguments: Mapping[str, Any], **more: Any) -> None:
         """Grace changes the arguments and approves what she made of it."""
         [(tool,)] = await rows(
             self.site.db,
@@ -101,7 +101,7 @@ class Desk:
         action = Action(tool, "external", dict(arguments))
         edit = Edit(UUID(request), 1, standing, action, None, None, "What Grace made of it", "page")
         assert (await requests.edit(self.site.db, edit)).changed
-        await self.decide(request, revision=2)
+        await self.decide(request, revision=2, **more)
 
     async def expire(self) -> None:
         """The time of every waiting request runs out."""

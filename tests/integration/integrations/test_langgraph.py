@@ -189,7 +189,7 @@ async def test_what_waits_is_done_once_as_it_was_decided(actors: Desk, client: A
             await asyncio.to_thread(background.begin, "d", "wipe", {})
         again = await asyncio.to_thread(background.begin, "a", "delete_records", ARGUMENTS)
         assert again.waiting
-        await actors.edit(await actors.asked(1), ARGUMENTS | {"count": 3})
+        await actors.edit(await actors.asked(1), ARGUMENTS | {"count": 3}, reason="Three will do")
         await actors.decide(await actors.asked(2), "rejected", reason="Not these")
         background.wake()
         await until(lambda: _is(actors.executions(), ["succeeded"]))
@@ -198,7 +198,8 @@ async def test_what_waits_is_done_once_as_it_was_decided(actors: Desk, client: A
         await until(lambda: _is(actors.statuses(), ["approved", "rejected", "expired"]))
         background.wake()
         await until(lambda: _true(len(seen.refused) == 2 and not store.search(("signoff",))))
-    assert [call.arguments["count"] for call in seen.done if call.key == "a"] == [3]
+    edited = [(call.arguments["count"], call.notes) for call in seen.done if call.key == "a"]
+    assert edited == [(3, ("Three will do",))]
     assert [call.asked["count"] for call in seen.done if call.key == "a"] == [50]
     assert [(each.key, each.cause, each.reason) for each in seen.refused] == [
         ("b", "rejected", "Not these"),
@@ -311,7 +312,7 @@ CONFIG: Any = {"configurable": {"thread_id": "t-1"}}
 
 
 async def test_interrupts_are_answered_in_order(actors: Desk, client: ApprovalClient) -> None:
-    """Each of an interrupt's is a request, unless policy needs nobody or denies it; answered in order, and reported."""
+    """Each is a request, unless policy needs nobody or denies it; answered in order, with notes, and reported."""
     graph = a_graph(InMemorySaver())
     graph.invoke({"asked": [human(), human(), human(), human("read_records"), human("wipe")]}, CONFIG)
     running = asyncio.create_task(
@@ -319,12 +320,13 @@ async def test_interrupts_are_answered_in_order(actors: Desk, client: ApprovalCl
     )
     await actors.asked(3)
     await actors.decide(await actors.asked(3), "rejected", reason="Not these")
-    await actors.edit(await actors.asked(2), ARGUMENTS | {"count": 3})
+    await actors.edit(await actors.asked(2), ARGUMENTS | {"count": 3}, reason="Three will do")
     assert not running.done()
     await actors.decide(await actors.asked(1))
     answers = (await running)["answers"]
     assert [each["type"] for each in answers] == ["accept", "edit", "response", "accept", "ignore"]
     assert answers[1]["args"] == {"action": "delete_records", "args": ARGUMENTS | {"count": 3}}
+    assert [each.get("note") for each in answers] == [None, "Three will do", None, None, None]
     assert "Not these" in answers[2]["args"]
     assert await actors.executions() == ["succeeded", "succeeded"]
 

@@ -104,10 +104,11 @@ async def test_a_coding_agent_asks_before_it_uses_a_tool(actors: Desk, command: 
     assert await actors.statuses() == ["approved", "approved", "rejected", "waiting"]
     assert await actors.executions() == ["succeeded", "succeeded"]
 
-    await actors.edit(await actors.asked(4), FIFTY | {"count": 3})
+    await actors.edit(await actors.asked(4), FIFTY | {"count": 3}, reason="Three will do")
     async with near(actors.url, actors.key) as client:
         approved = await word(client, "get_decision", request_id="mcp-k")
         assert (approved["approved"], approved["arguments"]) == (True, FIFTY | {"count": 3})
+        assert "Three will do" in approved["message"]
         used = await word(client, "get_decision", request_id="mcp-k")
         assert (used["approved"], used["status"], used["arguments"]) == (False, "used", None)
         async with AsyncApprovalClient(actors.url, actors.key) as program:

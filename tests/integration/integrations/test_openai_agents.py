@@ -81,10 +81,11 @@ async def test_what_people_decide_is_what_runs(actors: Desk, cleaner: Cleaner) -
     assert "Deleted 50 records from users" in (await running).final_output
 
     running = cleaner.begin(key="run-2")
-    await actors.edit(await actors.asked(2), FIFTY | {"count": 3})
+    await actors.edit(await actors.asked(2), FIFTY | {"count": 3}, reason="Three will do")
     told = (await running).final_output
     assert "Deleted 3 records" in told
     assert "A reviewer changed the arguments" in told
+    assert "Three will do" in told
 
     running = cleaner.begin(key="run-3")
     await actors.edit(await actors.asked(3), FIFTY | {"count": "many"})

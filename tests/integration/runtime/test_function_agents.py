@@ -47,7 +47,8 @@ async def twice(task: str) -> str:
         return f"stopped: {decision.cause}, {decision.reason}"
     assert decision.reviewer is not None
     second = await step(work, what="two")
-    return f"{first['rows']} and {second['rows']}, {decision.reviewer.user_id}, {decision.arguments}"
+    who = f"{decision.reviewer.user_id}, {decision.arguments}"
+    return f"{first['rows']} and {second['rows']}, {who}, {', '.join(decision.notes)}"
 
 
 async def asked(stage, run_id):
@@ -65,10 +66,11 @@ async def test_it_goes_on_where_it_stood(stage):
     assert request.description == "Go on with the tables?"
     assert request.expires_at - request.created_at == timedelta(hours=2)
 
-    await s.approve(await asked(s, run_id))
+    await s.vote(await asked(s, run_id), Verdict.APPROVE, "once only")
+    await s.play()
     run = await s.run(run_id)
     assert (run.status, done) == (RunStatus.COMPLETED, ["one", "two"])
-    assert run.answer == "1 and 2, U0REVIEWER, {'rows': 1}"
+    assert run.answer == "1 and 2, U0REVIEWER, {'rows': 1}, once only"
 
 
 async def test_waiting_holds_nothing(stage):

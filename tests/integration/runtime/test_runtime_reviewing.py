@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +21,8 @@ from agent.runtime.edit_judgement import JudgedEdit, judge_edit
 from agent.runtime.tool import NotDone, Tool, tool
 from agent.usecases import requests
 from agent.usecases.requests import Edit, EditOutcome
-from signoff.errors import MalformedArguments
+from signoff.errors import CollaborationError, MalformedArguments
+from signoff.values import Person
 from slack_sandbox.model import ScriptedCall, ScriptedTurn
 from tests.integration.runtime.conftest import REVIEWER, Stage
 
@@ -121,6 +123,44 @@ async def test_the_tool_gets_the_edited_arguments_and_the_model_is_told(stage, w
     )
     assert changed in heard
     assert "paid 1" in heard
+
+
+@pytest.mark.parametrize("background", [False, True])
+async def test_notes_reach_the_model_and_the_runs_thread(stage, world, background) -> None:
+    """Each approval's note is in the run's thread at once, and the model reads all of them with the result."""
+    on = await stage(payer(paying(world, background=background)), policy=policy(approvals_required=2))
+    on.model.script(paid(1), *(["It waits."] if background else []), "Paid.")
+    _, view = await asked(on)
+    second = Standing(Person(REVIEWER.team_id, "U0SECOND"), STANDING.roles)
+    for voter, note in ((STANDING, "once only"), (second, "tell the customer")):
+        standings = {each.person: each for each in (STANDING, second)}
+        ballot = Ballot(view.id, 1, Verdict.APPROVE, voter, standings, "test", note)
+        await requests.vote(on.db, ballot)
+    await on.play()
+    heard = on.model.requests[-1]["messages"][-1]["content"]
+    assert "paid 1" in heard
+    for note in ("once only", "tell the customer"):
+        assert f"Note given by a reviewer with the approval: {note}" in heard
+    lines = "SELECT body ->> 'line', body ->> 'user', body ->> 'reason' FROM delivery WHERE kind = 'run_line'"
+    told = [tuple(each) for each in await on.sql(f"{lines} AND body ->> 'reason' <> '' ORDER BY id")]
+    assert told == [
+        ("voted", REVIEWER.user_id, "once only"),
+        ("decided", "U0SECOND", "tell the customer"),
+    ]
+
+
+@pytest.mark.parametrize(("on_reject", "lines"), [("tell_model", ["decided"]), ("stop", ["denied"])])
+async def test_a_no_with_a_reason_is_told_once_in_the_runs_thread(stage, world, on_reject, lines) -> None:
+    """The requester reads the reason there, whether the run goes on or ends with it."""
+    on = await stage(payer(paying(world)), policy=policy(on_reject=on_reject))
+    on.model.script(paid(1), "As you wish.")
+    _, view = await asked(on)
+    with suppress(CollaborationError):
+        await vote(on, view, 1, Verdict.REJECT, "too dear")
+    told = await on.sql(
+        "SELECT body ->> 'line' FROM delivery WHERE body ->> 'reason' = 'too dear' AND run_id IS NOT NULL"
+    )
+    assert [line for (line,) in told] == lines
 
 
 async def test_without_an_edit_the_model_is_told_of_none(stage, world) -> None:

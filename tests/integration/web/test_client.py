@@ -356,9 +356,10 @@ async def test_asking_without_waiting(site: Street, caller: Caller, grace: Progr
     with pytest.raises(TimeoutError, match="nobody has decided yet"):
         concluded(asked, ARGUMENTS)
     assert (await caller.submit("delete_records", ARGUMENTS, key="later")).id == asked.id
-    await grace.decides(asked.id)
+    await grace.decides(asked.id, reason="Once only")
     decision = concluded(await caller.get("later", wait=5), ARGUMENTS)
     assert (decision.status, decision.reviewer, decision.arguments) == ("approved", GRACE.user_id, ARGUMENTS)
+    assert decision.notes == ("Once only",)
     assert (await caller.submit("read_records", {"table_name": "users"})).status == "not_required"
     other = await caller.submit("delete_records", ARGUMENTS)
     await grace.decides(other.id, "rejected", reason="No")

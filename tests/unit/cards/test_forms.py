@@ -275,6 +275,7 @@ def test_own_words_that_exclude_are_announced(samples: Any, terms: dict[str, Any
     """The form says before it is sent that own words keep their author from approving what follows."""
     view = samples.view(**({"prevent_self_review": True, "editor_may_approve": False} | terms))
     assert (cards.OWN_WORDS_EXCLUDE in str(cards.reject_modal(view, CARRY))) is warned
+    assert (cards.OWN_WORDS_EXCLUDE in str(cards.approve_modal(view, CARRY))) is warned
 
 
 @pytest.mark.parametrize("may_approve", [True, False])

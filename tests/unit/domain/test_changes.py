@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.domain.changes import as_changes, between, differences, edit_note, touches_hidden
+from agent.domain.changes import approval_note, as_changes, between, differences, touches_hidden
 from agent.domain.request import Change
 from signoff.json_paths import format_path, is_redacted
 from signoff.values import Action
@@ -43,15 +43,16 @@ def test_equal_arguments_and_no_others_have_no_difference(before, after):
     assert (not differences(before, after)) == same
 
 
-def test_the_model_is_told_what_was_changed():
-    """In one sentence, with paths and both values; nothing when nothing was changed."""
+def test_the_model_is_told_what_was_changed_and_written():
+    """An edit in one sentence with paths and both values, then each note; nothing for neither."""
     first = Action("pay", "1", {"amount": 10, "to": "Ann"})
     second = Action("pay", "2", {"amount": 8, "to": "Bea"})
-    assert edit_note(between(first.canonical, second.canonical)) == (
-        'A reviewer changed the arguments before approving: $.amount from 10 to 8; $.to from "Ann" to "Bea".'
+    assert approval_note(between(first.canonical, second.canonical), ["Not more"]) == (
+        'A reviewer changed the arguments before approving: $.amount from 10 to 8; $.to from "Ann" to "Bea".\n'
+        "Note given by a reviewer with the approval: Not more"
     )
-    assert edit_note(between(first.canonical, first.canonical)) == ""
-    assert edit_note(between(None, second.canonical)) == ""
+    assert approval_note(between(first.canonical, first.canonical), ()) == ""
+    assert approval_note(between(None, second.canonical), ()) == ""
 
 
 @pytest.mark.parametrize(
