@@ -16,7 +16,7 @@ from agent.runtime.votes import Votes
 from slackbot.cards import Card
 from slackbot.reviewing.votes import BUDGET
 from slackbot.slack.app_home import AppHomes
-from slackbot.slack_api.client import SlackClient
+from slackbot.slack_api.client import SlackClient, SlackError
 from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.permalinks import Permalinks
 
@@ -70,12 +70,8 @@ class ListenerContext:
         return self.services.registry
 
     def reply_ephemeral(self, body: Mapping[str, Any], text: str) -> None:
-        """Tell only the person who acted; the message that they acted on stays as it is."""
-        self.background.start(
-            self.client.respond(
-                body["response_url"], text=text, response_type="ephemeral", replace_original=False
-            )
-        )
+        """Tell only the person who acted, where they acted; the message that they acted on stays as it is."""
+        self.background.start(self._reply_ephemeral(body, text))
 
     def post_ephemeral(self, channel_id: str, user_id: str, card: Card, thread_ts: str | None = None) -> None:
         """Tell one person something in a channel, for events, which have no response_url."""
@@ -88,3 +84,17 @@ class ListenerContext:
                 thread_ts=thread_ts,
             )
         )
+
+    async def _reply_ephemeral(self, body: Mapping[str, Any], text: str) -> None:
+        """Slack puts what a `response_url` says about a message with a thread into that thread, where nobody looks."""
+        if (pressed := body.get("message")) is not None:
+            above = pressed.get("thread_ts")
+            place = {"channel": body["channel"]["id"], "thread_ts": above if above != pressed["ts"] else None}
+            try:
+                await self.client.chat_postEphemeral(user=body["user"]["id"], text=text, **place)
+            except SlackError:
+                log.info("an answer goes to the response_url", extra={"action": "ephemeral_refused"})
+            else:
+                return
+        url = body["response_url"]
+        await self.client.respond(url, text=text, response_type="ephemeral", replace_original=False)

@@ -146,6 +146,22 @@ async def test_an_earlier_vote_in_doubt_makes_the_next_one_wait(house: House) ->
     assert await house.status(asked.request_id) == "approved"
 
 
+async def test_a_refusal_is_seen_where_the_button_was_pressed(house: House) -> None:
+    """On a card with a thread: in the channel. On a message inside a thread: there. If Slack refuses that: anyhow."""
+    _, card = await house.asked()
+    inside = {"channel": card["channel"], "thread_ts": card["ts"]}
+    reply = await house.client.chat_postMessage(**inside, text="Again", blocks=card["blocks"])
+    ada = house.slack.person("U0ADA")
+    for ts, thread in ((card["ts"], None), (reply["ts"], card["ts"])):
+        await ada.click((card["channel"], ts), ACTION_APPROVE)
+        await house.ctx.background.finish()
+        assert house.slack.ephemeral("U0ADA")[-1].get("thread_ts") == thread
+    house.slack.faults.error("chat.postEphemeral", "user_not_in_channel")
+    await ada.click(card, ACTION_APPROVE)
+    await house.ctx.background.finish()
+    assert len(house.slack.ephemeral("U0ADA")) == 3
+
+
 async def test_place_and_revision_must_fit(house: House) -> None:
     """A copied button in another message or channel, a foreign nonce, another request's nonce, a stale revision
     and an id that does not exist are all refused, by Approve and by Reject alike, and nothing is decided."""
