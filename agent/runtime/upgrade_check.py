@@ -38,21 +38,19 @@ class StrandedItem:
 async def find_stranded(db: Database, registry: Registry, policy: Policy) -> list[StrandedItem]:
     """Everything that is open and that this code would strand; whole runs come first."""
     async with db.connection() as connection:
-        at_work = await views.agents_at_work(connection)
         found = [
             StrandedItem(run_id, name, "there is no such agent any more", Remedy.CANCEL)
-            for name, ids in at_work
-            if registry.find(name) is None
-            for run_id in ids
+            for name, run_id in await views.runs_of_others(connection, [agent.name for agent in registry])
         ]
-        for run in await views.approved_versions(connection, GO_ON):
-            agent = registry.find(run.agent)
-            if isinstance(agent, FunctionAgent) and agent.version != run.agent_version:
+        functions = {agent.name: agent for agent in registry if isinstance(agent, FunctionAgent)}
+        for run in await views.approved_versions(connection, list(functions), GO_ON):
+            agent = functions[run.agent]
+            if agent.version != run.agent_version:
                 why = _outdated(run.agent_version, "the agent's", agent.version)
                 found.append(StrandedItem(run.run_id, run.agent, why, Remedy.CANCEL))
         async for call in views.open_calls(connection):
-            agent = registry.find(call.agent)
-            if agent is not None and (problem := _problem(agent, policy, call)) is not None:
+            served = registry.find(call.agent)
+            if served is not None and (problem := _problem(served, policy, call)) is not None:
                 why, remedy = problem
                 found.append(StrandedItem(call.run_id, call.agent, why, remedy, call))
     return found

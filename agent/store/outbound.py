@@ -62,8 +62,7 @@ def _to_webhooks(
 
 async def lease_due(connection: Connection, target: str, limit: int, lease: float) -> list[OutboundMessage]:
     """Up to so many notices that are due, for so many seconds; each attempt counts, and fences the one before."""
-    mail = target == MAIL
-    parameters = {"mail": mail, "webhook": None if mail else UUID(target), "limit": limit, "lease": lease}
+    parameters = {"webhook": None if target == MAIL else UUID(target), "limit": limit, "lease": lease}
     return [_notice(row) for row in (await connection.execute(_TAKE, parameters)).all()]
 
 
@@ -150,13 +149,20 @@ INSERT INTO notice (id, kind, recipient, event, request_id)
 SELECT id, 'email', recipient, :event, :request
 FROM unnest(CAST(:ids AS uuid[]), CAST(:recipients AS text[])) AS m (id, recipient)
 """)
+# Each part is a walk of one index, whatever else waits; the order by both columns is that of this index alone.
 # A notice whose fact was committed while its webhook was being removed is found here, and left out.
 _TAKE = text("""
-WITH mine AS (
-    SELECT n.id, w.removed_at IS NOT NULL AS removed FROM notice AS n LEFT JOIN webhook AS w ON w.id = n.webhook_id
-    WHERE n.state = 'pending' AND n.next_at <= (SELECT clock_timestamp())
-      AND CASE WHEN :mail THEN n.kind = 'email' ELSE n.webhook_id = CAST(:webhook AS uuid) END
-    ORDER BY n.next_at LIMIT :limit FOR NO KEY UPDATE OF n SKIP LOCKED
+WITH of_webhook AS (
+    SELECT n.id, w.removed_at IS NOT NULL AS removed FROM notice AS n JOIN webhook AS w ON w.id = n.webhook_id
+    WHERE n.state = 'pending' AND n.next_at <= (SELECT clock_timestamp()) AND n.webhook_id = CAST(:webhook AS uuid)
+    ORDER BY n.webhook_id, n.next_at LIMIT :limit FOR NO KEY UPDATE OF n SKIP LOCKED
+), of_mail AS (
+    SELECT n.id, false AS removed FROM notice AS n
+    WHERE n.state = 'pending' AND n.next_at <= (SELECT clock_timestamp()) AND n.webhook_id IS NULL
+      AND CAST(:webhook AS uuid) IS NULL
+    ORDER BY n.webhook_id, n.next_at LIMIT :limit FOR NO KEY UPDATE OF n SKIP LOCKED
+), mine AS (
+    SELECT * FROM of_webhook UNION ALL SELECT * FROM of_mail
 ), taken AS (
     UPDATE notice AS n SET attempts = n.attempts + 1,
                            next_at = clock_timestamp() + make_interval(secs => :lease),

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
+from sqlalchemy import text
+
 from agent.database.driver import sql_of
 from agent.database.pools import Database
-from agent.store import overdue
+from agent.database.transaction import Connection
+from agent.domain.outbound import MAIL
+from agent.domain.request import RequestStatus
+from agent.domain.run import RunStatus
+from agent.store import outbound, overdue, views
 from agent.usecases import audit
 from benchmarks.ground import owner
 from benchmarks.multitude import multiply, waiting
@@ -34,3 +42,54 @@ async def test_the_look_for_what_is_overdue_reads_no_table(database_url: str) ->
     with owner(database_url) as connection:
         plan = [line for (line,) in connection.execute(f"EXPLAIN {sql_of(overdue._OVERDUE)}")]
     assert [line for line in plan if "Seq Scan on approval_request" in line] == []
+
+
+PAGE = 20
+
+_READ = text("SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FROM pg_stat_xact_user_tables")
+
+Look = Callable[[Connection], Awaitable[object]]
+
+
+def _looks() -> dict[str, Look]:
+    """What operators, a deployment and the sender look for; ``nobody`` is an agent without runs."""
+    looks: dict[str, Look] = {
+        "all runs": views.search_runs,
+        "runs of nobody": lambda tx: views.search_runs(tx, agent="nobody"),
+        "requests of nobody": lambda tx: views.search_requests(tx, agent="nobody"),
+        "runs of other agents": lambda tx: views.runs_of_others(tx, ["payments"]),
+        "approved versions": lambda tx: views.approved_versions(tx, ["nobody"], "resumed"),
+        "mail": lambda tx: outbound.lease_due(tx, MAIL, PAGE, 10.0),
+        "a webhook": lambda tx: outbound.lease_due(tx, "00000000-0000-0000-0000-000000000001", PAGE, 10.0),
+    }
+    for run in RunStatus:
+        looks[f"runs {run}"] = lambda tx, run=run: views.search_runs(tx, status=run)  # type: ignore[misc]
+    for request in RequestStatus:
+        looks[f"requests {request}"] = lambda tx, request=request: views.search_requests(  # type: ignore[misc]
+            tx, status=request
+        )
+    return looks
+
+
+async def test_no_list_reads_more_than_its_page(database_url: str) -> None:
+    """With very many that wait, what narrows a list to others, or to nothing, is found without reading those.
+
+    Of so few rows as here PostgreSQL would rather read the whole table, so that is ruled out.
+    """
+    async with SlackSandbox(demo_workspace(), rate_limits=False, echo=False) as slack:
+        [row] = await seed(database_url, slack, 1)
+    await multiply(database_url, row[1], 1000)
+    with owner(database_url) as connection:
+        connection.execute(
+            "INSERT INTO notice (id, kind, recipient, event, request_id)"
+            " SELECT gen_random_uuid(), 'email', 'ada@example.com', 'request.opened', id FROM approval_request"
+        )
+        connection.execute("ANALYZE notice")
+    read = {}
+    async with Database(database_url) as db:
+        for name, look in _looks().items():
+            async with db.transaction() as tx:
+                await tx.execute(text("SET LOCAL enable_seqscan = off"))
+                await look(tx)
+                read[name] = (await tx.execute(_READ)).scalar_one()
+    assert {name: rows for name, rows in read.items() if rows > 10 * PAGE} == {}

@@ -98,6 +98,7 @@ approval_request = Table(
         "id",
         postgresql_where=text("status = 'waiting'"),
     ),
+    Index("ix_approval_request_by_agent", "agent", "status", "id"),
     Index("ix_approval_request_run", "run_id"),
     Index("ix_approval_request_team", "team_id", "created_at", "id"),
     Index("ix_approval_request_principal", "principal", "created_at", "id"),

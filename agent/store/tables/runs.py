@@ -89,6 +89,7 @@ agent_run = Table(
         func.coalesce(text("look_at"), text("created_at")),
         postgresql_where=text("inputs > heard AND status IN ('working', 'pending_approval')"),
     ),
+    Index("ix_agent_run_agent", "agent", "status", "id"),
     Index("ix_agent_run_team", "team_id", "id"),
     Index(
         "ix_agent_run_at_work",
@@ -174,6 +175,7 @@ tool_call = Table(
         "created_at",
         postgresql_where=text("state IN ('new', 'refused') OR (state = 'asked' AND announced_at IS NULL)"),
     ),
+    Index("ix_tool_call_open", "agent", "state", "run_id", postgresql_where=text("state <> 'answered'")),
     Index("ix_tool_call_delegated", "run_id", postgresql_where=text("state = 'delegated'")),
     Index("uq_tool_call_repeats", "repeats", unique=True),
 )

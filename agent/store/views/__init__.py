@@ -10,9 +10,9 @@ from agent.store.views.metrics import ServiceCounts, service_counts
 from agent.store.views.open_calls import (
     ApprovedVersion,
     OpenCall,
-    agents_at_work,
     approved_versions,
     open_calls,
+    runs_of_others,
 )
 from agent.store.views.program_requests import (
     ClientRequest,
@@ -95,7 +95,6 @@ __all__ = [
     "Transcript",
     "Transition",
     "VoteContext",
-    "agents_at_work",
     "approved_versions",
     "audiences",
     "backlog",
@@ -136,6 +135,7 @@ __all__ = [
     "run_view",
     "running",
     "runs_like",
+    "runs_of_others",
     "schema_version",
     "search_requests",
     "search_runs",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -54,16 +54,18 @@ class ApprovedVersion:
     agent_version: str
 
 
-async def approved_versions(connection: Connection, resumed: str) -> list[ApprovedVersion]:
-    """All of them, oldest first, but those that were resumed since: in whose transcript ``resumed`` is newer."""
-    rows = (await connection.execute(_APPROVED, {"resumed": resumed})).all()
+async def approved_versions(
+    connection: Connection, agents: Sequence[str], resumed: str
+) -> list[ApprovedVersion]:
+    """Those of these agents, oldest first, but what was resumed since: in whose transcript ``resumed`` is newer."""
+    rows = (await connection.execute(_APPROVED, {"agents": list(agents), "resumed": resumed})).all()
     return [ApprovedVersion(row.id, row.agent, row.agent_version) for row in rows]
 
 
-async def agents_at_work(connection: Connection) -> list[tuple[str, list[UUID]]]:
-    """Each agent that has runs at work or parked, with these."""
-    rows = (await connection.execute(_AT_WORK)).all()
-    return [(row.agent, list(row.runs)) for row in rows]
+async def runs_of_others(connection: Connection, agents: Sequence[str]) -> list[tuple[str, UUID]]:
+    """The runs at work or parked of other agents than these, each with its agent."""
+    rows = (await connection.execute(_OF_OTHERS, {"agents": list(agents)})).all()
+    return [(row.agent, row.id) for row in rows]
 
 
 _CALLS = text("""
@@ -79,14 +81,21 @@ _APPROVED = text("""
 SELECT a.id, a.agent, r.agent_version FROM agent_run AS a
 JOIN LATERAL (SELECT agent_version, decided_at FROM approval_request
               WHERE run_id = a.id AND status = 'approved' ORDER BY decided_at DESC LIMIT 1) AS r ON true
-WHERE a.status IN ('working', 'pending_approval')
+WHERE a.status IN ('working', 'pending_approval') AND a.agent = ANY(CAST(:agents AS text[]))
   AND NOT EXISTS (SELECT 1 FROM tool_call AS c WHERE c.run_id = a.id AND c.state IN ('asked', 'ready'))
   AND NOT EXISTS (SELECT 1 FROM run_message AS m
                   WHERE m.run_id = a.id AND m.role = 'user' AND m.text = :resumed AND m.created_at > r.decided_at)
 ORDER BY a.id
 """)
-_AT_WORK = text("""
-SELECT agent, array_agg(id ORDER BY id) AS runs FROM agent_run WHERE status IN ('working', 'pending_approval')
-   OR EXISTS (SELECT 1 FROM tool_call AS c WHERE c.run_id = agent_run.id AND c.state IN ('asked', 'ready', 'delegated'))
-GROUP BY agent ORDER BY agent
+# From one agent to the next through the index: those that are served may have very many runs.
+_OF_OTHERS = text("""
+WITH RECURSIVE each AS (
+    SELECT min(agent) AS agent FROM agent_run
+    UNION ALL SELECT (SELECT min(a.agent) FROM agent_run AS a WHERE a.agent > each.agent)
+    FROM each WHERE each.agent IS NOT NULL
+)
+SELECT each.agent, at_work.id FROM each CROSS JOIN LATERAL (
+    SELECT id FROM agent_run WHERE agent = each.agent AND status IN ('working', 'pending_approval')
+    UNION SELECT run_id FROM tool_call WHERE agent = each.agent AND state IN ('asked', 'ready', 'delegated')) AS at_work
+WHERE each.agent <> ALL(CAST(:agents AS text[])) ORDER BY each.agent, at_work.id
 """)

@@ -1,28 +1,32 @@
-"""Requests, runs and what happened to them over all teams, for operators: in pages by id, each one walk of an index.
+"""Requests, runs and what happened to them over all teams, for operators, in pages by id.
 
-Ids begin with the time at which they were made, so the primary key is in the order of creation.
+Ids begin with the time at which they were made, so the primary key is in the order of creation. What is narrowed by
+agent or status is read agent by agent, of each no more than the page needs, however much of other statuses there is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
 from uuid import UUID
 
 from sqlalchemy import (
+    CTE,
     ColumnElement,
     Integer,
     Select,
     Table,
     Text,
     bindparam,
-    case,
     exists,
-    literal,
+    func,
     select,
     text,
+    true,
     tuple_,
+    union,
 )
 
 from agent.database.transaction import Connection, fetch
@@ -30,7 +34,7 @@ from agent.domain.audit import AuditEvent
 from agent.domain.request import RequestStatus, Verdict
 from agent.domain.run import CallState, RunStatus
 from agent.store.ids import id_at
-from agent.store.tables import agent_run, approval_request, audit_event, run_status, tool_call
+from agent.store.tables import agent_run, approval_request, audit_event, tool_call
 from agent.store.views.descendants import descendant_waits
 from signoff.values import Person
 
@@ -70,11 +74,9 @@ async def _newest(
     since: datetime | None,
     limit: int,
 ) -> list[UUID]:
-    given = {"status": status, "agent": agent, "since": since}
-    filters = frozenset(name for name, value in given.items() if value is not None)
+    page = _search(table, status, of_agent=agent is not None, later=since is not None)
     first = None if since is None else _before(since)
-    shown = status if isinstance(status, RunStatus) else None
-    rows = await fetch(connection, _search(table, filters, shown), **given, first=first, limit=limit)
+    rows = await fetch(connection, page, agent=agent, since=since, first=first, limit=limit)
     return [row.id for row in rows]
 
 
@@ -143,38 +145,76 @@ def _before(at: datetime) -> UUID:
 
 
 @cache
-def _search(table: Table, filters: frozenset[str], shown: RunStatus | None) -> Select[tuple[UUID]]:
-    """The newest rows of requests or runs, in the order of the primary key."""
-    found = select(table.c.id).order_by(table.c.id.desc()).limit(bindparam("limit"))
-    if "since" in filters:
-        found = found.where(table.c.id >= bindparam("first"), table.c.created_at >= bindparam("since"))
-    if "agent" in filters:
-        found = found.where(table.c.agent == bindparam("agent"))
-    if shown is not None:
-        # The stored status first: it spares most rows the look at their calls.
-        return found.where(agent_run.c.status.in_(_STORED_AS[shown]), _shown_status() == bindparam("status"))
-    return found.where(table.c.status == bindparam("status")) if "status" in filters else found
+def _search(
+    table: Table, status: RequestStatus | RunStatus | None, *, of_agent: bool, later: bool
+) -> Select[tuple[UUID]]:
+    """The newest rows of requests or runs: of the primary key, or of the newest of each agent and status."""
+    conditions: list[ColumnElement[bool]] = []
+    if later:
+        conditions += [table.c.id >= bindparam("first"), table.c.created_at >= bindparam("since")]
+    if status is None and not of_agent:
+        return select(table.c.id).where(*conditions).order_by(table.c.id.desc()).limit(bindparam("limit"))
+    agents = select(bindparam("agent", type_=Text).label("agent")).cte("each") if of_agent else _agents(table)
+    if status in (RunStatus.WORKING, RunStatus.PENDING_APPROVAL):
+        found = _shown_as(RunStatus(status), agents, conditions)
+    else:
+        statuses: Iterable[RunStatus | RequestStatus] = RunStatus if table is agent_run else RequestStatus
+        statuses = [status] if status else statuses
+        found = [_of_each(agents, _standing(table, each, conditions), table.c.agent) for each in statuses]
+    page = union(*found).subquery("found")
+    return select(page.c.id).order_by(page.c.id.desc()).limit(bindparam("limit"))
 
 
-_OPEN = (RunStatus.WORKING, RunStatus.PENDING_APPROVAL)
-_STORED_AS = {
-    **{status: (status,) for status in RunStatus},
-    RunStatus.WORKING: _OPEN,
-    RunStatus.PENDING_APPROVAL: (*_OPEN, RunStatus.COMPLETED),
-}
-"""The stored statuses of a run that may be shown as this one."""
+def _agents(table: Table) -> CTE:
+    """From one agent to the next through the index, without reading what lies between them."""
+    each = select(func.min(table.c.agent).label("agent")).cte("each", recursive=True)
+    following = select(func.min(table.c.agent)).where(table.c.agent > each.c.agent).scalar_subquery()
+    return each.union_all(select(following).where(each.c.agent.is_not(None)))
 
 
-def _shown_status() -> ColumnElement[str]:
-    """What ``RunView.shown`` says of a run."""
-    status = agent_run.c.status
+def _of_each(agents: CTE, rows: Select[tuple[UUID]], agent: ColumnElement[str]) -> Select[tuple[UUID]]:
+    """The newest of these rows of each agent."""
+    rows = rows.where(agent == agents.c.agent).correlate(agents)
+    newest = rows.order_by(rows.selected_columns[0].desc()).limit(bindparam("limit")).lateral()
+    return select(newest.c[0].label("id")).select_from(agents.join(newest, true()))
+
+
+def _standing(
+    table: Table, status: RequestStatus | RunStatus, conditions: Sequence[ColumnElement[bool]]
+) -> Select[tuple[UUID]]:
+    return select(table.c.id).where(table.c.status == status, *conditions)
+
+
+def _shown_as(
+    shown: RunStatus, agents: CTE, conditions: Sequence[ColumnElement[bool]]
+) -> list[Select[tuple[UUID]]]:
+    """Runs that ``RunView.shown`` calls so.
+
+    A run that works may wait for people all the same, and one that is parked may wait for none; which, their open calls
+    tell. These are few, but for those that people are asked about.
+    """
+    call, status, waits = tool_call.alias("open_call"), agent_run.c.status, descendant_waits(agent_run.c.id)
+    of_calls = select(call.c.run_id).distinct().join(agent_run, agent_run.c.id == call.c.run_id)
+    of_calls = of_calls.where(*conditions)
+    if shown is RunStatus.PENDING_APPROVAL:
+        goes_on = status.in_([RunStatus.WORKING, RunStatus.PENDING_APPROVAL, RunStatus.COMPLETED])
+        calls = [
+            of_calls.where(call.c.state == CallState.ASKED, goes_on),
+            of_calls.where(call.c.state == CallState.DELEGATED, goes_on, waits),
+        ]
+        return [_of_each(agents, rows, call.c.agent) for rows in calls]
     asks = exists().where(tool_call.c.run_id == agent_run.c.id, tool_call.c.state == CallState.ASKED)
-    return case(
-        (status.not_in([*_OPEN, RunStatus.COMPLETED]), status),
-        (asks | descendant_waits(agent_run.c.id), literal(RunStatus.PENDING_APPROVAL, run_status)),
-        (status == RunStatus.PENDING_APPROVAL, literal(RunStatus.WORKING, run_status)),
-        else_=status,
-    )
+    alone = [~asks, ~waits]
+    states = [each for each in CallState if each not in (CallState.ASKED, CallState.ANSWERED)]
+    calls = [
+        of_calls.where(call.c.state == state, status == RunStatus.PENDING_APPROVAL, *alone)
+        for state in states
+    ]
+    at_work = _standing(agent_run, RunStatus.WORKING, [*conditions, *alone])
+    return [
+        _of_each(agents, at_work, agent_run.c.agent),
+        *(_of_each(agents, rows, call.c.agent) for rows in calls),
+    ]
 
 
 _REQUESTS_BETWEEN = text("""

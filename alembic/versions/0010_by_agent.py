@@ -1,0 +1,23 @@
+"""Runs, requests and open calls are found by agent and status along an index, however many there are.
+
+Revision ID: 0010
+Revises: 0009
+Create Date: 2026-11-22
+"""
+
+from __future__ import annotations
+
+from agent.database.migrations import run_file
+
+revision: str = "0010"
+down_revision: str | None = "0009"
+branch_labels: str | None = None
+depends_on: str | None = None
+
+
+def upgrade() -> None:
+    run_file("0010-by-agent.sql")
+
+
+def downgrade() -> None:
+    run_file("0010-drop.sql")
