@@ -42,6 +42,7 @@ _USAGE = {
             "what was decided",
         ),
         ("/approvals inbox", "your inbox in the browser"),
+        ("/approvals stats [7|30|90]", "how many wait, what was decided, how fast, by whom"),
         ("/approvals help", "this"),
     ),
 }

@@ -265,6 +265,19 @@ def seconds(amount: float) -> str:
     return f"{hours:,} h {minutes} min"
 
 
+def roughly(amount: float) -> str:
+    """A length of time in seconds, as people say it: `40 s`, `23 min`, `3 h 20 min`, `12 days`."""
+    if amount < 60:
+        return f"{int(amount)} s"
+    if amount < 3600:
+        return f"{int(amount // 60)} min"
+    hours = int(amount // 3600)
+    if hours < 48:
+        minutes = int(amount % 3600 // 60)
+        return f"{hours} h {minutes} min" if hours < 10 and minutes else f"{hours} h"
+    return f"{hours // 24} days"
+
+
 _WORDS = {
     RequestStatus.WAITING: "Waiting for review",
     RequestStatus.APPROVED: "Approved",

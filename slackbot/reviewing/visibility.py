@@ -83,15 +83,20 @@ async def visible_lines(directory: Directory, person: Person, lines: Sequence[Li
     """Those of these requests that this person may see, as `view_refusal` judges each; in doubt they may not."""
     if await directory.is_admin(person):
         return list(lines)
-    audiences = list({(line.approvers, line.channel_id) for line in lines})
-    standings = await asyncio.gather(
-        *(
-            directory.standing(person, [*approvers, CHANNEL], channel_id)
-            for approvers, channel_id in audiences
-        )
-    )
-    seen = {audience for audience, each in zip(audiences, standings, strict=True) if each.roles}
+    seen = await seen_audiences(directory, person, {(line.approvers, line.channel_id) for line in lines})
     return [line for line in lines if _own(line, person) or (line.approvers, line.channel_id) in seen]
+
+
+async def seen_audiences(
+    directory: Directory, person: Person, audiences: Collection[tuple[tuple[str, ...], str]]
+) -> frozenset[tuple[tuple[str, ...], str]]:
+    """Those of these (approvers, channel id) whose requests this person may see; in doubt they may not."""
+    ordered = list(audiences)
+    asked = (
+        directory.standing(person, [*approvers, CHANNEL], channel_id) for approvers, channel_id in ordered
+    )
+    standings = await asyncio.gather(*asked)
+    return frozenset(audience for audience, each in zip(ordered, standings, strict=True) if each.roles)
 
 
 async def visible_runs(directory: Directory, person: Person, runs: Sequence[RunView]) -> list[RunView]:

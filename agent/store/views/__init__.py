@@ -21,6 +21,7 @@ from agent.store.views.program_requests import (
     requests_page,
     waiting_of_key,
 )
+from agent.store.views.reports import report, report_audiences
 from agent.store.views.request_events import request_events
 from agent.store.views.request_lists import history, requests_of
 from agent.store.views.requests import (
@@ -117,6 +118,8 @@ __all__ = [
     "recent_runs",
     "recently_changed",
     "rejection",
+    "report",
+    "report_audiences",
     "request_at",
     "request_events",
     "request_view",

@@ -7,11 +7,14 @@ from functools import partial
 from uuid import UUID
 
 from agent.domain.errors import Refused
+from agent.domain.reports import PERIODS
 from agent.store import views
 from agent.usecases import sessions
 from slackbot.cards import PAGE_OF_WAITING, Card, misunderstood_command, request_details, usage
+from slackbot.cards.stats import stats
 from slackbot.masking import clean_view
 from slackbot.reviewing.members import check_member
+from slackbot.reviewing.reports import report_for
 from slackbot.reviewing.visibility import visible_request
 from slackbot.slack.listeners import listing
 from slackbot.slack.listeners.command_input import SlashCommand, Verb
@@ -20,6 +23,7 @@ from slackbot.slack.listeners.history_query import UnclearQuery, read_query
 
 NO_SUCH_REQUEST = "No request that you may see has an id that begins like this."
 AMBIGUOUS = "Several ids begin like this; please give more of it."
+STATS_DAYS = 7
 WHICH = "Which one? Its id is at the end of its line in /approvals."
 INBOX = (
     "<{link}|Open your inbox in the browser>. This link is yours alone, works once and for five minutes. "
@@ -66,6 +70,15 @@ async def _show(ctx: ListenerContext, said: SlashCommand) -> Card:
     return request_details(shown, names=names)
 
 
+async def _stats(ctx: ListenerContext, said: SlashCommand) -> Card:
+    days = said.rest or str(STATS_DAYS)
+    if days not in map(str, PERIODS):
+        problem = f"Reports cover {', '.join(map(str, PERIODS[:-1]))} or {PERIODS[-1]} days."
+        return misunderstood_command("/approvals", problem, about="stats")
+    await check_member(ctx.directory, said.person)
+    return stats(await report_for(ctx.db, ctx.directory, said.person, int(days)))
+
+
 async def _inbox(ctx: ListenerContext, said: SlashCommand) -> Card:
     await check_member(ctx.directory, said.person)
     if ctx.invitation is None:
@@ -86,6 +99,7 @@ VERBS: dict[str, Verb] = {
     "show": _show,
     "history": _history,
     "inbox": _inbox,
+    "stats": _stats,
     "help": _help,
 }
 HIDDEN: dict[str, Verb] = {"": partial(_list, listing.TODO), "list": VERBS["all"], "home": _inbox}

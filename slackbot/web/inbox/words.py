@@ -12,8 +12,9 @@ from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.domain.run import RunStatus
 from signoff.visible_text import visible
 from slackbot.cards import inert
+from slackbot.cards.status import roughly
 
-_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+_MINUTE = 60
 
 
 def moment(at: datetime) -> Markup:
@@ -37,13 +38,13 @@ def left(at: datetime) -> Markup:
 def relative_past(since: Any) -> str:
     """`just now`, `4 min ago`, `3 h ago`, `12 days ago`."""
     seconds = max(0.0, since.total_seconds())
-    return "just now" if seconds < _MINUTE else f"{_rough(seconds)} ago"
+    return "just now" if seconds < _MINUTE else f"{roughly(seconds)} ago"
 
 
 def relative_future(at: datetime) -> str:
     """`in 23 min`; `overdue` once it is over."""
     seconds = (at - datetime.now(UTC)).total_seconds()
-    return "overdue" if seconds <= 0 else f"in {_rough(seconds)}"
+    return "overdue" if seconds <= 0 else f"in {roughly(seconds)}"
 
 
 def _relative(at: datetime, kind: str, said: str) -> Markup:
@@ -51,18 +52,6 @@ def _relative(at: datetime, kind: str, said: str) -> Markup:
     return Markup('<time datetime="{}" title="{}" data-{}>{}</time>').format(
         at.isoformat(timespec="seconds"), at.strftime("%-d %b %Y, %H:%M UTC"), kind, said
     )
-
-
-def _rough(seconds: float) -> str:
-    if seconds < _MINUTE:
-        return f"{int(seconds)} s"
-    if seconds < _HOUR:
-        return f"{int(seconds // _MINUTE)} min"
-    hours = int(seconds // _HOUR)
-    if seconds < 2 * _DAY:
-        minutes = int(seconds % _HOUR // _MINUTE)
-        return f"{hours} h {minutes} min" if hours < 10 and minutes else f"{hours} h"
-    return f"{int(seconds // _DAY)} days"
 
 
 def line(text: str, limit: int = 300) -> str:
@@ -131,6 +120,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "ago": ago,
     "left": left,
     "line": line,
+    "roughly": roughly,
     "visible": visible,
     "state_words": state_words,
     "colour": colour,

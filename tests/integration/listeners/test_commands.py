@@ -280,6 +280,27 @@ async def test_history_links_to_the_thread_and_hides_what_is_not_yours(http_hous
         assert (str(asked.request_id) in answer) is there
 
 
+async def test_stats_tell_what_their_reader_may_see(http_house: House) -> None:
+    """`/approvals stats`: numbers with their whole, of the last 7, 30 or 90 days; others' requests are in none."""
+    await decided(http_house)
+    slack = http_house.slack
+    answer = shown(await slack.person("U0LINUS").command("/approvals", "stats 30", "C0AGENTS"))
+    for words in ("last 30 days, of what you may see", "1 of 1 (100 %) approved", "refunds", "U0GRACE"):
+        assert words in answer, words
+    assert "Votes without opening Details: 1 of 1 (100 %)" in answer
+    slack.workspace.add_member("U0OUT", "out").add_member("U0BOSS", "boss", is_admin=True)
+    nothing = shown(await slack.person("U0OUT").command("/approvals", "stats", "C0AGENTS"))
+    assert "last 7 days, of what you may see" in nothing
+    assert "Outcomes: 0; none decided" in nothing
+    assert "U0GRACE" not in nothing
+    everything = shown(await slack.person("U0BOSS").command("/approvals", "stats", "C0AGENTS"))
+    assert "of the whole workspace" in everything
+    assert "1 of 1 (100 %) approved" in everything
+    assert "7, 30 or 90 days" in shown(
+        await slack.person("U0BOSS").command("/approvals", "stats 8", "C0AGENTS")
+    )
+
+
 async def test_a_link_is_asked_for_once(http_house: House) -> None:
     """An address never changes: the second list that needs it does not ask Slack again."""
     await decided(http_house)

@@ -1,0 +1,130 @@
+"""What a report counts: how long people are waited for, what they decide, and how closely they look."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from signoff.values import Person, Risk
+
+PERIODS = (7, 30, 90)
+"""Days that a report can cover, today included."""
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Lengths of time in classes: ``bounds`` in seconds, rising, and a name for each class between them."""
+
+    bounds: tuple[int, ...]
+    names: tuple[str, ...]
+
+    def counts(self, found: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+        """How many there are in each class, out of (class, number)."""
+        known = dict(found)
+        return tuple(known.get(each, 0) for each in range(len(self.names)))
+
+
+AGES = Scale(
+    (5 * _MINUTE, _HOUR, 4 * _HOUR, _DAY, 3 * _DAY),
+    ("under 5 min", "5 min to 1 h", "1 to 4 h", "4 to 24 h", "1 to 3 days", "over 3 days"),
+)
+LEFT = Scale(
+    (0, 15 * _MINUTE, _HOUR, 4 * _HOUR, _DAY),
+    ("overdue", "under 15 min", "15 min to 1 h", "1 to 4 h", "4 to 24 h", "over 1 day"),
+)
+TOOK = Scale(
+    (_MINUTE, 5 * _MINUTE, 30 * _MINUTE, 2 * _HOUR, 8 * _HOUR, _DAY),
+    ("under 1 min", "1 to 5 min", "5 to 30 min", "30 min to 2 h", "2 to 8 h", "8 to 24 h", "over 1 day"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A part of a whole."""
+
+    part: int = 0
+    whole: int = 0
+
+    def __str__(self) -> str:
+        """`3 of 12 (25 %)`; without a percentage of nothing, and never 0 % or 100 % of what is neither."""
+        if not self.whole:
+            return "none"
+        percent = round(100 * self.part / self.whole)
+        if 0 < self.part < self.whole:
+            percent = min(99, max(1, percent))
+        return f"{self.part:,} of {self.whole:,} ({percent} %)"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """Requests by how they ended."""
+
+    approved: int = 0
+    rejected: int = 0
+    expired: int = 0
+    cancelled: int = 0
+
+    @property
+    def decided(self) -> int:
+        """By people."""
+        return self.approved + self.rejected
+
+    @property
+    def total(self) -> int:
+        return self.decided + self.expired + self.cancelled
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOutcomes:
+    """The requests of one agent, or under one rule. ``median``: seconds until people decided."""
+
+    name: str
+    outcomes: Outcomes
+    median: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewerVotes:
+    """One person's votes. ``median``: seconds from the question to the vote; ``unread``: without Details."""
+
+    person: Person
+    approvals: int
+    rejections: int
+    median: float | None
+    unread: int
+
+    @property
+    def votes(self) -> int:
+        return self.approvals + self.rejections
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one reader may see of a workspace, over a number of days.
+
+    Waiting is as of now; all else is about requests that came to an outcome in these days, and the votes on them.
+    A vote is ``unread`` when its voter had not opened the request's Details in Slack, nor voted on its page.
+    """
+
+    days: int
+    everything: bool  # else: only what the reader may see
+    waiting_by_age: tuple[int, ...]  # by the classes of AGES
+    waiting_by_deadline: tuple[int, ...]  # of LEFT
+    outcomes: Outcomes
+    by_day: tuple[tuple[date, Outcomes], ...]  # every day, the first one first
+    took: tuple[int, ...]  # people's decisions by the classes of TOOK
+    median: float | None
+    slowest: float | None  # nine of ten were decided sooner
+    agents: tuple[GroupOutcomes, ...]
+    rules: tuple[GroupOutcomes, ...]
+    reviewers: tuple[ReviewerVotes, ...]
+    unread: Share
+    unread_by_risk: tuple[tuple[Risk, Share], ...]
+    cut: bool = False  # there are more outcomes than are read; the earliest are left out
+
+    @property
+    def waiting(self) -> int:
+        return sum(self.waiting_by_age)

@@ -1,0 +1,209 @@
+"""Counts for reports: of what waits, of outcomes since a day, and of the votes on these.
+
+However large the tables are, a bounded number of rows is read: those that wait, and the latest outcomes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+
+from sqlalchemy import text
+
+from agent.database.transaction import Connection, query
+from agent.domain.reports import AGES, LEFT, TOOK, GroupOutcomes, Outcomes, Report, ReviewerVotes, Share
+from agent.store.clock import now
+from agent.store.rows import row_as
+from signoff.values import Person, Risk
+
+MOST = 50_000
+"""Waiting requests, and outcomes, that are read."""
+
+Audience = tuple[tuple[str, ...], str]
+"""Approvers, and the channel of the card."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportScope:
+    """Whose requests a report is about: everybody's, or the reader's own and those of these audiences."""
+
+    reader: Person
+    everything: bool = False
+    audiences: tuple[Audience, ...] = ()
+
+    def parameters(self) -> dict[str, Any]:
+        seen = [
+            {"approvers": approvers, "channel_id": channel_id} for approvers, channel_id in self.audiences
+        ]
+        return {
+            "team": self.reader.team_id,
+            "user": self.reader.user_id,
+            "everything": self.everything,
+            "audiences": json.dumps(seen),
+        }
+
+
+async def report_audiences(connection: Connection, team_id: str, days: int) -> list[Audience]:
+    """The different sets of approvers and channels among the requests that a report is about."""
+    (rows,) = await query(
+        connection, _AUDIENCES, team=team_id, since=_first_day(await now(connection), days), most=MOST
+    )
+    return [(tuple(row.approvers), row.channel_id) for row in rows]
+
+
+async def report(connection: Connection, scope: ReportScope, days: int) -> Report:
+    """Everything that the reader may see of so many days, today included; days are those of UTC."""
+    since = _first_day(await now(connection), days)
+    waiting, decided, votes = await query(
+        connection,
+        _WAITING,
+        _DECIDED,
+        _VOTES,
+        **scope.parameters(),
+        since=since,
+        most=MOST,
+        ages=list(AGES.bounds),
+        left=list(LEFT.bounds),
+        took=list(TOOK.bounds),
+    )
+    (whole,) = (row for row in decided if row.kind == "all")
+    (all_votes,) = (row for row in votes if row.kind == "all")
+    risks = {row.risk: _unread(row) for row in votes if row.kind == "risk"}
+    return Report(
+        days=days,
+        everything=scope.everything,
+        waiting_by_age=AGES.counts(_classes(waiting, "age")),
+        waiting_by_deadline=LEFT.counts(_classes(waiting, "left")),
+        outcomes=row_as(Outcomes, whole),
+        by_day=_days(since.date(), days, decided),
+        took=TOOK.counts([(row.class_, row.approved + row.rejected) for row in _of(decided, "took")]),
+        median=whole.median,
+        slowest=whole.slowest,
+        agents=_groups(_of(decided, "agent"), "agent"),
+        rules=_groups(_of(decided, "rule"), "checkpoint_id"),
+        reviewers=tuple(row_as(ReviewerVotes, row) for row in _of(votes, "person")),
+        unread=_unread(all_votes),
+        unread_by_risk=tuple((risk, risks[risk.value]) for risk in Risk if risk.value in risks),
+        cut=whole.looked_at >= MOST,
+    )
+
+
+def _first_day(at: datetime, days: int) -> datetime:
+    return datetime.combine(at.astimezone(UTC).date() - timedelta(days=days - 1), time(), UTC)
+
+
+def _of(rows: Sequence[Any], kind: str) -> list[Any]:
+    return [row for row in rows if row.kind == kind]
+
+
+def _classes(rows: Sequence[Any], kind: str) -> list[tuple[int, int]]:
+    return [(row.class_, row.number) for row in _of(rows, kind)]
+
+
+def _days(first: date, days: int, rows: Sequence[Any]) -> tuple[tuple[date, Outcomes], ...]:
+    known = {row.day: row_as(Outcomes, row) for row in _of(rows, "day")}
+    each = (first + timedelta(days=number) for number in range(days))
+    return tuple((day, known.get(day, Outcomes())) for day in each)
+
+
+def _groups(rows: Iterable[Any], name: str) -> tuple[GroupOutcomes, ...]:
+    return tuple(GroupOutcomes(getattr(row, name), row_as(Outcomes, row), row.median) for row in rows)
+
+
+def _unread(row: Any) -> Share:
+    return Share(row.unread, row.approvals + row.rejections)
+
+
+_AUDIENCES = text("""
+SELECT DISTINCT approvers, channel_id FROM (
+    (SELECT approvers, channel_id FROM approval_request WHERE status = 'waiting' AND team_id = :team LIMIT :most)
+    UNION ALL
+    (SELECT approvers, channel_id FROM approval_request
+     WHERE team_id = :team AND decided_at >= :since ORDER BY decided_at DESC, id DESC LIMIT :most)
+) AS r
+""")
+_WAITING = text("""
+WITH latest AS MATERIALIZED (
+    SELECT approvers, channel_id, requester_team_id, requester_user_id, created_at, expires_at
+    FROM approval_request WHERE status = 'waiting' AND team_id = :team ORDER BY created_at, id LIMIT :most
+), seen AS (
+    SELECT width_bucket(extract(epoch FROM (SELECT clock_timestamp()) - created_at)::float8,
+                        CAST(:ages AS float8[])) AS age,
+           width_bucket(extract(epoch FROM expires_at - (SELECT clock_timestamp()))::float8,
+                        CAST(:left AS float8[])) AS "left"
+    FROM latest
+    WHERE :everything OR (requester_team_id = :team AND requester_user_id = :user)
+       OR (approvers, channel_id) IN (
+              SELECT a.approvers, a.channel_id
+              FROM json_to_recordset(CAST(:audiences AS json)) AS a (approvers jsonb, channel_id text))
+)
+SELECT CASE WHEN grouping(age) = 0 THEN 'age' ELSE 'left' END AS kind,
+       coalesce(age, "left") AS class_, count(*) AS number
+FROM seen GROUP BY GROUPING SETS ((age), ("left"))
+""")
+_DECIDED = text("""
+WITH latest AS MATERIALIZED (
+    SELECT id, agent, checkpoint_id, status, approvers, channel_id, requester_team_id, requester_user_id,
+           (decided_at AT TIME ZONE 'UTC')::date AS day,
+           CASE WHEN status IN ('approved', 'rejected')
+                THEN extract(epoch FROM decided_at - created_at)::float8 END AS seconds
+    FROM approval_request
+    WHERE team_id = :team AND decided_at >= :since ORDER BY decided_at DESC, id DESC LIMIT :most
+), seen AS (
+    SELECT l.*, width_bucket(l.seconds, CAST(:took AS float8[])) AS class_
+    FROM latest AS l LEFT JOIN decision AS d ON d.request_id = l.id
+    WHERE :everything OR (l.requester_team_id = :team AND l.requester_user_id = :user)
+       OR (d.team_id = :team AND d.user_id = :user)
+       OR (l.approvers, l.channel_id) IN (
+              SELECT a.approvers, a.channel_id
+              FROM json_to_recordset(CAST(:audiences AS json)) AS a (approvers jsonb, channel_id text))
+)
+SELECT CASE grouping(agent, checkpoint_id, day, class_)
+            WHEN 7 THEN 'agent' WHEN 11 THEN 'rule' WHEN 13 THEN 'day' WHEN 14 THEN 'took' ELSE 'all' END AS kind,
+       agent, checkpoint_id, day, class_,
+       count(*) FILTER (WHERE status = 'approved') AS approved,
+       count(*) FILTER (WHERE status = 'rejected') AS rejected,
+       count(*) FILTER (WHERE status = 'expired') AS expired,
+       count(*) FILTER (WHERE status = 'cancelled') AS cancelled,
+       percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) AS median,
+       percentile_cont(0.9) WITHIN GROUP (ORDER BY seconds) AS slowest,
+       (SELECT count(*) FROM latest) AS looked_at
+FROM seen GROUP BY GROUPING SETS ((agent), (checkpoint_id), (day), (class_), ())
+ORDER BY count(*) DESC, agent, checkpoint_id
+""")
+_VOTES = text("""
+WITH latest AS MATERIALIZED (
+    SELECT id, revision, risk, approvers, channel_id, requester_team_id, requester_user_id
+    FROM approval_request
+    WHERE team_id = :team AND decided_at >= :since ORDER BY decided_at DESC, id DESC LIMIT :most
+), seen AS (
+    SELECT l.id, l.revision, l.risk FROM latest AS l LEFT JOIN decision AS d ON d.request_id = l.id
+    WHERE :everything OR (l.requester_team_id = :team AND l.requester_user_id = :user)
+       OR (d.team_id = :team AND d.user_id = :user)
+       OR (l.approvers, l.channel_id) IN (
+              SELECT a.approvers, a.channel_id
+              FROM json_to_recordset(CAST(:audiences AS json)) AS a (approvers jsonb, channel_id text))
+), ballot AS (
+    SELECT v.team_id, v.user_id, v.verdict, s.risk,
+           extract(epoch FROM v.created_at - question.created_at)::float8 AS seconds,
+           v.path <> 'page' AND opened.nonce IS NULL AS unread
+    FROM seen AS s
+    JOIN vote AS v ON v.request_id = s.id AND v.revision = s.revision AND v.superseded_by IS NULL
+    JOIN request_revision AS question ON question.request_id = v.request_id AND question.n = v.revision
+    LEFT JOIN card_place AS opened  -- made when its person opens Details in Slack for the first time
+           ON opened.request_id = v.request_id AND opened.team_id = v.team_id AND opened.user_id = v.user_id
+          AND opened.surface = 'modal' AND opened.created_at <= v.created_at
+    WHERE v.path <> 'api'
+)
+SELECT CASE grouping(user_id, risk) WHEN 1 THEN 'person' WHEN 2 THEN 'risk' ELSE 'all' END AS kind,
+       team_id AS person_team_id, user_id AS person_user_id, risk::text AS risk,
+       count(*) FILTER (WHERE verdict = 'approve') AS approvals,
+       count(*) FILTER (WHERE verdict = 'reject') AS rejections,
+       percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) AS median,
+       count(*) FILTER (WHERE unread) AS unread
+FROM ballot GROUP BY GROUPING SETS ((team_id, user_id), (risk), ())
+ORDER BY count(*) DESC, team_id, user_id
+""")

@@ -1,0 +1,87 @@
+"""A report in a few lines, for `/approvals stats`, and the phrases that it shares with the page of reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent.domain.reports import LEFT, GroupOutcomes, Outcomes, Report, ReviewerVotes, Share
+from slackbot.cards import blocks, inert
+from slackbot.cards.status import roughly
+from slackbot.cards.values import Card, Json
+
+MOST = 5
+"""Agents, rules and reviewers that are listed."""
+
+MORE = "The page Reports of your inbox has all of it, with plots: "
+
+
+def stats(report: Report) -> Card:
+    """What waits, what was decided and how, and whether people looked."""
+    about = "the whole workspace" if report.everything else "what you may see"
+    heading = f"The last {report.days} days, of {about}"
+    lines = [
+        f"Waiting now: {report.waiting:,}{_overdue(report)}",
+        f"Outcomes: {report.outcomes.total:,}; {outcomes_said(report.outcomes)}",
+    ]
+    if report.median is not None and report.slowest is not None:
+        lines.append(
+            f"Time to decision: half within {roughly(report.median)}, nine of ten within {roughly(report.slowest)}"
+        )
+    if report.unread.whole:
+        lines.append(f"Votes without opening Details: {report.unread}")
+    parts = [
+        blocks.section(blocks.text(heading, bold=True)),
+        blocks.bullets(blocks.section(blocks.text(line)) for line in lines),
+        *_groups("Agents", report.agents),
+        *_groups("Rules", report.rules),
+        *_reviewers(report.reviewers),
+        blocks.section(blocks.text(MORE), blocks.text("/approvals inbox", code=True)),
+    ]
+    return Card(f"{heading}: {'; '.join(lines)}", [blocks.rich_text(*parts)])
+
+
+def outcomes_said(outcomes: Outcomes, median: float | None = None) -> str:
+    """`8 of 9 (89 %) approved, 1 expired; median 4 min`."""
+    decided = f"{Share(outcomes.approved, outcomes.decided)} approved" if outcomes.decided else "none decided"
+    ended = (("expired", outcomes.expired), ("withdrawn", outcomes.cancelled))
+    rest = [f"{count:,} {word}" for word, count in ended if count]
+    return f"{', '.join([decided, *rest])}{median_said(median)}"
+
+
+def votes_said(votes: ReviewerVotes) -> str:
+    """`3 approved, 1 rejected; median 4 min`."""
+    return f"{votes.approvals:,} approved, {votes.rejections:,} rejected{median_said(votes.median)}"
+
+
+def median_said(seconds: float | None) -> str:
+    return "" if seconds is None else f"; median {roughly(seconds)}"
+
+
+def _overdue(report: Report) -> str:
+    overdue = dict(zip(LEFT.names, report.waiting_by_deadline, strict=True))["overdue"]
+    return f", {overdue:,} overdue" if overdue else ""
+
+
+def _groups(heading: str, groups: Sequence[GroupOutcomes]) -> list[Json]:
+    if not groups:
+        return []
+    lines = [
+        blocks.section(
+            blocks.text(f"{inert.line(each.name, 60)}: {outcomes_said(each.outcomes, each.median)}")
+        )
+        for each in groups[:MOST]
+    ]
+    return [blocks.section(blocks.text(heading, bold=True)), blocks.bullets(lines)]
+
+
+def _reviewers(reviewers: Sequence[ReviewerVotes]) -> list[Json]:
+    if not reviewers:
+        return []
+    lines = [
+        blocks.section(
+            blocks.person(each.person),
+            blocks.text(f": {votes_said(each)}; without Details {Share(each.unread, each.votes)}"),
+        )
+        for each in reviewers[:MOST]
+    ]
+    return [blocks.section(blocks.text("Reviewers", bold=True)), blocks.bullets(lines)]

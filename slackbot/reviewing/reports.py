@@ -1,0 +1,22 @@
+"""Reports for one reader: about everything for administrators of the workspace, else about what the reader may see."""
+
+from __future__ import annotations
+
+from agent.database.pools import Database
+from agent.domain.reports import Report
+from agent.store import views
+from agent.store.views.reports import ReportScope
+from signoff.values import Person
+from slackbot.reviewing.visibility import seen_audiences
+from slackbot.slack_api.directory import Directory
+
+
+async def report_for(db: Database, directory: Directory, person: Person, days: int) -> Report:
+    """What this person may see of the last days; `Report.everything` says whether that is all there is."""
+    everything = await directory.is_admin(person)
+    async with db.connection() as connection:
+        found = [] if everything else await views.report_audiences(connection, directory.own_team_id, days)
+    seen = await seen_audiences(directory, person, found)
+    scope = ReportScope(person, everything, tuple(sorted(seen)))
+    async with db.connection() as connection:
+        return await views.report(connection, scope, days)

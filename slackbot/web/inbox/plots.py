@@ -1,0 +1,134 @@
+"""Numbers as bars and columns, drawn as SVG. The same numbers stand beside each mark in words.
+
+An SVG holds shapes only and is stretched to the width that there is; labels are text of the page, which never shrinks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from agent.domain.reports import GroupOutcomes, Outcomes, Report, ReviewerVotes, Scale, Share
+from slackbot.cards import Names
+from slackbot.cards.stats import outcomes_said, votes_said
+
+WIDTH = 100.0
+COLUMN = 10.0
+"""Width of a day, in the units of its drawing."""
+
+MOST_BARS = 20
+"""Bars of one plot; the numbers of the rest are in its last line."""
+
+Part = tuple[str, int]
+"""A kind, which has a colour, and a number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of a bar or a column, where it begins and how long it is."""
+
+    kind: str
+    start: float
+    length: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One line of a plot: its name, its marks, and the same in words."""
+
+    label: str
+    segments: tuple[Segment, ...]
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One day."""
+
+    day: date
+    x: float
+    segments: tuple[Segment, ...]
+    outcomes: Outcomes
+
+
+def by_class(scale: Scale, counts: Sequence[int], kind: str) -> list[Bar]:
+    """How many there are in each class; the longest bar is the largest class."""
+    most, whole = max(counts, default=0), sum(counts)
+    return [
+        Bar(name, _segments([(kind, count)], most, WIDTH), str(Share(count, whole)))
+        for name, count in zip(scale.names, counts, strict=True)
+    ]
+
+
+def by_group(groups: Sequence[GroupOutcomes]) -> list[Bar]:
+    """Outcomes of agents or rules; the longest bar is the largest of them."""
+    most = max((group.outcomes.total for group in groups), default=0)
+    return [
+        Bar(
+            group.name,
+            _segments(_parts(group.outcomes), most, WIDTH),
+            outcomes_said(group.outcomes, group.median),
+        )
+        for group in groups[:MOST_BARS]
+    ]
+
+
+def by_reviewer(reviewers: Sequence[ReviewerVotes], names: Names) -> list[Bar]:
+    """Votes of each person."""
+    most = max((each.votes for each in reviewers), default=0)
+    return [
+        Bar(
+            names.of(each.person.user_id),
+            _segments([("approved", each.approvals), ("rejected", each.rejections)], most, WIDTH),
+            votes_said(each),
+        )
+        for each in reviewers[:MOST_BARS]
+    ]
+
+
+def unread(report: Report, names: Names) -> list[Bar]:
+    """Votes without a look at Details: of each risk, then of each person. A full bar is all of their votes."""
+    of_people = [
+        (names.of(each.person.user_id), Share(each.unread, each.votes))
+        for each in report.reviewers[:MOST_BARS]
+    ]
+    of_risks = [(f"{risk.value.capitalize()} risk", share) for risk, share in report.unread_by_risk]
+    return [
+        Bar(label, _segments([("unread", share.part)], share.whole, WIDTH), str(share))
+        for label, share in [*of_risks, *of_people]
+    ]
+
+
+def by_day(days: Iterable[tuple[date, Outcomes]]) -> list[Column]:
+    """A column for each day, from the ground up: 100 is the height of the highest."""
+    listed = list(days)
+    most = max((outcomes.total for _, outcomes in listed), default=0)
+    return [
+        Column(day, at * COLUMN + 1, _segments(_parts(outcomes), most, WIDTH), outcomes)
+        for at, (day, outcomes) in enumerate(listed)
+    ]
+
+
+def left_out(number: int) -> str:
+    """What a plot says of the bars that it has no room for."""
+    return f"and {number - MOST_BARS:,} more" if number > MOST_BARS else ""
+
+
+def _parts(outcomes: Outcomes) -> list[Part]:
+    return [
+        ("approved", outcomes.approved),
+        ("rejected", outcomes.rejected),
+        ("expired", outcomes.expired),
+        ("cancelled", outcomes.cancelled),
+    ]
+
+
+def _segments(parts: Iterable[Part], whole: int, length: float) -> tuple[Segment, ...]:
+    made, start = [], 0.0
+    for kind, count in parts:
+        if count:
+            size = length * count / whole
+            made.append(Segment(kind, round(start, 2), round(size, 2)))
+            start += size
+    return tuple(made)

@@ -1,0 +1,64 @@
+"""The page of reports: whose numbers it shows, and that every plot can be read without seeing it."""
+
+from __future__ import annotations
+
+import re
+
+from agent.store.outbox import Destination
+from tests.integration import asking
+from tests.integration.service.conftest import http_house  # noqa: F401
+from tests.integration.web.visiting import Porch, porch  # noqa: F401
+
+
+def bars(page: str, caption: str) -> list[tuple[str, str, list[str]]]:
+    """The lines of a plot: name, words, and the kinds of its marks."""
+    found = re.search(
+        rf'<caption class="unseen">{re.escape(caption)}</caption>(.*?)</table>', page, re.DOTALL
+    )
+    assert found, caption
+    lines = re.findall(r'<th scope="row">(.*?)</th>.*?<td>(.*?)</td>', found[1], re.DOTALL)
+    return [
+        (name, re.sub(r"<[^>]+>", "", drawn).strip(), re.findall(r'rect class="(?!track)(\w+)"', drawn))
+        for name, drawn in lines
+    ]
+
+
+async def test_reports_show_what_their_reader_may_see(porch: Porch) -> None:  # noqa: F811
+    """Waiting, outcomes, times, agents, rules, votes: in words beside each mark; others' requests are in none."""
+    decided, _ = await porch.asked(7), await porch.asked(8)
+    elsewhere = asking.rule(approvers=("U0LINUS",), checkpoint_id="elsewhere")
+    await porch.asked(9, elsewhere, destination=Destination("T0SANDBOX", "C0OPS"), requester=None)
+    grace = await porch.visitor("U0GRACE")
+    await grace.open(f"/inbox/requests/{decided}")
+    await grace.send(f"/inbox/requests/{decided}/approve", {"revision": "1"})
+    await grace.open("/inbox/reports?days=7")
+    assert "Of the requests that you may see." in grace.words
+    assert '<a class="plain" href="/inbox/reports?days=7" aria-current="page">' in grace.page
+    assert "1 request waits." in grace.words
+    assert ("under 5 min", "1 of 1 (100 %)", ["waiting"]) in bars(grace.page, "Waiting requests by age")
+    assert ("4 to 24 h", "1 of 1 (100 %)", ["waiting"]) in bars(grace.page, "Waiting requests by time left")
+    assert "1 in 7 days: 1 approved, 0 rejected, 0 expired, 0 withdrawn." in grace.words
+    assert re.search(
+        r'<svg class="columns"[^>]* role="img" aria-label="[^"]+">\s*(<rect|$)', grace.page, re.MULTILINE
+    )
+    [(agent, words, kinds)] = bars(grace.page, "Agents: outcomes")
+    assert (agent, kinds) == ("refunds", ["approved"])
+    assert words.startswith("1 of 1 (100 %) approved; median ")
+    assert [name for name, _, _ in bars(grace.page, "Rules: outcomes")] == ["refunds"]
+    assert [line[1][:22] for line in bars(grace.page, "Votes of each reviewer")] == ["1 approved, 0 rejected"]
+    assert bars(grace.page, "Votes without opening Details")[0][1] == "0 of 1 (0 %)"  # she read its page
+    assert "style=" not in grace.page
+    admin = await porch.visitor("U0ADA")
+    await admin.open("/inbox/reports?days=abc")
+    assert "Of the whole workspace." in admin.words
+    assert "2 requests wait." in admin.words
+    assert "1 in 30 days" in admin.words
+
+
+async def test_a_report_of_nothing_says_so(porch: Porch) -> None:  # noqa: F811
+    """An empty plot is a sentence; the page asks who looks, like every page."""
+    assert (await porch.stranger().open("/inbox/reports")).status_code == 303
+    grace = await porch.visitor("U0GRACE")
+    assert (await grace.open("/inbox/reports")).status_code == 200
+    assert "Nothing waits." in grace.words
+    assert "Nothing was decided in these days." in grace.words
