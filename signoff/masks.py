@@ -163,6 +163,7 @@ class _Walk:
     root: str
     secrets: list[Secret] = field(default_factory=list)
     hidden: list[tuple[str, str]] = field(default_factory=list)
+    shown_steps: dict[str, str] = field(default_factory=dict)
 
     def copy(self, value: Any, steps: tuple[Step, ...], why: str | None) -> Any:
         if why != BY_POLICY and self.redact and is_redacted(steps, self.redact, self.root):
@@ -184,14 +185,13 @@ class _Walk:
     def _members(
         self, value: Mapping[Any, Any], steps: tuple[Step, ...], why: str | None
     ) -> Iterator[tuple[str, Any]]:
-        taken: set[str] = set()
+        copies: dict[str, int] = {}
         for key, member in value.items():
-            shown = self._text(str(key), (*steps, "(key)"))
-            unique, copies = shown, 1
-            while unique in taken:  # two keys may have the same mask, and neither may push the other out
-                copies += 1
-                unique = f"{shown} ({copies})"
-            taken.add(unique)
+            shown = unique = self._text(str(key), (*steps, "(key)"))
+            while unique in copies:  # two keys may have the same mask, and neither may push the other out
+                copies[shown] += 1
+                unique = f"{shown} ({copies[shown]})"
+            copies[unique] = 1
             because = why or (NAMED if is_secret_name(str(key)) else None)
             yield unique, self.copy(member, (*steps, str(key)), because)
 
@@ -213,8 +213,14 @@ class _Walk:
 
     def _note(self, steps: tuple[Step, ...], spans: Iterable[TextSpan]) -> None:
         for span in spans:
-            shown = tuple(mask(s, self.find(s)) if isinstance(s, str) else s for s in steps)
+            shown = tuple(self._step(step) if isinstance(step, str) else step for step in steps)
             self.secrets.append(Secret(format_path(shown), span.start, span.end - span.start, span.kind))
+
+    def _step(self, step: str) -> str:
+        """A key in a path: the same few lead to thousands of values."""
+        if step not in self.shown_steps:
+            self.shown_steps[step] = mask(step, self.find(step))
+        return self.shown_steps[step]
 
 
 def _counts(steps: tuple[Step, ...]) -> bool:

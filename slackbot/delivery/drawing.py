@@ -33,6 +33,10 @@ class MessageDrawing:
 
     async def draw(self, due: DueMessage) -> Card | None:
         """What it should look like now, without secrets; ``None`` when there is nothing to show any more."""
+        with masking.work_for(due.turn):
+            return await self._draw(due)
+
+    async def _draw(self, due: DueMessage) -> Card | None:
         if due.kind == "card" and due.request_id:
             return await self._draw_request(due, due.request_id)
         if due.agent is not None:
@@ -65,7 +69,7 @@ class MessageDrawing:
         """Values that are secret by their name or by policy, because a result or an answer may say them again."""
         hidden: masking.Hidden = ()
         if due.request_id and (view := await self._view(due.request_id)):
-            hidden = masking.hidden_in(view)
+            hidden = await masking.hidden_values(view)
         if due.run_id:
             async with self._db.connection() as connection:
                 values = await views.values_of(connection, [due.run_id])

@@ -14,8 +14,9 @@ from slackbot.masking.views import (
     clean_text,
     clean_value,
     clean_view,
-    hidden_in,
     hidden_in_run,
+    hidden_values,
+    work_for,
 )
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "clean_value",
     "clean_view",
     "guard_tracebacks",
-    "hidden_in",
     "hidden_in_run",
+    "hidden_values",
+    "work_for",
 ]

@@ -1,7 +1,8 @@
 """Stored facts made fit to be shown: copies of views, runs and lines in which no secret can be read.
 
 What takes long is done in threads of their own, within a bounded time: neither a long text nor a busy machine holds
-up a click. What could not be looked through in time is masked whole, and says so.
+up a click. What could not be looked through in time is masked whole, and says so. Work for people goes before work for
+senders (keys of programs, agents), who take turns.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, TypeVar
 from uuid import UUID
@@ -22,6 +25,7 @@ from agent.domain.request import Change, ExecutionView, HistoryLine, RequestLine
 from agent.domain.run import RunValues, RunView
 from signoff.json_paths import Step
 from signoff.masks import Find, RedactedValue, is_unseen, mask, redact_by_name, redact_value
+from slackbot.masking.fair_threads import FairThreads
 from slackbot.masking.secret_finder import BUDGET, SecretFinder, everything
 
 T = TypeVar("T")
@@ -32,7 +36,10 @@ Hidden = tuple[tuple[str, str], ...]
 _STEP = re.compile(r"""\.([A-Za-z_][A-Za-z0-9_]*)|\[([0-9]+)\]|\[("(?:\\.|[^"\\])*")\]""")
 
 _GRACE = 0.25
-"""Seconds beyond the budget that are waited for a thread."""
+"""Seconds beyond the budget that people wait for a thread."""
+
+_PATIENCE = 5.0
+"""Seconds beyond the budget that work for a sender waits for its turn."""
 
 _KEPT = 128
 _SMALL = 20_000
@@ -42,19 +49,37 @@ _made: OrderedDict[UUID, tuple[RequestView, RequestView]] = OrderedDict()
 _LITTLE, _FEW = 2000, 8
 """Characters that are looked through at once, for so many hidden values: a thread would take longer to get to it."""
 
-_threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="secrets")
+_threads = FairThreads("secrets")
+_late = ThreadPoolExecutor(max_workers=1, thread_name_prefix="masks")
+_sender: ContextVar[str | None] = ContextVar("sender", default=None)
 
 
-async def off_the_loop(work: Callable[[Find], T], hidden: Hidden = (), *, budget: float = BUDGET) -> T:
-    """Do this with a finder, in a thread; when no thread gets to it in time, with one that masks everything."""
-    future = asyncio.get_running_loop().run_in_executor(
-        _threads, lambda: work(SecretFinder(hidden, budget=budget))
+@contextmanager
+def work_for(sender: str) -> Iterator[None]:
+    """What is masked in here is nothing that a person waits for: it has its turn among what is done for senders."""
+    token = _sender.set(sender)
+    try:
+        yield
+    finally:
+        _sender.reset(token)
+
+
+async def off_the_loop(
+    work: Callable[[Find], T], hidden: Hidden | Callable[[], Hidden] = (), *, budget: float = BUDGET
+) -> T:
+    """Do this with a finder, in a thread; when no thread gets to it in time, with one that masks everything.
+
+    ``hidden`` is looked for as well; a function is called in the thread.
+    """
+    sender = _sender.get()
+    future = _threads.submit(
+        lambda: work(SecretFinder(hidden() if callable(hidden) else hidden, budget=budget)), sender
     )
     try:
-        async with asyncio.timeout(budget + _GRACE):
-            return await future
+        async with asyncio.timeout(budget + (_GRACE if sender is None else _PATIENCE)):
+            return await asyncio.wrap_future(future)
     except TimeoutError:
-        return work(everything)
+        return await asyncio.get_running_loop().run_in_executor(_late, work, everything)
 
 
 async def clean_view(view: RequestView) -> RequestView:
@@ -65,11 +90,11 @@ async def clean_view(view: RequestView) -> RequestView:
     earlier = _made.get(view.id)
     if earlier is not None and (earlier[0] is view or earlier[0] == view):
         return earlier[1]
-    began, hidden = time.monotonic(), hidden_in(view)
-    if len(hidden) <= _FEW and _is_little(view):
+    began = time.monotonic()
+    if _is_little(view) and len(hidden := hidden_in(view)) <= _FEW:
         clean = _view(view, SecretFinder(hidden))
     else:
-        clean = await off_the_loop(lambda find: _view(view, find), hidden)
+        clean = await off_the_loop(lambda find: _view(view, find), lambda: hidden_in(view))
     in_time = time.monotonic() - began < BUDGET / 2  # else parts of it may be masked for want of time only
     if in_time and len(view.action.canonical) <= _SMALL:
         _made[view.id] = (view, clean)
@@ -121,6 +146,11 @@ def hidden_in(view: RequestView) -> Hidden:
         for value in (change.before, change.after):
             found += _changed(change.path, value, view, _nothing).hidden
     return tuple(dict.fromkeys(found))
+
+
+async def hidden_values(view: RequestView) -> Hidden:
+    """`hidden_in`, in a thread where that takes long."""
+    return hidden_in(view) if _is_little(view) else await off_the_loop(lambda _: hidden_in(view))
 
 
 def hidden_in_run(values: RunValues | None) -> Hidden:

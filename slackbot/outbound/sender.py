@@ -116,7 +116,9 @@ class OutboundSender:
     async def _send(self, notice: OutboundMessage) -> None:
         """Raises RetryLater and Undeliverable."""
         if notice.webhook is not None:
-            await self._poster.post(notice, notice.webhook, await content(self._web_context, notice))
+            with masking.work_for("webhooks"):
+                told = await content(self._web_context, notice)
+            await self._poster.post(notice, notice.webhook, told)
         elif notice.recipient is not None:
             await self._mail(notice, notice.recipient)
 
@@ -129,7 +131,8 @@ class OutboundSender:
             raise RetryLater(
                 "no mail server and public address are set: SIGNOFF_SMTP_URL, SIGNOFF_PUBLIC_URL"
             )
-        shown = await masking.clean_view(view)
+        with masking.work_for("e-mail"):
+            shown = await masking.clean_view(view)
         await self._mailer.send(message(notice, recipient, shown, url, self._mailer.sender))
 
 

@@ -24,7 +24,7 @@ from signoff.values import Person
 from slackbot.cards import PAGE_OF_HOME, HomeView, Pages, home, notice_modal, page_value
 from slackbot.cards.app_home import MAX_ROWS, MAX_WAITING
 from slackbot.cards.cursor import Cursor
-from slackbot.masking import clean_view
+from slackbot.masking import clean_view, work_for
 from slackbot.reviewing.listing import ListPage, PersonalLists, without_secrets
 from slackbot.slack_api.client import SlackClient, SlackError, SlackRefused
 from slackbot.slack_api.directory import Directory
@@ -242,7 +242,8 @@ class AppHomes:
             waiting_views = await views.request_views(connection, [line.id for line in lines])
         nonces = await requests.create_places(self._db, [view.id for view in waiting_views], "home", person)
         placed = [replace(view, place_nonce=nonces[view.id]) for view in waiting_views if view.id in nonces]
-        return list(await asyncio.gather(*(clean_view(view) for view in placed)))
+        with work_for("App Home"):  # redrawn whenever anything changes: not what a person waits for
+            return [await clean_view(view) for view in placed]
 
 
 def _pages(viewer: HomeViewer, which: str, page: ListPage[Any]) -> Pages:

@@ -5,7 +5,6 @@ Whatever is shown of a request has been through `slackbot.masking` before; only 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
@@ -269,7 +268,7 @@ def page_url(public_url: str | None, request_id: UUID) -> str | None:
 
 async def reviews(ctx: WebContext, views: Sequence[RequestView]) -> list[ReviewOut]:
     """Requests as programs may see them: without secrets, with their addresses."""
-    clean = await asyncio.gather(*(clean_view(view) for view in views))
+    clean = [await clean_view(view) for view in views]
     connected = ctx.slack_or_none()
     cards = {view.id: (view.channel_id, view.message_ts) for view in views if view.message_ts}
     known = await connected.permalinks.of(list(cards.values())) if connected and cards else {}

@@ -19,6 +19,7 @@ from starlette.exceptions import HTTPException
 from signoff.canonical import MAX_BYTES, parse_json
 from signoff.errors import MalformedArguments
 from signoff.storable_text import unstorable
+from slackbot.masking import work_for
 from slackbot.web.http.api_keys import needed
 from slackbot.web.http.idempotency import once
 from slackbot.web.http.problems import ProblemRaised, invalid
@@ -62,7 +63,8 @@ class StrictRoute(APIRoute):
 
         async def strictly(request: Request) -> Response:
             principal = await caller.admit(request)
-            return await once(StrictRequest(request.scope, request.receive), principal, handle)
+            with work_for(principal.name):
+                return await once(StrictRequest(request.scope, request.receive), principal, handle)
 
         return strictly
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
 import pytest
 
 from signoff.values import Person
+from slackbot.masking import views as masking_views
 from tests.integration.asking import column
 from tests.integration.web.conftest import ADA, GRACE, LINUS, TEAM, Street, shown
 from tests.patience import promised
@@ -53,6 +57,28 @@ async def test_what_waits_of_a_key_is_bounded(
     assert (await other.ask(request_id="r-3")).status_code == 201
     await (await site.reviewer()).decides(first.json()["id"])
     assert (await program.ask(request_id="r-3")).status_code == 201
+
+
+async def test_what_a_key_has_masked_waits_in_its_own_queue(
+    site: Street, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Secrets in a body too large to be kept are looked for in the turn of its key, for answers and card alike."""
+    queues = []
+
+    def submit(work: Callable[[], object], sender: str | None) -> Future[object]:
+        queues.append(sender)
+        return threads.submit(work, sender)
+
+    threads, recorder = masking_views._threads, SimpleNamespace(submit=submit)
+    monkeypatch.setattr(masking_views, "_threads", recorder)
+    program = await site.program()
+    asked = await program.ask(arguments={"table_name": "lorem ipsum " * 3000, "count": 5})
+    assert queues[0] == "key:crm"
+    await site.house.card()
+    assert "post of key:crm" in queues
+    queues.clear()
+    assert (await program.get(f"/pending/{asked.json()['id']}")).status_code == 200
+    assert set(queues) <= {"key:crm"}
 
 
 async def test_the_same_question_is_the_same_request(site: Street) -> None:

@@ -1,0 +1,85 @@
+"""Threads that are shared fairly, so that one sender's large texts do not delay what others are shown."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+THREADS = 2
+
+
+@dataclass(slots=True)
+class _Lane:
+    """The work of one sender. ``used``: its share of thread time, in seconds, comparable between lanes."""
+
+    waiting: deque[tuple[Future[Any], Callable[[], Any]]] = field(default_factory=deque)
+    used: float = 0.0
+
+
+class FairThreads:
+    """Two threads. Work for people (``sender`` is ``None``) goes first and always finds one of them.
+
+    Work for senders has the other thread, one piece at a time: next is the sender that has used the least time.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix=name)
+        self._lock = Lock()
+        self._people = _Lane()
+        self._senders: dict[str, _Lane] = {}
+        self._sender_runs = False
+        self._least = 0.0  # what the sender that was served last had used by then
+
+    def submit(self, work: Callable[[], T], sender: str | None) -> Future[T]:
+        """Do this as soon as it is its turn; cancelling the future drops work that has not begun."""
+        future: Future[T] = Future()
+        with self._lock:
+            lane = self._people if sender is None else self._senders.setdefault(sender, _Lane())
+            if not lane.waiting:
+                lane.used = max(lane.used, self._least)  # idle time saves up nothing
+            lane.waiting.append((future, work))
+        self._pool.submit(self._step)
+        return future
+
+    def _step(self) -> None:
+        """One piece of work, if any may begin."""
+        with self._lock:
+            lane = self._next()
+            if lane is None:
+                return
+            future, work = lane.waiting.popleft()
+            if lane is not self._people:
+                self._sender_runs, self._least = True, lane.used
+            self._pool.submit(self._step)  # the other thread may have something to do
+        began = time.monotonic()
+        try:
+            if future.set_running_or_notify_cancel():
+                _run(future, work)
+        finally:
+            with self._lock:
+                lane.used += time.monotonic() - began
+                if lane is not self._people:
+                    self._sender_runs = False
+            self._pool.submit(self._step)
+
+    def _next(self) -> _Lane | None:
+        if self._people.waiting:
+            return self._people
+        waiting = [lane for lane in self._senders.values() if lane.waiting]
+        if self._sender_runs or not waiting:
+            return None
+        return min(waiting, key=lambda lane: lane.used)
+
+
+def _run(future: Future[T], work: Callable[[], T]) -> None:
+    try:
+        future.set_result(work())
+    except BaseException as error:
+        future.set_exception(error)
