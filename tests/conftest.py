@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 # Tests call loopback only. No client loads the system's certificates from a folder that has none.
 os.environ.pop("SSL_CERT_FILE", None)
@@ -22,13 +23,13 @@ from agent.database import embedded_server, migrations
 from agent.database.pools import Database
 from tests import lock_recorder
 from tests.databases import TEMPLATE, Postgres
+from tests.warm_python import WarmPython
 
 settings.register_profile(
     "signoff", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("signoff")  # how fast the machine is says nothing about the code
 
-lock_recorder.install()
 gc.disable()  # until all tests are known: what is imported stays
 
 _PROCESSORS = structlog.get_config()["processors"]
@@ -40,6 +41,16 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(100_000, 20, 50)
     gc.enable()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config, specs: list[Any]) -> None:
+    """Fork the workers from a process that has loaded the tests."""
+    warm = WarmPython.start(config.args)
+    config.add_cleanup(warm.stop)
+    for spec in specs:
+        if spec.popen and not spec.python:
+            spec.python = warm.program
 
 
 def fastest_folder() -> Path:
@@ -70,6 +81,7 @@ def postgres() -> Iterator[Postgres]:
     """One server per test process, in a short path because socket paths end at 103 bytes."""
     home = Path(tempfile.mkdtemp(prefix="signoff-test-", dir=fastest_folder()))
     home.chmod(0o755)  # as root the server runs as another user, who has to pass
+    lock_recorder.install()
     server = embedded_server.start(home / "pg", durable=False)
     try:
         with psycopg.connect(server.conninfo, autocommit=True) as admin:

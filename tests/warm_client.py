@@ -1,0 +1,41 @@
+"""Run like Python by those who want a process: asks the server of `warm_python` for it, and ends when that has ended.
+
+It starts without `site` and imports little (not `pathlib`): each process waits for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+
+
+def main() -> None:
+    """Hand arguments, folder, environment and all open files to a process that is forked from the server."""
+    address, *arguments = sys.argv[1:]
+    files = [number for number in map(int, os.listdir("/dev/fd")) if _is_open(number)]  # noqa: PTH208
+    folder = os.getcwd()  # noqa: PTH109
+    asked = {"arguments": arguments, "folder": folder, "environment": dict(os.environ), "files": files}
+    with socket.socket(socket.AF_UNIX) as server:
+        server.connect(address)
+        said = json.dumps(asked).encode()
+        sent = socket.send_fds(server, [said], files)
+        server.sendall(said[sent:])
+        server.shutdown(socket.SHUT_WR)
+        for number in files:
+            os.close(number)
+        server.recv(1)
+
+
+def _is_open(number: int) -> bool:
+    """Whether it is an open file, and not the one that has just listed the others."""
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    main()

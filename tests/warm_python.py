@@ -1,0 +1,126 @@
+"""A Python that has loaded the tests and all that they import. Test processes are forked from it.
+
+Each of them would otherwise spend five seconds of a core on loading the same, and keep it in memory of its own.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import json
+import multiprocessing
+import os
+import select
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests import warm_client
+
+ROOT = Path(__file__).parents[1]
+_SERVER = "from tests import warm_python; exec(warm_python.serve({!r}, {!r}, {!r}))"
+
+
+@dataclass
+class WarmPython:
+    """The server, and a program that is run like Python and starts in milliseconds. It knows `-c` alone."""
+
+    folder: Path
+    server: subprocess.Popen[bytes]
+
+    @classmethod
+    def start(cls, tests: Sequence[str]) -> WarmPython:
+        """Let a process load these tests; who wants to be forked from it meanwhile waits until it has."""
+        folder = Path(
+            tempfile.mkdtemp(prefix="signoff-warm-", dir="/tmp")
+        )  # the address of a socket is short
+        address = str(folder / "socket")
+        program = folder / "python"
+        command = [sys.executable, "-IS", warm_client.__file__, address]
+        program.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+        program.chmod(0o700)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(address)
+            listener.listen(100)
+            server = subprocess.Popen(
+                [sys.executable, "-c", _SERVER.format(listener.fileno(), str(program), list(tests))],
+                cwd=ROOT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[listener.fileno()],
+            )
+        return cls(folder, server)
+
+    @property
+    def program(self) -> str:
+        """The path of that program."""
+        return str(self.folder / "python")
+
+    def stop(self) -> None:
+        """End the server, and what was forked from it and has not ended."""
+        self.server.communicate()
+        shutil.rmtree(self.folder)
+
+
+def serve(listens: int, program: str, tests: Sequence[str]) -> str:
+    """Load these tests, then fork for everyone who asks at this socket, until standard input ends.
+
+    Returns:
+        In a forked process, the code that it is to run.
+    """
+    thresholds = gc.get_threshold()
+    # A run of its own, so that assertions are rewritten. What cannot be loaded is the business of the workers.
+    pytest.main(["--collect-only", "-qq", "-p", "no:xdist", "-p", "no:cacheprovider", *tests])
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*thresholds)
+    multiprocessing.set_executable(program)  # the fork servers of workers come from here as well
+    interrupted = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    forked: set[int] = set()
+    with socket.socket(fileno=listens) as listener:
+        while listens in select.select([listens, 0], [], [])[0]:
+            asked, _ = listener.accept()
+            if (process := os.fork()) == 0:
+                listener.close()
+                signal.signal(signal.SIGINT, interrupted)
+                return _become(asked)
+            asked.close()
+            forked = {process, *(each for each in forked if os.waitpid(each, os.WNOHANG)[0] == 0)}
+    for each in forked:
+        if os.waitpid(each, os.WNOHANG)[0] == 0:  # it hangs
+            os.kill(each, signal.SIGTERM)
+            os.waitpid(each, 0)
+    return ""
+
+
+def _become(asked: socket.socket) -> str:
+    """Take over files, folder and environment of the process that asks; returns the code that it was given."""
+    said, files, _, _ = socket.recv_fds(asked, 1 << 16, 250)
+    while more := asked.recv(1 << 16):
+        said += more
+    wanted = json.loads(said)
+    numbers: list[int] = wanted["files"]
+    above = max(*numbers, *files, asked.fileno()) + 1
+    # While this descriptor is open, in this process or one that it has forked, the one that asked does not end.
+    fcntl.fcntl(asked.detach(), fcntl.F_DUPFD_CLOEXEC, above)
+    files = [fcntl.fcntl(file, fcntl.F_DUPFD, above) for file in files]
+    for number, file in zip(numbers, files, strict=True):
+        os.dup2(file, number)
+        os.close(file)
+    os.chdir(wanted["folder"])
+    os.environ.clear()
+    os.environ.update(wanted["environment"])
+    arguments: list[str] = wanted["arguments"]
+    code = arguments.index("-c") + 1
+    sys.argv = ["-c", *arguments[code + 1 :]]
+    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
+    return arguments[code]
