@@ -6,7 +6,6 @@ import asyncio
 import time
 
 from agent.database.pools import Database
-from agent.usecases import requests
 from benchmarks.ground import owner, take_back
 from benchmarks.multitude import multiply
 from benchmarks.ours import UNFINISHED
@@ -15,7 +14,7 @@ from benchmarks.setting import VOTERS, Setting
 from benchmarks.side import Side
 from benchmarks.stats import median
 from benchmarks.votes import WARM, take
-from benchmarks.waiting import Row, Waiting, seed
+from benchmarks.waiting import Row, Waiting, count, seed
 
 PATIENCE = 600.0
 
@@ -50,7 +49,7 @@ async def lines(setting: Setting, ready: int) -> list[Line]:
 async def _decided(url: str, row: Row) -> None:
     """A vote that nobody here acts on: the call is ready, and everything has been told."""
     async with Database(url, application_name="bench voter") as db:
-        await requests.vote(db, Waiting(*row).ballot())
+        await count(db, Waiting(*row).ballot())
     await asyncio.to_thread(take_back, url)
 
 

@@ -14,8 +14,7 @@ from agent.database.address import Address
 from agent.database.driver import driver_of
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
-from agent.usecases import requests as usecases
-from benchmarks.waiting import Row, Waiting
+from benchmarks.waiting import Row, Waiting, count
 
 WARM = 5
 
@@ -65,7 +64,7 @@ class Row4:
         ballots = [Waiting(*each).ballot() for each in requests]
         begun = time.monotonic()
         for ballot in ballots:
-            await usecases.vote(self._db, ballot)
+            await count(self._db, ballot)
         return len(ballots) / (time.monotonic() - begun)
 
     async def record(self, requests: list[Row]) -> list[str]:
@@ -75,7 +74,7 @@ class Row4:
         async with Recorder(self._url, application_name="bench recorder") as db:
             for each in requests:
                 try:
-                    await usecases.vote(db, Waiting(*each).ballot())
+                    await count(db, Waiting(*each).ballot())
                 except Undone:
                     sent = db.statements
                     self._recorded.append([said for said in sent if _writes(str(said[0]))])

@@ -21,7 +21,7 @@ WARM = 100
 
 
 async def row_2(setting: Setting) -> list[Line]:
-    """`requests.vote` is called; the tool starts."""
+    """A vote is cast; the tool starts."""
     ours, peer = await compared(setting, setting.ground, "latency")
     goals = Goal.surely_at_most(1.1), Goal.surely_at_most(2.0)
     return latency(2, "vote -> tool starts", ours, ("DBOS recv", peer), *goals)

@@ -13,13 +13,14 @@ from agent.database.pools import Database
 from agent.domain.people import Standing
 from agent.domain.request import Ballot, Place, RequestView, Verdict
 from agent.domain.run import ProposedCall, Turn
+from agent.runtime.joint_writes import JointWrites
 from agent.runtime.judgement import read_action
 from agent.runtime.tool import Tool
 from agent.store import views
 from agent.store.outbox import Destination
 from agent.store.requests import NewRequest
 from agent.usecases import requests, runs
-from agent.usecases.runs import NewRun
+from agent.usecases.runs import MadeTurn, NewRun
 from benchmarks.ground import settle
 from benchmarks.payments import POLICY, pay, price
 from signoff.values import Person
@@ -88,16 +89,24 @@ def _posted(slack: SlackSandbox, view: RequestView) -> Waiting:
     return Waiting(order, str(view.id), view.place_nonce, stored["ts"])
 
 
+async def count(db: Database, ballot: Ballot) -> None:
+    """Count one vote by itself."""
+    [counted] = await requests.CountVotes(db).send([ballot], wait=True)
+    if isinstance(counted, Exception):
+        raise counted
+
+
 async def _ask(db: Database, order: int, tool: Tool) -> RequestView:
     started = await runs.start(
         db, NewRun("payments", "1", f"pay order {order}", "bench", ADA, "slack", TEAM, "C0AGENTS")
     )
-    leased = await runs.lease(db, started.run_id, "seed")
+    joint = JointWrites(db, "seed")
+    leased = await joint.lease(started.run_id)
     if leased is None:
         raise RuntimeError("somebody else works on the run")
     arguments = json.dumps({"order_id": order})
     turn = Turn("Ada asks for it.", (ProposedCall("call_0", tool.name, arguments),), 10, leased.heard)
-    await runs.record_turn(db, leased.lease, turn)
+    await joint.turns.join(MadeTurn(leased.lease, turn))
     async with db.connection() as connection:
         (call,) = await views.calls(connection, started.run_id)
     opened = await requests.open(db, _question(started.run_id, call.id, order, tool))

@@ -32,7 +32,7 @@ from agent.runtime.work_queue import give_back_slot
 from agent.store.limits import Limit
 from agent.store.views import OpenCallDetails
 from agent.usecases import executions, runs
-from agent.usecases.executions import CallToClaim, Claim, ClaimTerms, Outcome, hook_state
+from agent.usecases.executions import CallToClaim, Claim, ClaimTerms, Outcome, Report, hook_state
 from signoff.values import Action
 
 log = structlog.get_logger(__name__)
@@ -86,7 +86,7 @@ async def _claim(services: Services, work: OpenCallDetails, terms: ClaimTerms) -
 
     A COMMIT that was not answered is looked up, so that no call is in doubt whose tool never began.
     """
-    claim = partial(services.joint_writes.claim, CallToClaim(work.call.id, work.run.id, terms))
+    claim = partial(services.joint_writes.claims.join, CallToClaim(work.call.id, work.run.id, terms))
     while True:
         try:
             return await _timed(claim)
@@ -270,7 +270,7 @@ def _failed(why: str) -> Outcome:
 
 async def _report(services: Services, claim: Claim, outcome: Outcome) -> None:
     """Write the outcome down, however long the database is away: the effect cannot be taken back."""
-    write = partial(services.joint_writes.report, claim, outcome)
+    write = partial(services.joint_writes.reports.join, Report(claim, outcome))
     if not await until_answered(write, "execution.unwritten"):
         log.info(
             "an outcome came late",

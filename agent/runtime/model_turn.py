@@ -21,7 +21,7 @@ from agent.runtime.replay import advance_function
 from agent.runtime.services import Services
 from agent.runtime.until_answered import until_answered
 from agent.usecases import runs
-from agent.usecases.runs import LeasedRun
+from agent.usecases.runs import LeasedRun, MadeTurn
 
 MAX_TRIES = 6
 """Failures in a row after which a run ends as failed."""
@@ -59,7 +59,7 @@ async def _advance(services: Services, leased: LeasedRun) -> None:
         await _failed(services, leased, error)
         return
     turn = Turn(reply.text, reply.calls, reply.tokens, leased.heard, reply.finish_reason)
-    record = partial(services.joint_writes.record_turn, leased.lease, turn)
+    record = partial(services.joint_writes.turns.join, MadeTurn(leased.lease, turn))
     await until_answered(record, "run.turn_unwritten")  # the model is not asked, and paid, twice
     log.info(
         "turn made",

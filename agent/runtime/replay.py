@@ -31,7 +31,7 @@ from agent.runtime.function_agents import (
 from agent.runtime.services import Services
 from agent.store import views
 from agent.usecases import runs
-from agent.usecases.runs import LeasedRun
+from agent.usecases.runs import LeasedRun, MadeTurn
 from agent.usecases.runs.resumption import GO_ON
 from signoff.canonical import canonical_bytes, parse_arguments, plain_json
 from signoff.errors import CollaborationError, MalformedArguments
@@ -247,7 +247,7 @@ async def _left(replay: Replay) -> None:
         await runs.release(db, leased.lease, leased.heard)
         return
     turn = Turn(None, (replay.proposed,), 0, leased.heard, "tool_calls")
-    await replay.services.joint_writes.record_turn(leased.lease, turn)
+    await replay.services.joint_writes.turns.join(MadeTurn(leased.lease, turn))
     log.info("step", action="run.step", run_id=str(leased.run.id), tool=replay.proposed.tool)
 
 
@@ -259,7 +259,7 @@ async def _returned(replay: Replay, answer: Any) -> None:
     await _publish(replay)
     text = None if answer is None else stored_text.result_text(answer)
     turn = Turn(text or "Done.", (), 0, replay.leased.heard)
-    await replay.services.joint_writes.record_turn(replay.leased.lease, turn)
+    await replay.services.joint_writes.turns.join(MadeTurn(replay.leased.lease, turn))
 
 
 async def _ended(replay: Replay, status: RunStatus, cause: str, words: str) -> None:

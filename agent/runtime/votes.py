@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -18,7 +18,7 @@ import structlog
 from agent.database.errors import BudgetExceeded, OutcomeUnknown
 from agent.database.pools import Database
 from agent.database.wakeups import Wakeup
-from agent.domain.errors import NotFound, Refusal, Refused
+from agent.domain.errors import NotFound
 from agent.domain.request import Ballot, Verdict
 from agent.fault_points import point
 from agent.runtime import approval_check, attempts
@@ -27,12 +27,13 @@ from agent.runtime.heartbeat import lease_clock
 from agent.runtime.judgement import Facts, judge
 from agent.runtime.services import Services
 from agent.runtime.tool import Tool
-from agent.runtime.waves import SKIPPED, Skipped, Wave
+from agent.runtime.waves import Wave
 from agent.runtime.work_queue import WorkQueue
 from agent.store.vote_locks import AskedCall
 from agent.usecases import requests
 from agent.usecases.executions import Claim, ClaimTerms
-from agent.usecases.requests import Counted, VoteOutcome
+from agent.usecases.joint import Settled
+from agent.usecases.requests import VoteOutcome
 from signoff.errors import MalformedArguments
 from signoff.values import Action
 
@@ -52,9 +53,6 @@ class _Cast:
     deadline: float
 
 
-_Answer = Counted | BudgetExceeded
-
-
 class Votes:
     """Counts the votes of this process, those that come together in one transaction.
 
@@ -64,8 +62,8 @@ class Votes:
     def __init__(self, services: Services, calls: WorkQueue | None = None) -> None:
         self._services = services
         self._calls = calls
-        self._wave: Wave[_Cast, _Answer] = Wave(
-            self._send, keys=lambda cast: (cast.ballot.request_id,), patience=PATIENCE
+        self._wave: Wave[_Cast, VoteOutcome] = Wave(
+            self._send, key=lambda cast: cast.ballot.request_id, patience=PATIENCE
         )
 
     @property
@@ -74,47 +72,45 @@ class Votes:
         return self._services.db
 
     async def cast(self, ballot: Ballot, deadline: float = math.inf) -> VoteOutcome:
-        """``requests.vote``; what the vote lets run may have begun when this returns. Raises what that raises.
+        """Count a vote (``CountVotes``); what it lets run may have begun when this returns.
 
         At its ``deadline`` (monotonic) the vote is counted, or it is not and will not be, or nobody knows
-        (``OutcomeUnknown``).
+        (``OutcomeUnknown``). Raises Refused, NewVoters, BudgetExceeded and OutcomeUnknown.
         """
-        outcome = await self._wave.join(_Cast(ballot, deadline))
-        if isinstance(outcome, VoteOutcome):
-            return outcome
-        raise outcome
+        return await self._wave.join(_Cast(ballot, deadline))
 
     async def finish(self) -> None:
         """Wait until no vote is under way."""
         await self._wave.finish()
 
-    async def _send(self, members: Sequence[_Cast], *, wait: bool) -> Sequence[_Answer | Skipped]:
+    async def _send(self, members: Sequence[_Cast], *, wait: bool) -> list[Settled[VoteOutcome]]:
         latest = time.monotonic() + LEAST
         timely = [each for each in members if each.deadline >= latest]
         counted = iter(await self._count(timely, wait=wait) if timely else ())
         return [next(counted) if each.deadline >= latest else _too_late() for each in members]
 
-    async def _count(self, members: Sequence[_Cast], *, wait: bool) -> Sequence[Counted | Skipped]:
+    async def _count(self, members: Sequence[_Cast], *, wait: bool) -> list[Settled[VoteOutcome]]:
         """One transaction, with the claims that come of it."""
         ballots = [each.ballot for each in members]
         deadline = min(each.deadline for each in members)
-        claims = self._claims(ballots)
-        try:
-            outcomes = await requests.vote_together(self.db, ballots, claims, wait=wait, deadline=deadline)
-        except OutcomeUnknown:
-            if claims is not None:
-                claims.look_up()
-            raise
-        finally:
-            if claims is not None:
-                claims.close()
-        left_out = Refused(Refusal.UNKNOWN_REQUEST) if wait else SKIPPED
-        return [left_out if outcome is None else outcome for outcome in outcomes]
+        with self._claims(ballots) as claims:
+            return await requests.CountVotes(self.db, claims, deadline).send(ballots, wait=wait)
 
-    def _claims(self, ballots: Sequence[Ballot]) -> ImmediateClaims | None:
+    @contextmanager
+    def _claims(self, ballots: Sequence[Ballot]) -> Iterator[ImmediateClaims | None]:
         approvals = sum(each.verdict is Verdict.APPROVE for each in ballots)
         slots = self._calls.reserve(approvals) if self._calls else 0
-        return ImmediateClaims(self._services, self._calls, slots) if self._calls and slots else None
+        if self._calls is None or not slots:
+            yield None
+            return
+        claims = ImmediateClaims(self._services, self._calls, slots)
+        try:
+            yield claims
+        except OutcomeUnknown:
+            claims.look_up()
+            raise
+        finally:
+            claims.close()
 
 
 def _too_late() -> BudgetExceeded:

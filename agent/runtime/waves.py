@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Hashable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import Context
 from typing import Any, Generic, Protocol, TypeVar, cast
@@ -15,9 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 import structlog
 
 from agent.database.errors import DatabaseError, DatabaseUnavailable, OutcomeUnknown
-from agent.database.locks import SKIPPED, Skipped
-
-__all__ = ["SKIPPED", "Send", "Skipped", "Wave"]
+from agent.usecases.joint import Settled, Skipped
 
 MOST = 32
 """Members of one wave."""
@@ -39,17 +37,17 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Send(Protocol[M_contra, R_co]):
-    """One transaction for all members; returns their results in order. With ``wait`` it skips nobody."""
+    """One transaction for all members; returns their results in order (``JointUseCase.send``)."""
 
-    def __call__(self, members: Sequence[M_contra], *, wait: bool) -> Awaitable[Sequence[R_co | Skipped]]: ...
+    def __call__(self, members: Sequence[M_contra], *, wait: bool) -> Awaitable[Sequence[Settled[R_co]]]: ...
 
 
 class _Waiting(Generic[Member, Result]):
     """A member, and who waits for its result."""
 
-    def __init__(self, member: Member, keys: frozenset[Hashable]) -> None:
+    def __init__(self, member: Member, key: Hashable) -> None:
         self.member = member
-        self.keys = keys
+        self.key = key
         self.result: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
 
     def fail(self, error: Exception) -> None:
@@ -60,7 +58,7 @@ class _Waiting(Generic[Member, Result]):
 class Wave(Generic[Member, Result]):
     """Sends members together, one transaction at a time, in the order in which they came.
 
-    ``keys`` names the rows of a member that another one may write, too: such members go into different waves.
+    ``key`` names the row of a member that another one may write, too: such members go into different waves.
     ``abandon`` does what is due for the result of a member that was cancelled while it was under way.
     ``patience`` is how many seconds members wait for a transaction; then the next one begins beside it.
 
@@ -73,12 +71,12 @@ class Wave(Generic[Member, Result]):
         self,
         send: Send[Member, Result],
         *,
-        keys: Callable[[Member], Collection[Hashable]] = lambda _member: (),
+        key: Callable[[Member], Hashable],
         abandon: Callable[[Member, Result], Awaitable[object]] | None = None,
         patience: float | None = None,
     ) -> None:
         self._send = send
-        self._keys = keys
+        self._key = key
         self._abandon = abandon
         self._queue: deque[_Waiting[Member, Result]] = deque()
         self._patience = patience
@@ -92,11 +90,11 @@ class Wave(Generic[Member, Result]):
     async def join(self, member: Member) -> Result:
         """Have this member sent; returns its result. Cancelling this takes back only what is not under way.
 
-        Raises what the member's own transaction raises. After OutcomeUnknown it may be written or not, whatever became
-        of others: look behind its lock before it is sent again.
+        Raises the exception that is its result, or what its own transaction raises. After OutcomeUnknown it may be
+        written or not, whatever became of others: look behind its lock before it is sent again.
         """
-        waiting = _Waiting[Member, Result](member, frozenset(self._keys(member)))
-        if self._suspects & waiting.keys:
+        waiting = _Waiting[Member, Result](member, self._key(member))
+        if waiting.key in self._suspects:
             self._start(self._go_alone(waiting))
         else:
             self._queue.append(waiting)
@@ -160,8 +158,8 @@ class Wave(Generic[Member, Result]):
             waiting = self._queue.popleft()
             if waiting.result.done():  # cancelled
                 continue
-            (members if taken.isdisjoint(waiting.keys) else later).append(waiting)
-            taken |= waiting.keys
+            (later if waiting.key in taken else members).append(waiting)
+            taken.add(waiting.key)
         self._queue.extendleft(reversed(later))
         return members
 
@@ -194,17 +192,19 @@ class Wave(Generic[Member, Result]):
         try:
             async with self._alone:
                 (result,) = await self._send([waiting.member], wait=True)
-            self._suspects -= waiting.keys
-            self._tell(waiting, cast("Result", result))  # a transaction that waits skips nobody
+            self._suspects.discard(waiting.key)
+            self._tell(waiting, cast("Result | Exception", result))  # a transaction that waits skips nobody
         except Exception as error:
             if not isinstance(error, DatabaseError) and len(self._suspects) < _MOST_SUSPECTS:
-                self._suspects |= waiting.keys
+                self._suspects.add(waiting.key)
             waiting.fail(error)
         finally:
             waiting.result.cancel()  # when this task is cancelled; else there is a result
 
-    def _tell(self, waiting: _Waiting[Member, Result], result: Result) -> None:
-        if not waiting.result.done():
+    def _tell(self, waiting: _Waiting[Member, Result], result: Result | Exception) -> None:
+        if isinstance(result, Exception):
+            waiting.fail(result)
+        elif not waiting.result.done():
             waiting.result.set_result(result)
         elif self._abandon is not None:
             self._start(self._leave(self._abandon(waiting.member, result)))

@@ -128,14 +128,16 @@ class ReadyCall:
 
     call: StoredCall
     head: ChainHead | None
+    room: Room
+    """What its transaction has left of the limits."""
 
 
 async def lock_ready(
     connection: Connection, call_ids: Sequence[UUID], bounds: Collection[Limit] = (), *, wait: bool
-) -> tuple[dict[UUID, ReadyCall], Room]:
+) -> dict[UUID, ReadyCall]:
     """These calls, locked behind their runs, with the heads of the chains of those that are ready, in one round trip.
 
-    The room is what these limits leave. Without ``wait`` what somebody else holds stays out.
+    Their room is what these limits leave. Without ``wait`` what somebody else holds stays out.
     """
     rows, calls_locked, heads_locked = (
         (_TAKE_RUNS, _TAKE_CALLS, _TAKE_HEADS) if wait else (_TRY_RUNS, _TRY_CALLS, _TRY_HEADS)
@@ -154,14 +156,16 @@ async def lock_ready(
     )
     held = {row.id for row in (*runs, *calls)}
     heads = {row.subject: row for row in chains}
-    ready = {
-        row.id: _ready(row, heads.get(row.subject)) for row in found if row.id in held and row.run_id in held
+    room = Room(*counted)
+    return {
+        row.id: _ready(row, heads.get(row.subject), room)
+        for row in found
+        if row.id in held and row.run_id in held
     }
-    return ready, Room(*counted) if counted else Room()
 
 
-def _ready(row: Row[Any], head: Row[Any] | None) -> ReadyCall:
-    return ReadyCall(_stored(row), chain_head(head, row.at) if head else None)
+def _ready(row: Row[Any], head: Row[Any] | None, room: Room) -> ReadyCall:
+    return ReadyCall(_stored(row), chain_head(head, row.at) if head else None, room)
 
 
 async def lock_asked(connection: Connection, call_id: UUID) -> bytes | None:

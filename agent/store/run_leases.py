@@ -33,10 +33,10 @@ class TakenLease:
 
 async def take(
     connection: Connection, run_ids: Sequence[UUID], worker: str, seconds: float, *, wait: bool
-) -> tuple[dict[UUID, TakenLease], set[UUID]]:
+) -> dict[UUID, TakenLease | None]:
     """Lease those of the runs that are runnable and free; the epoch counts up, which fences whoever held them before.
 
-    Returns the leases, and the runs of which that can be said. Without ``wait`` what somebody else locks stays out.
+    ``None``: the run is not runnable, or not free. Without ``wait`` what somebody else locks stays out.
     """
     known, taken, *read = await query(
         connection,
@@ -49,7 +49,7 @@ async def take(
     )
     found = views.transcripts(*read)
     leases = {row.id: row_as(TakenLease, row, transcript=found[row.id]) for row in taken}
-    return leases, {*leases, *(row.id for row in known)}
+    return {row.id: None for row in known} | leases
 
 
 @dataclass(frozen=True, slots=True)

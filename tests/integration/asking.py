@@ -20,11 +20,12 @@ from agent.domain.request import Ballot, Place, Verdict
 from agent.domain.run import ProposedCall, Turn
 from agent.store import views
 from agent.store.outbox import Destination
-from agent.usecases import executions, requests, runs
+from agent.usecases import requests, runs
 from agent.usecases.executions import Claim
 from agent.usecases.requests import NewRequest
 from agent.usecases.runs import NewRun
 from signoff.values import Action, Person
+from tests.integration import alone
 
 TEAM = "T0SIGNOFF"
 REVIEWS = Destination(TEAM, "C0REVIEW")
@@ -65,10 +66,10 @@ async def start(
     """A run whose model has proposed so many calls; returns the run's id and the calls' ids."""
     new = NewRun("refunds", "1", "refund order 7", "slack", ADA, "slack", TEAM, "C0AGENTS")
     started = await runs.start(db, replace(new, **changes))
-    leased = await runs.lease(db, started.run_id, "worker-1")
+    leased = await alone.lease(db, started.run_id, "worker-1")
     assert leased is not None
     proposed = tuple(ProposedCall(f"call_{n}", tool, json.dumps({"order_id": n})) for n in range(calls))
-    await runs.record_turn(db, leased.lease, Turn("Ada asks for it.", proposed, 10, leased.heard))
+    await alone.record_turn(db, leased.lease, Turn("Ada asks for it.", proposed, 10, leased.heard))
     async with db.connection() as connection:
         return started.run_id, [call.id for call in await views.calls(connection, started.run_id)]
 
@@ -113,8 +114,8 @@ async def asked_as(db: Database, request_id: UUID, call_id: UUID, run_id: UUID) 
 
 async def claim_approved(db: Database, asked: Asked, *, worker: str = "w", idempotent: bool = False) -> Claim:
     """An attempt at the call, which Grace has approved."""
-    await requests.vote(db, ballot(asked, reviewer(GRACE)))
-    claim = await executions.claim(db, asked.call_id, worker=worker, idempotent=idempotent)
+    await alone.vote(db, ballot(asked, reviewer(GRACE)))
+    claim = await alone.claim(db, asked.call_id, worker=worker, idempotent=idempotent)
     assert claim is not None
     return claim
 

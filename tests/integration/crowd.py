@@ -17,6 +17,7 @@ from agent.usecases import executions, requests, runs
 from agent.usecases.executions import Outcome
 from signoff.errors import Conflict
 from signoff.values import Action, Person
+from tests.integration import alone
 from tests.integration.asking import ADA, GRACE, Asked, ballot, column, question, reviewer, rows, rule, write
 
 CROWD = [reviewer(Person(ADA.team_id, f"U{n}")) for n in range(10)]
@@ -54,14 +55,14 @@ class Crowd:
 
     async def turn(self, db: Database) -> object:
         run_id = await self.any(db, "SELECT id FROM agent_run WHERE inputs > heard")
-        leased = await runs.lease(db, run_id, f"w{next(self.number)}") if run_id else None
+        leased = await alone.lease(db, run_id, f"w{next(self.number)}") if run_id else None
         if leased is None:
             return None
         if self.dice.random() < 0.05:
             await runs.record_model_failure(db, leased.lease, "no model", None)
             return True
         calls = tuple(ProposedCall(f"c{n}", "process_refund", "{}") for n in range(self.dice.randrange(3)))
-        await runs.record_turn(db, leased.lease, Turn("words", calls, 1, leased.heard))
+        await alone.record_turn(db, leased.lease, Turn("words", calls, 1, leased.heard))
         return True
 
     async def say(self, db: Database) -> object:
@@ -90,9 +91,7 @@ class Crowd:
         if not found:
             return None
         verdict = self.dice.choice(("approve", "approve", "reject"))
-        return await requests.vote(
-            db, ballot(Asked(*found[0]), self.dice.choice(CROWD), verdict, others=CROWD)
-        )
+        return await alone.vote(db, ballot(Asked(*found[0]), self.dice.choice(CROWD), verdict, others=CROWD))
 
     async def withdraw(self, db: Database) -> object:
         request_id = await self.any(db, "SELECT id FROM approval_request WHERE status = 'waiting'")
@@ -108,14 +107,14 @@ class Crowd:
     async def claim(self, db: Database) -> object:
         call_id = await self.any(db, "SELECT id FROM tool_call WHERE state IN ('ready', 'asked', 'claimed')")
         worker, idempotent = f"w{next(self.number)}", self.dice.random() < 0.5
-        return call_id and await executions.claim(db, call_id, worker=worker, idempotent=idempotent)
+        return call_id and await alone.claim(db, call_id, worker=worker, idempotent=idempotent)
 
     async def run(self, db: Database) -> object:
         call_id = await self.any(db, "SELECT id FROM tool_call WHERE state = 'ready'")
         if call_id is None:
             return None
-        claim = await executions.claim(db, call_id, worker=f"w{next(self.number)}", idempotent=True)
-        return claim and await executions.report(db, claim, DONE)
+        claim = await alone.claim(db, call_id, worker=f"w{next(self.number)}", idempotent=True)
+        return claim and await alone.report(db, claim, DONE)
 
     async def lose(self, db: Database) -> object:
         found = await self.any(db, "SELECT id FROM execution WHERE status = 'claimed'")

@@ -24,6 +24,7 @@ from agent.usecases.executions import Outcome
 from agent.usecases.requests import outcomes
 from signoff.errors import Conflict
 from signoff.values import Person
+from tests.integration import alone
 from tests.integration.asking import (
     ADA,
     GRACE,
@@ -45,16 +46,16 @@ async def test_an_approved_call_runs_once_and_wakes_its_run(database: Database) 
     asked = await ask(database)
     assert await column(database, "SELECT status::text FROM pending_reviews") == ["waiting"]
     assert await column(database, "SELECT status::text FROM agent_run") == ["pending_approval"]
-    voted = await requests.vote(database, ballot(asked, reviewer(GRACE)))
+    voted = await alone.vote(database, ballot(asked, reviewer(GRACE)))
     assert voted.status is RequestStatus.APPROVED
     claims = await asyncio.gather(
-        *(executions.claim(database, asked.call_id, worker=f"w{n}", idempotent=False) for n in range(5))
+        *(alone.claim(database, asked.call_id, worker=f"w{n}", idempotent=False) for n in range(5))
     )
     claim = next(claim for claim in claims if claim is not None)
     assert sum(claim is not None for claim in claims) == 1
     assert claim.action.arguments == {"order_id": 0}
-    assert await executions.report(database, claim, Outcome(ExecutionStatus.SUCCEEDED, "refunded"))
-    leased = await runs.lease(database, asked.run_id, "worker-2")
+    assert await alone.report(database, claim, Outcome(ExecutionStatus.SUCCEEDED, "refunded"))
+    leased = await alone.lease(database, asked.run_id, "worker-2")
     assert leased is not None
     assert leased.tools_on
     assert leased.calls[0].answer is not None
@@ -78,7 +79,7 @@ async def test_ten_people_at_once_make_one_decision(database: Database) -> None:
     people = [reviewer(Person(ADA.team_id, f"U{n}")) for n in range(10)]
     verdicts = ["approve", "reject"] * 5
     results = await asyncio.gather(
-        *(requests.vote(database, ballot(asked, p, v)) for p, v in zip(people, verdicts, strict=True)),
+        *(alone.vote(database, ballot(asked, p, v)) for p, v in zip(people, verdicts, strict=True)),
         return_exceptions=True,
     )
     refused = [result for result in results if isinstance(result, Refused)]
@@ -92,7 +93,7 @@ async def test_a_late_click_never_approves(database: Database) -> None:
     """After the deadline a click is refused although no sweep has run yet."""
     asked = await ask(database, rule(timeout=timedelta(milliseconds=1)))
     with pytest.raises(Refused) as caught:
-        await requests.vote(database, ballot(asked, reviewer(GRACE)))
+        await alone.vote(database, ballot(asked, reviewer(GRACE)))
     assert caught.value.code is Refusal.EXPIRED
     assert await requests.expire_due(database) == 1
     assert await requests.expire_due(database) == 0
@@ -103,8 +104,8 @@ async def test_a_late_click_never_approves(database: Database) -> None:
 async def test_the_same_click_again_changes_nothing(database: Database) -> None:
     """Three deliveries of one click are one vote and one audit event, with the same reply."""
     asked = await ask(database)
-    first = await requests.vote(database, ballot(asked, reviewer(GRACE)))
-    again = [await requests.vote(database, ballot(asked, reviewer(GRACE))) for _ in range(2)]
+    first = await alone.vote(database, ballot(asked, reviewer(GRACE)))
+    again = [await alone.vote(database, ballot(asked, reviewer(GRACE))) for _ in range(2)]
     assert {each.status for each in (first, *again)} == {RequestStatus.APPROVED}
     assert await column(database, "SELECT count(*) FROM vote") == [1]
     events = await column(database, "SELECT event FROM audit_event WHERE event LIKE 'vote.%'")
@@ -114,33 +115,33 @@ async def test_the_same_click_again_changes_nothing(database: Database) -> None:
 async def test_a_quorum_needs_distinct_people_who_may_still_decide(database: Database) -> None:
     """Two of two: one person twice is not enough, and a vote whose reviewer lost the right does not count."""
     asked = await ask(database, rule(approvals_required=2))
-    assert (await requests.vote(database, ballot(asked, reviewer(GRACE)))).needed == 1
-    assert (await requests.vote(database, ballot(asked, reviewer(GRACE)))).repeated
+    assert (await alone.vote(database, ballot(asked, reviewer(GRACE)))).needed == 1
+    assert (await alone.vote(database, ballot(asked, reviewer(GRACE)))).repeated
     gone = Standing(GRACE, frozenset())
-    voted = await requests.vote(database, ballot(asked, reviewer(LINUS), others=[gone]))
+    voted = await alone.vote(database, ballot(asked, reviewer(LINUS), others=[gone]))
     assert voted.status is RequestStatus.WAITING
     third = reviewer(Person(ADA.team_id, "U0EVE"))
-    voted = await requests.vote(database, ballot(asked, third, others=[gone, reviewer(LINUS)]))
+    voted = await alone.vote(database, ballot(asked, third, others=[gone, reviewer(LINUS)]))
     assert voted.status is RequestStatus.APPROVED
 
 
 async def test_a_vote_since_the_standings_were_looked_up_has_to_be_looked_up(database: Database) -> None:
     """A ballot that lacks the standing of another voter writes nothing; with it, the two make the quorum."""
     asked = await ask(database, rule(approvals_required=2))
-    await requests.vote(database, ballot(asked, reviewer(GRACE)))
+    await alone.vote(database, ballot(asked, reviewer(GRACE)))
     with pytest.raises(requests.NewVoters) as caught:
-        await requests.vote(database, ballot(asked, reviewer(LINUS)))
+        await alone.vote(database, ballot(asked, reviewer(LINUS)))
     assert caught.value.people == (GRACE,)
     assert await column(database, "SELECT user_id FROM vote") == [GRACE.user_id]
-    voted = await requests.vote(database, ballot(asked, reviewer(LINUS), others=[reviewer(GRACE)]))
+    voted = await alone.vote(database, ballot(asked, reviewer(LINUS), others=[reviewer(GRACE)]))
     assert voted.status is RequestStatus.APPROVED
 
 
 async def test_a_reviewer_may_change_their_mind_until_it_is_decided(database: Database) -> None:
     """A rejection after one's own approval ends the request; the superseded vote stays on record."""
     asked = await ask(database, rule(approvals_required=2))
-    await requests.vote(database, ballot(asked, reviewer(GRACE)))
-    voted = await requests.vote(database, ballot(asked, reviewer(GRACE), "reject", reason="wrong order"))
+    await alone.vote(database, ballot(asked, reviewer(GRACE)))
+    voted = await alone.vote(database, ballot(asked, reviewer(GRACE), "reject", reason="wrong order"))
     assert voted.status is RequestStatus.REJECTED
     assert await column(database, "SELECT count(*) FROM vote WHERE superseded_by IS NULL") == [1]
     assert await column(database, "SELECT count(*) FROM vote") == [2]
@@ -162,7 +163,7 @@ async def test_who_may_not_vote_is_refused_and_recorded(
     """Each reason has its own refusal; nothing is decided, and the attempt is on record."""
     asked = await ask(database)
     with pytest.raises(Refused) as caught:
-        await requests.vote(database, ballot(asked, standing, **changes))
+        await alone.vote(database, ballot(asked, standing, **changes))
     assert caught.value.code is refusal
     assert await column(database, "SELECT count(*) FROM decision") == [0]
     recorded = await column(
@@ -174,10 +175,10 @@ async def test_who_may_not_vote_is_refused_and_recorded(
 async def test_a_click_from_another_message_is_refused(database: Database) -> None:
     """Once a card's message is known, its buttons work nowhere else."""
     asked = await ask(database, rule(approvals_required=2))
-    await requests.vote(database, ballot(asked, reviewer(GRACE)))
+    await alone.vote(database, ballot(asked, reviewer(GRACE)))
     forged = Place(asked.nonce, "channel", "C0REVIEW", "1700000000.999999")
     with pytest.raises(Refused) as caught:
-        await requests.vote(database, ballot(asked, reviewer(LINUS), place=forged))
+        await alone.vote(database, ballot(asked, reviewer(LINUS), place=forged))
     assert caught.value.code is Refusal.WRONG_PLACE
 
 
@@ -185,7 +186,7 @@ async def test_a_rejection_that_stops_ends_the_run_and_its_parents(database: Dat
     """With `on_reject = "stop"` the run and its parent end denied, with the cause and the reason."""
     parent_id, _ = await start(database)
     asked = await ask(database, rule(on_reject="stop"), parent=parent_id)
-    await requests.vote(database, ballot(asked, reviewer(GRACE), "reject", reason="no"))
+    await alone.vote(database, ballot(asked, reviewer(GRACE), "reject", reason="no"))
     error = await runs.answer_call(database, asked.call_id)
     assert str(error).startswith("rejected")
     assert await column(database, "SELECT status::text FROM agent_run") == ["denied", "denied"]
@@ -194,14 +195,14 @@ async def test_a_rejection_that_stops_ends_the_run_and_its_parents(database: Dat
 async def test_a_background_call_lets_the_chat_go_on(database: Database) -> None:
     """The run is answered at once and completes; the outcome wakes it again as a note."""
     asked = await ask(database, background=True)
-    leased = await runs.lease(database, asked.run_id, "worker-1")
+    leased = await alone.lease(database, asked.run_id, "worker-1")
     assert leased is not None
     assert leased.tools_on
-    await runs.record_turn(database, leased.lease, Turn("It is being reviewed.", (), 5, leased.heard))
+    await alone.record_turn(database, leased.lease, Turn("It is being reviewed.", (), 5, leased.heard))
     assert await column(database, "SELECT status::text FROM agent_run") == ["completed"]
     claim = await claim_approved(database, asked)
-    await executions.report(database, claim, Outcome(ExecutionStatus.SUCCEEDED, "refunded"))
-    leased = await runs.lease(database, asked.run_id, "worker-1")
+    await alone.report(database, claim, Outcome(ExecutionStatus.SUCCEEDED, "refunded"))
+    leased = await alone.lease(database, asked.run_id, "worker-1")
     assert leased is not None
     assert leased.messages[-1].role == "note"
     assert "refunded" in (leased.messages[-1].text or "")
@@ -217,14 +218,14 @@ async def test_a_lost_worker_leaves_its_attempt_in_doubt_until_a_person_settles_
     async with database.transaction() as tx:
         await tx.execute(text("UPDATE execution SET lease_until = clock_timestamp()"))
     assert await executions.rescue(database) == 1
-    assert await executions.claim(database, asked.call_id, worker="w2", idempotent=False) is None
+    assert await alone.claim(database, asked.call_id, worker="w2", idempotent=False) is None
     with pytest.raises(Refused):
         await requests.settle(database, claim.execution_id, reviewer(ADA), "retry")
     await requests.settle(database, claim.execution_id, reviewer(GRACE), "retry")
-    assert not await executions.report(database, claim, Outcome(ExecutionStatus.SUCCEEDED, "late"))
+    assert not await alone.report(database, claim, Outcome(ExecutionStatus.SUCCEEDED, "late"))
     with pytest.raises(Conflict):
         await requests.settle(database, claim.execution_id, reviewer(LINUS), "done")
-    again = await executions.claim(database, asked.call_id, worker="w2", idempotent=False)
+    again = await alone.claim(database, asked.call_id, worker="w2", idempotent=False)
     assert again is not None
     assert again.attempt == 2
 
@@ -252,7 +253,7 @@ async def test_a_decision_that_somebody_waits_to_see_goes_first(database: Databa
     await write(database, OVERDUE)
     await requests.expire_due(database)
     decided = await ask(database)
-    await requests.vote(database, ballot(decided, reviewer(GRACE)))
+    await alone.vote(database, ballot(decided, reviewer(GRACE)))
     unlisten()
     assert _calls(woken) == {expired.call_id: False, decided.call_id: True}
 

@@ -17,7 +17,7 @@ from agent.store.ids import new_id
 from agent.store.outbox import Destination
 from agent.usecases import executions, requests, runs
 from agent.usecases.executions import Outcome
-from tests.integration import invariants
+from tests.integration import alone, invariants
 from tests.integration.asking import (
     ADA,
     GRACE,
@@ -61,11 +61,11 @@ async def test_its_requester_stops_a_run_and_nobody_is_asked_any_more(database: 
     actors = await column(database, "SELECT actor FROM audit_event WHERE event = 'run.ended'")
     assert actors == [f"slack:{ADA}"]
     with pytest.raises(Refused) as caught:
-        await requests.vote(database, ballot(asked, reviewer(GRACE)))
+        await alone.vote(database, ballot(asked, reviewer(GRACE)))
     assert caught.value.code is Refusal.WITHDRAWN
     await runs.answer_call(database, asked.call_id)
     assert await column(database, "SELECT answer_kind::text FROM tool_call") == ["withdrawn"]
-    assert await runs.lease(database, asked.run_id, "w") is None
+    assert await alone.lease(database, asked.run_id, "w") is None
 
 
 @pytest.mark.parametrize(
@@ -143,12 +143,12 @@ async def test_refused_cancellations_are_on_record(database: Database) -> None:
 async def test_what_has_not_begun_does_not_begin_and_what_has_ends(database: Database) -> None:
     """An approved call that nobody has claimed yet stays unclaimed; one that runs is reported as it ends."""
     asked, running = await ask(database), await ask(database)
-    await requests.vote(database, ballot(asked, reviewer(GRACE)))
+    await alone.vote(database, ballot(asked, reviewer(GRACE)))
     claim = await claim_approved(database, running)
     assert await runs.cancel(database, asked.run_id, Standing(ADA))
     assert await runs.cancel(database, running.run_id, Standing(ADA))
-    assert await executions.claim(database, asked.call_id, worker="w", idempotent=False) is None
-    assert await executions.report(database, claim, Outcome(ExecutionStatus.SUCCEEDED, "refunded"))
+    assert await alone.claim(database, asked.call_id, worker="w", idempotent=False) is None
+    assert await alone.report(database, claim, Outcome(ExecutionStatus.SUCCEEDED, "refunded"))
     assert set(await column(database, "SELECT status::text FROM agent_run")) == {"cancelled"}
 
 
@@ -177,10 +177,10 @@ async def two_asked(database: Database, stopping: Rule) -> tuple[Asked, Asked]:
 async def test_a_rejection_that_ends_the_run_stops_what_was_approved_beside_it(database: Database) -> None:
     """The approved call is not begun any more; its card and its thread say so, and the model would hear it."""
     stopping, other = await two_asked(database, rule(on_reject="stop"))
-    await requests.vote(database, ballot(other, reviewer(GRACE)))
-    await requests.vote(database, ballot(stopping, reviewer(GRACE), "reject"))
+    await alone.vote(database, ballot(other, reviewer(GRACE)))
+    await alone.vote(database, ballot(stopping, reviewer(GRACE), "reject"))
     assert await runs.answer_call(database, stopping.call_id) is not None
-    assert await executions.claim(database, other.call_id, worker="w", idempotent=False) is None
+    assert await alone.claim(database, other.call_id, worker="w", idempotent=False) is None
     async with database.connection() as connection:
         view = await views.request_view(connection, other.request_id)
     assert view is not None
@@ -198,11 +198,11 @@ async def test_a_rejection_that_ends_the_run_stops_what_was_approved_beside_it(d
 async def test_nothing_is_claimed_for_a_run_that_has_ended(database: Database, status: str) -> None:
     """Even a call that some mistake left ready: the claim looks at the run, under its lock."""
     asked = await ask(database)
-    await requests.vote(database, ballot(asked, reviewer(GRACE)))
+    await alone.vote(database, ballot(asked, reviewer(GRACE)))
     await write(
         database, "UPDATE agent_run SET status = CAST(:status AS run_status), cause = 'x'", status=status
     )
-    assert await executions.claim(database, asked.call_id, worker="w", idempotent=False) is None
+    assert await alone.claim(database, asked.call_id, worker="w", idempotent=False) is None
     assert await column(database, "SELECT state::text FROM tool_call") == ["refused"]
     assert await column(database, "SELECT count(*) FROM execution") == [0]
 
@@ -212,19 +212,19 @@ async def test_a_claim_and_the_end_of_its_run_at_once(database: Database, rounds
     """Whichever comes first: the call begins before the run ends, or not at all."""
     for n in counted(range(rounds)):
         stopping, other = await two_asked(database, rule(on_reject="stop"))
-        await requests.vote(database, ballot(stopping, reviewer(GRACE), "reject"))
+        await alone.vote(database, ballot(stopping, reviewer(GRACE), "reject"))
         if n % 2:
             end: Any = runs.cancel(database, other.run_id, Standing(ADA))
         else:
             end = runs.answer_call(database, stopping.call_id)
         _, _, claim = await asyncio.gather(
-            requests.vote(database, ballot(other, reviewer(GRACE))),
+            alone.vote(database, ballot(other, reviewer(GRACE))),
             end,
-            executions.claim(database, other.call_id, worker="w", idempotent=False),
+            alone.claim(database, other.call_id, worker="w", idempotent=False),
             return_exceptions=True,
         )
         assert not isinstance(claim, Exception)
-        again = await executions.claim(database, other.call_id, worker="w", idempotent=False)
+        again = await alone.claim(database, other.call_id, worker="w", idempotent=False)
         assert again is None
         begun = await column(
             database,
@@ -245,8 +245,8 @@ async def test_a_lost_attempt_of_a_cancelled_run_waits_for_a_person(database: Da
     await write(database, "UPDATE execution SET lease_until = clock_timestamp()")
     assert await executions.rescue(database) == 1
     assert await column(database, "SELECT state::text FROM tool_call") == ["in_doubt"]
-    assert await executions.claim(database, asked.call_id, worker="w", idempotent=True) is None
+    assert await alone.claim(database, asked.call_id, worker="w", idempotent=True) is None
     await requests.settle(database, lost.execution_id, reviewer(GRACE), "retry")
-    again = await executions.claim(database, asked.call_id, worker="w", idempotent=True)
+    again = await alone.claim(database, asked.call_id, worker="w", idempotent=True)
     assert again is not None
     assert await invariants.broken(database) == []

@@ -26,6 +26,7 @@ from slackbot.delivery.drain import Drain
 from slackbot.slack_api import client as slack_client
 from slackbot.slack_api.client import SlackClient
 from slackbot.slack_api.directory import Directory
+from tests.integration import alone
 from tests.integration.asking import (
     GRACE,
     LINUS,
@@ -133,7 +134,7 @@ class Office:
         where = ts or stored
         place = Place(asked.nonce, "channel", CHANNEL, where) if where else None
         both = [reviewer(each) for each in (GRACE, LINUS)]
-        await requests.vote(self.db, ballot(asked, reviewer(person), others=both, place=place))
+        await alone.vote(self.db, ballot(asked, reviewer(person), others=both, place=place))
 
     async def touch(self, asked: Asked) -> None:
         """The card's facts have changed."""
@@ -554,7 +555,7 @@ async def test_a_flood_becomes_a_digest(office: Office) -> None:
     for each in (each for each in asked if each.request_id in folded):
         nonce = await requests.create_place(office.db, each.request_id, "modal", GRACE)
         place = Place(nonce, "modal", None, None)
-        await requests.vote(office.db, ballot(each, reviewer(GRACE), place=place))
+        await alone.vote(office.db, ballot(each, reviewer(GRACE), place=place))
     await office.tell_all()
     assert len(office.slack.calls_of(POST)) == 12
     assert len(office.slack.calls_of(UPDATE)) == updates + 1

@@ -12,12 +12,13 @@ import pytest
 
 from agent.database.pools import Database
 from agent.domain import checkpoints
-from agent.usecases import pause, requests
+from agent.usecases import pause
 from slack_sandbox import SlackSandbox
 from slack_sandbox.model import MODEL_NAME, ModelFault, ScriptedModel
 from slackbot import settings
 from slackbot.service import doctor
 from slackbot.service.doctor import Finding
+from tests.integration import alone
 from tests.integration.asking import GRACE, ask, ballot, claim_approved, reviewer
 from tests.integration.command import Command
 from tests.integration.crash.process import ROOT, Ended
@@ -184,7 +185,7 @@ async def test_what_a_restored_backup_would_start_is_told(
     async with Database(clinic.settings["DATABASE_URL"]) as database:
         assert (await clinic.findings())["open work"].told == "none; a start begins nothing"
         approved, claimed = await ask(database), await ask(database)
-        await requests.vote(database, ballot(approved, reviewer(GRACE)))
+        await alone.vote(database, ballot(approved, reviewer(GRACE)))
         await claim_approved(database, claimed)
         running = (await clinic.findings())["open work"]
         assert running.well

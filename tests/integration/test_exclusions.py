@@ -19,6 +19,7 @@ from agent.usecases import api_keys, executions, requests, runs
 from agent.usecases.executions import Outcome
 from agent.usecases.requests import Edit
 from signoff.values import Action, Person
+from tests.integration import alone
 from tests.integration.asking import (
     ADA,
     GRACE,
@@ -68,10 +69,10 @@ async def begin(db: Database, **changes: Any) -> UUID:
 
 async def propose(db: Database, run_id: UUID) -> UUID:
     """The call that the run's next turn proposes."""
-    leased = await runs.lease(db, run_id, "worker-1")
+    leased = await alone.lease(db, run_id, "worker-1")
     assert leased is not None
     call = ProposedCall("call_0", "process_refund", '{"order_id": 9}')
-    await runs.record_turn(db, leased.lease, Turn("Asked for.", (call,), 10, leased.heard))
+    await alone.record_turn(db, leased.lease, Turn("Asked for.", (call,), 10, leased.heard))
     async with db.connection() as connection:
         return (await views.calls(connection, run_id))[-1].id
 
@@ -84,7 +85,7 @@ async def ask_about(db: Database, run_id: UUID, order: int = 0, **terms: Any) ->
 
 
 async def reject(db: Database, asked: Asked, person: Person, reason: str) -> None:
-    await requests.vote(db, ballot(asked, reviewer(person), "reject", reason=reason))
+    await alone.vote(db, ballot(asked, reviewer(person), "reject", reason=reason))
     assert await runs.answer_call(db, asked.call_id) is None
 
 
@@ -103,9 +104,7 @@ async def refusals(db: Database, asked: Asked, revision: int = 1) -> dict[str, R
     found = {}
     for user, _ in await excluded(db, asked):
         with pytest.raises(Refused) as caught:
-            await requests.vote(
-                db, ballot(asked, reviewer(Person(TEAM, user)), revision=revision, place=None)
-            )
+            await alone.vote(db, ballot(asked, reviewer(Person(TEAM, user)), revision=revision, place=None))
         found[user] = caught.value.code
     assert await column(db, "SELECT count(*) FROM vote WHERE request_id = :id", id=asked.request_id) == [0]
     return found
@@ -176,12 +175,12 @@ async def test_own_words_exclude_from_what_is_proposed_later(database: Database)
     await reject(database, await ask_about(database, run_id, 2, **reasons), LINUS, "Wrong amount")
     await reject(database, await ask_about(database, run_id, 3, **reasons), ZOE, "  ")
     doubtful = await ask_about(database, run_id, 4)
-    await requests.vote(database, ballot(doubtful, reviewer(LINUS), reason="fine by me"))
+    await alone.vote(database, ballot(doubtful, reviewer(LINUS), reason="fine by me"))
     words: list[tuple[Person, Literal["retry", "done"]]] = [(MAX, "retry"), (EVE, "done")]
     for settler, word in words:
-        claim = await executions.claim(database, doubtful.call_id, worker="w", idempotent=False)
+        claim = await alone.claim(database, doubtful.call_id, worker="w", idempotent=False)
         assert claim is not None
-        await executions.report(database, claim, Outcome(ExecutionStatus.IN_DOUBT, "the line went dead"))
+        await alone.report(database, claim, Outcome(ExecutionStatus.IN_DOUBT, "the line went dead"))
         await requests.settle(database, claim.execution_id, reviewer(settler), word, "refund order 8, too")
     last = await ask_about(database, run_id, 5)
     advisers = {(each.user_id, "adviser") for each in (GRACE, LINUS, EVE)}
@@ -204,10 +203,10 @@ async def test_own_words_count_below(database: Database) -> None:
 async def test_advice_after_the_proposal_does_not_count(database: Database) -> None:
     """Of two calls of one turn, the reason given for one says nothing about the other, asked again or not."""
     run_id = await begin(database)
-    leased = await runs.lease(database, run_id, "worker-1")
+    leased = await alone.lease(database, run_id, "worker-1")
     assert leased is not None
     proposed = tuple(ProposedCall(f"call_{n}", "process_refund", "{}") for n in range(2))
-    await runs.record_turn(database, leased.lease, Turn("Two.", proposed, 10, leased.heard))
+    await alone.record_turn(database, leased.lease, Turn("Two.", proposed, 10, leased.heard))
     async with database.connection() as connection:
         first, second = [call.id for call in await views.calls(connection, run_id)]
     opened = await requests.open(database, question(run_id, first, rule()))
@@ -235,7 +234,7 @@ async def test_every_editor_stays_excluded(database: Database) -> None:
         GRACE.user_id: Refusal.EDITOR_ALONE,
         EVE.user_id: Refusal.EDITOR_ALONE,
     }
-    await requests.vote(database, ballot(asked, reviewer(LINUS), revision=3))
+    await alone.vote(database, ballot(asked, reviewer(LINUS), revision=3))
     new = replace(question(run_id, asked.call_id, rule()), client_id="again")
     opened = await executions.void_and_ask(database, asked.call_id, new)
     again = replace(asked, request_id=opened.request_id)
@@ -285,7 +284,7 @@ async def test_the_migration_finds_the_same(database: Database) -> None:
     await runs.add_message(database, run_id, "also refund order 9", LINUS, "m-1")
     asked = await ask_about(database, run_id)
     await edit(database, asked, GRACE, 1)
-    await requests.vote(database, ballot(asked, reviewer(EVE), "reject", reason="half", revision=2))
+    await alone.vote(database, ballot(asked, reviewer(EVE), "reject", reason="half", revision=2))
     await runs.answer_call(database, asked.call_id)
     await ask_about(database, run_id, 2)
     for stored, filled in await rows(database, "SELECT excluded, exclusions(r) FROM approval_request AS r"):

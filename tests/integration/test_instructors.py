@@ -14,9 +14,10 @@ from agent.domain.policy import Rule
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import NewRun, ProposedCall, Turn
 from agent.store import views
-from agent.usecases import executions, requests, runs
+from agent.usecases import requests, runs
 from agent.usecases.executions import Outcome
 from signoff.values import Person
+from tests.integration import alone
 from tests.integration.asking import (
     ADA,
     GRACE,
@@ -41,10 +42,10 @@ async def begun(db: Database, above: UUID | None = None, call: UUID | None = Non
 
 async def proposed(db: Database, run_id: UUID) -> UUID:
     """The call that the run's next turn proposes."""
-    leased = await runs.lease(db, run_id, "worker-1")
+    leased = await alone.lease(db, run_id, "worker-1")
     assert leased is not None
     calls = (ProposedCall("call_0", "process_refund", '{"order_id": 9}'),)
-    await runs.record_turn(db, leased.lease, Turn("Asked for.", calls, 10, leased.heard))
+    await alone.record_turn(db, leased.lease, Turn("Asked for.", calls, 10, leased.heard))
     async with db.connection() as connection:
         return (await views.calls(connection, run_id))[-1].id
 
@@ -56,7 +57,7 @@ async def asked_about(db: Database, run_id: UUID, call_id: UUID, terms: Rule | N
 
 async def refused(db: Database, asked: Asked, person: Person) -> Refusal:
     with pytest.raises(Refused) as caught:
-        await requests.vote(db, ballot(asked, reviewer(person)))
+        await alone.vote(db, ballot(asked, reviewer(person)))
     return caught.value.code
 
 
@@ -68,10 +69,10 @@ async def test_who_instructed_the_agent_does_not_review_what_it_then_proposes(da
     assert await refused(database, asked, GRACE) is Refusal.INSTRUCTED
     recorded = "SELECT detail ->> 'refusal' FROM audit_event WHERE event = 'vote.refused'"
     assert await column(database, recorded) == ["instructed"]
-    assert (await requests.vote(database, ballot(asked, reviewer(LINUS)))).status == "approved"
-    claim = await executions.claim(database, asked.call_id, worker="w", idempotent=False)
+    assert (await alone.vote(database, ballot(asked, reviewer(LINUS)))).status == "approved"
+    claim = await alone.claim(database, asked.call_id, worker="w", idempotent=False)
     assert claim is not None
-    await executions.report(database, claim, Outcome(ExecutionStatus.IN_DOUBT, "the line went dead"))
+    await alone.report(database, claim, Outcome(ExecutionStatus.IN_DOUBT, "the line went dead"))
     with pytest.raises(Refused) as caught:
         await requests.settle(database, claim.execution_id, reviewer(GRACE), "retry")
     assert caught.value.code is Refusal.INSTRUCTED
@@ -85,12 +86,12 @@ async def test_what_is_said_after_the_proposal_or_where_it_is_allowed_takes_no_r
     run_id = await begun(database)
     asked = await asked_about(database, run_id, await proposed(database, run_id))
     await runs.add_message(database, run_id, "why this one?", GRACE, "m-1")
-    assert (await requests.vote(database, ballot(asked, reviewer(GRACE)))).status == "approved"
+    assert (await alone.vote(database, ballot(asked, reviewer(GRACE)))).status == "approved"
     run_id = await begun(database)
     await runs.add_message(database, run_id, "also refund order 9", GRACE, "m-2")
     own = rule(prevent_self_review=False)
     asked = await asked_about(database, run_id, await proposed(database, run_id), own)
-    assert (await requests.vote(database, ballot(asked, reviewer(GRACE)))).status == "approved"
+    assert (await alone.vote(database, ballot(asked, reviewer(GRACE)))).status == "approved"
 
 
 async def test_words_to_the_run_above_count_for_the_run_below(database: Database) -> None:
@@ -103,7 +104,7 @@ async def test_words_to_the_run_above_count_for_the_run_below(database: Database
     below = await begun(database, middle, await proposed(database, middle))
     asked = await asked_about(database, below, await proposed(database, below))
     assert await refused(database, asked, GRACE) is Refusal.INSTRUCTED
-    assert (await requests.vote(database, ballot(asked, reviewer(LINUS)))).status == "approved"
+    assert (await alone.vote(database, ballot(asked, reviewer(LINUS)))).status == "approved"
 
 
 @pytest.mark.parametrize("status", ["failed", "denied"])
@@ -135,8 +136,8 @@ async def test_an_ended_run_is_taken_up_by_those_who_may_resume_it(database: Dat
 async def test_a_completed_run_goes_on_with_anybody(database: Database) -> None:
     """Whoever may speak in its thread goes on with a run that has answered."""
     run_id = await begun(database)
-    leased = await runs.lease(database, run_id, "w")
+    leased = await alone.lease(database, run_id, "w")
     assert leased is not None
-    await runs.record_turn(database, leased.lease, Turn("Done.", (), 10, leased.heard))
+    await alone.record_turn(database, leased.lease, Turn("Done.", (), 10, leased.heard))
     assert await runs.add_message(database, run_id, "and order 9?", GRACE, "m-1")
     assert await column(database, "SELECT status::text FROM agent_run") == ["working"]

@@ -21,11 +21,11 @@ from agent.domain.run import ProposedCall, Turn
 from agent.runtime.joint_writes import JointWrites
 from agent.store import pause as pause_store
 from agent.store.limits import Limit
-from agent.usecases import executions, pause, requests, runs
-from agent.usecases.executions import CallToClaim, Claim, ClaimTerms, Outcome
-from agent.usecases.runs import LeasedRun
+from agent.usecases import executions, pause, requests
+from agent.usecases.executions import CallToClaim, Claim, ClaimTerms, Outcome, Report
+from agent.usecases.runs import LeasedRun, MadeTurn
 from tests.commit_cutter import CommitCutter, Cut
-from tests.integration import invariants
+from tests.integration import alone, invariants
 from tests.integration.asking import (
     GRACE,
     Asked,
@@ -64,14 +64,14 @@ class Worker:
         to_claim = CallToClaim(asked.call_id, asked.run_id, ClaimTerms("w", idempotent=False))
         found: Claim | None
         try:
-            found = await self.joint.claim(to_claim)
+            found = await self.joint.claims.join(to_claim)
         except OutcomeUnknown:
             try:
                 found = await executions.find_claim(
                     self.db, asked.run_id, asked.call_id, to_claim.terms.execution_id
                 )
             except NotFound:
-                found = await self.joint.claim(to_claim)
+                found = await self.joint.claims.join(to_claim)
         assert found is not None
         return found
 
@@ -81,9 +81,9 @@ class Worker:
 
     async def _report(self, claim: Claim) -> bool:
         try:
-            return await self.joint.report(claim, REFUNDED)
+            return await self.joint.reports.join(Report(claim, REFUNDED))
         except OutcomeUnknown:
-            return await self.joint.report(claim, REFUNDED)
+            return await self.joint.reports.join(Report(claim, REFUNDED))
 
     async def lease(self, ready: Sequence[Asked]) -> list[LeasedRun]:
         """Lease the runs of all."""
@@ -99,10 +99,10 @@ class Worker:
     async def _answer(self, leased: LeasedRun) -> LeaseLost | None:
         turn = Turn("Done.", (), 5, leased.heard)
         try:
-            await self.joint.record_turn(leased.lease, turn)
+            await self.joint.turns.join(MadeTurn(leased.lease, turn))
         except OutcomeUnknown:
             try:
-                await self.joint.record_turn(leased.lease, turn)
+                await self.joint.turns.join(MadeTurn(leased.lease, turn))
             except LeaseLost as lost:
                 return lost
         return None
@@ -112,7 +112,7 @@ async def ready(db: Database, number: int) -> list[Asked]:
     """Calls of so many runs that people have approved."""
     waiting = [await ask(db) for _ in range(number)]
     for each in waiting:
-        await requests.vote(db, ballot(each, reviewer(GRACE)))
+        await alone.vote(db, ballot(each, reviewer(GRACE)))
     return waiting
 
 
@@ -186,14 +186,14 @@ async def test_a_lease_whose_commit_is_not_answered_holds_up_no_run(
     calls = await ready(database, 2)
     await Worker.on(database).report(await Worker.on(database).claim(calls))
     free, leased = calls
-    assert await runs.lease(database, leased.run_id, "other") is not None
+    assert await alone.lease(database, leased.run_id, "other") is not None
     async with CommitCutter(database_url, tmp_path).running() as cutter, Database(cutter.url) as db:
         for each in calls:
             cutter.cut_next(cut)
             with pytest.raises(OutcomeUnknown):
                 await Worker.on(db).joint.lease(each.run_id)
-    assert await runs.lease(database, free.run_id, "other") is not None
-    assert await runs.lease(database, leased.run_id, "third") is None
+    assert await alone.lease(database, free.run_id, "other") is not None
+    assert await alone.lease(database, leased.run_id, "third") is None
 
 
 _POISON = {
@@ -264,7 +264,7 @@ async def test_several_calls_of_one_run_at_once(database: Database) -> None:
     run_id, call_ids = await start(database, calls=6)
     calls = [await _asked(database, run_id, call_id, n) for n, call_id in enumerate(call_ids)]
     for each in calls:
-        await requests.vote(database, ballot(each, reviewer(GRACE)))
+        await alone.vote(database, ballot(each, reviewer(GRACE)))
     worker = Worker.on(database)
     assert await worker.report(await worker.claim(calls)) == [True] * 6
     assert await column(database, "SELECT awaiting_calls || ' ' || inputs - heard FROM agent_run") == ["0 1"]
@@ -283,12 +283,12 @@ async def test_when_a_pause_has_returned_no_wave_begins_anything(database: Datab
     calls = await ready(database, 8)
     joint = JointWrites(database, "w")
     terms = [CallToClaim(each.call_id, each.run_id, ClaimTerms("w", idempotent=False)) for each in calls]
-    claims = [asyncio.create_task(joint.claim(each)) for each in terms]
+    claims = [asyncio.create_task(joint.claims.join(each)) for each in terms]
     await pause.pause(database, None, by="cli:ada")
     before = await column(database, "SELECT count(*) FROM execution")
     taken = [each for each in await asyncio.gather(*claims) if each is not None]
     assert before == await column(database, "SELECT count(*) FROM execution") == [len(taken)]
-    assert await joint.claim(terms[0]) is None
+    assert await joint.claims.join(terms[0]) is None
 
 
 async def test_a_wave_claims_what_its_limits_leave(database: Database) -> None:
@@ -303,7 +303,7 @@ async def test_a_wave_claims_what_its_limits_leave(database: Database) -> None:
         limits = (Limit("refunds", "process_refund", most), Limit("refunds", None, 5))
         terms = ClaimTerms("w", idempotent=False, limits=limits)
         try:
-            return await joint.claim(CallToClaim(asked.call_id, asked.run_id, terms))
+            return await joint.claims.join(CallToClaim(asked.call_id, asked.run_id, terms))
         except NoRoom:
             return None
 
@@ -313,7 +313,7 @@ async def test_a_wave_claims_what_its_limits_leave(database: Database) -> None:
     assert [each is not None for each in claims] == [True, True, False, False, False, False]
     ready_now = "SELECT count(*) FROM tool_call WHERE state = 'ready'"
     assert await column(database, ready_now) == [4]
-    await joint.report(first, REFUNDED)
+    await joint.reports.join(Report(first, REFUNDED))
     assert await claim(calls[3]) is not None
     assert await claim(calls[4]) is None
     async with database.transaction() as tx:
@@ -333,7 +333,10 @@ async def test_what_a_limit_costs(database: Database, counter: WireCounter, numb
         counter.reset()
         terms = [ClaimTerms("w", idempotent=False, limits=(Limit("refunds", None, 8),)) for _ in calls]
         await asyncio.gather(
-            *(joint.claim(CallToClaim(c.call_id, c.run_id, t)) for c, t in zip(calls, terms, strict=True))
+            *(
+                joint.claims.join(CallToClaim(c.call_id, c.run_id, t))
+                for c, t in zip(calls, terms, strict=True)
+            )
         )
         assert (len(counter.work), counter.round_trips, counter.commits) == (12, 2, 1)
 
@@ -351,7 +354,10 @@ async def test_a_turn_that_proposes_calls(database: Database) -> None:
         for n, each in enumerate(leased)
     ]
     await asyncio.gather(
-        *(worker.joint.record_turn(each.lease, turn) for each, turn in zip(leased, turns, strict=True))
+        *(
+            worker.joint.turns.join(MadeTurn(each.lease, turn))
+            for each, turn in zip(leased, turns, strict=True)
+        )
     )
     proposed = "SELECT tool FROM tool_call WHERE turn = 2 ORDER BY run_id, index"
     assert await column(database, proposed) == ["tool_1_0", "tool_2_0", "tool_2_1"]
@@ -365,7 +371,8 @@ async def test_a_claim_of_a_service_that_stops_is_not_left_in_doubt(database: Da
     async with database.transaction() as tx:
         await pause_store.lock_switch(tx)
         await _cancelled(
-            owner, joint.claim(CallToClaim(call.call_id, call.run_id, ClaimTerms("w", idempotent=False)))
+            owner,
+            joint.claims.join(CallToClaim(call.call_id, call.run_id, ClaimTerms("w", idempotent=False))),
         )
     await joint.finish()
     attempts = await column(database, "SELECT status || ': ' || error FROM execution")
@@ -383,7 +390,7 @@ async def test_a_lease_of_a_service_that_stops_is_given_back(database: Database,
         await tx.execute(text("LOCK TABLE pause IN ACCESS EXCLUSIVE MODE"))
         await _cancelled(owner, joint.lease(call.run_id))
     await joint.finish()
-    assert await runs.lease(database, call.run_id, "another") is not None
+    assert await alone.lease(database, call.run_id, "another") is not None
 
 
 async def _cancelled(owner: Owner, work: Coroutine[Any, Any, object]) -> None:

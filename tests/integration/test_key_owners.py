@@ -12,6 +12,7 @@ from agent.domain.errors import Refusal, Refused
 from agent.domain.request import ExecutionStatus
 from agent.usecases import api_keys, executions, requests
 from agent.usecases.executions import Outcome, external
+from tests.integration import alone
 from tests.integration.asking import (
     ADA,
     GRACE,
@@ -51,7 +52,7 @@ async def ask_with_key(db: Database) -> Asked:
 
 async def refusal(db: Database, word) -> Refusal:
     with pytest.raises(Refused) as caught:
-        await requests.vote(db, word)
+        await alone.vote(db, word)
     return caught.value.code
 
 
@@ -61,7 +62,7 @@ async def test_a_keys_owner_does_not_decide_what_it_asks_for_others(database: Da
     asked = await ask_with_key(database)
     for verdict in ("approve", "reject"):
         assert await refusal(database, ballot(asked, reviewer(GRACE), verdict)) is Refusal.SELF_REVIEW
-    assert (await requests.vote(database, ballot(asked, reviewer(LINUS)))).status == "approved"
+    assert (await alone.vote(database, ballot(asked, reviewer(LINUS)))).status == "approved"
 
 
 async def test_nor_what_a_run_asks_that_it_started(database: Database) -> None:
@@ -73,11 +74,11 @@ async def test_nor_what_a_run_asks_that_it_started(database: Database) -> None:
     asked = await asked_as(database, opened.request_id, call_id, run_id)
     assert await refusal(database, ballot(asked, reviewer(GRACE))) is Refusal.SELF_REVIEW
     assert await column(database, "SELECT status::text FROM approval_request") == ["waiting"]
-    approved = await requests.vote(database, ballot(asked, reviewer(LINUS)))
-    claim = await executions.claim(database, call_id, worker="w", idempotent=False)
+    approved = await alone.vote(database, ballot(asked, reviewer(LINUS)))
+    claim = await alone.claim(database, call_id, worker="w", idempotent=False)
     assert approved.status == "approved"
     assert claim is not None
-    await executions.report(database, claim, Outcome(ExecutionStatus.IN_DOUBT, "the line went dead"))
+    await alone.report(database, claim, Outcome(ExecutionStatus.IN_DOUBT, "the line went dead"))
     with pytest.raises(Refused) as caught:
         await requests.settle(database, claim.execution_id, reviewer(GRACE), "retry")
     assert caught.value.code is Refusal.SELF_REVIEW
@@ -92,7 +93,7 @@ async def test_nor_what_became_of_it_outside(database: Database) -> None:
     principal = await api_keys.authenticate(database, secret)
     assert principal is not None
     asked = await ask_with_key(database)
-    await requests.vote(database, ballot(asked, reviewer(LINUS)))
+    await alone.vote(database, ballot(asked, reviewer(LINUS)))
     claimed = await external.claim(database, asked.request_id, principal)
     await write(database, "UPDATE execution SET lease_until = clock_timestamp() - interval '1 s'")
     assert await executions.rescue(database) == 1

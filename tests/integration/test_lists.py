@@ -14,8 +14,8 @@ from agent.database.pools import Database
 from agent.domain.request import RequestLine, RequestStatus
 from agent.store import open_requests, reminders, views
 from agent.store.views import waiting_lists
-from agent.usecases import requests
 from signoff.values import Person
+from tests.integration import alone
 from tests.integration.asking import ADA, GRACE, LINUS, TEAM, ask, ballot, exclude, reviewer, rule, start
 
 NOBODY: list[str] = []
@@ -51,8 +51,8 @@ async def test_everybody_finds_what_waits_for_them(database: Database) -> None:
     ]
     assert await inbox(database, ADA, ["S0FINANCE"], ["C0REVIEW"]) == []
     assert await inbox(database, Person("T0OTHER", "U0GRACE"), ["S0FINANCE"], ["C0REVIEW"]) == []
-    await requests.vote(database, ballot(both, reviewer(GRACE)))
-    await requests.vote(database, ballot(group, reviewer(LINUS)))
+    await alone.vote(database, ballot(both, reviewer(GRACE)))
+    await alone.vote(database, ballot(group, reviewer(LINUS)))
     left = await inbox(database, GRACE, ["S0FINANCE"], ["C0REVIEW"])
     assert [line.id for line in left] == [named.request_id, channel.request_id]
     (voted,) = [line for line in await inbox(database, LINUS, ["S0FINANCE"]) if line.id == both.request_id]
@@ -105,9 +105,9 @@ async def test_history_is_by_agent_person_outcome_and_time(database: Database) -
     """Each filter leaves what it names, with who decided, why and when; what waits is in none."""
     yes, no, _ = await ask(database), await ask(database), await ask(database)
     other = await ask(database, agent="cleaner", requester=LINUS)
-    await requests.vote(database, ballot(yes, reviewer(GRACE)))
-    await requests.vote(database, ballot(no, reviewer(LINUS), "reject", reason="wrong order"))
-    await requests.vote(database, ballot(other, reviewer(GRACE), "reject"))
+    await alone.vote(database, ballot(yes, reviewer(GRACE)))
+    await alone.vote(database, ballot(no, reviewer(LINUS), "reject", reason="wrong order"))
+    await alone.vote(database, ballot(other, reviewer(GRACE), "reject"))
     async with database.connection() as connection:
 
         async def ids(**filters: object) -> list[object]:
@@ -202,8 +202,8 @@ async def test_what_waits_for_somebody_is_counted_on_all_pages(database: Databas
     assert await count_for(database, "U0GRACE", ["S0FINANCE"]) == "5"
     assert await count_for(database, "U0GRACE", []) == "2"
     assert await count_for(database, "U0ADA", ["S0FINANCE"]) == "0"
-    await requests.vote(database, ballot(asked[0], reviewer(GRACE)))
-    await requests.vote(database, ballot(asked[1], reviewer(GRACE), "reject"))
+    await alone.vote(database, ballot(asked[0], reviewer(GRACE)))
+    await alone.vote(database, ballot(asked[1], reviewer(GRACE), "reject"))
     assert await count_for(database, "U0GRACE", ["S0FINANCE"]) == "3"
     listed = await inbox(database, GRACE, ["S0FINANCE"], ["C0REVIEW"])
     assert len(listed) == 3

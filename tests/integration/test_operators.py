@@ -20,9 +20,9 @@ from agent.domain.api_keys import Principal
 from agent.domain.short_ids import short_id
 from agent.store import views
 from agent.usecases import api_keys, runs
-from agent.usecases import requests as request_usecases
 from slack_sandbox import SlackSandbox
 from slackbot.cli import export
+from tests.integration import alone
 from tests.integration.asking import GRACE, Asked, ask, ballot, column, reviewer, start
 from tests.integration.command import Command
 
@@ -160,7 +160,7 @@ def test_the_owners_workspace_is_asked_of_slack(signoff: Command, database_url: 
 def test_requests_are_listed_filtered_and_shown(signoff: Command, database_url: str) -> None:
     """Table and JSON lines have what fits the filters, also without `list`; `show` takes the beginning of an id."""
     first, second = asked(database_url), asked(database_url, agent="other")
-    on(database_url, lambda db: request_usecases.vote(db, ballot(first, reviewer(GRACE))))
+    on(database_url, lambda db: alone.vote(db, ballot(first, reviewer(GRACE))))
     lines = [json.loads(each) for each in signoff("requests", "list", "--json").said.splitlines()]
     assert [line["id"] for line in lines] == [str(second.request_id), str(first.request_id)]
     for filters, expected in [
@@ -247,7 +247,7 @@ def test_runs_are_listed_and_shown_with_their_transcript(signoff: Command, datab
 def test_export_has_every_request_vote_and_event_of_the_time(signoff: Command, database_url: str) -> None:
     """JSON lines with digests and, with --audit, the events and their hashes; another time has none of them."""
     request = asked(database_url)
-    on(database_url, lambda db: request_usecases.vote(db, ballot(request, reviewer(GRACE), reason="fine")))
+    on(database_url, lambda db: alone.vote(db, ballot(request, reviewer(GRACE), reason="fine")))
     ended = signoff("export", "--since", "1d", "--audit", "--output", "all.jsonl")
     assert ended.status == 0, ended.said
     path = signoff.folder / "all.jsonl"
@@ -393,7 +393,7 @@ def test_a_failed_run_is_resumed(signoff: Command, database_url: str) -> None:
     async def fail(db: Database) -> Any:
         run_id, _ = await start(db, calls=0)
         await runs.add_message(db, run_id, "and?", GRACE, None)
-        leased = await runs.lease(db, run_id, "w")
+        leased = await alone.lease(db, run_id, "w")
         assert leased is not None
         await runs.record_model_failure(db, leased.lease, "no such model", None)
         return run_id

@@ -25,7 +25,7 @@ from agent.usecases import audit, executions, requests, runs
 from agent.usecases.executions import Outcome
 from signoff.errors import Conflict
 from signoff.values import Action
-from tests.integration import invariants
+from tests.integration import alone, invariants
 from tests.integration.asking import (
     ADA,
     GRACE,
@@ -96,7 +96,7 @@ async def test_ten_people_on_two_processes_make_one_decision(
         asked = await ask(database)
         results = await asyncio.gather(
             *(
-                requests.vote(db, ballot(asked, who, verdict))
+                alone.vote(db, ballot(asked, who, verdict))
                 for who, db, verdict in zip(
                     CROWD, itertools.cycle((database, other)), ["approve", "reject"] * 5, strict=False
                 )
@@ -135,7 +135,7 @@ async def test_a_click_at_the_deadline_decides_or_is_late_and_never_both(
 
         async def clicked(asked: Asked = asked, at: float = deadline.timestamp() + click) -> object:
             await until(datetime.fromtimestamp(at, UTC))
-            return await requests.vote(database, ballot(asked, reviewer(GRACE)))
+            return await alone.vote(database, ballot(asked, reviewer(GRACE)))
 
         async def swept(at: float = deadline.timestamp() + sweep) -> int:
             await until(datetime.fromtimestamp(at, UTC))
@@ -169,7 +169,7 @@ async def test_a_click_and_a_withdrawal_at_once_have_one_outcome(
     for _ in counted(range(rounds)):
         asked = await ask(database)
         voted, withdrawn = await asyncio.gather(
-            requests.vote(database, ballot(asked, reviewer(GRACE))),
+            alone.vote(database, ballot(asked, reviewer(GRACE))),
             requests.withdraw(other, asked.request_id, ADA, "not needed"),
             return_exceptions=True,
         )
@@ -237,15 +237,15 @@ async def test_ten_workers_claim_a_call_once(database: Database, other: Database
     """An approved call is claimed by one of ten workers on two processes."""
     for _ in counted(range(rounds)):
         asked = await ask(database)
-        await requests.vote(database, ballot(asked, reviewer(GRACE)))
+        await alone.vote(database, ballot(asked, reviewer(GRACE)))
         claims = await asyncio.gather(
             *(
-                executions.claim(db, asked.call_id, worker=f"w{n}", idempotent=False)
+                alone.claim(db, asked.call_id, worker=f"w{n}", idempotent=False)
                 for n, db in zip(range(10), itertools.cycle((database, other)), strict=False)
             )
         )
         [claim] = [each for each in claims if each is not None]
-        assert await executions.report(database, claim, DONE)
+        assert await alone.report(database, claim, DONE)
     assert await invariants.broken(database) == []
 
 
@@ -258,13 +258,13 @@ async def test_ten_workers_lease_a_run_once(database: Database, other: Database,
     for n in counted(range(rounds)):
         leases = await asyncio.gather(
             *(
-                runs.lease(db, run_id, f"w{worker}")
+                alone.lease(db, run_id, f"w{worker}")
                 for worker, db in zip(range(10), itertools.cycle((database, other)), strict=False)
             )
         )
         [leased] = [each for each in leases if each is not None]
-        await runs.record_turn(database, leased.lease, Turn(f"turn {n}", (), 1, leased.heard))
-        assert await runs.lease(other, run_id, "late") is None
+        await alone.record_turn(database, leased.lease, Turn(f"turn {n}", (), 1, leased.heard))
+        assert await alone.lease(other, run_id, "late") is None
         await runs.add_message(database, run_id, "and now?", ADA, f"event-{n}")
     assert await column(database, "SELECT turn FROM agent_run") == [rounds + 1]
 
@@ -273,13 +273,13 @@ async def test_a_worker_that_lost_its_lease_writes_nothing(database: Database, o
     """Taken over, or done already: neither its turn nor its failure changes a row of the run."""
     run_id, _ = await start(database, calls=0)
     await runs.add_message(database, run_id, "go on", ADA, None)
-    lost = await runs.lease(database, run_id, "slow")
+    lost = await alone.lease(database, run_id, "slow")
     assert lost is not None
     await write(database, "UPDATE agent_run SET lease_until = clock_timestamp()")
-    taken = await runs.lease(other, run_id, "quick")
+    taken = await alone.lease(other, run_id, "quick")
     assert taken is not None
     await assert_fenced(database, lost)
-    await runs.record_turn(other, taken.lease, Turn("done", (), 3, taken.heard))
+    await alone.record_turn(other, taken.lease, Turn("done", (), 3, taken.heard))
     await assert_fenced(database, lost)
     await assert_fenced(other, taken)
 
@@ -288,7 +288,7 @@ async def assert_fenced(db: Database, leased: runs.LeasedRun) -> None:
     before = await everything(db)
     turn = Turn("late words", (ProposedCall("c", "process_refund", "{}"),), 9, leased.heard)
     with pytest.raises(LeaseLost):
-        await runs.record_turn(db, leased.lease, turn)
+        await alone.record_turn(db, leased.lease, turn)
     with pytest.raises(LeaseLost):
         await runs.record_model_failure(db, leased.lease, "late failure", None)
     await executions.renew_leases(db, leased.lease.worker, [], [leased.lease])
@@ -309,8 +309,8 @@ async def test_a_report_sent_twice_is_one(database: Database) -> None:
     """A report whose COMMIT was not acknowledged is sent again: no late result, no second event."""
     asked = await ask(database)
     claim = await claim_approved(database, asked)
-    assert [await executions.report(database, claim, DONE) for _ in range(2)] == [True, True]
-    assert not await executions.report(database, claim, Outcome(ExecutionStatus.FAILED, "or not"))
+    assert [await alone.report(database, claim, DONE) for _ in range(2)] == [True, True]
+    assert not await alone.report(database, claim, Outcome(ExecutionStatus.FAILED, "or not"))
     assert await column(database, "SELECT late_result FROM execution") == ["failed: or not"]
     assert await invariants.broken(database) == []
 
@@ -329,13 +329,13 @@ async def test_two_first_starts_agree_on_one_policy_event(database: Database, ot
 async def test_a_vote_that_counts_again_completes_the_quorum(database: Database) -> None:
     """A reviewer who had lost the right when the second vote came completes the quorum by the same word again."""
     asked = await ask(database, rule(approvals_required=2))
-    await requests.vote(database, ballot(asked, reviewer(GRACE)))
+    await alone.vote(database, ballot(asked, reviewer(GRACE)))
     away = Standing(GRACE, frozenset())
-    assert (await requests.vote(database, ballot(asked, reviewer(LINUS), others=[away]))).needed == 1
+    assert (await alone.vote(database, ballot(asked, reviewer(LINUS), others=[away]))).needed == 1
     with pytest.raises(Refused) as caught:
-        await requests.vote(database, ballot(asked, away, others=[reviewer(LINUS)]))
+        await alone.vote(database, ballot(asked, away, others=[reviewer(LINUS)]))
     assert caught.value.code is Refusal.NOT_A_REVIEWER
-    voted = await requests.vote(database, ballot(asked, reviewer(GRACE), others=[reviewer(LINUS)]))
+    voted = await alone.vote(database, ballot(asked, reviewer(GRACE), others=[reviewer(LINUS)]))
     assert voted.status is RequestStatus.APPROVED
     assert await column(database, "SELECT count(*) FROM vote") == [2]
     assert await invariants.broken(database) == []
@@ -344,12 +344,12 @@ async def test_a_vote_that_counts_again_completes_the_quorum(database: Database)
 async def test_the_same_word_after_the_deadline_is_late(database: Database) -> None:
     """Repeating one's vote on an overdue request says that it is overdue, not that it waits."""
     asked = await ask(database, rule(approvals_required=2))
-    first = await requests.vote(database, ballot(asked, reviewer(GRACE)))
-    again = await requests.vote(database, ballot(asked, reviewer(GRACE)))
+    first = await alone.vote(database, ballot(asked, reviewer(GRACE)))
+    again = await alone.vote(database, ballot(asked, reviewer(GRACE)))
     assert (again.approvals, again.needed, again.repeated) == (first.approvals, first.needed, True)
     await write(database, "UPDATE approval_request SET expires_at = clock_timestamp()")
     with pytest.raises(Refused) as caught:
-        await requests.vote(database, ballot(asked, reviewer(GRACE)))
+        await alone.vote(database, ballot(asked, reviewer(GRACE)))
     assert caught.value.code is Refusal.EXPIRED
 
 
@@ -361,17 +361,17 @@ async def test_a_stopped_run_is_not_taken_up_by_another_calls_outcome(database: 
         new = question(run_id, call_id, terms, order=order, background=order == 1)
         opened = await requests.open(database, new)
         asked.append(await asked_as(database, opened.request_id, call_id, run_id))
-    await requests.vote(database, ballot(asked[1], reviewer(GRACE)))
-    claim = await executions.claim(database, running, worker="w", idempotent=False)
+    await alone.vote(database, ballot(asked[1], reviewer(GRACE)))
+    claim = await alone.claim(database, running, worker="w", idempotent=False)
     assert claim is not None
-    await requests.vote(database, ballot(asked[0], reviewer(GRACE), "reject"))
+    await alone.vote(database, ballot(asked[0], reviewer(GRACE), "reject"))
     assert await runs.answer_call(database, stopping) is not None
-    assert await executions.report(database, claim, DONE)
+    assert await alone.report(database, claim, DONE)
     assert await column(database, "SELECT status::text FROM agent_run") == ["denied"]
-    assert await runs.lease(database, run_id, "w") is None
+    assert await alone.lease(database, run_id, "w") is None
     assert await column(database, "SELECT role::text FROM run_message ORDER BY seq DESC LIMIT 1") == ["note"]
     await runs.add_message(database, run_id, "go on, please", ADA, None)
-    assert await runs.lease(database, run_id, "w") is not None
+    assert await alone.lease(database, run_id, "w") is not None
     assert await invariants.broken(database) == []
 
 
@@ -380,7 +380,7 @@ async def test_nobody_is_asked_for_a_run_that_has_ended(database: Database) -> N
     run_id, calls = await start(database, calls=3)
     await requests.open(database, question(run_id, calls[0], rule()))
     await runs.add_message(database, run_id, "hm", ADA, None)
-    leased = await runs.lease(database, run_id, "w")
+    leased = await alone.lease(database, run_id, "w")
     assert leased is not None
     await runs.record_model_failure(database, leased.lease, "no model", None)
     assert await column(database, "SELECT status::text FROM approval_request") == ["cancelled"]
@@ -407,12 +407,12 @@ async def test_a_late_click_and_asking_anew_do_not_wait_for_each_other(
 ) -> None:
     """Asking anew locks the approved request before its call, as a click does."""
     asked = await ask(database)
-    await requests.vote(database, ballot(asked, reviewer(GRACE)))
+    await alone.vote(database, ballot(asked, reviewer(GRACE)))
     anew = question(asked.run_id, asked.call_id, rule(), client_id=f"{asked.call_id}:2")
     async with await held_head(database_url, asked.request_id) as holder:
         asking = asyncio.create_task(executions.void_and_ask(database, asked.call_id, anew))
         await blocked(owner, 1)
-        late = asyncio.create_task(requests.vote(database, ballot(asked, reviewer(LINUS))))
+        late = asyncio.create_task(alone.vote(database, ballot(asked, reviewer(LINUS))))
         await blocked(owner, 2)
         await holder.rollback()
         opened, refused = await asyncio.gather(asking, late, return_exceptions=True)
@@ -434,9 +434,9 @@ async def test_a_late_result_belongs_to_the_question_that_allowed_it(
     opened = await executions.void_and_ask(database, asked.call_id, anew)
     second = await asked_as(database, opened.request_id, asked.call_id, asked.run_id)
     async with await held_head(database_url, opened.request_id) as holder:
-        voting = asyncio.create_task(requests.vote(database, ballot(second, reviewer(LINUS))))
+        voting = asyncio.create_task(alone.vote(database, ballot(second, reviewer(LINUS))))
         await blocked(owner, 1)
-        reporting = asyncio.create_task(executions.report(database, claim, DONE))
+        reporting = asyncio.create_task(alone.report(database, claim, DONE))
         await blocked(owner, 2)
         await holder.rollback()
         assert (await voting).status is RequestStatus.APPROVED

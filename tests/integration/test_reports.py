@@ -16,6 +16,7 @@ from agent.store.views import reports
 from agent.store.views.reports import ReportScope
 from agent.usecases import requests
 from signoff.values import Risk
+from tests.integration import alone
 from tests.integration.asking import ADA, GRACE, LINUS, TEAM, Asked, ask, ballot, reviewer, rule, write
 
 OPS = Destination(TEAM, "C0OPS")
@@ -49,11 +50,11 @@ async def week(database: Database) -> Week:
         await ask(database, MALLORY_ONLY, destination=OPS, requester=LINUS),
         await ask(database),
     )
-    await requests.vote(database, ballot(made.unread, reviewer(GRACE)))
+    await alone.vote(database, ballot(made.unread, reviewer(GRACE)))
     await requests.create_place(database, made.read.request_id, "modal", LINUS)
-    await requests.vote(database, ballot(made.read, reviewer(LINUS), "reject"))
+    await alone.vote(database, ballot(made.read, reviewer(LINUS), "reject"))
     await requests.create_place(database, made.read.request_id, "home", GRACE)
-    await requests.vote(database, ballot(made.paged, reviewer(GRACE), path="page", place=None))
+    await alone.vote(database, ballot(made.paged, reviewer(GRACE), path="page", place=None))
     await requests.withdraw(database, made.other.request_id, LINUS, None)
     older = "UPDATE approval_request SET created_at = created_at - interval '2 hours' WHERE id = :id"
     await write(database, older, id=made.waiting.request_id)

@@ -21,6 +21,7 @@ from agent.usecases.executions import Outcome
 from agent.usecases.retention import ErasureCounts
 from signoff.errors import Conflict
 from slackbot import cards
+from tests.integration import alone
 from tests.integration.asking import (
     ADA,
     GRACE,
@@ -54,18 +55,18 @@ async def _asked(db: Database) -> Asked:
 async def _finished(db: Database) -> Asked:
     """A run whose one call was approved, executed and answered, and which then came to its end."""
     asked = await _asked(db)
-    await requests.vote(db, ballot(asked, reviewer(GRACE), reason="looks right"))
-    claim = await executions.claim(db, asked.call_id, worker="worker-1", idempotent=False)
+    await alone.vote(db, ballot(asked, reviewer(GRACE), reason="looks right"))
+    claim = await alone.claim(db, asked.call_id, worker="worker-1", idempotent=False)
     assert claim is not None
-    await executions.report(db, claim, Outcome(ExecutionStatus.SUCCEEDED, f"done: {SECRET}"))
+    await alone.report(db, claim, Outcome(ExecutionStatus.SUCCEEDED, f"done: {SECRET}"))
     await _say_goodbye(db, asked.run_id)
     return asked
 
 
 async def _say_goodbye(db: Database, run_id: UUID) -> None:
-    leased = await runs.lease(db, run_id, "worker-1")
+    leased = await alone.lease(db, run_id, "worker-1")
     assert leased is not None
-    await runs.record_turn(db, leased.lease, Turn(f"It is done: {SECRET}", (), 10, leased.heard))
+    await alone.record_turn(db, leased.lease, Turn(f"It is done: {SECRET}", (), 10, leased.heard))
 
 
 async def _from_outside(db: Database, client_id: str) -> UUID:

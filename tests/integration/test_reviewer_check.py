@@ -10,6 +10,7 @@ from agent.domain.people import Standing
 from agent.usecases import requests
 from agent.usecases.requests import Edit
 from signoff.values import Action, Person
+from tests.integration import alone
 from tests.integration.asking import ADA, GRACE, LINUS, REVIEWS, Asked, ask, ballot, reviewer, rule
 from tests.integration.test_delivery import Office, office  # noqa: F401
 
@@ -74,7 +75,7 @@ async def test_a_request_is_voted_on(office: Office) -> None:  # noqa: F811
     office.open_admin_channel()
     asked = await ask(office.db, rule(approvals_required=2))
     assert await told(office) == []
-    await requests.vote(office.db, ballot(asked, reviewer(GRACE), place=None))
+    await alone.vote(office.db, ballot(asked, reviewer(GRACE), place=None))
     assert await told(office) == []
 
 

@@ -20,6 +20,7 @@ from agent.usecases import executions, requests
 from agent.usecases.requests import Edit, EditOutcome
 from signoff.errors import Conflict
 from signoff.values import Action, Person
+from tests.integration import alone
 from tests.integration.asking import (
     ADA,
     GRACE,
@@ -89,19 +90,17 @@ async def test_an_answer_that_needs_a_reason_does_not_count_without_one(
     """`reason_required`: without words (blanks are none) the vote is refused, with words it decides."""
     asked = await ask(database, rule(reason_required=(verdict,)))
     vote = ballot(asked, reviewer(GRACE), verdict)
-    assert await refused(requests.vote(database, vote)) is Refusal.REASON_REQUIRED
+    assert await refused(alone.vote(database, vote)) is Refusal.REASON_REQUIRED
     blank = replace(vote, reason="  ")
-    assert await refused(requests.vote(database, blank)) is Refusal.REASON_REQUIRED
+    assert await refused(alone.vote(database, blank)) is Refusal.REASON_REQUIRED
     assert await column(database, "SELECT count(*) FROM vote") == [0]
-    assert (
-        await requests.vote(database, replace(vote, reason="checked"))
-    ).status is not RequestStatus.WAITING
+    assert (await alone.vote(database, replace(vote, reason="checked"))).status is not RequestStatus.WAITING
 
 
 async def test_the_other_answer_needs_none(database: Database) -> None:
     """A reason that is required for a rejection is not required for an approval."""
     asked = await ask(database, rule(reason_required=("reject",)))
-    assert (await requests.vote(database, ballot(asked, reviewer(GRACE)))).status is RequestStatus.APPROVED
+    assert (await alone.vote(database, ballot(asked, reviewer(GRACE)))).status is RequestStatus.APPROVED
 
 
 # --- edits
@@ -116,8 +115,8 @@ async def test_what_runs_is_what_the_reviewer_made_of_it(database: Database) -> 
     assert (view.revision, view.editor, view.facts) == (2, GRACE, {"price": 900})
     assert view.changes == (Change("$.order_id", 0, 8),)
     assert view.context == {"task": "refund order 7"}
-    await requests.vote(database, ballot(asked, reviewer(GRACE), revision=2))
-    claim = await executions.claim(database, asked.call_id, worker="w", idempotent=False)
+    await alone.vote(database, ballot(asked, reviewer(GRACE), revision=2))
+    claim = await alone.claim(database, asked.call_id, worker="w", idempotent=False)
     assert claim is not None
     assert claim.action.arguments == {"order_id": 8}
     (line,) = await lines(database, "edited")
@@ -178,15 +177,15 @@ async def test_an_edit_into_a_checkpoint_that_asks_no_more_is_taken(database: Da
 async def test_an_edit_voids_the_votes_on_what_was_there_before(database: Database) -> None:
     """Two of two: an approval of the first revision does not count for the second, and its card is stale."""
     asked = await ask(database, rule(approvals_required=2, **EDITABLE))
-    await requests.vote(database, ballot(asked, reviewer(LINUS)))
+    await alone.vote(database, ballot(asked, reviewer(LINUS)))
     await requests.edit(database, edited(asked, reviewer(GRACE), {"order_id": 8}))
     assert (await view_of(database, asked)).votes == ()
     people = [reviewer(LINUS), reviewer(GRACE)]
     stale = ballot(asked, reviewer(EVE), others=people)
-    assert await refused(requests.vote(database, stale)) is Refusal.STALE_REVISION
-    voted = await requests.vote(database, ballot(asked, reviewer(GRACE), others=people, revision=2))
+    assert await refused(alone.vote(database, stale)) is Refusal.STALE_REVISION
+    voted = await alone.vote(database, ballot(asked, reviewer(GRACE), others=people, revision=2))
     assert (voted.status, voted.needed) == (RequestStatus.WAITING, 1)
-    voted = await requests.vote(database, ballot(asked, reviewer(LINUS), others=people, revision=2))
+    voted = await alone.vote(database, ballot(asked, reviewer(LINUS), others=people, revision=2))
     assert voted.status is RequestStatus.APPROVED
 
 
@@ -196,9 +195,9 @@ async def test_somebody_else_approves_an_edit(database: Database) -> None:
     made = await requests.edit(database, edited(asked, reviewer(GRACE), {"order_id": 8}))
     assert not made.editor_may_approve
     own = ballot(asked, reviewer(GRACE), revision=2)
-    assert await refused(requests.vote(database, own)) is Refusal.EDITOR_ALONE
+    assert await refused(alone.vote(database, own)) is Refusal.EDITOR_ALONE
     assert (await view_of(database, asked)).status is RequestStatus.WAITING
-    voted = await requests.vote(database, ballot(asked, reviewer(LINUS), revision=2))
+    voted = await alone.vote(database, ballot(asked, reviewer(LINUS), revision=2))
     assert voted.status is RequestStatus.APPROVED
 
 
@@ -245,7 +244,7 @@ async def test_an_edited_action_that_is_asked_anew_keeps_its_editor(database: Da
     """When facts change after an approved edit, the new request still knows who must not approve it alone."""
     asked = await ask(database, rule(allow_edit=True))
     await requests.edit(database, edited(asked, reviewer(GRACE), {"order_id": 8}))
-    await requests.vote(database, ballot(asked, reviewer(LINUS), revision=2))
+    await alone.vote(database, ballot(asked, reviewer(LINUS), revision=2))
     new = question(
         asked.run_id, asked.call_id, rule(allow_edit=True), order=8, client_id=f"{asked.call_id}:2"
     )
@@ -255,7 +254,7 @@ async def test_an_edited_action_that_is_asked_anew_keeps_its_editor(database: Da
     assert view is not None
     anew = Asked(opened.request_id, asked.call_id, asked.run_id, view.place_nonce)
     assert (view.editor, view.changes) == (GRACE, (Change("$.order_id", 0, 8),))
-    assert await refused(requests.vote(database, ballot(anew, reviewer(GRACE)))) is Refusal.EDITOR_ALONE
+    assert await refused(alone.vote(database, ballot(anew, reviewer(GRACE)))) is Refusal.EDITOR_ALONE
 
 
 async def test_votes_and_edits_at_once_leave_one_story(database: Database) -> None:
@@ -265,7 +264,7 @@ async def test_votes_and_edits_at_once_leave_one_story(database: Database) -> No
         people = [reviewer(Person(TEAM, f"U{n}")) for n in range(6)]
         results = await asyncio.gather(
             requests.edit(database, edited(asked, people[0], {"order_id": 8})),
-            *(requests.vote(database, ballot(asked, each, others=people[1:2])) for each in people[1:]),
+            *(alone.vote(database, ballot(asked, each, others=people[1:2])) for each in people[1:]),
             return_exceptions=True,
         )
         codes = {result.code for result in results if isinstance(result, Refused)}
@@ -277,7 +276,7 @@ async def test_votes_and_edits_at_once_leave_one_story(database: Database) -> No
 async def test_nobody_is_asked_anew_for_a_run_that_has_ended(database: Database) -> None:
     """An approved call of an ended run whose facts have changed is not put to people once more."""
     asked = await ask(database)
-    await requests.vote(database, ballot(asked, reviewer(GRACE)))
+    await alone.vote(database, ballot(asked, reviewer(GRACE)))
     await pretend(database, "UPDATE agent_run SET status = 'failed', cause = 'the model is gone'")
     new = question(asked.run_id, asked.call_id, rule(), client_id=f"{asked.call_id}:2")
     with pytest.raises(Conflict):
@@ -364,7 +363,7 @@ async def test_only_those_who_can_still_help_are_mentioned(database: Database) -
     standing = {person: Standing(person, frozenset({person.user_id})) for person in people}
     await requests.edit(database, edited(asked, standing[LINUS], {"order_id": 8}))
     await requests.edit(database, edited(asked, standing[zoe], {"order_id": 9}, revision=2))
-    await requests.vote(database, ballot(asked, standing[GRACE], revision=3))
+    await alone.vote(database, ballot(asked, standing[GRACE], revision=3))
     await pass_hours(database, 6)
     assert await requests.remind_due(database) == 1
     (line,) = await lines(database, "reminder")
@@ -383,7 +382,7 @@ async def test_for_a_channel_those_are_reminded_whom_the_card_mentions(database:
 async def test_what_was_decided_is_not_reminded_of(database: Database) -> None:
     """A reminder is for requests that wait."""
     asked = await ask(database, rule(**REMINDED))
-    await requests.vote(database, ballot(asked, reviewer(GRACE)))
+    await alone.vote(database, ballot(asked, reviewer(GRACE)))
     await pass_hours(database, 6)
     assert await requests.remind_due(database) == 0
 
@@ -396,9 +395,9 @@ async def test_at_the_deadline_more_people_may_decide_and_have_as_long(database:
     """`on_timeout`: the boss is refused before and counts after; the reviewers still count; it escalates once."""
     asked = await ask(database, rule(**ESCALATED))
     boss = Standing(BOSS, frozenset({"U0BOSS"}))
-    assert await refused(requests.vote(database, ballot(asked, boss))) is Refusal.NOT_A_REVIEWER
+    assert await refused(alone.vote(database, ballot(asked, boss))) is Refusal.NOT_A_REVIEWER
     await pass_hours(database, 11)
-    assert await refused(requests.vote(database, ballot(asked, reviewer(GRACE)))) is Refusal.EXPIRED
+    assert await refused(alone.vote(database, ballot(asked, reviewer(GRACE)))) is Refusal.EXPIRED
     counts = await asyncio.gather(*(requests.expire_due(database) for _ in range(3)))
     assert sum(counts) == 1
     view = await view_of(database, asked)
@@ -410,7 +409,7 @@ async def test_at_the_deadline_more_people_may_decide_and_have_as_long(database:
     assert 9.9 * 3600 < left <= 10 * 3600
     (line,) = await lines(database, "escalated")
     assert line["people"] == ["U0BOSS"]
-    assert (await requests.vote(database, ballot(asked, boss))).status is RequestStatus.APPROVED
+    assert (await alone.vote(database, ballot(asked, boss))).status is RequestStatus.APPROVED
 
 
 async def test_a_second_deadline_ends_it(database: Database) -> None:
@@ -448,10 +447,10 @@ async def test_a_place_of_ones_own_is_ones_own(database: Database) -> None:
     assert nonce not in (asked.nonce, await requests.create_place(database, asked.request_id, "modal", GRACE))
     home = Place(nonce, "home")
     stolen = ballot(asked, reviewer(LINUS), place=home)
-    assert await refused(requests.vote(database, stolen)) is Refusal.WRONG_PLACE
+    assert await refused(alone.vote(database, stolen)) is Refusal.WRONG_PLACE
     as_modal = ballot(asked, reviewer(GRACE), place=Place(nonce, "modal"))
-    assert await refused(requests.vote(database, as_modal)) is Refusal.WRONG_PLACE
-    assert (await requests.vote(database, ballot(asked, reviewer(GRACE), place=home))).approvals == 1
+    assert await refused(alone.vote(database, as_modal)) is Refusal.WRONG_PLACE
+    assert (await alone.vote(database, ballot(asked, reviewer(GRACE), place=home))).approvals == 1
     async with database.connection() as connection:
         found = await views.request_at(connection, asked.request_id, nonce)
     assert found is not None

@@ -15,6 +15,7 @@ from agent.store import overdue
 from agent.usecases import requests, runs
 from slackbot.service import scheduler as module
 from slackbot.service.scheduler import OVERDUE, Scheduler
+from tests.integration import alone
 from tests.integration.asking import (
     ADA,
     GRACE,
@@ -56,7 +57,7 @@ async def lapse(db: Database) -> None:
     run_id, [call_id] = await start(db)
     asked = replace(question(run_id, call_id, rule()), source="api", run_id=None, call_id=None)
     opened = await requests.open(db, asked)
-    await requests.vote(db, ballot(await asked_as(db, opened.request_id, call_id, run_id), reviewer(GRACE)))
+    await alone.vote(db, ballot(await asked_as(db, opened.request_id, call_id, run_id), reviewer(GRACE)))
     await write(db, "UPDATE approval_request SET lapse_at = clock_timestamp() WHERE call_id IS NULL")
 
 

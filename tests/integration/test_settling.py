@@ -20,7 +20,7 @@ from agent.usecases.executions import Claim, Outcome
 from signoff.errors import Conflict
 from signoff.values import Action
 from slackbot.cards import request_card
-from tests.integration import invariants
+from tests.integration import alone, invariants
 from tests.integration.asking import (
     ADA,
     GRACE,
@@ -52,20 +52,20 @@ async def unasked_doubt(database: Database, *, requester: Any = ADA) -> tuple[UU
     if requester is None:
         await write(database, "UPDATE agent_run SET requester_team_id = NULL, requester_user_id = NULL")
     await runs.pass_call(database, call_id, ACTION)
-    claim = await executions.claim(database, call_id, worker="w", idempotent=False)
+    claim = await alone.claim(database, call_id, worker="w", idempotent=False)
     assert claim is not None
-    await executions.report(database, claim, IN_DOUBT)
+    await alone.report(database, claim, IN_DOUBT)
     return run_id, claim
 
 
 async def doubt_of_two(database: Database) -> tuple[Asked, Claim]:
     """An attempt in doubt at what two people have approved."""
     asked = await ask(database, rule(approvals_required=2))
-    await requests.vote(database, ballot(asked, reviewer(LINUS)))
-    await requests.vote(database, ballot(asked, reviewer(GRACE), others=[reviewer(LINUS)]))
-    claim = await executions.claim(database, asked.call_id, worker="w", idempotent=False)
+    await alone.vote(database, ballot(asked, reviewer(LINUS)))
+    await alone.vote(database, ballot(asked, reviewer(GRACE), others=[reviewer(LINUS)]))
+    claim = await alone.claim(database, asked.call_id, worker="w", idempotent=False)
     assert claim is not None
-    await executions.report(database, claim, IN_DOUBT)
+    await alone.report(database, claim, IN_DOUBT)
     return asked, claim
 
 
@@ -99,7 +99,7 @@ async def test_an_administrator_has_no_say_where_people_were_asked(database: Dat
     """What went through a checkpoint is settled by those who may review it."""
     asked = await ask(database)
     claim = await claim_approved(database, asked)
-    await executions.report(database, claim, IN_DOUBT)
+    await alone.report(database, claim, IN_DOUBT)
     settle = requests.settle(database, claim.execution_id, Standing(LINUS), "done", administrator=True)
     assert await refused(settle) is Refusal.NOT_A_REVIEWER
 
@@ -134,7 +134,7 @@ async def test_refused_settlements_of_requests_are_on_record_too(database: Datab
     """In the request's chain, where its votes are."""
     asked = await ask(database)
     claim = await claim_approved(database, asked)
-    await executions.report(database, claim, IN_DOUBT)
+    await alone.report(database, claim, IN_DOUBT)
     with pytest.raises(Refused):
         await requests.settle(database, claim.execution_id, Standing(ADA, frozenset({REVIEWERS})), "done")
     ((subject, actor, detail),) = await rows(database, REFUSED % "settlement")
@@ -211,9 +211,9 @@ async def test_a_late_success_ends_a_doubt(database: Database) -> None:
     await write(database, "UPDATE execution SET lease_until = clock_timestamp()")
     assert await executions.rescue(database) == 1
     done = Outcome(ExecutionStatus.SUCCEEDED, "refunded")
-    assert await executions.report(database, replace(claim, worker="another"), done) is False
-    assert await executions.report(database, claim, done)
-    assert await executions.report(database, claim, done)
+    assert await alone.report(database, replace(claim, worker="another"), done) is False
+    assert await alone.report(database, claim, done)
+    assert await alone.report(database, claim, done)
     assert await rows(database, "SELECT state::text, answer_kind::text, answer FROM tool_call") == [
         ("answered", "result", "refunded")
     ]
@@ -232,9 +232,9 @@ async def test_a_late_success_changes_nothing_that_a_person_has_settled(database
     """After Retry it is kept beside the outcome, in the database's own judgement too."""
     asked = await ask(database)
     claim = await claim_approved(database, asked)
-    await executions.report(database, claim, IN_DOUBT)
+    await alone.report(database, claim, IN_DOUBT)
     await requests.settle(database, claim.execution_id, reviewer(GRACE), "retry")
-    assert not await executions.report(database, claim, Outcome(ExecutionStatus.SUCCEEDED, "late"))
+    assert not await alone.report(database, claim, Outcome(ExecutionStatus.SUCCEEDED, "late"))
     assert await column(database, "SELECT late_result FROM execution") == ["succeeded: late"]
     with pytest.raises(IntegrityError, match="keeps its outcome"):
         await write(database, "UPDATE execution SET status = 'succeeded'")
@@ -243,7 +243,7 @@ async def test_a_late_success_changes_nothing_that_a_person_has_settled(database
 async def test_a_late_success_nobody_was_asked_about_is_told_in_the_thread(database: Database) -> None:
     """Its run's thread says that nobody has to settle it any more."""
     _, claim = await unasked_doubt(database)
-    assert await executions.report(database, claim, Outcome(ExecutionStatus.SUCCEEDED, "done"))
+    assert await alone.report(database, claim, Outcome(ExecutionStatus.SUCCEEDED, "done"))
     sql = "SELECT body ->> 'text' FROM delivery WHERE body ->> 'line' = 'settled'"
     assert await column(database, sql) == ["succeeded"]
     assert await invariants.broken(database) == []

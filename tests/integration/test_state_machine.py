@@ -34,7 +34,7 @@ from agent.usecases.requests import VoteOutcome
 from agent.usecases.runs import NewRun, turns
 from signoff.errors import Conflict
 from signoff.values import Action, Person
-from tests.integration import asking, invariants
+from tests.integration import alone, asking, invariants
 from tests.integration.asking import ADA, REVIEWERS, TEAM, Asked, asked_as, ballot, question, rows, write
 from tests.integration.reference import Attempt, Call, Request, Run
 from tests.stress import rounds
@@ -200,7 +200,7 @@ class Machine(RuleBasedStateMachine):
         self.is_leased_by(self.pick(self.runs, n, lambda r: r.inputs > r.heard), f"w{n}")
 
     def is_leased_by(self, run_id: UUID, worker: str) -> None:
-        leased = self.do(runs.lease(self.db, run_id, worker))
+        leased = self.do(alone.lease(self.db, run_id, worker))
         epoch = self.runs[run_id].lease()
         assert (leased.lease.epoch if leased else None) == epoch
         if leased:
@@ -236,7 +236,7 @@ class Machine(RuleBasedStateMachine):
     def turns(self, leased: tuple[Run, RunLease, int], calls: int) -> None:
         run, lease, heard = leased
         proposed = tuple(ProposedCall(f"c{i}", "process_refund", '{"order_id":0}') for i in range(calls))
-        lost = self.do(runs.record_turn(self.db, lease, Turn("words", proposed, 1, heard)))
+        lost = self.do(alone.record_turn(self.db, lease, Turn("words", proposed, 1, heard)))
         before = len(run.calls)
         assert (lost is None) == run.turn(lease.epoch, heard, calls)
         for call in run.calls[before:]:
@@ -320,9 +320,9 @@ class Machine(RuleBasedStateMachine):
         if forged % 20 == 0:
             nonce = "x" * 22
             paper = ballot(Asked(request_id, request_id, request_id, nonce), standing(who, lost), verdict)
-            assert self.do(requests.vote(self.db, paper)).code is Refusal.UNKNOWN_REQUEST
+            assert self.do(alone.vote(self.db, paper)).code is Refusal.UNKNOWN_REQUEST
             return
-        voted = self.do(requests.vote(self.db, paper))
+        voted = self.do(alone.vote(self.db, paper))
         expected = self.requests[request_id].vote(who, verdict, REQUESTER, lost)
         assert (voted.status if isinstance(voted, VoteOutcome) else voted.code).value == expected
 
@@ -384,7 +384,7 @@ class Machine(RuleBasedStateMachine):
     def is_claimed(self, n: int, idempotent: bool) -> None:
         call_id = self.pick(self.calls, n, lambda c: c.state == "ready")
         call = self.calls[call_id]
-        claim = self.do(executions.claim(self.db, call_id, worker=f"w{n}", idempotent=idempotent))
+        claim = self.do(alone.claim(self.db, call_id, worker=f"w{n}", idempotent=idempotent))
         call.run.unpark()
         assert (claim is not None) == (call.state == "ready")
         if claim:
@@ -402,7 +402,7 @@ class Machine(RuleBasedStateMachine):
         attempt_id = self.pick(self.attempts, n, lambda a: a.status == "claimed")
         attempt, text = self.attempts[attempt_id], f"said {n % 3}"
         on_time = self.do(
-            executions.report(self.db, self.claims[attempt_id], Outcome(ExecutionStatus(status), text))
+            alone.report(self.db, self.claims[attempt_id], Outcome(ExecutionStatus(status), text))
         )
         assert on_time == attempt.report(status, text)
 

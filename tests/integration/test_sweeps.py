@@ -18,6 +18,7 @@ from agent.usecases import executions, requests
 from agent.usecases.batches import AGAIN, FailedItems
 from agent.usecases.executions import lost_executions
 from agent.usecases.requests import endings, reminders
+from tests.integration import alone
 from tests.integration.asking import GRACE, ask, ballot, column, reviewer, rule, write
 
 SOON = rule(timeout=timedelta(seconds=60), remind_at=[0.5])
@@ -100,8 +101,8 @@ async def test_a_broken_chain_holds_up_no_other_rescue(
     claims: list[tuple[UUID, UUID]] = []
     for _ in range(3):
         asked = await ask(database)
-        await requests.vote(database, ballot(asked, reviewer(GRACE)))
-        claim = await executions.claim(database, asked.call_id, worker="gone", idempotent=False)
+        await alone.vote(database, ballot(asked, reviewer(GRACE)))
+        claim = await alone.claim(database, asked.call_id, worker="gone", idempotent=False)
         assert claim is not None
         claims.append((claim.execution_id, asked.request_id))
     await break_chain(database, claims[0][1])

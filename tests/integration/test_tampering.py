@@ -15,9 +15,10 @@ from structlog.testing import capture_logs
 from agent.database.pools import Database
 from agent.domain.audit import event_hash, genesis
 from agent.domain.request import ExecutionStatus
-from agent.usecases import audit, executions, requests
+from agent.usecases import audit, requests
 from agent.usecases.executions import Outcome
 from signoff.values import Action
+from tests.integration import alone
 from tests.integration.asking import GRACE, LINUS, ask, ballot, reviewer, rule
 from tests.integration.command import Command
 from tests.integration.test_settling import doubt_of_two
@@ -124,9 +125,9 @@ async def decided_and_done(database: Database) -> None:
     asked, claim = await doubt_of_two(database)
     await requests.settle(database, claim.execution_id, reviewer(GRACE), "retry")
     await requests.settle(database, claim.execution_id, reviewer(LINUS), "retry", others=[reviewer(GRACE)])
-    again = await executions.claim(database, asked.call_id, worker="w", idempotent=False)
+    again = await alone.claim(database, asked.call_id, worker="w", idempotent=False)
     assert again is not None
-    await executions.report(database, again, Outcome(ExecutionStatus.SUCCEEDED, "done"))
+    await alone.report(database, again, Outcome(ExecutionStatus.SUCCEEDED, "done"))
 
 
 @pytest.mark.parametrize("manipulation", MANIPULATIONS)
@@ -140,8 +141,8 @@ async def test_manipulations_are_found(database: Database, owner: Owner, manipul
         owner.execute("ALTER TABLE audit_event DISABLE TRIGGER audit_event_is_final")
         MANIPULATIONS[manipulation](owner)
         owner.execute("ALTER TABLE audit_event ENABLE ALWAYS TRIGGER audit_event_is_final")
-    alone = (await audit.find_problems(database))[1]
-    assert bool(alone) == (manipulation not in BEHIND_THE_HEADS)
+    shown = (await audit.find_problems(database))[1]
+    assert bool(shown) == (manipulation not in BEHIND_THE_HEADS)
     assert (await audit.find_problems(database, kept))[1]
 
 
@@ -156,11 +157,11 @@ async def test_votes_beside_are_no_alarm(database: Database) -> None:
             alarms.extend((await audit.find_problems(database))[1])
 
     async def decide(each: Any) -> None:
-        await requests.vote(database, ballot(each, reviewer(LINUS)))
-        await requests.vote(database, ballot(each, reviewer(GRACE), others=[reviewer(LINUS)]))
-        claim = await executions.claim(database, each.call_id, worker="w", idempotent=False)
+        await alone.vote(database, ballot(each, reviewer(LINUS)))
+        await alone.vote(database, ballot(each, reviewer(GRACE), others=[reviewer(LINUS)]))
+        claim = await alone.claim(database, each.call_id, worker="w", idempotent=False)
         assert claim is not None
-        await executions.report(database, claim, Outcome(ExecutionStatus.SUCCEEDED, "done"))
+        await alone.report(database, claim, Outcome(ExecutionStatus.SUCCEEDED, "done"))
 
     verifying = asyncio.create_task(verify())
     for each in asked:

@@ -17,9 +17,9 @@ from agent.database.errors import OutcomeUnknown
 from agent.database.pools import Database
 from agent.database.transaction import Transaction, fetch
 from agent.domain.request import ExecutionStatus
-from agent.usecases import executions
 from agent.usecases.executions import Outcome
 from tests.commit_cutter import CommitCutter, Cut
+from tests.integration import alone
 from tests.integration.asking import ask, claim_approved, column
 from tests.wire_counter import WireCounter
 
@@ -194,7 +194,7 @@ async def _whole_way(database: Database) -> None:
     """A run, its request, the vote that decides, the claim and the report."""
     asked = await ask(database)
     claim = await claim_approved(database, asked, worker="w1")
-    await executions.report(database, claim, Outcome(ExecutionStatus.SUCCEEDED, "refunded"))
+    await alone.report(database, claim, Outcome(ExecutionStatus.SUCCEEDED, "refunded"))
 
 
 async def test_facts_are_logged(database: Database) -> None:

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from agent.database.pools import Database
-from agent.usecases import requests
-from tests.integration import invariants
+from tests.integration import alone, invariants
 from tests.integration.asking import GRACE, Asked, ask, ballot, column, reviewer, write
 from tests.integration.command import Command
 
@@ -65,7 +64,7 @@ def deploy(signoff: Command, code: str = AGENT, **changes: str) -> str:
 def asked_and_approved(url: str) -> tuple[Asked, Asked]:
     async def both(db: Database) -> tuple[Asked, Asked]:
         waits, approved = await ask(db), await ask(db)
-        await requests.vote(db, ballot(approved, reviewer(GRACE)))
+        await alone.vote(db, ballot(approved, reviewer(GRACE)))
         return waits, approved
 
     result: tuple[Asked, Asked] = on(url, both)
@@ -109,7 +108,7 @@ def test_a_function_that_goes_no_further_is_listed(signoff: Command, database_ur
 
     async def approved_and_done(db: Database) -> None:
         asked = await ask(db)
-        await requests.vote(db, ballot(asked, reviewer(GRACE)))
+        await alone.vote(db, ballot(asked, reviewer(GRACE)))
         await write(
             db, "UPDATE tool_call SET state = 'answered', answer_kind = 'result', answered_at = now()"
         )

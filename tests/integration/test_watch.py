@@ -12,17 +12,17 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from agent.database.pools import Database
 from agent.domain.request import RequestStatus, RequestView, Verdict
 from agent.store import views
-from agent.usecases import requests
 from slackbot.web.http import watch
 from slackbot.web.http.request_snapshots import RequestSnapshots
 from slackbot.web.http.watch import ChangeWatch
+from tests.integration import alone
 from tests.integration.asking import GRACE, Asked, ask, ballot, reviewer
 
 MANY = 20
 
 
 async def decide(db: Database, asked: Asked) -> None:
-    await requests.vote(db, ballot(asked, reviewer(GRACE), Verdict.REJECT, reason="no"))
+    await alone.vote(db, ballot(asked, reviewer(GRACE), Verdict.REJECT, reason="no"))
 
 
 async def test_who_asks_at_the_same_moment_is_read_for_at_once(

@@ -1,13 +1,12 @@
 """Attempts to run a call: by our own workers (`internal`), and by programs elsewhere (`external`)."""
 
 from agent.usecases.attempts import LEASE_SECONDS, MAX_ATTEMPTS, Claim, ClaimTerms, Outcome
-from agent.usecases.executions.claims import CallToClaim, claim, claim_together, find_claim
+from agent.usecases.executions.claims import CallToClaim, ClaimCalls, find_claim
 from agent.usecases.executions.internal import (
     Report,
+    WriteReports,
     call_off,
     renew_leases,
-    report,
-    report_together,
     void_and_ask,
 )
 from agent.usecases.executions.lost_executions import rescue
@@ -17,16 +16,14 @@ __all__ = [
     "MAX_ATTEMPTS",
     "CallToClaim",
     "Claim",
+    "ClaimCalls",
     "ClaimTerms",
     "Outcome",
     "Report",
+    "WriteReports",
     "call_off",
-    "claim",
-    "claim_together",
     "find_claim",
     "renew_leases",
-    "report",
-    "report_together",
     "rescue",
     "void_and_ask",
 ]

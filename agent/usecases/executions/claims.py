@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
-from agent.database.locks import SKIPPED, Skipped
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.domain.errors import NoRoom, NotFound
@@ -16,10 +16,9 @@ from agent.fault_points import point
 from agent.store import audit, call_locks, calls, executions, outbox, runs
 from agent.store.audit import ChainHead
 from agent.store.call_locks import ReadyCall, StoredCall
-from agent.store.ids import new_id
-from agent.store.limits import Room
 from agent.usecases import attempts
 from agent.usecases.attempts import LEASE_SECONDS, Claim, ClaimTerms, Outcome
+from agent.usecases.joint import SKIPPED, JointUseCase, Settled, Skipped
 from signoff.values import Action
 
 
@@ -32,63 +31,41 @@ class CallToClaim:
     terms: ClaimTerms
 
 
-async def claim(
-    db: Database,
-    call_id: UUID,
-    *,
-    worker: str,
-    idempotent: bool,
-    read_only: bool = False,
-) -> Claim | None:
-    """Take the one open attempt at a ready call, if what it would run is what was decided.
+class ClaimCalls(JointUseCase[CallToClaim, ReadyCall, Claim | None]):
+    """Take the one open attempt at each ready call, if what it would run is what was decided.
 
     ``None``: there is nothing to run (any more), its agent is paused, or its run has ended and nobody wanted the
-    call. The comparison with the decision is made under the call's lock, which comes behind its run's. Raises
-    ``OutcomeUnknown``, after which ``find_claim`` tells whether the attempt was written.
+    call. ``NoRoom``: the limits among its terms are reached, and the call stays ready. The comparison with the decision
+    is made under the call's lock, which comes behind its run's. After ``OutcomeUnknown``, ``find_claim`` tells whether
+    the attempt was written. Members are calls of different runs.
     """
-    terms = ClaimTerms(worker, idempotent, read_only, new_id())
-    async with db.transaction() as tx:
-        begun = await begin_attempt(tx, call_id, terms)
-        if begun is None:
-            return None
-        calls.claim(tx, call_id)
-    point("after_claim")
-    return begun[0]
 
+    async def lock(
+        self, tx: Transaction, members: Sequence[CallToClaim], *, wait: bool
+    ) -> list[ReadyCall | Skipped]:
+        tx.after_commit(partial(point, "after_claim"))
+        limits = {limit for each in members for limit in each.terms.limits}
+        locked = await call_locks.lock_ready(tx, [each.call_id for each in members], limits, wait=wait)
+        return [locked.get(each.call_id, SKIPPED) for each in members]
 
-async def claim_together(
-    db: Database, asked: Sequence[CallToClaim], *, wait: bool
-) -> list[Claim | NoRoom | Skipped | None]:
-    """``claim`` for calls of different runs in one transaction; without ``wait`` it skips what others hold.
+    def missing(self, member: CallToClaim) -> None:
+        return None
 
-    A call stays ready when the limits among its terms leave no room.
-    """
-    bounds = {limit for each in asked for limit in each.terms.limits}
-    async with db.transaction() as tx:
-        locked, room = await call_locks.lock_ready(tx, [each.call_id for each in asked], bounds, wait=wait)
-        claims = [await _claim(tx, locked.get(each.call_id), room, each, wait=wait) for each in asked]
-    point("after_claim")
-    return claims
-
-
-async def _claim(
-    tx: Transaction, found: ReadyCall | None, room: Room, asked: CallToClaim, *, wait: bool
-) -> Claim | NoRoom | Skipped | None:
-    if found is None:
-        return None if wait else SKIPPED
-    locked = found.head is not None and room.holds(asked.terms.limits)
-    if found.call.state is CallState.READY and not locked and not wait:
-        return SKIPPED
-    tx.next_member()
-    begun = await _begin(tx, found, asked.terms, room)
-    if begun is None or isinstance(begun, NoRoom):
-        return begun
-    calls.claim(tx, asked.call_id)
-    return begun[0]
+    async def act(
+        self, tx: Transaction, member: CallToClaim, found: ReadyCall, *, wait: bool
+    ) -> Settled[Claim | None]:
+        locked = found.head is not None and found.room.holds(member.terms.limits)
+        if found.call.state is CallState.READY and not locked and not wait:
+            return SKIPPED
+        begun = await begin_attempt(tx, found, member.terms)
+        if begun is None or isinstance(begun, NoRoom):
+            return begun
+        calls.claim(tx, member.call_id)
+        return begun[0]
 
 
 async def find_claim(db: Database, run_id: UUID, call_id: UUID, execution_id: UUID) -> Claim | None:
-    """The attempt of a ``claim`` whose COMMIT was not answered, with a new lease; ``None``: it was given up.
+    """The attempt of a claim whose COMMIT was not answered, with a new lease; ``None``: it was given up.
 
     It waits for the run's lock, which a transaction that is still about to commit holds. An attempt that was given up
     in the meantime cannot be used; the record says that it never began. Raises ``NotFound`` when none was written.
@@ -112,18 +89,10 @@ async def find_claim(db: Database, run_id: UUID, call_id: UUID, execution_id: UU
 _NEVER_BEGAN = Outcome(ExecutionStatus.FAILED, "the tool was never called")
 
 
-async def begin_attempt(tx: Transaction, call_id: UUID, terms: ClaimTerms) -> tuple[Claim, ChainHead] | None:
-    """Write an attempt at a ready call. Returns it with the head of its audit chain."""
-    locked, room = await call_locks.lock_ready(tx, [call_id], terms.limits, wait=True)
-    begun = await _begin(tx, locked[call_id], terms, room) if call_id in locked else None
-    if isinstance(begun, NoRoom):
-        raise begun
-    return begun
-
-
-async def _begin(
-    tx: Transaction, found: ReadyCall, terms: ClaimTerms, room: Room
+async def begin_attempt(
+    tx: Transaction, found: ReadyCall, terms: ClaimTerms
 ) -> tuple[Claim, ChainHead] | NoRoom | None:
+    """Write an attempt at a ready call. Returns it with the head of its audit chain."""
     call = found.call
     if call.parked:  # its run works again when its last waiting call was decided
         runs.work_again(tx, call.run_id)
@@ -132,7 +101,7 @@ async def _begin(
     if call.in_vain and not call.wanted_again:
         calls.stop(tx, call.id, call.agent)
         return None
-    if not room.take(terms.limits):
+    if not found.room.take(terms.limits):
         return NoRoom(f"as many calls of {call.tool} run in all processes as may")
     head = found.head or await audit.lock_head(tx, call.subject)
     outbox.enqueue(tx, attempts.card(call))

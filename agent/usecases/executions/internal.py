@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from uuid import UUID
 
-from agent.database.locks import SKIPPED, Skipped
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.domain.audit import AuditKind, request_subject, run_subject
@@ -40,6 +40,7 @@ from agent.store.requests import NewRequest
 from agent.store.runs import LockedRun
 from agent.usecases import attempts, call_answers
 from agent.usecases.attempts import LEASE_SECONDS, Claim, Outcome
+from agent.usecases.joint import SKIPPED, JointUseCase, Settled, Skipped
 from agent.usecases.requests.opening import OpenOutcome, write_request
 from signoff.errors import Conflict
 
@@ -58,52 +59,47 @@ class Report:
         return request_subject(request_id) if request_id else run_subject(self.claim.run_id)
 
 
-async def report(db: Database, claimed: Claim, outcome: Outcome) -> bool:
-    """Write how the attempt ended, and let its run hear of it.
+class WriteReports(JointUseCase[Report, ReportedAttempt, bool]):
+    """Write how each attempt ended, and let its run hear of it.
 
     False: another outcome had been written already (the lease was over, a person settled it). This result is then
     recorded beside it and overwrites nothing. A success ends a doubt that nobody has settled. The same report again
-    (a COMMIT whose answer was lost) is one.
+    (a COMMIT whose answer was lost) is one. Members are attempts of different runs.
     """
-    (on_time,) = await report_together(db, [Report(claimed, outcome)], wait=True)
-    return on_time is True
 
-
-async def report_together(db: Database, reports: Sequence[Report], *, wait: bool) -> list[bool | Skipped]:
-    """``report`` for attempts of different runs in one transaction; without ``wait`` it skips what others hold."""
-    point("after_effect")
-    async with db.transaction() as tx:
+    async def lock(
+        self, tx: Transaction, members: Sequence[Report], *, wait: bool
+    ) -> list[ReportedAttempt | Skipped]:
+        point("after_effect")
+        tx.after_commit(partial(point, "after_result"))
         locked = await report_locks.lock(
             tx,
-            [each.claim.execution_id for each in reports],
-            [each.claim.run_id for each in reports],
-            [each.subject for each in reports],
+            [each.claim.execution_id for each in members],
+            [each.claim.run_id for each in members],
+            [each.subject for each in members],
             wait=wait,
         )
-        results = [_report(tx, locked.get(each.claim.execution_id), each, wait=wait) for each in reports]
-    point("after_result")
-    return results
+        return [locked.get(each.claim.execution_id, SKIPPED) for each in members]
 
+    def missing(self, member: Report) -> NotFound:
+        return NotFound(f"no execution {member.claim.execution_id}")
 
-def _report(tx: Transaction, found: ReportedAttempt | None, report: Report, *, wait: bool) -> bool | Skipped:
-    if found is None and not wait:
-        return SKIPPED
-    if found is None:
-        raise NotFound(f"no execution {report.claim.execution_id}")
-    attempt, worker = found.attempt, report.claim.worker
-    if attempts.is_repeated(attempt, report.outcome):
-        return True
-    tx.next_member()
-    own = attempt.worker == worker
-    on_time = attempt.status is ExecutionStatus.CLAIMED and own
-    if on_time:
-        write_outcome(tx, found.run, attempt, report.outcome, found.head)
-    elif own and attempts.ends_doubt(attempt, report.outcome):
-        _end_doubt(tx, found, report.outcome)
-        return True
-    elif attempt.late_result is None:
-        attempts.write_late(tx, attempt, report.outcome, found.head, f"worker:{worker}")
-    return on_time
+    async def act(
+        self, tx: Transaction, member: Report, found: ReportedAttempt, *, wait: bool
+    ) -> Settled[bool]:
+        attempt, worker = found.attempt, member.claim.worker
+        if attempts.is_repeated(attempt, member.outcome):
+            return True
+        own = attempt.worker == worker
+        on_time = attempt.status is ExecutionStatus.CLAIMED and own
+        if on_time:
+            write_outcome(tx, found.run, attempt, member.outcome, found.head)
+        elif own and attempts.ends_doubt(attempt, member.outcome):
+            _end_doubt(tx, found, member.outcome)
+            return True
+        elif attempt.late_result is None:
+            attempts.write_late(tx, attempt, member.outcome, found.head, f"worker:{worker}")
+        return on_time
 
 
 def write_outcome(

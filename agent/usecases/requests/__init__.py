@@ -9,13 +9,13 @@ from agent.usecases.requests.card_places import create_place, create_places
 from agent.usecases.requests.edits import Edit, EditAttempt, EditOutcome, check_edit, edit
 from agent.usecases.requests.endings import expire_due, withdraw, withdraw_and_rejudge
 from agent.usecases.requests.missing_reviewers import report_missing_reviewers
-from agent.usecases.requests.opening import OpenOutcome, open, write_request  # noqa: A004 - the word of the trade
+from agent.usecases.requests.opening import OpenOutcome, open  # noqa: A004 - the word of the trade
 from agent.usecases.requests.reminders import remind_due
 from agent.usecases.requests.settlements import settle
-from agent.usecases.requests.votes import Counted, NewVoters, VoteOutcome, record_refusal, vote, vote_together
+from agent.usecases.requests.votes import CountVotes, NewVoters, VoteOutcome, record_refusal
 
 __all__ = [
-    "Counted",
+    "CountVotes",
     "Edit",
     "EditAttempt",
     "EditOutcome",
@@ -34,9 +34,6 @@ __all__ = [
     "remind_due",
     "report_missing_reviewers",
     "settle",
-    "vote",
-    "vote_together",
     "withdraw",
     "withdraw_and_rejudge",
-    "write_request",
 ]

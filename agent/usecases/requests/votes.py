@@ -1,12 +1,13 @@
 """Counting reviewers' words until they make a decision.
 
-Refusals are facts too: they are recorded, committed, and then raised.
+Refusals are facts too: they are recorded and committed.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -25,6 +26,7 @@ from agent.store.audit import AuditEntry, ChainHead
 from agent.store.vote_locks import AskedCall, ReviewedRequest, StoredVote
 from agent.usecases import attempts
 from agent.usecases.attempts import Claim, ClaimTerms
+from agent.usecases.joint import SKIPPED, JointUseCase, Settled, Skipped
 from agent.usecases.requests import places
 from agent.usecases.requests.outcomes import RequestEnding, end_requests
 from signoff.values import Action, Person
@@ -48,25 +50,6 @@ class NewVoters(Exception):
         self.people = tuple(people)
 
 
-Counted = VoteOutcome | Refused | NewVoters
-"""What becomes of a ballot in a transaction with others."""
-
-
-async def vote(db: Database, ballot: Ballot) -> VoteOutcome:
-    """Count one reviewer's word on one revision; the one that completes the tally decides.
-
-    One row lock orders all votes on a request, and the deadline is read from the database's clock after it.
-    The same word again changes nothing. Raises ``Refused`` (recorded before), ``NewVoters``, ``BudgetExceeded`` and
-    ``OutcomeUnknown`` (nothing is known to be recorded; voting again is safe).
-    """
-    [outcome] = await vote_together(db, [ballot], wait=True)
-    if outcome is None:
-        raise Refused(Refusal.UNKNOWN_REQUEST)
-    if not isinstance(outcome, VoteOutcome):
-        raise outcome
-    return outcome
-
-
 class Claimant(Protocol):
     """What runs calls in this process: it may claim one in the transaction that decides its request."""
 
@@ -77,37 +60,50 @@ class Claimant(Protocol):
         """The claim is committed: have its tool run. Must be quick and not raise."""
 
 
-async def vote_together(
-    db: Database,
-    ballots: Sequence[Ballot],
-    claimant: Claimant | None = None,
-    *,
-    wait: bool,
-    deadline: float = math.inf,
-) -> list[Counted | None]:
-    """``vote`` for any number of ballots in one transaction; what it raises about a ballot is returned.
+class CountVotes(JointUseCase[Ballot, ReviewedRequest, VoteOutcome]):
+    """Count each reviewer's word on one revision; the one that completes the tally decides.
 
-    Without ``wait``, ``None`` stands for a ballot that has to go alone and wait: somebody else holds its request, or an
-    earlier one of these ballots is on it. With ``wait``, there is no such request. ``deadline`` is a monotonic time.
+    One row lock orders all votes on a request, and the deadline is read from the database's clock after it.
+    The same word again changes nothing. A vote may come to ``Refused`` (which is recorded) or ``NewVoters``. After
+    ``BudgetExceeded`` nothing is recorded; after ``OutcomeUnknown`` nothing is known to be, and voting again is safe.
+
+    Calls are claimed by ``claimant`` with their decisions. ``deadline`` is a monotonic time. The second of two ballots
+    on one request goes alone.
     """
-    asked: dict[UUID, str | None] = {}
-    for ballot in ballots:
-        asked.setdefault(ballot.request_id, ballot.place.nonce if ballot.place else None)
-    approvals = [each.request_id for each in ballots if each.verdict is Verdict.APPROVE]
-    async with db.decision_transaction(deadline) as tx:
-        locked = await vote_locks.lock(tx, asked, wait=wait, claims=approvals if claimant else ())
-        outcomes = [_vote(tx, locked.pop(each.request_id, None), each, claimant) for each in ballots]
+
+    def __init__(self, db: Database, claimant: Claimant | None = None, deadline: float = math.inf) -> None:
+        super().__init__(db)
+        self._claimant = claimant
+        self._deadline = deadline
+
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        return self._db.decision_transaction(self._deadline)
+
+    async def lock(
+        self, tx: Transaction, members: Sequence[Ballot], *, wait: bool
+    ) -> list[ReviewedRequest | Skipped]:
+        tx.after_commit(partial(point, "after_decision_commits"))
+        nonces: dict[UUID, str | None] = {}
+        for ballot in members:
+            nonces.setdefault(ballot.request_id, ballot.place.nonce if ballot.place else None)
+        approvals = [each.request_id for each in members if each.verdict is Verdict.APPROVE]
+        locked = await vote_locks.lock(tx, nonces, wait=wait, claims=approvals if self._claimant else ())
+        return [locked.pop(each.request_id, SKIPPED) for each in members]
+
+    def missing(self, member: Ballot) -> Refused:
+        return Refused(Refusal.UNKNOWN_REQUEST)
+
+    async def act(
+        self, tx: Transaction, member: Ballot, found: ReviewedRequest, *, wait: bool
+    ) -> Settled[VoteOutcome]:
+        outcome = _vote(tx, found, member, self._claimant)
         point("before_decision_commits")
-    point("after_decision_commits")
-    return outcomes
+        return outcome
 
 
 def _vote(
-    tx: Transaction, request: ReviewedRequest | None, ballot: Ballot, claimant: Claimant | None
-) -> Counted | None:
-    if request is None:
-        return None
-    tx.next_member()
+    tx: Transaction, request: ReviewedRequest, ballot: Ballot, claimant: Claimant | None
+) -> VoteOutcome | Refused | NewVoters:
     if ballot.place is not None and request.place is None:
         return Refused(Refusal.UNKNOWN_REQUEST)
     mine = next((v for v in request.votes if v.person == ballot.voter.person), None)

@@ -6,8 +6,9 @@ from uuid import UUID
 
 from agent.database.pools import Database
 from agent.domain.audit import AuditKind
+from agent.domain.errors import NoRoom
 from agent.domain.request import ExecutionStatus
-from agent.store import ancestors, audit, calls
+from agent.store import ancestors, audit, call_locks, calls
 from agent.store.audit import AuditEntry
 from agent.store.ids import new_id
 from agent.usecases import attempts
@@ -20,11 +21,12 @@ async def delegate(db: Database, call_id: UUID, *, worker: str, agent: str, vers
     """Start a child run for a ready call; the call is answered when that run ends.
 
     The attempt is over at once: what was decided is that the task is handed down. What the child run then does is
-    judged call by call. Returns the id of the child run, and ``None`` where `executions.claim` does.
+    judged call by call. Returns the id of the child run, and ``None`` where a claim has nothing to run.
     """
     async with db.transaction() as tx:
-        begun = await begin_attempt(tx, call_id, ClaimTerms(worker, idempotent=True))
-        if begun is None:
+        found = (await call_locks.lock_ready(tx, [call_id], wait=True)).get(call_id)
+        begun = await begin_attempt(tx, found, ClaimTerms(worker, idempotent=True)) if found else None
+        if begun is None or isinstance(begun, NoRoom):
             return None
         claimed, head = begun
         run_id = new_id()

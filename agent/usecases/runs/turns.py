@@ -15,7 +15,6 @@ from uuid import UUID
 import structlog
 
 from agent import tracing
-from agent.database.locks import SKIPPED, Skipped
 from agent.database.pools import Database
 from agent.database.transaction import Connection, Transaction
 from agent.database.wakeups import Wakeup
@@ -25,10 +24,11 @@ from agent.domain.run import AnswerKind, CallAnswer, CallView, Message, RunLease
 from agent.store import ancestors, audit, calls, clock, outbound, outbox, run_leases, runs
 from agent.store.audit import AuditEntry
 from agent.store.outbox import OutboxMessage
-from agent.store.run_leases import HeldRun
+from agent.store.run_leases import HeldRun, TakenLease
 from agent.store.runs import LockedRun
 from agent.usecases import call_answers
 from agent.usecases.executions import LEASE_SECONDS
+from agent.usecases.joint import SKIPPED, JointUseCase, Settled, Skipped
 from agent.usecases.runs import endings
 from agent.usecases.runs.cancellation import end_orphans
 from agent.usecases.runs.endings import RunEnding
@@ -54,25 +54,29 @@ class LeasedRun:
         return self.run.awaiting_calls == 0
 
 
-async def lease(db: Database, run_id: UUID, worker: str) -> LeasedRun | None:
-    """Take the run for one model turn. ``None``: nothing to hear, not yet, or somebody else has it."""
-    (leased,) = await lease_together(db, worker, [run_id], wait=True)
-    return leased if isinstance(leased, LeasedRun) else None
+class LeaseRuns(JointUseCase[UUID, TakenLease | None, LeasedRun | None]):
+    """Take each run for one model turn. ``None``: nothing to hear, not yet, or somebody else has it."""
+
+    def __init__(self, db: Database, worker: str) -> None:
+        super().__init__(db)
+        self._worker = worker
+
+    async def lock(
+        self, tx: Transaction, members: Sequence[UUID], *, wait: bool
+    ) -> list[TakenLease | Skipped | None]:
+        taken = await run_leases.take(tx, members, self._worker, LEASE_SECONDS, wait=wait)
+        return [taken.get(each, SKIPPED) for each in members]
+
+    def missing(self, member: UUID) -> None:
+        return None
+
+    async def act(
+        self, tx: Transaction, member: UUID, found: TakenLease | None, *, wait: bool
+    ) -> LeasedRun | None:
+        return _leased(found, self._worker) if found else None
 
 
-async def lease_together(
-    db: Database, worker: str, run_ids: Sequence[UUID], *, wait: bool
-) -> list[LeasedRun | Skipped | None]:
-    """``lease`` for any number of runs in one transaction; without ``wait`` it skips what others hold."""
-    async with db.transaction() as tx:
-        taken, known = await run_leases.take(tx, run_ids, worker, LEASE_SECONDS, wait=wait)
-    return [
-        _leased(taken[each], worker) if each in taken else None if each in known or wait else SKIPPED
-        for each in run_ids
-    ]
-
-
-def _leased(taken: run_leases.TakenLease, worker: str) -> LeasedRun:
+def _leased(taken: TakenLease, worker: str) -> LeasedRun:
     return LeasedRun(
         lease=RunLease(taken.transcript.run.id, taken.lease_epoch, worker),
         run=taken.transcript.run,
@@ -92,61 +96,50 @@ class MadeTurn:
     turn: Turn
 
 
-async def record_turn(db: Database, lease: RunLease, turn: Turn) -> None:
-    """Journal the model's turn: its words, its calls (not judged yet), what it cost. Gives the lease back.
+class RecordTurns(JointUseCase[MadeTurn, HeldRun, None]):
+    """Journal each model turn: its words, its calls (not judged yet), what it cost. Gives the lease back.
 
-    Raises ``LeaseLost`` when another worker has taken the run over, or this turn is in the journal already (a
-    COMMIT whose answer was lost); nothing is written then.
+    ``LeaseLost``: another worker has taken the run over, or this turn is in the journal already (a COMMIT whose answer
+    was lost); nothing is written then. Members are turns of different runs. Without ``wait`` the turn of a run that
+    works for another one is skipped: its end locks that one, before any chain's head.
     """
-    (lost,) = await record_turns(db, [MadeTurn(lease, turn)], wait=True)
-    if isinstance(lost, LeaseLost):
-        raise lost
 
-
-async def record_turns(
-    db: Database, made: Sequence[MadeTurn], *, wait: bool
-) -> list[LeaseLost | Skipped | None]:
-    """``record_turn`` for different runs in one transaction; without ``wait`` it skips what others hold.
-
-    A run that works for another one is then skipped, too: its end locks that one, before any chain's head.
-    """
-    ids = [each.lease.run_id for each in made]
-    ends = [run_subject(each.lease.run_id) for each in made if not each.turn.calls]
-    async with db.transaction() as tx:
+    async def lock(
+        self, tx: Transaction, members: Sequence[MadeTurn], *, wait: bool
+    ) -> list[HeldRun | Skipped]:
+        ids = [each.lease.run_id for each in members]
+        ends = [run_subject(each.lease.run_id) for each in members if not each.turn.calls]
         held = await (run_leases.lock(tx, ids) if wait else run_leases.try_lock(tx, ids, ends))
-        return [await _record(tx, held.get(each.lease.run_id), each, wait=wait) for each in made]
+        return [held.get(each, SKIPPED) for each in ids]
 
+    def missing(self, member: MadeTurn) -> LeaseLost:
+        return _lost(member.lease)
 
-async def _record(
-    tx: Transaction, held: HeldRun | None, made: MadeTurn, *, wait: bool
-) -> LeaseLost | Skipped | None:
-    lease, turn = made.lease, made.turn
-    if held is None and not wait:
-        return SKIPPED
-    if held is None or held.run.lease_epoch != lease.epoch or not held.run.leased:
-        return _lost(lease)
-    run = held.run
-    side_turn = run.awaiting_calls > 0
-    proposed = () if side_turn else turn.calls
-    number = run.turn + 1
-    final = not proposed and not side_turn and run.inputs == turn.heard
-    if not wait and (run.parent_run_id is not None or (final and held.head is None)):
-        return SKIPPED
-    tx.next_member()
-    runs.add_message(tx, run, "assistant", turn.text, turn=number)
-    calls.propose(tx, run, number, proposed)
-    run_leases.record_turn(tx, run.id, number, turn, len(proposed), final=final)
-    if run.inputs > turn.heard:
-        tx.wake(Wakeup.run(run.id, run.agent))
-    outbox.enqueue(tx, _messages(held, turn, answers=not proposed))
-    if final:
-        _note_end(tx, run)
-        if not held.open:
-            await call_answers.answer_parent(tx, run, CallAnswer(AnswerKind.RESULT, turn.text or ""))
-        head = held.head or await audit.lock_head(tx, run_subject(run.id))
-        detail = {"status": RunStatus.COMPLETED.value, "turn": number}
-        audit.append(tx, head, AuditEntry(AuditKind.RUN_ENDED, f"worker:{lease.worker}", detail))
-    return None
+    async def act(self, tx: Transaction, member: MadeTurn, found: HeldRun, *, wait: bool) -> Settled[None]:
+        lease, turn = member.lease, member.turn
+        if found.run.lease_epoch != lease.epoch or not found.run.leased:
+            return _lost(lease)
+        run = found.run
+        side_turn = run.awaiting_calls > 0
+        proposed = () if side_turn else turn.calls
+        number = run.turn + 1
+        final = not proposed and not side_turn and run.inputs == turn.heard
+        if not wait and (run.parent_run_id is not None or (final and found.head is None)):
+            return SKIPPED
+        runs.add_message(tx, run, "assistant", turn.text, turn=number)
+        calls.propose(tx, run, number, proposed)
+        run_leases.record_turn(tx, run.id, number, turn, len(proposed), final=final)
+        if run.inputs > turn.heard:
+            tx.wake(Wakeup.run(run.id, run.agent))
+        outbox.enqueue(tx, _messages(found, turn, answers=not proposed))
+        if final:
+            _note_end(tx, run)
+            if not found.open:
+                await call_answers.answer_parent(tx, run, CallAnswer(AnswerKind.RESULT, turn.text or ""))
+            head = found.head or await audit.lock_head(tx, run_subject(run.id))
+            detail = {"status": RunStatus.COMPLETED.value, "turn": number}
+            audit.append(tx, head, AuditEntry(AuditKind.RUN_ENDED, f"worker:{lease.worker}", detail))
+        return None
 
 
 def _messages(held: HeldRun, turn: Turn, *, answers: bool) -> list[OutboxMessage]:

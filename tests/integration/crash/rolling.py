@@ -12,11 +12,11 @@ from uuid import UUID
 from agent.database.pools import BudgetExceeded
 from agent.domain.people import Standing
 from agent.domain.request import Ballot, Verdict
-from agent.usecases import requests as usecases
 from agent.usecases import runs
 from agent.usecases.runs import NewRun
 from signoff.values import Person
 from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from tests.integration import alone
 from tests.integration.crash.process import Serve
 from tests.integration.crash.street import Street, street, until
 
@@ -83,7 +83,7 @@ async def _approve(here: Street, requests: list[UUID], seconds: float) -> None:
         ballot = Ballot(request_id, 1, Verdict.APPROVE, STANDING, {GRACE: STANDING}, "test")
         while True:
             with suppress(BudgetExceeded):  # a person would click again, and that is safe
-                await usecases.vote(here.db, ballot)
+                await alone.vote(here.db, ballot)
                 break
         await asyncio.sleep(seconds / len(requests))
 

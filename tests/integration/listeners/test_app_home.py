@@ -7,7 +7,6 @@ from typing import Any
 
 from agent.database.pools import Database
 from agent.domain.request import Verdict
-from agent.usecases import requests
 from slackbot.cards import (
     ACTION_APPROVE,
     ACTION_CANCEL_RUN,
@@ -18,6 +17,7 @@ from slackbot.cards import (
 )
 from slackbot.cards.app_home import MAX_WAITING
 from slackbot.slack.app_home import AppHomes
+from tests.integration import alone
 from tests.integration.asking import GRACE, LINUS, ask, ballot, reviewer, rule
 from tests.integration.listeners.conftest import House
 from tests.patience import promised
@@ -189,7 +189,7 @@ async def test_home_shows_what_commands_show(http_house: House) -> None:
     house = http_house
     house.slack.workspace.channels["C0REVIEW"].members.discard("U0GRACE")
     asked = await ask(house.db, rule(approvers=("U0GRACE", "U0LINUS")))
-    await requests.vote(house.db, ballot(asked, reviewer(LINUS, "U0LINUS"), Verdict.REJECT))
+    await alone.vote(house.db, ballot(asked, reviewer(LINUS, "U0LINUS"), Verdict.REJECT))
     grace = house.slack.person("U0GRACE")
     answer = await grace.command("/approvals", "history", "C0AGENTS")
     assert str(asked.request_id) in str(answer.response)

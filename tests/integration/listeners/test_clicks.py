@@ -15,6 +15,7 @@ from slack_sandbox import ScreenUser
 from slackbot.cards import ACTION_APPROVE, ACTION_ASK_AGAIN, ACTION_REJECT, ACTION_RETRY, ButtonValue
 from slackbot.reviewing.votes import OUTCOME_UNKNOWN
 from slackbot.slack.listeners import clicks
+from tests.integration import alone
 from tests.integration.asking import GRACE, LINUS, ask, ballot, reviewer, rule
 from tests.integration.listeners.conftest import House
 from tests.patience import promised
@@ -327,9 +328,7 @@ async def test_old_buttons_and_forms_are_answered(house: House) -> None:
 async def test_votes_by_other_doors_are_seen(house: House) -> None:
     """A reviewer who voted elsewhere and clicks the same again is one vote."""
     asked, card = await house.asked(rule(approvals_required=2))
-    await requests.vote(
-        house.db, ballot(asked, reviewer(GRACE), Verdict.APPROVE.value, path="api", place=None)
-    )
+    await alone.vote(house.db, ballot(asked, reviewer(GRACE), Verdict.APPROVE.value, path="api", place=None))
     await house.slack.person("U0GRACE").click(card, ACTION_APPROVE)
     assert await house.status(asked.request_id) == "waiting"
     assert house.rows("SELECT count(*) FROM vote") == [(1,)]

@@ -6,6 +6,7 @@ from agent.domain.errors import Refusal, sentence
 from agent.usecases import runs
 from slackbot.cards import ACTION_RESUME_RUN
 from slackbot.slack.listeners import resume
+from tests.integration import alone
 from tests.integration.asking import ADA, TEAM
 from tests.integration.listeners.conftest import House
 
@@ -15,7 +16,7 @@ async def test_its_requester_resumes_a_run_in_its_thread(http_house: House) -> N
     house = http_house
     new = runs.NewRun("refunds", "1", "refund order 7", "slack", ADA, "slack", TEAM, "C0AGENTS")
     run_id = (await runs.start(house.db, new)).run_id
-    leased = await runs.lease(house.db, run_id, "w")
+    leased = await alone.lease(house.db, run_id, "w")
     assert leased is not None
     await runs.record_model_failure(house.db, leased.lease, "no such model", None)
     line = await house.run_line(run_id, "failed")

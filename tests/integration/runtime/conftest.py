@@ -29,12 +29,13 @@ from agent.runtime.model_turn import advance_run
 from agent.runtime.services import Services, worker_name
 from agent.store import views
 from agent.store.outbox import Destination
-from agent.usecases import requests, runs
+from agent.usecases import runs
 from agent.usecases.requests import VoteOutcome
 from agent.usecases.runs import NewRun
 from signoff.values import Person
 from slack_sandbox.model import ScriptedModel
 from tests.commit_cutter import CommitCutter
+from tests.integration import alone
 
 TEAM, CHANNEL = "T0TEST", "C0REVIEW"
 ASKER, REVIEWER = Person(TEAM, "U0ASKER"), Person(TEAM, "U0REVIEWER")
@@ -104,7 +105,7 @@ class Stage:
         assert call.request_id is not None
         standing = Standing(REVIEWER, frozenset({"channel"}))
         ballot = Ballot(call.request_id, 1, verdict, standing, {REVIEWER: standing}, "test", reason)
-        return await requests.vote(self.db, ballot)
+        return await alone.vote(self.db, ballot)
 
     async def approve(self, call: CallView) -> None:
         await self.vote(call, Verdict.APPROVE)

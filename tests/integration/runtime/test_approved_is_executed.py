@@ -13,9 +13,9 @@ from agent.domain.run import CallState, CallView
 from agent.runtime.agents import Agent
 from agent.runtime.calls import advance_call
 from agent.runtime.tool import Tool, tool
-from agent.usecases import executions
 from signoff.values import Action
 from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from tests.integration import alone
 from tests.integration.runtime.conftest import Stage
 
 done: list[Any] = []
@@ -132,7 +132,7 @@ async def test_an_action_that_was_altered_with_its_decision_does_not_run(
     altered = {"action": action.canonical, "digest": action.digest}
     _tamper(owner, "request_revision", "SET action = %(action)s, digest = %(digest)s", altered)
     _tamper(owner, "decision", "SET digest = %(digest)s", altered)
-    assert await executions.claim(on.db, call.id, worker="w", idempotent=False) is None
+    assert await alone.claim(on.db, call.id, worker="w", idempotent=False) is None
     await on.play()
     (again,) = await on.calls(call.run_id)
     assert (done, again.state) == ([], CallState.ASKED)
@@ -149,7 +149,7 @@ async def test_an_invented_decision_runs_nothing(stage: Any, owner: psycopg.Conn
         )
         owner.execute("UPDATE approval_request SET status = 'approved', decided_at = now()")
         owner.execute("UPDATE tool_call SET state = 'ready'")
-    assert await executions.claim(on.db, call.id, worker="w", idempotent=False) is None
+    assert await alone.claim(on.db, call.id, worker="w", idempotent=False) is None
     await advance_call(on.services, call.id)
     (again,) = await on.calls(call.run_id)
     assert (done, again.state) == ([], CallState.ASKED)

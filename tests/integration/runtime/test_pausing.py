@@ -8,9 +8,10 @@ import pytest
 
 from agent.domain.request import Verdict
 from agent.domain.run import CallState, RunStatus
-from agent.usecases import audit, executions, pause, runs
+from agent.usecases import audit, pause
 from signoff import function_agent, step, tool
 from slackbot.cards import request_card
+from tests.integration import alone
 
 done: list[str] = []
 
@@ -48,7 +49,7 @@ async def test_what_is_paused_does_not_begin(stage, scope):
     (call,) = await s.calls(run_id)
     assert (done, call.state) == ([], CallState.READY)
     assert (await s.request(call)).paused_by == "cli:ada"
-    assert await executions.claim(s.db, call.id, worker="w", idempotent=False) is None
+    assert await alone.claim(s.db, call.id, worker="w", idempotent=False) is None
 
     assert await pause.resume(s.db, scope, by="cli:ada")
     await s.play()
@@ -73,9 +74,9 @@ async def boss(task: str) -> str:
 async def test_who_stops_an_agent_stops_what_is_done_for_it(stage):
     """A pause of the agent above holds the approved call of the one below it, and its turns, and the card says so."""
     s = await stage(boss, cleaner)
-    parent, alone = await s.go("boss", "users"), await s.go("cleaner", "logs")
+    parent, lonely = await s.go("boss", "users"), await s.go("cleaner", "logs")
     ((child,),) = await s.sql("SELECT id FROM agent_run WHERE parent_run_id = :id", id=parent)
-    (call,), (other,) = await s.calls(child), await s.calls(alone)
+    (call,), (other,) = await s.calls(child), await s.calls(lonely)
     await s.vote(call, Verdict.APPROVE)
     assert await pause.pause(s.db, "boss", by="cli:ada")
     await s.approve(other)
@@ -84,13 +85,13 @@ async def test_who_stops_an_agent_stops_what_is_done_for_it(stage):
     assert (view.paused_by, view.paused_agent, view.held_up) == ("cli:ada", "boss", True)
     assert "Agent boss paused" in str(request_card(view).blocks)
     assert (await s.request(other)).paused_by is None
-    assert await executions.claim(s.db, call.id, worker="w", idempotent=False) is None
+    assert await alone.claim(s.db, call.id, worker="w", idempotent=False) is None
     assert await s.due() == []
     cards = "SELECT count(*) FROM delivery WHERE request_id = :id AND kind = 'card' AND wanted > 1"
     assert (await s.sql(cards, id=view.id))[0][0] == 1
 
     await s.sql("UPDATE agent_run SET inputs = inputs + 1 WHERE id = :id", id=child)
-    assert await runs.lease(s.db, child, "w") is None
+    assert await alone.lease(s.db, child, "w") is None
     assert await pause.resume(s.db, "boss", by="cli:ada")
     await s.play()
     assert (done, (await s.run(parent)).status) == (["logs", "users"], RunStatus.COMPLETED)
@@ -133,7 +134,7 @@ async def test_when_a_pause_has_returned_nothing_begins(stage):
     ready = [(await s.calls(run_id))[0].id for run_id in started]
 
     async def claim(call_id):
-        return await executions.claim(s.db, call_id, worker="w", idempotent=False)
+        return await alone.claim(s.db, call_id, worker="w", idempotent=False)
 
     claims = [asyncio.create_task(claim(call_id)) for call_id in ready]
     await pause.pause(s.db, None, by="cli:ada")

@@ -30,6 +30,7 @@ from agent.usecases import executions
 from signoff.values import Action
 from slack_sandbox.model import ScriptedCall, ScriptedTurn
 from tests.commit_cutter import CommitCutter, Cut
+from tests.integration import alone
 
 ALLOW = Policy(defaults=Defaults(unmatched="allow"))
 
@@ -406,7 +407,7 @@ async def test_a_claim_that_was_given_up_meanwhile_runs_nothing(stage: Any) -> N
         return "paid"
 
     on, call = await ready(stage, pay)
-    claim = await executions.claim(on.db, call.id, worker="w", idempotent=False)
+    claim = await alone.claim(on.db, call.id, worker="w", idempotent=False)
     assert claim is not None
     await lose_leases(on)
     await executions.rescue(on.db)
@@ -432,11 +433,11 @@ async def test_a_call_that_ends_its_workers_is_not_tried_for_ever(
 
     on, call = await ready(stage, crash)
     for _ in range(executions.MAX_ATTEMPTS):
-        claimed = await executions.claim(on.db, call.id, worker="w", idempotent=True, read_only=read_only)
+        claimed = await alone.claim(on.db, call.id, worker="w", idempotent=True, read_only=read_only)
         assert claimed is not None
         await lose_leases(on)
         assert await executions.rescue(on.db) == 1
-    assert await executions.claim(on.db, call.id, worker="w", idempotent=True) is None
+    assert await alone.claim(on.db, call.id, worker="w", idempotent=True) is None
     assert [row[0] for row in await attempts(on)] == ["failed", "failed", ends]
     told = await on.sql("SELECT body ->> 'line' FROM delivery WHERE kind = 'run_line'")
     assert (("in_doubt",) in told) is not read_only

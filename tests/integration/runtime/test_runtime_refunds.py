@@ -22,6 +22,7 @@ from agent.usecases.requests import Edit
 from signoff.errors import MalformedArguments
 from signoff.values import Risk
 from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from tests.integration import alone
 from tests.integration.runtime.conftest import REVIEWER
 
 OVER_LIMIT = Policy(
@@ -135,7 +136,7 @@ async def test_an_order_that_an_edit_moved_away_from_waits_no_more(stage, verdic
     )
     await on.play()
     assert (await status(5), await status(6)) == (("PAID", None), ("PENDING_REFUND", None))
-    await requests.vote(on.db, Ballot(view.id, 2, verdict, who, {REVIEWER: who}, "test"))
+    await alone.vote(on.db, Ballot(view.id, 2, verdict, who, {REVIEWER: who}, "test"))
     await on.play()
     assert (await status(5), await status(6)) == (("PAID", None), edited)
 

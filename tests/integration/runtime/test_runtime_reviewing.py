@@ -24,6 +24,7 @@ from agent.usecases.requests import Edit, EditOutcome
 from signoff.errors import CollaborationError, MalformedArguments
 from signoff.values import Person
 from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from tests.integration import alone
 from tests.integration.runtime.conftest import REVIEWER, Stage
 
 STANDING = Standing(REVIEWER, frozenset({"channel"}))
@@ -100,7 +101,7 @@ async def vote(
     on: Stage, view: RequestView, revision: int, verdict: Verdict, reason: str | None = None
 ) -> None:
     ballot = Ballot(view.id, revision, verdict, STANDING, {REVIEWER: STANDING}, "test", reason)
-    await requests.vote(on.db, ballot)
+    await alone.vote(on.db, ballot)
     await on.play()
 
 
@@ -135,7 +136,7 @@ async def test_notes_reach_the_model_and_the_runs_thread(stage, world, backgroun
     for voter, note in ((STANDING, "once only"), (second, "tell the customer")):
         standings = {each.person: each for each in (STANDING, second)}
         ballot = Ballot(view.id, 1, Verdict.APPROVE, voter, standings, "test", note)
-        await requests.vote(on.db, ballot)
+        await alone.vote(on.db, ballot)
     await on.play()
     heard = on.model.requests[-1]["messages"][-1]["content"]
     assert "paid 1" in heard
@@ -241,7 +242,7 @@ async def test_a_changed_call_of_an_ended_run_is_given_up(stage, world, monkeypa
     on.model.script(paid(1))
     call, view = await asked(on)
     ballot = Ballot(view.id, 1, Verdict.APPROVE, STANDING, {REVIEWER: STANDING}, "test")
-    await requests.vote(on.db, ballot)
+    await alone.vote(on.db, ballot)
     await on.sql("UPDATE agent_run SET status = 'failed', cause = 'the model is gone'")
     monkeypatch.setitem(PRICES, 1, 101)
     await on.play()

@@ -48,13 +48,13 @@ async def held(url: str, asked: Asked) -> psycopg.AsyncConnection[Any]:
 def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many ballots each transaction counts, in order."""
     seen: list[int] = []
-    count = requests.vote_together
+    send = requests.CountVotes.send
 
-    async def noted(db: Database, ballots: Sequence[Any], *args: Any, **options: Any) -> Any:
+    async def noted(self: Any, ballots: Sequence[Any], *, wait: bool) -> Any:
         seen.append(len(ballots))
-        return await count(db, ballots, *args, **options)
+        return await send(self, ballots, wait=wait)
 
-    monkeypatch.setattr(requests, "vote_together", noted)
+    monkeypatch.setattr(requests.CountVotes, "send", noted)
     return seen
 
 

@@ -18,9 +18,9 @@ from agent.database.pools import Database
 from agent.domain import checkpoints
 from agent.domain.errors import PolicyError
 from agent.domain.outbound import MAIL
-from agent.usecases import requests
 from slackbot.outbound.mail import Mailer
 from slackbot.outbound.mail_server import MailServer, sender_address
+from tests.integration import alone
 from tests.integration.asking import GRACE, ask, ballot, column, reviewer, rows, rule
 from tests.integration.web.receiver import PUBLIC_URL, a_sender
 from tests.planted import SECRETS
@@ -158,7 +158,7 @@ async def test_what_an_agent_writes_stays_text(database: Database, mailbox: Mail
 async def test_who_decided_meanwhile_is_not_mailed_about(database: Database, mailbox: Mailbox) -> None:
     """A request that was decided before the mail went out needs nobody any more."""
     asked = await ask(database, rule(email=(FINANCE,)))
-    await requests.vote(database, ballot(asked, reviewer(GRACE)))
+    await alone.vote(database, ballot(asked, reviewer(GRACE)))
     await send(database, mailer(mailbox))
     assert mailbox.mails == []
 

@@ -23,6 +23,7 @@ from agent.usecases import outbound, requests, runs, webhooks
 from signoff.errors import Conflict
 from signoff.values import Action
 from slackbot.outbound.sender import OutboundSender
+from tests.integration import alone
 from tests.integration.asking import ADA, GRACE, ask, ballot, column, reviewer, rows, rule, start, write
 from tests.integration.service.conftest import House, http_house, until  # noqa: F401
 from tests.integration.web.receiver import LOOPBACK, PUBLIC_URL, Receiver, a_receiver, a_sender
@@ -115,8 +116,8 @@ async def test_every_kind_of_end_is_a_decision(database: Database) -> None:
     """Approved, rejected, withdrawn and expired requests each queue one notice, in the transaction of the fact."""
     await webhooks.add(database, "ops", "https://example.com/", [OutboundEvent.DECISION_MADE], by="test")
     asked = [await ask(database) for _ in range(4)]
-    await requests.vote(database, ballot(asked[0], reviewer(GRACE)))
-    await requests.vote(database, ballot(asked[1], reviewer(GRACE), "reject"))
+    await alone.vote(database, ballot(asked[0], reviewer(GRACE)))
+    await alone.vote(database, ballot(asked[1], reviewer(GRACE), "reject"))
     await requests.withdraw(database, asked[2].request_id, None, None)
     await write(
         database,

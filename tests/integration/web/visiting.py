@@ -20,7 +20,7 @@ from agent.usecases import requests, runs
 from agent.usecases.runs import NewRun
 from signoff.values import Person
 from slackbot.app import Service
-from tests.integration import asking
+from tests.integration import alone, asking
 from tests.integration.service.conftest import POLICY, House, http_house  # noqa: F401
 
 TEAM = "T0SANDBOX"
@@ -106,10 +106,10 @@ class Porch:
             self.house.db,
             NewRun("refunds", "1", "refund an order", "slack", ADA, "slack", TEAM, "C0AGENTS"),
         )
-        leased = await runs.lease(self.house.db, started.run_id, "worker-1")
+        leased = await alone.lease(self.house.db, started.run_id, "worker-1")
         assert leased is not None
         proposed = (ProposedCall("call_0", "process_refund", f'{{"order_id": {order}}}'),)
-        await runs.record_turn(
+        await alone.record_turn(
             self.house.db, leased.lease, Turn("Ada asks for it.", proposed, 10, leased.heard)
         )
         async with self.house.db.connection() as connection:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from agent.database.errors import DatabaseUnavailable, OutcomeUnknown
-from agent.runtime.waves import MOST, SKIPPED, Skipped, Wave
+from agent.runtime.waves import MOST, Wave
+from agent.usecases.joint import SKIPPED, Skipped
 
 Failure = Callable[[Sequence[int]], Exception | None]
 
@@ -25,7 +26,7 @@ class Sender:
         self.free.set()
         self.unlocked = asyncio.Event()
         self.abandoned: list[tuple[int, int]] = []
-        self.wave: Wave[int, int] = Wave(self.send, keys=lambda member: {member % 100}, abandon=self.abandon)
+        self.wave: Wave[int, int] = Wave(self.send, key=lambda member: member % 100, abandon=self.abandon)
 
     async def send(self, members: Sequence[int], *, wait: bool) -> list[int | Skipped]:
         """One transaction."""
@@ -172,7 +173,7 @@ async def test_a_cancelled_wave_leaves_nobody_waiting() -> None:
 async def test_a_transaction_that_takes_long_is_passed() -> None:
     """With patience, the next members go beside a transaction that is stuck, and what comes then waits for theirs."""
     sender = Sender()
-    sender.wave = Wave(sender.send, patience=0.01)
+    sender.wave = Wave(sender.send, key=lambda member: member, patience=0.01)
     [stuck] = await sender.hold(1)
     sender.begun.clear()
     [passing] = sender.join(2)
@@ -188,7 +189,7 @@ async def test_a_transaction_that_takes_long_is_passed() -> None:
 async def test_a_passed_transaction_sends_nothing_more() -> None:
     """What waits when a transaction that was passed ends is sent by the one that passed it, and only once."""
     sender = Sender()
-    sender.wave = Wave(sender.send, patience=0.01)
+    sender.wave = Wave(sender.send, key=lambda member: member, patience=0.01)
     first = await sender.hold(1)
     sender.begun.clear()
     second = sender.join(2)
@@ -202,7 +203,7 @@ async def test_a_passed_transaction_sends_nothing_more() -> None:
 async def test_nobody_waits_when_a_transaction_is_passed() -> None:
     """A transaction that is stuck alone holds up no member that comes later."""
     sender = Sender()
-    sender.wave = Wave(sender.send, patience=0.0)
+    sender.wave = Wave(sender.send, key=lambda member: member, patience=0.0)
     [stuck] = await sender.hold(1)
     await asyncio.sleep(0.01)
     sender.begun.clear()
@@ -215,7 +216,7 @@ async def test_nobody_waits_when_a_transaction_is_passed() -> None:
 async def test_no_more_than_two_transactions_are_passed() -> None:
     """Behind the third transaction that is stuck, members wait: the database has connections for others, too."""
     sender = Sender()
-    sender.wave = Wave(sender.send, patience=0.0)
+    sender.wave = Wave(sender.send, key=lambda member: member, patience=0.0)
     stuck = await sender.hold(1)
     for number in (2, 3, 4):
         await asyncio.sleep(0.01)

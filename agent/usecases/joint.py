@@ -1,0 +1,78 @@
+"""Use cases on any number of members in one transaction, at the cost of one: they all have this shape.
+
+Many at once wait for nothing: a member whose rows somebody else holds is left out, and goes alone, which waits.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from enum import Enum
+from typing import Generic, TypeAlias, TypeVar
+
+from agent.database.pools import Database
+from agent.database.transaction import Transaction
+
+
+class Skipped(Enum):
+    """Instead of a result: the transaction left the member out, and it has to go alone."""
+
+    SKIPPED = "skipped"
+
+
+SKIPPED = Skipped.SKIPPED
+
+Member = TypeVar("Member")
+Found = TypeVar("Found")
+Result = TypeVar("Result")
+Settled: TypeAlias = Result | Exception | Skipped
+"""What became of a member. An exception is its result, for it alone, and is committed with the others."""
+
+
+class JointUseCase(ABC, Generic[Member, Found, Result]):
+    """Lock and read all members, then decide on each by itself and write all."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def send(self, members: Sequence[Member], *, wait: bool) -> list[Settled[Result]]:
+        """One transaction; returns the results of the members in order. With ``wait`` it skips nobody.
+
+        No two members may write the same row. Raises what makes all of them fail.
+        """
+        async with self.transaction() as tx:
+            found = await self.lock(tx, members, wait=wait)
+            return [
+                await self._settle(tx, member, each, wait=wait)
+                for member, each in zip(members, found, strict=True)
+            ]
+
+    async def _settle(
+        self, tx: Transaction, member: Member, found: Found | Skipped, *, wait: bool
+    ) -> Settled[Result]:
+        if isinstance(found, Skipped):
+            return self.missing(member) if wait else SKIPPED
+        tx.next_member()
+        return await self.act(tx, member, found, wait=wait)
+
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        """The transaction of all members."""
+        return self._db.transaction()
+
+    @abstractmethod
+    async def lock(
+        self, tx: Transaction, members: Sequence[Member], *, wait: bool
+    ) -> Sequence[Found | Skipped]:
+        """Lock the rows of all members, in the lock order, and read them behind the locks, in one round trip.
+
+        SKIPPED stands for a member whose rows are not there or, without ``wait``, are held by somebody else.
+        """
+
+    @abstractmethod
+    def missing(self, member: Member) -> Result | Exception:
+        """What becomes of a member whose rows are not there."""
+
+    @abstractmethod
+    async def act(self, tx: Transaction, member: Member, found: Found, *, wait: bool) -> Settled[Result]:
+        """Decide on this member and collect its writes; without ``wait`` no other lock is waited for."""

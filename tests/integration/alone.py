@@ -1,0 +1,67 @@
+"""Joint use cases with a single member: its result is returned, or raised."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+from uuid import UUID
+
+from agent.database.pools import Database
+from agent.domain.request import Ballot
+from agent.domain.run import RunLease, Turn
+from agent.store import call_locks
+from agent.usecases.executions import (
+    CallToClaim,
+    Claim,
+    ClaimCalls,
+    ClaimTerms,
+    Outcome,
+    Report,
+    WriteReports,
+)
+from agent.usecases.joint import JointUseCase, Skipped
+from agent.usecases.requests import CountVotes, VoteOutcome
+from agent.usecases.runs import LeasedRun, LeaseRuns, MadeTurn, RecordTurns
+
+Member = TypeVar("Member")
+Result = TypeVar("Result")
+
+
+async def alone(use_case: JointUseCase[Member, Any, Result], member: Member) -> Result:
+    """What becomes of the only member of a transaction."""
+    [result] = await use_case.send([member], wait=True)
+    if isinstance(result, Exception):
+        raise result
+    assert not isinstance(result, Skipped)
+    return result
+
+
+async def vote(db: Database, ballot: Ballot) -> VoteOutcome:
+    """Count this vote."""
+    return await alone(CountVotes(db), ballot)
+
+
+async def claim(
+    db: Database, call_id: UUID, *, worker: str, idempotent: bool, read_only: bool = False
+) -> Claim | None:
+    """Claim this call."""
+    async with db.connection() as connection:
+        run_id = await call_locks.run_of(connection, call_id)
+    assert run_id is not None
+    return await alone(
+        ClaimCalls(db), CallToClaim(call_id, run_id, ClaimTerms(worker, idempotent, read_only))
+    )
+
+
+async def report(db: Database, claimed: Claim, outcome: Outcome) -> bool:
+    """Report how this attempt ended."""
+    return await alone(WriteReports(db), Report(claimed, outcome))
+
+
+async def lease(db: Database, run_id: UUID, worker: str) -> LeasedRun | None:
+    """Take this run for a turn."""
+    return await alone(LeaseRuns(db, worker), run_id)
+
+
+async def record_turn(db: Database, lease: RunLease, turn: Turn) -> None:
+    """Journal this turn."""
+    await alone(RecordTurns(db), MadeTurn(lease, turn))
