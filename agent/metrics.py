@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from prometheus_client import Counter
 
+from agent.domain.request import ExecutionStatus, RequestStatus
+
 DECISIONS = Counter(
     "signoff_decisions",
     "Requests that came to an outcome, by what it was; counted where it happened.",
@@ -15,3 +17,11 @@ DECISIONS = Counter(
 EXECUTIONS = Counter(
     "signoff_executions", "Attempts at executing an approved action that ended, by how.", ["outcome"]
 )
+
+# Prometheus misses the first increase of a counter that is not there before it, so each begins with 0.
+for status in RequestStatus:
+    if status is not RequestStatus.WAITING:
+        DECISIONS.labels(status.value)
+for ended in ExecutionStatus:
+    if ended is not ExecutionStatus.CLAIMED:
+        EXECUTIONS.labels(ended.value)

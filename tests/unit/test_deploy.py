@@ -13,14 +13,10 @@ from typing import Any
 
 import pytest
 import yaml
-from prometheus_client import REGISTRY
 
-import agent.metrics
-import slackbot.slack.metrics
-import slackbot.web.http.metrics
 from slackbot import settings
 from slackbot.settings import SECRETS, Settings
-from slackbot.web import ProcessPart, ServiceMetrics
+from tests.metric_families import families
 
 ROOT = Path(__file__).resolve().parents[2]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
@@ -199,19 +195,7 @@ def test_every_setting_is_documented_for_operators() -> None:
 
 async def test_every_metric_is_documented_with_what_to_do() -> None:
     """Each name that a scrape can have stands in the table of alerts, and the table names no other."""
-
-    class NoDatabase:
-        def pools(self) -> list[Any]:
-            return []
-
-    figures = ServiceMetrics(NoDatabase(), lambda: ProcessPart(False, True, True, 1.0))  # type: ignore[arg-type]
-    from agent.store.views import ServiceCounts  # noqa: PLC0415
-
-    known = ServiceCounts(0, 0, 0.0, 0, 0, 0.0, 0, 0, 0.0, 0, {}, {})
-    told = {family.name for family in figures._families(known)}
-    assert agent.metrics.DECISIONS
-    assert slackbot.slack.metrics.CLICK_TO_ACK
-    told |= {family.name for family in REGISTRY.collect() if family.name.startswith("signoff_")}
+    told = {family.name for family in families()}
     named = {name.removesuffix("_total") for name in re.findall(r"`(signoff_[a-z_]+)", OPERATIONS)}
     named -= {"signoff_app", "signoff_login", "signoff_owner"}
     assert named == told
