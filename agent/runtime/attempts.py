@@ -269,13 +269,22 @@ def _failed(why: str) -> Outcome:
 
 
 async def _report(services: Services, claim: Claim, outcome: Outcome) -> None:
-    """Write the outcome down, however long the database is away: the effect cannot be taken back."""
+    """Write the outcome down, however long the database is away: the effect cannot be taken back.
+
+    If the service stops meanwhile, the attempt is found when its lease is over, and people settle it.
+    """
     write = partial(services.joint_writes.reports.join, Report(claim, outcome))
-    if not await until_answered(write, "execution.unwritten"):
-        log.info(
-            "an outcome came late",
-            action="execution.late",
-            execution_id=str(claim.execution_id),
-            call_id=str(claim.call_id),
-            status=outcome.status.value,
+    about = {
+        "execution_id": str(claim.execution_id),
+        "call_id": str(claim.call_id),
+        "status": outcome.status.value,
+    }
+    try:
+        written = await until_answered(write, "execution.unwritten")
+    except asyncio.CancelledError:
+        log.error(  # noqa: TRY400 - where it was cancelled says nothing
+            "stopped before an outcome was written down", action="execution.left", **about
         )
+        raise
+    if not written:
+        log.info("an outcome came late", action="execution.late", **about)

@@ -5,13 +5,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
+import structlog
+
+LAST_WORDS = 5.0
+"""Seconds that a task which is cut off has to write down what has become of its work."""
+
+log = structlog.get_logger(__name__)
+
 
 async def end_tasks(tasks: Iterable[asyncio.Task[None]], seconds: float) -> None:
-    """Let these end within so many seconds; what takes longer is cut off. What they raise is theirs to tell."""
-    under_way = list(tasks)
-    if not under_way:
-        return
-    _, late = await asyncio.wait(under_way, timeout=seconds)
-    for task in late:
-        task.cancel()
-    await asyncio.gather(*under_way, return_exceptions=True)
+    """Let these end within so many seconds; what takes longer is cut off. What they raise is theirs to tell.
+
+    What still writes then, for example because the database is away, is cut off after a while, too.
+    """
+    under_way = set(tasks)
+    for patience in (seconds, LAST_WORDS, LAST_WORDS):
+        if not under_way:
+            return
+        ended, under_way = await asyncio.wait(under_way, timeout=patience)
+        await asyncio.gather(*ended, return_exceptions=True)
+        for task in under_way:
+            task.cancel()
+    if under_way:
+        log.error(
+            "left under way", action="service.left", tasks=sorted(task.get_name() for task in under_way)
+        )

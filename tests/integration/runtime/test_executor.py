@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from threading import Event
@@ -14,12 +14,14 @@ from uuid import UUID
 import psycopg
 import pytest
 from sqlalchemy import text
+from structlog.testing import capture_logs
 
 from agent.database.pools import Database
 from agent.database.transaction import fetch
 from agent.database.wakeups import Wakeup, WakeupKind
 from agent.domain.policy import Defaults, Policy
 from agent.runtime import executor as module
+from agent.runtime import shutdown
 from agent.runtime.agents import Agent
 from agent.runtime.executor import Executor
 from agent.runtime.heartbeat import Heartbeat
@@ -429,3 +431,61 @@ async def test_a_run_whose_agent_no_process_serves_is_told_of(
     assert error == "no agent named 'unknown' is loaded (SIGNOFF_AGENTS)"
     failures = dict(await on.sql("SELECT id, model_failures FROM agent_run"))
     assert failures == {fresh: 0, old: 1}
+
+
+async def test_a_service_stops_while_no_result_can_be_written(
+    stage: Callable[..., Awaitable[Stage]],
+    run: Run,
+    owner: psycopg.Connection[Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It waits for the database no longer than its drain time; the result that it leaves is logged, and in doubt."""
+    returned = Event()
+
+    @tool
+    def note(text: str) -> str:
+        """Note it."""
+        returned.set()
+        return "noted"
+
+    on = await stage(Agent("data", "You note.", [note]), policy=FREELY)
+    on.model.script(proposing(("note", {"text": "hello"})))
+    owner.execute("SET search_path = signoff")
+    owner.execute(_NO_RESULTS)
+    monkeypatch.setattr(shutdown, "LAST_WORDS", 0.1)
+    executor = await run(on.services)
+    executor._drain_seconds = 0.1
+    await on.start("data", "note hello")
+    await asyncio.to_thread(returned.wait)
+    with capture_logs() as logs:
+        async with asyncio.timeout(5):
+            await executor.stop()
+    assert await on.sql("SELECT status::text FROM execution") == [("claimed",)]
+    assert [each["status"] for each in logs if each["action"] == "execution.left"] == ["succeeded"]
+
+
+async def test_nothing_that_stops_is_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What does not even end when it is cut off is left, and named in the log."""
+    monkeypatch.setattr(shutdown, "LAST_WORDS", 0.0)
+    let_go = asyncio.Event()
+
+    async def stubborn() -> None:
+        while not let_go.is_set():
+            with suppress(asyncio.CancelledError):
+                await let_go.wait()
+
+    task = asyncio.create_task(stubborn(), name="stubborn")
+    await asyncio.sleep(0)
+    with capture_logs() as logs:
+        await shutdown.end_tasks([task], 0)
+    assert [each["tasks"] for each in logs] == [["stubborn"]]
+    let_go.set()
+    await task
+
+
+_NO_RESULTS = """
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = signoff AS $$ BEGIN
+    RAISE EXCEPTION 'not now' USING ERRCODE = 'read_only_sql_transaction';
+END $$;
+CREATE TRIGGER refuse BEFORE UPDATE OF status ON execution FOR EACH ROW EXECUTE FUNCTION refuse();
+"""
