@@ -15,7 +15,7 @@ from slackbot.web import ProcessPart, ServiceMetrics
 OF_A_PROCESS = (agent.metrics, slackbot.slack.metrics, slackbot.web.http.metrics)
 """Imported for what they put into the registry."""
 
-_COUNTS = ServiceCounts(0, 0, 0.0, 0, 0, 0.0, 0, 0, 0.0, 0, {}, {})
+_COUNTS = ServiceCounts(0, 0, 0.0, 0, 0, 0.0, 0, 0, 0, 0.0, 0, {}, {})
 
 
 class _NoDatabase:

@@ -81,6 +81,9 @@ class Refusal(StrEnum):
 DOUBTFUL = frozenset({Refusal.LOOKUP_FAILED, Refusal.RATE_LIMITED_LOOKUP})
 """Slack did not identify the person; trying again may help."""
 
+OUTDATED = frozenset({Refusal.EXPIRED, Refusal.ALREADY_DECIDED, Refusal.WITHDRAWN, Refusal.STALE_REVISION})
+"""What the person saw was not the present state any more."""
+
 _SENTENCES: dict[Refusal, str] = {
     Refusal.NOT_A_REVIEWER: "You are not among the reviewers of this request, so your answer does not count.",
     Refusal.SELF_REVIEW: (

@@ -139,6 +139,11 @@ class ExecutionView:
     retry_voters: tuple[Person, ...] = ()  # who wants it tried again, while they are too few
 
     @property
+    def awaits_settlement(self) -> bool:
+        """It is in doubt, and nobody has said yet what to do about it."""
+        return self.status is ExecutionStatus.IN_DOUBT and self.settled_as is None
+
+    @property
     def reported_late(self) -> bool:
         """It succeeded, as its worker said when it had been in doubt; ``error`` is what was known then."""
         return self.status is ExecutionStatus.SUCCEEDED and self.error is not None
@@ -227,6 +232,12 @@ class RequestView:
     erased_at: datetime | None = None  # arguments, facts and context are gone; the description says so
     recorded: int = 0  # how many things are on record about it: a greater number after every change
     above: tuple[str, ...] = ()  # the agents that handed the task down to this one, the first one first
+
+    @property
+    def needs_people(self) -> bool:
+        """Whether somebody has to press a button of its card: to decide it, or to settle its execution."""
+        in_doubt = self.execution is not None and self.execution.awaits_settlement
+        return self.status is RequestStatus.WAITING or in_doubt
 
     @property
     def held_up(self) -> bool:

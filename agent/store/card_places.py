@@ -1,4 +1,4 @@
-"""Writes about places: where a request can be acted on besides its card in the channel."""
+"""Places: where a request can be acted on, on its card in the channel and elsewhere."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from sqlalchemy import text
 
 from agent.database.transaction import Connection
 from agent.store.ids import new_nonce
+from agent.store.outbox import Destination
 from signoff.values import Person
 
 
@@ -23,6 +24,26 @@ async def insert_personal(
     return {row.request_id: row.nonce for row in rows}
 
 
+async def channel_of_card(connection: Connection, request_id: UUID) -> Destination | None:
+    """Where the request's card stands; ``None`` while it has none."""
+    row = (await connection.execute(_CHANNEL, {"id": request_id})).one_or_none()
+    return Destination(row.team_id, row.channel_id) if row else None
+
+
+async def request_of_card(connection: Connection, destination: Destination, ts: str) -> UUID | None:
+    """The request whose card this message is."""
+    key = {"team": destination.team_id, "channel": destination.channel_id, "ts": ts}
+    found: UUID | None = (await connection.execute(_REQUEST, key)).scalar_one_or_none()
+    return found
+
+
+_CHANNEL = text("""
+SELECT team_id, channel_id FROM card_place WHERE request_id = :id AND surface = 'channel' AND ts IS NOT NULL
+""")
+_REQUEST = text("""
+SELECT request_id FROM card_place
+WHERE team_id = :team AND channel_id = :channel AND ts = :ts AND surface = 'channel'
+""")
 _MAKE = text("""
 INSERT INTO card_place (nonce, request_id, surface, team_id, user_id)
 SELECT wanted.nonce, r.id, CAST(:surface AS surface), :team, :user

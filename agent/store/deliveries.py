@@ -113,23 +113,6 @@ async def channels_due(connection: Connection, team_id: str) -> list[str]:
     return [row.channel_id for row in rows]
 
 
-async def note_trouble(
-    connection: Connection, team_id: str, channel_id: str, cause: str, ids: Sequence[UUID]
-) -> bool:
-    """Write down why these cannot be told there. Returns whether that is news: nothing else waits for this cause."""
-    key = {"team": team_id, "channel": channel_id, "cause": cause, "ids": list(ids)}
-    return bool((await connection.execute(_TROUBLE, key)).scalar_one_or_none())
-
-
-async def run_to_inform(
-    connection: Connection, team_id: str, channel_id: str, request_id: UUID
-) -> tuple[UUID, Destination] | None:
-    """The run of a request that waits, if its thread lies elsewhere and has not been told of this trouble."""
-    key = {"team": team_id, "channel": channel_id, "request": request_id}
-    row = (await connection.execute(_UNINFORMED, key)).one_or_none()
-    return (row.id, Destination(row.team_id, row.channel_id)) if row else None
-
-
 @dataclass(frozen=True, slots=True)
 class SentMessage:
     """What is stored of a message that stands in its channel."""
@@ -176,9 +159,11 @@ async def mark_sent(
     return True, (row.id, Destination(row.team_id, row.channel_id)) if row.id else None
 
 
-def postpone(tx: Transaction, ids: Sequence[UUID], seconds: float, error: str, *, ambiguous: bool) -> None:
-    """Not before then."""
-    tx.add(_POSTPONE, ids=list(ids), seconds=seconds, error=error, ambiguous=ambiguous)
+def postpone(
+    tx: Transaction, ids: Sequence[UUID], seconds: float, error: str, *, ambiguous: bool, refused: bool
+) -> None:
+    """Not before then; what Slack refuses is given up when it and the deadline of its request are a day old."""
+    tx.add(_POSTPONE, ids=list(ids), seconds=seconds, error=error, ambiguous=ambiguous, refused=refused)
 
 
 def postpone_thread(
@@ -186,11 +171,6 @@ def postpone_thread(
 ) -> None:
     """What is said after it in its thread cannot go before it, and need not be looked at until then."""
     tx.add(_POSTPONE_THREAD, kind=kind, request=request_id, run=run_id, seconds=seconds)
-
-
-def mark_dead(tx: Transaction, ids: Sequence[UUID], error: str) -> None:
-    """Given up, with the reason."""
-    tx.add(_DEAD, ids=list(ids), error=error)
 
 
 _ADD = text("INSERT INTO outlet (team_id, channel_id) VALUES (:team, :channel) ON CONFLICT DO NOTHING")
@@ -203,20 +183,6 @@ UPDATE outlet SET lease_until = NULL, lease_worker = NULL, lease_epoch = lease_e
                   next_at = greatest(next_at, clock_timestamp() + make_interval(secs => :posts)),
                   next_update_at = greatest(next_update_at, clock_timestamp() + make_interval(secs => :updates))
 WHERE team_id = :team AND channel_id = :channel AND lease_epoch = :epoch
-""")
-_TROUBLE = text("""
-UPDATE outlet SET trouble = :cause, trouble_since = coalesce(trouble_since, clock_timestamp())
-WHERE team_id = :team AND channel_id = :channel AND trouble IS DISTINCT FROM :cause
-RETURNING NOT EXISTS (SELECT 1 FROM delivery WHERE team_id = :team AND channel_id = :channel AND state = 'pending'
-                      AND error = :cause AND id <> ALL(:ids))
-""")
-_UNINFORMED = text("""
-SELECT a.id, a.team_id, a.channel_id FROM approval_request AS r JOIN agent_run AS a ON a.id = r.run_id
-WHERE r.id = :request AND r.status = 'waiting' AND a.channel_id IS NOT NULL
-  AND (a.team_id, a.channel_id) <> (CAST(:team AS text), CAST(:channel AS text))
-  AND NOT EXISTS (SELECT 1 FROM delivery AS d JOIN outlet AS o ON o.team_id = :team AND o.channel_id = :channel
-                  WHERE d.run_id = a.id AND d.coalesce_key = 'unreachable:' || r.id
-                    AND d.created_at >= o.trouble_since)
 """)
 # The deliveries come last: who has locked the run may wait for them.
 _SENT = text("""
@@ -246,7 +212,12 @@ ON new.id = CAST(:card AS uuid)
 """)
 _POSTPONE = text("""
 UPDATE delivery SET not_before = clock_timestamp() + make_interval(secs => :seconds),
-       attempts = least(attempts + 1, 1000), error = :error, ambiguous = :ambiguous
+       attempts = least(attempts + 1, 1000), error = :error, ambiguous = :ambiguous,
+       state = CASE WHEN :refused AND EXISTS (
+                   SELECT FROM approval_request AS r
+                   WHERE r.id = delivery.request_id
+                     AND greatest(r.expires_at, delivery.created_at) < clock_timestamp() - interval '1 day')
+               THEN CAST('dead' AS delivery_state) ELSE state END
 WHERE id = ANY(:ids) AND state = 'pending'
 """)
 _POSTPONE_THREAD = text("""
@@ -254,4 +225,3 @@ UPDATE delivery SET not_before = greatest(not_before, clock_timestamp() + make_i
 WHERE state = 'pending' AND kind = CAST(:kind AS delivery_kind)
   AND (request_id = CAST(:request AS uuid) OR run_id = CAST(:run AS uuid))
 """)
-_DEAD = text("UPDATE delivery SET state = 'dead', error = :error WHERE id = ANY(:ids) AND state = 'pending'")

@@ -7,18 +7,19 @@ moment; a card that had to change again meanwhile (``wanted`` grew) stays due.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from uuid import UUID
 
 import structlog
 
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
-from agent.store import deliveries, floods, outbox
+from agent.store import deliveries, floods, outbox, undelivered
 from agent.store.deliveries import SentMessage
 from agent.store.outbox import Destination
+from agent.usecases.due_messages import Dead, DueMessage, Gone, Outcome, Sent
+from agent.usecases.undelivered import give_up
 
 log = structlog.get_logger(__name__)
 
@@ -27,66 +28,6 @@ LEASE_SECONDS = 10.0
 
 LOCKED = 0.1
 """Seconds until the next look when somebody is about to change what would be sent."""
-
-
-@dataclass(frozen=True, slots=True)
-class DueMessage:
-    """One message to be sent. Lines of the same thread that wait together go out as one (``bodies``)."""
-
-    destination: Destination
-    epoch: int  # of the lease
-    ids: tuple[UUID, ...]
-    kind: str
-    request_id: UUID | None
-    run_id: UUID | None
-    agent: str | None  # whose digest it is: an agent, or `key:NAME`
-    turn: str  # whose turn it was
-    bodies: tuple[Mapping[str, object], ...]
-    wanted: int
-    attempts: int
-    error: str | None  # of the attempt before
-    ambiguous: bool  # an earlier attempt may have been accepted
-    thread_ts: str | None  # root to reply to, for lines
-    ts: str | None  # message to update, for cards and roots
-
-    @property
-    def id(self) -> UUID:
-        """The first delivery's id: what the message's metadata carries."""
-        return self.ids[0]
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """It stands in the channel as ``ts``; the next of its like follows after ``pause`` seconds."""
-
-    due: DueMessage
-    ts: str | None
-    pause: float
-
-
-@dataclass(frozen=True, slots=True)
-class Dead:
-    """It cannot be told there; kept with the reason, for people to mend. The pause is as after a message."""
-
-    due: DueMessage
-    error: str
-    pause: float
-
-
-@dataclass(frozen=True, slots=True)
-class Postponed:
-    """Not now: try again after so many seconds. The next of its like follows after ``pause`` seconds."""
-
-    due: DueMessage
-    error: str
-    seconds: float
-    pause: float = 0.0
-    ambiguous: bool = False
-    """Slack may have taken it, so it is looked for before it is sent again; otherwise it has not."""
-
-
-Outcome = Sent | Dead | Postponed
-"""What became of a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +112,13 @@ async def _store(tx: Transaction, outcome: Outcome) -> bool:
     if not await deliveries.release(tx, due.destination, due.epoch, **_rest(due, outcome.pause)):
         return False
     if isinstance(outcome, Dead):
-        deliveries.mark_dead(tx, due.ids, outcome.error)
+        await give_up(tx, outcome)
+    elif isinstance(outcome, Gone):
+        undelivered.forget_message(tx, due.ids, due.destination, due.ts, again=outcome.again)
     else:
         seconds = outcome.seconds
-        deliveries.postpone(tx, due.ids, seconds, outcome.error, ambiguous=outcome.ambiguous)
+        ambiguous, refused = outcome.ambiguous, outcome.refused
+        deliveries.postpone(tx, due.ids, seconds, outcome.error, ambiguous=ambiguous, refused=refused)
         if seconds and due.kind.endswith("_line"):
             deliveries.postpone_thread(tx, due.kind, due.request_id, due.run_id, seconds)
     await tx.flush()
@@ -228,27 +172,6 @@ async def release(db: Database, due: DueMessage) -> None:
     """Give the destination back; what became of the message is not known."""
     async with db.transaction() as tx:
         await deliveries.release(tx, due.destination, due.epoch)
-
-
-async def report_trouble(db: Database, due: DueMessage, cause: str, admin: Destination | None) -> None:
-    """Something cannot be told here, and it may need people; whoever can be told elsewhere is told, once.
-
-    ``admin`` (where operators read) once per cause, a waiting request's run in its thread; both anew only after
-    something could be told here meanwhile, to ``admin`` not while anything else still waits for the same cause.
-    """
-    here = due.destination
-    facts = {"channel": here.channel_id, "text": cause}
-    async with db.transaction() as tx:
-        news = await deliveries.note_trouble(tx, here.team_id, here.channel_id, cause, due.ids)
-        outgoing = []
-        if news and admin is not None and admin != here:
-            outgoing.append(outbox.direct(admin, due.request_id, due.run_id, "trouble", **facts))
-        if due.kind == "card" and due.request_id:
-            run = await deliveries.run_to_inform(tx, here.team_id, here.channel_id, due.request_id)
-            if run is not None:
-                run_id, there = run
-                outgoing.append(outbox.unreachable_line(there, run_id, due.request_id, **facts))
-        outbox.enqueue(tx, outgoing)
 
 
 def _rest(due: DueMessage, pause: float) -> dict[str, float]:

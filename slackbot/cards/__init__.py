@@ -20,6 +20,7 @@ from slackbot.cards.lists import (
     usage,
 )
 from slackbot.cards.modals import list_modal, notice_modal, skeleton_modal
+from slackbot.cards.plain import plain_message, plain_request_card
 from slackbot.cards.request import request_card, unreadable
 from slackbot.cards.scalars import amounts
 from slackbot.cards.values import (
@@ -132,6 +133,8 @@ __all__ = [
     "parse_button_value",
     "parse_id",
     "parse_page_value",
+    "plain_message",
+    "plain_request_card",
     "read_agent_modal",
     "read_edit",
     "reason_of",

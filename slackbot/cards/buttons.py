@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from agent.domain.request import ExecutionStatus, RequestStatus, RequestView
+from agent.domain.request import RequestStatus, RequestView
 from signoff.values import Risk
 from slackbot.cards import blocks, inert, scalars
 from slackbot.cards.values import (
@@ -40,6 +40,16 @@ def row(view: RequestView, names: Names, *, approvable: bool, details: bool = Tr
     if details:
         made.append(blocks.button("Details", ACTION_DETAILS, button_value(view)))
     return blocks.actions(*made, *_link(view))
+
+
+def plain_row(view: RequestView) -> list[Json]:
+    """The row of a card that Slack takes in its plainest form only: no consent from there, everything else."""
+    if not view.place_nonce:
+        return []
+    value = button_value(view)
+    reject = [blocks.button("Reject", ACTION_REJECT, value, "danger")]
+    made = reject if view.status is RequestStatus.WAITING else _ask_again(view) or _settle(view)
+    return blocks.actions(*made, blocks.button("Details", ACTION_DETAILS, value))
 
 
 def turning(pages: Pages) -> list[Json]:
@@ -78,11 +88,7 @@ def _ask_again(view: RequestView) -> list[Json]:
 
 def _settle(view: RequestView) -> list[Json]:
     execution = view.execution
-    if (
-        execution is None
-        or execution.status is not ExecutionStatus.IN_DOUBT
-        or execution.settled_as is not None
-    ):
+    if execution is None or not execution.awaits_settlement:
         return []
     return settling(button_value(view, execution.id), ACTION_RETRY, ACTION_DONE)
 

@@ -77,6 +77,14 @@ _RUN_LINES = {
     "in_doubt": (_DOUBT_OF_A_CALL, "Known:"),
     "settled": ("↩ Settled", "Note:"),
     "unreachable": ("⚠ A card could not be posted or changed; the request stays open", "Why:"),
+    "plain_card": (
+        "⚠ Slack does not take a request's full card; a plain one without Approve is shown",
+        "Error:",
+    ),
+    "given_up": (
+        "⚠ Slack does not take a message, so it was given up (`signoff deliveries list`; `retry` tries it again)",
+        "Why:",
+    ),
     "missing_reviewers": ("⚠ Too few reviewers are left who may approve a request; it stays open", "About:"),
     "trouble": (
         "⚠ Requests stay open but cannot all be shown (`signoff doctor` finds most causes)",

@@ -69,6 +69,10 @@ COMMANDS = {
     "db": ("database.commands", "The database: migrate it, or ask where it stands."),
     "audit": ("audit.commands", "The record of what happened."),
     "webhooks": ("webhooks.commands", "Webhooks: add, list, remove, and replay what was given up."),
+    "deliveries": (
+        "deliveries.commands",
+        "Messages to Slack that were given up: list them, or try them again.",
+    ),
     "keys": ("keys.commands", "Keys for programs that call the HTTP API."),
     "requests": (
         "requests.commands",

@@ -21,8 +21,11 @@ from agent.domain.errors import LeaseLost
 from agent.fault_points import point
 from agent.store.outbox import Destination
 from agent.usecases import deliveries
-from agent.usecases.deliveries import Dead, DueMessage, Outcome, Postponed, Sent
+from agent.usecases.due_messages import Dead, DueMessage, Outcome, Postponed, Sent
+from agent.usecases.undelivered import report_plain_card
+from slackbot.cards import Card
 from slackbot.delivery.drawing import MessageDrawing
+from slackbot.delivery.failures import ChannelClosed, DrawingFailed, Failures
 from slackbot.delivery.reviewer_check import ReviewerCheck
 from slackbot.slack_api.client import SlackClient, SlackError, SlackRefused, SlackUnavailable
 from slackbot.slack_api.directory import Directory
@@ -51,25 +54,6 @@ SETTLE = 3.0
 MOST_SERVED = 100
 """Turns of agents that are remembered for each channel."""
 
-LONGEST = 30.0
-LONGEST_FOR_PEOPLE = 60.0
-LONGEST_UNKNOWN = 300.0
-"""Seconds between attempts, at most: while Slack is away, while somebody has to mend something, and while Slack
-refuses for a reason that we do not know."""
-
-_LONGEST = {
-    Meaning.CHANNEL: LONGEST_FOR_PEOPLE,
-    Meaning.TOKEN: LONGEST_FOR_PEOPLE,
-    Meaning.SUSPENDED: LONGEST_FOR_PEOPLE,
-    Meaning.UNKNOWN: LONGEST_UNKNOWN,
-}
-
-
-class ChannelClosed(SlackError):
-    """Nothing may be posted in this channel; why, as a sentence."""
-
-    meaning = Meaning.CHANNEL
-
 
 class Drain:
     """Empties destinations."""
@@ -94,6 +78,7 @@ class Drain:
         self._served: defaultdict[str, list[str]] = defaultdict(list)
         self.reviewers = ReviewerCheck(db, directory, admin)
         self._drawing = MessageDrawing(db, directory, Permalinks(client), self.reviewers)
+        self._failures = Failures(db, directory, admin, pace)
         self._leaving = False
         self.problem: str | None = None
         """Why what was to be said last was not said; None when it was. For health checks."""
@@ -141,11 +126,7 @@ class Drain:
         try:
             ts = await self._send(due, began)
         except SlackError as error:
-            if not isinstance(error, SlackRefused) or error.meaning not in (Meaning.MESSAGE, Meaning.CLOSED):
-                return await self._put_off(due, error, _LONGEST.get(error.meaning, LONGEST))
-            log.error("cannot be told", action="delivery.dead", error=error.code, **_names(due))  # noqa: TRY400
-            # Slack counts what it refuses, too: a channel whose messages are gone is not gone through at full speed.
-            return Dead(due, error.code, self._pace)
+            return await self._fail(due, error)
         except LeaseLost:
             return None
         except DatabaseError:
@@ -153,36 +134,20 @@ class Drain:
         except Exception as error:
             # A mistake of ours about one message must not keep all others in its channel waiting.
             log.exception("cannot be told yet", action="delivery.broken", **_names(due))
-            words = f"{type(error).__name__}: {error}"[:300]
-            return await self._put_off(due, SlackUnavailable(words, taken=True), LONGEST_FOR_PEOPLE)
+            return await self._fail(due, DrawingFailed(error))
         self.problem = None
         return Sent(due, ts, self._pace)
 
-    async def _put_off(self, due: DueMessage, later: SlackError, slowest: float) -> Postponed:
-        """Back-off: 1, 2, 4 … seconds, or what Slack asked for, which then counts for all its like here."""
-        self.problem = words = _cause(later)
-        log.warning("not told yet", action="delivery.postponed", error=words, **_names(due))
-        # Before the message is put off: after a crash in between, the next attempt still reports it.
-        unknown = later.meaning is Meaning.UNKNOWN
-        if unknown and due.error != words:
-            await deliveries.report_trouble(self._db, due, words, self._admin)
-        elif later.meaning is Meaning.CHANNEL:
-            await deliveries.report_trouble(self._db, due, await self._trouble(due, words), self._admin)
-        # A change can be repeated: whether Slack has made it already matters for posts only.
-        ambiguous = (later.taken and due.ts is None) or due.ambiguous
-        if later.seconds:
-            return Postponed(due, words, 0.0, pause=later.seconds, ambiguous=ambiguous)
-        seconds = min(slowest, 2.0 ** min(due.attempts, 9))
-        return Postponed(due, words, seconds, pause=self._pace if unknown else 0.0, ambiguous=ambiguous)
-
-    async def _trouble(self, due: DueMessage, words: str) -> str:
-        """What is wrong with the channel, in the same words whether Slack refused or we saw it before."""
-        channel_id = due.destination.channel_id
-        self._directory.forget_channel(channel_id)
-        try:
-            return await self._directory.channel_problem(channel_id) or words
-        except (SlackError, TimeoutError):
-            return words
+    async def _fail(self, due: DueMessage, error: SlackError) -> Outcome:
+        outcome = await self._failures.outcome(due, error)
+        if isinstance(outcome, Postponed):
+            self.problem = outcome.error
+            log.warning("not told yet", action="delivery.postponed", error=outcome.error, **_names(due))
+        elif isinstance(outcome, Dead):
+            log.error("cannot be told", action="delivery.dead", error=outcome.error, **_names(due))
+        else:
+            log.info("the message is gone", action="delivery.gone", **_names(due))
+        return outcome
 
     async def _send(self, due: DueMessage, began: float) -> str | None:
         """Post or update. Returns the message's ``ts``. Raises SlackError and LeaseLost."""
@@ -192,20 +157,34 @@ class Drain:
             return due.ts
         if due.ts is not None:
             await self._hold(due, began)
-            await self._messenger.update(channel_id, due.ts, card)
-            return due.ts
+            return await self._say(due, card, due.ts, None)
         thread_ts = due.thread_ts if due.kind.endswith("_line") else None
         if due.ambiguous and (found := await self._find(due, thread_ts)) is not None:
             if thread_ts is None:
                 await self._hold(due, began)
-                await self._messenger.update(channel_id, found, card)
+                await self._say(due, card, found, None)
             return found
         await self._check_channel(channel_id)
         await self._hold(due, began)
-        ts = await self._messenger.post(channel_id, card, thread_ts)
+        ts = await self._say(due, card, None, thread_ts)
         if due.kind == "card":
             point("after_card_accepted")
         return ts
+
+    async def _say(self, due: DueMessage, card: Card, ts: str | None, thread_ts: str | None) -> str:
+        """Change the message ``ts``, or post one. What Slack does not take as it looks is said plainly at once."""
+        here = due.destination.channel_id
+        try:
+            return await self._messenger.say(here, card, ts=ts, thread_ts=thread_ts)
+        except SlackRefused as error:
+            if error.meaning is not Meaning.MESSAGE:
+                raise
+            log.error("said plainly", action="delivery.plain", error=error.code, **_names(due))  # noqa: TRY400
+            plain = await self._drawing.draw_plainly(due, card, error.code)
+            await self._hold(due, 0.0)
+            said = await self._messenger.say(here, plain, ts=ts, thread_ts=thread_ts)
+            await report_plain_card(self._db, due, error.code, self._admin)
+            return said
 
     async def _find(self, due: DueMessage, thread_ts: str | None) -> str | None:
         """An earlier post of this very delivery that Slack took after all."""
@@ -242,13 +221,6 @@ async def _rest(awake: asyncio.Event, seconds: float | None, least: float) -> bo
 def _serve(served: list[str], turn: str) -> None:
     """The agent goes to the end of the queue."""
     served[:] = [*(each for each in served if each != turn), turn][-MOST_SERVED:]
-
-
-def _cause(error: SlackError) -> str:
-    """In words. Operators are told once per cause, so a code is the same cause whichever method it came from."""
-    if isinstance(error, SlackRefused) and error.meaning is Meaning.UNKNOWN:
-        return f"Slack answers with the error {error.code}; Signoff tries again"
-    return str(error)
 
 
 def _names(due: DueMessage) -> dict[str, Any]:

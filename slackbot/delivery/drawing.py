@@ -8,7 +8,7 @@ from agent.database.pools import Database
 from agent.domain.masked_action import MaskedAction
 from agent.domain.request import RequestView
 from agent.store import views
-from agent.usecases.deliveries import DueMessage
+from agent.usecases.due_messages import DueMessage
 from slackbot import cards, masking
 from slackbot.cards import Card
 from slackbot.delivery.reviewer_check import ReviewerCheck
@@ -51,6 +51,14 @@ class MessageDrawing:
         )  # also for words to operators
         bodies = await masking.clean_value([dict(body) for body in due.bodies], hidden)
         return cards.combine_lines([draw(body, delivery_id=due.id) for body in bodies], delivery_id=due.id)
+
+    async def draw_plainly(self, due: DueMessage, card: Card, code: str) -> Card:
+        """The same in the plainest form, after Slack has refused ``card`` with ``code``."""
+        findable = "metadata" not in code
+        if due.kind != "card" or due.request_id is None or (view := await self._view(due.request_id)) is None:
+            return cards.plain_message(card, findable=findable)
+        shown = await masking.clean_view(view)
+        return cards.plain_request_card(shown, delivery_id=due.id, findable=findable)
 
     async def _draw_digest(self, due: DueMessage, agent: str) -> Card:
         here = due.destination

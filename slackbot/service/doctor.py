@@ -22,6 +22,7 @@ from agent.database.pools import Database
 from agent.domain.errors import NotFound
 from agent.domain.policy import Policy
 from agent.store import views
+from agent.usecases import undelivered
 from signoff.errors import SignoffError
 from slackbot.settings import Settings
 from slackbot.slack_api import manifest
@@ -35,6 +36,9 @@ MAX_SKEW = 60.0
 
 MODEL_PATIENCE = 60.0
 """Seconds for an answer of the model: a local server may have to load it first."""
+
+DEAD_SHOWN = 5
+"""Messages that were given up and are named; the command lists all of them."""
 
 SILENCE = timedelta(minutes=15)
 """Without a record for so long, the service was stopped, or the database is a copy of an earlier one."""
@@ -66,6 +70,7 @@ async def examine(
     yield (found := await _database(configured, database, url))
     if database is not None and found.well:
         yield await _backlog(database)
+        yield await _dead(database)
     if configured.slack_bot_token is None:
         yield Finding("Slack", False, "SLACK_BOT_TOKEN is not set", "install the app and set its bot token")
     else:
@@ -126,6 +131,17 @@ async def _backlog(database: Database) -> Finding:
         return Finding("open work", True, told)
     remedy = "if this is a restored backup, `signoff pause` before the start, and look at what was done since"
     return Finding("open work", False, told, remedy)
+
+
+async def _dead(database: Database) -> Finding:
+    """Messages that Slack did not take."""
+    found = await undelivered.list_dead(database, DEAD_SHOWN + 1)
+    if not found:
+        return Finding("messages", True, "none was given up")
+    named = "; ".join(f"{each.kind} in {each.channel_id}: {each.error}" for each in found[:DEAD_SHOWN])
+    more = "; and more" if len(found) > DEAD_SHOWN else ""
+    remedy = "mend the cause, then `signoff deliveries retry --all`; `signoff deliveries` lists them"
+    return Finding("messages", False, f"Slack did not take {named}{more}", remedy)
 
 
 async def _slack(configured: Settings, policy: Policy, client: SlackClient) -> AsyncIterator[Finding]:

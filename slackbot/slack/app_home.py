@@ -47,6 +47,10 @@ SORRY = (
     "Members of this workspace see here what waits for them. You are not one, or Slack did not tell us so."
 )
 
+NOT_SHOWN = "Slack does not take this page just now. `/approvals` and `/agent status` show the same."
+
+HASH_CONFLICT = "hash_conflict"
+
 
 @dataclass
 class HomeViewer:
@@ -182,9 +186,18 @@ class AppHomes:
                     viewer.shown, viewer.hash = shown, str((answer.get("view") or {}).get("hash") or "")
         except SlackError as error:
             self._not_published(viewer, error)
+            if isinstance(error, SlackRefused) and error.code != HASH_CONFLICT:
+                await self._publish_notice(viewer)
         except Exception as error:
             viewer.stale = True
             log.warning("a Home was not drawn: %s", type(error).__name__, extra={"action": "home_failed"})
+
+    async def _publish_notice(self, viewer: HomeViewer) -> None:
+        """Slack does not take this Home: say so there, in the plainest form."""
+        view = {"type": "home", "blocks": notice_modal("Home", NOT_SHOWN)["blocks"]}
+        viewer.shown, viewer.hash = b"", ""
+        with suppress(SlackError, TimeoutError):
+            await self._client.views_publish(user_id=viewer.person.user_id, view=view)
 
     def _not_published(self, viewer: HomeViewer, error: SlackError) -> None:
         """Try later: after the silence that Slack asks for, or some time after a refusal.
@@ -192,7 +205,7 @@ class AppHomes:
         A conflict of hashes means that another process has published since: the Home is that one's now.
         """
         viewer.stale = True
-        if isinstance(error, SlackRefused) and error.code == "hash_conflict":
+        if isinstance(error, SlackRefused) and error.code == HASH_CONFLICT:
             if self._viewers.get(viewer.person) is viewer:
                 del self._viewers[viewer.person]
             return

@@ -27,6 +27,7 @@ def new_app(client: SlackClient, *, team_id: str, bot_user_id: str, bot_id: str)
       acknowledgement over a socket), for events too, which Bolt would otherwise acknowledge first: Slack then
       sends the event again. It also saves Bolt's polling for the acknowledgement, 10 ms each time.
     * A given authorization: Bolt would call `auth.test` during the first click, and answer 200 if that fails.
+    * Our own events are not ignored: that a card of ours was deleted is one of them.
     * No request verification: `slackbot.slack.signed_http` does it in front of Bolt, and a socket has none.
     """
     token = client.token
@@ -47,6 +48,7 @@ def new_app(client: SlackClient, *, team_id: str, bot_user_id: str, bot_id: str)
         signing_secret="",
         request_verification_enabled=False,
         ssl_check_enabled=False,
+        ignoring_self_events_enabled=False,
         process_before_response=True,
     )
     app.error(_on_error)

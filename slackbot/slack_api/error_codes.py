@@ -18,7 +18,7 @@ class Meaning(Enum):
     TOKEN = "people have to mend the app's token"  # noqa: S105 - no password
     SUSPENDED = "administrators have to let the app in again"
     MESSAGE = "Slack never takes this message"
-    CLOSED = "the posted message cannot be changed any more"
+    CLOSED = "the posted message cannot be changed, or answered in its thread, any more"
     UNKNOWN = "a code that is not listed here"
 
 
@@ -38,21 +38,23 @@ _CODES = {
     ),
     Meaning.SUSPENDED: ("ekm_access_denied",),
     Meaning.MESSAGE: ("msg_blocks_too_long", "msg_too_long", "no_text"),
-    Meaning.CLOSED: ("cant_update_message", "edit_window_closed", "message_not_found"),
+    Meaning.CLOSED: ("cant_update_message", "edit_window_closed", "message_not_found", "thread_not_found"),
 }
 _MEANINGS = {code: meaning for meaning, codes in _CODES.items() for code in codes}
+_NO_THREAD = "thread_not_found"
 _VAGUE = {"no_permission", "not_allowed_token_type"}
-_OF_A_MESSAGE = ("invalid_blocks", "metadata_")  # prefixes of codes
+_OF_A_MESSAGE = ("invalid_blocks", "invalid_metadata", "metadata_")  # prefixes of codes
 
 
 def meaning_of(code: str, method: str) -> Meaning:
     """What the code means as an answer to this method.
 
-    Only `chat.update` says that a message cannot be changed. Of a message, `no_permission` may mean its channel.
+    Only `chat.update` says that a message cannot be changed, and only a post that a thread is gone. Of a message,
+    `no_permission` may mean its channel.
     """
     if code.startswith(_OF_A_MESSAGE):
         return Meaning.MESSAGE
     found = _MEANINGS.get(code, Meaning.UNKNOWN)
-    if found is Meaning.CLOSED and method != "chat.update":
+    if found is Meaning.CLOSED and method != ("chat.postMessage" if code == _NO_THREAD else "chat.update"):
         return Meaning.UNKNOWN
     return Meaning.UNKNOWN if code in _VAGUE and method.startswith("chat.") else found

@@ -21,19 +21,18 @@ class Messenger:
         self._client = client
         self._own = own_bot_user_id
 
-    async def post(self, channel: str, card: Card, thread_ts: str | None) -> str:
-        """Returns the message's `ts`."""
+    async def say(self, channel: str, card: Card, *, ts: str | None, thread_ts: str | None) -> str:
+        """Change the message `ts`, or post one. Returns its `ts`."""
+        if ts is not None:
+            await self._call("chat.update", channel, ts=ts, **_content(card))
+            return ts
         place = {"thread_ts": thread_ts} if thread_ts else {}
         quiet = {"unfurl_links": False, "unfurl_media": False}
         answer = await self._call("chat.postMessage", channel, **place, **_content(card), **quiet)
-        ts = answer.get("ts")
-        if not isinstance(ts, str):
+        posted = answer.get("ts")
+        if not isinstance(posted, str):
             raise SlackUnavailable("chat.postMessage answered without a ts", taken=True)
-        return ts
-
-    async def update(self, channel: str, ts: str, card: Card) -> None:
-        """Replace what a message shows."""
-        await self._call("chat.update", channel, ts=ts, **_content(card))
+        return posted
 
     async def find(self, channel: str, delivery: str, thread_ts: str | None) -> str | None:
         """The `ts` of our message of this delivery, if Slack took it after all."""

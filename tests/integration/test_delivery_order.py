@@ -15,7 +15,7 @@ from sqlalchemy import text
 from agent.database.pools import Database
 from agent.store import outbox
 from agent.usecases import deliveries, requests
-from agent.usecases.deliveries import DueMessage, Sent
+from agent.usecases.due_messages import DueMessage, Sent
 from tests.integration.asking import REVIEWS, question, rule, start
 
 

@@ -15,6 +15,7 @@ from agent.database.wakeups import Wakeup, WakeupKind
 from agent.store import outbox
 from agent.store.outbox import Destination
 from agent.usecases import deliveries
+from agent.usecases.due_messages import Sent
 from slackbot.delivery.poller import DeliveryPoller
 from tests.integration.asking import REVIEWS, TEAM, ask
 from tests.integration.service.conftest import until
@@ -48,7 +49,7 @@ class Recorder:
             await deliveries.release(self.db, due)
             raise RuntimeError("the drain is broken")
         while due:
-            sent = deliveries.Sent(due, f"{next(self.ts)}.0", pause=0.0)
+            sent = Sent(due, f"{next(self.ts)}.0", pause=0.0)
             due = (await deliveries.take_next(self.db, here, "recorder", after=sent)).due
 
     def wake(self, channel_id: str) -> None:

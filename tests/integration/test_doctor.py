@@ -19,7 +19,7 @@ from slackbot import settings
 from slackbot.service import doctor
 from slackbot.service.doctor import Finding
 from tests.integration import alone
-from tests.integration.asking import GRACE, ask, ballot, claim_approved, reviewer
+from tests.integration.asking import GRACE, ask, ballot, claim_approved, reviewer, write
 from tests.integration.command import Command
 from tests.integration.crash.process import ROOT, Ended
 
@@ -199,6 +199,25 @@ async def test_what_a_restored_backup_would_start_is_told(
         assert (await clinic.findings())["open work"].well
 
 
+async def test_messages_that_were_given_up_are_named_and_tried_again(
+    clinic: Clinic, signoff: Command
+) -> None:
+    """The doctor names them with Slack's reason; `signoff deliveries` lists them, and `retry` makes them due again."""
+    async with Database(clinic.settings["DATABASE_URL"]) as database:
+        await ask(database)
+        await write(
+            database, "UPDATE delivery SET state = 'dead', error = 'invalid_blocks' WHERE kind = 'card'"
+        )
+        sick = await clinic.sick()
+        assert sick.part == "messages"
+        assert "card in C0REVIEW: invalid_blocks" in sick.told
+        listed = await asyncio.to_thread(signoff, "deliveries", **clinic.settings)
+        assert "invalid_blocks" in listed.said
+        retried = await asyncio.to_thread(signoff, "deliveries", "retry", "--all", **clinic.settings)
+        assert "1 will be tried again" in retried.said
+        assert (await clinic.findings())["messages"].well
+
+
 async def test_a_database_that_is_away_is_found(clinic: Clinic) -> None:
     """Nobody listens there; everything else is still looked at."""
     sick = await clinic.sick(DATABASE_URL="postgresql://u@127.0.0.1:9/d")
@@ -249,5 +268,5 @@ async def test_a_server_that_lists_no_models_is_asked_a_question(clinic: Clinic)
 async def test_slack_that_is_away_is_one_finding(clinic: Clinic) -> None:
     """What cannot be asked is not guessed, and the model is still looked at."""
     found = await clinic.findings(SLACK_API_URL="http://127.0.0.1:9/api/")
-    assert set(found) == {"checkpoints", "database", "open work", "bot token", "model"}
+    assert set(found) == {"checkpoints", "database", "open work", "messages", "bot token", "model"}
     assert not found["bot token"].well

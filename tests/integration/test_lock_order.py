@@ -10,7 +10,7 @@ import pytest
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
 from agent.domain.audit import request_subject
-from agent.store import audit, call_locks, calls, deliveries, outbox, request_locks, runs
+from agent.store import audit, call_locks, calls, deliveries, outbox, request_locks, runs, undelivered
 from agent.store.outbox import Destination
 from tests import lock_recorder
 from tests.integration.asking import Asked, ask, start
@@ -44,7 +44,7 @@ async def run_after_card(tx: Transaction, asked: Asked) -> None:
 
 
 async def destination_after_delivery(tx: Transaction, asked: Asked) -> None:
-    deliveries.mark_dead(tx, [UUID(int=1)], "no")
+    undelivered.mark_dead(tx, [UUID(int=1)], "no")
     await tx.flush()
     await deliveries.release(tx, Destination("T0TEST", "C0REVIEW"), 1)
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from slackbot.slack_api.error_codes import Meaning, meaning_of
 
 POST, UPDATE = "chat.postMessage", "chat.update"
+OPEN, PUBLISH = "views.open", "views.publish"
+OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
 
 OF_EVERY_METHOD = """
 access_denied accesslimited account_inactive app_access_restricted deprecated_endpoint ekm_access_denied
@@ -31,9 +36,21 @@ OF_CHANGES = """
 block_mismatch cant_broadcast_message cant_update_message edit_window_closed file_share_limit_reached is_inactive
 message_not_found no_dual_broadcast_content_update streaming_state_conflict update_failed
 """
+OF_FILES = """
+blocked_file_type file_deleted file_is_deleted file_not_found max_file_sharing_exceeded posting_to_channel_denied
+slack_connect_blocked_file_type slack_connect_clip_sharing_blocked slack_connect_file_upload_sharing_blocked
+unable_to_share_files
+"""
+OF_OPENING = "duplicate_external_id exchanged_trigger_id expired_trigger_id invalid_trigger_id view_too_large"
+OF_PUBLISHING = (
+    "duplicate_external_id hash_conflict missing_profile_id not_enabled not_implemented view_too_large"
+)
+ALSO_OF_CHANGES = "markdown_text_conflict message_limit_exceeded team_not_found"
 DOCUMENTED = {
     POST: f"{OF_EVERY_METHOD} {OF_BOTH} {OF_POSTS}".split(),
-    UPDATE: f"{OF_EVERY_METHOD} {OF_BOTH} {OF_CHANGES}".split(),
+    UPDATE: f"{OF_EVERY_METHOD} {OF_BOTH} {OF_CHANGES} {OF_FILES} {ALSO_OF_CHANGES}".split(),
+    OPEN: f"{OF_EVERY_METHOD} {OF_OPENING}".split(),
+    PUBLISH: f"{OF_EVERY_METHOD} {OF_PUBLISHING}".split(),
 }
 
 KNOWN = {
@@ -44,8 +61,8 @@ KNOWN = {
         account_inactive invalid_auth missing_scope not_authed token_expired token_revoked""",
     Meaning.SUSPENDED: "ekm_access_denied",
     Meaning.MESSAGE: """
-        invalid_blocks invalid_blocks_format metadata_must_be_sent_from_app metadata_too_large msg_blocks_too_long
-        msg_too_long no_text""",
+        invalid_blocks invalid_blocks_format invalid_metadata_format invalid_metadata_schema
+        metadata_must_be_sent_from_app metadata_too_large msg_blocks_too_long msg_too_long no_text""",
 }
 ALSO = {
     POST: {"restricted_action": Meaning.CHANNEL},
@@ -82,3 +99,26 @@ def test_families_of_codes() -> None:
 def test_only_a_change_finds_its_message_closed(method: str) -> None:
     """A post or a look-up has no old message that could be closed."""
     assert meaning_of("message_not_found", method) is Meaning.UNKNOWN
+
+
+@pytest.mark.parametrize("method", [POST, UPDATE])
+def test_the_table_for_operators_has_every_documented_code(method: str) -> None:
+    """`docs/operations.md` says of each code what follows, in the same classes as the service."""
+    table = (
+        OPERATIONS.read_text(encoding="utf-8").split("### What Slack does not take", 1)[1].split("\n#", 1)[0]
+    )
+    rows = [line.split("|")[1:3] for line in table.splitlines() if line.startswith("| ")]
+    told = {code: meaning.strip() for meaning, codes in rows for code in re.findall(r"`(\w+)`", codes)}
+    words = {
+        Meaning.SLOW_DOWN: "slow down",
+        Meaning.PASSING: "passing",
+        Meaning.CHANNEL: "channel",
+        Meaning.TOKEN: "token",
+        Meaning.SUSPENDED: "suspended",
+        Meaning.MESSAGE: "message",
+        Meaning.CLOSED: "gone",
+        Meaning.UNKNOWN: "other",
+    }
+    assert {code: told.get(code) for code in DOCUMENTED[method]} == {
+        code: words[meaning_of(code, method)] for code in DOCUMENTED[method]
+    }

@@ -89,6 +89,7 @@ delivery = Table(
         unique=True,
         postgresql_where=text("state = 'pending' AND coalesce_key IS NOT NULL"),
     ),
+    Index("ix_delivery_dead", "created_at", postgresql_where=text("state = 'dead'")),
     Index("ix_delivery_request", "request_id"),
     Index("ix_delivery_run", "run_id"),
 )

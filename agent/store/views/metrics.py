@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import text
 
 from agent.database.transaction import Connection
+from agent.store.undelivered import count_dead
 
 MOST = 10_000
 """What is counted one by one. Of waiting requests beyond it the planner's estimate is told."""
@@ -23,6 +24,7 @@ class ServiceCounts:
     undelivered_cards: int
     undelivered_lines: int
     oldest_undelivered: float
+    dead_messages: int
     channels_in_trouble: int
     pending_notices: int
     oldest_notice: float
@@ -32,7 +34,7 @@ class ServiceCounts:
 
 
 async def service_counts(connection: Connection) -> ServiceCounts:
-    """All of it, in three statements."""
+    """All of it, in four statements."""
     waits = (await connection.execute(_WAITS, {"most": MOST})).one()
     tells = (await connection.execute(_TELLS, {"most": MOST})).one()
     works = (await connection.execute(_WORKS, {"most": MOST})).all()
@@ -43,6 +45,7 @@ async def service_counts(connection: Connection) -> ServiceCounts:
         undelivered_cards=tells.cards,
         undelivered_lines=tells.lines,
         oldest_undelivered=float(tells.oldest),
+        dead_messages=await count_dead(connection, MOST),
         channels_in_trouble=tells.trouble,
         pending_notices=tells.notices,
         oldest_notice=float(tells.oldest_notice),

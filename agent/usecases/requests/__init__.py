@@ -5,7 +5,12 @@ Each writes its facts, their audit events, what must be told and whom it wakes, 
 
 from agent.store.requests import NewRequest
 from agent.usecases.requests.asking_again import ask_again
-from agent.usecases.requests.card_places import create_place, create_places
+from agent.usecases.requests.card_places import (
+    create_place,
+    create_places,
+    redraw_card,
+    replace_deleted_card,
+)
 from agent.usecases.requests.edits import Edit, EditAttempt, EditOutcome, check_edit, edit
 from agent.usecases.requests.endings import expire_due, withdraw, withdraw_and_rejudge
 from agent.usecases.requests.missing_reviewers import report_missing_reviewers
@@ -31,7 +36,9 @@ __all__ = [
     "expire_due",
     "open",
     "record_refusal",
+    "redraw_card",
     "remind_due",
+    "replace_deleted_card",
     "report_missing_reviewers",
     "settle",
     "withdraw",

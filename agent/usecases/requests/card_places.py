@@ -1,4 +1,4 @@
-"""Places of one person's own: buttons of a request in their App Home or in a modal that they opened."""
+"""Where a request shows its buttons: the card in its channel, and places of one person's own (App Home, modals)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from uuid import UUID
 from agent.database.pools import Database
 from agent.domain.errors import NotFound
 from agent.store import card_places as stored
+from agent.store import outbox
+from agent.store.outbox import Destination
 from signoff.values import Person
 
 OwnSurface = Literal["home", "modal"]
@@ -30,3 +32,20 @@ async def create_places(
         return {}
     async with db.transaction() as tx:
         return await stored.insert_personal(tx, request_ids, surface, person)
+
+
+async def redraw_card(db: Database, request_id: UUID) -> None:
+    """Show the present state on the request's card, because somebody has seen another one there."""
+    async with db.transaction() as tx:
+        there = await stored.channel_of_card(tx, request_id)
+        if there is not None:
+            outbox.enqueue(tx, [outbox.card(there, request_id)])
+
+
+async def replace_deleted_card(db: Database, team_id: str, channel_id: str, ts: str) -> None:
+    """A message was deleted: if it was the card of a request, the drain posts it again while people need it."""
+    there = Destination(team_id, channel_id)
+    async with db.transaction() as tx:
+        request_id = await stored.request_of_card(tx, there, ts)
+        if request_id is not None:
+            outbox.enqueue(tx, [outbox.card(there, request_id)])

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from slack_bolt.async_app import AsyncApp
 
 from agent.domain.audit import AuditKind
-from agent.domain.errors import NotFound, Refusal, Refused, sentence
+from agent.domain.errors import OUTDATED, NotFound, Refusal, Refused, sentence
 from agent.domain.request import RequestStatus, RequestView, Verdict
 from agent.usecases import requests
 from signoff.errors import Conflict
@@ -67,8 +67,8 @@ async def _on_click(work: Work, ctx: ListenerContext, body: dict[str, Any]) -> s
         return OLD_BUTTON
     try:
         return await work(ctx, click, body)
-    except Refused:
-        details.show_change(ctx, click, body)  # what was shown there may be out of date
+    except Refused as refused:
+        details.show_change(ctx, click, body, outdated=refused.code in OUTDATED)
         raise
 
 
@@ -114,6 +114,7 @@ async def _ask_again(ctx: ListenerContext, click: ButtonClick, body: dict[str, A
     try:
         await requests.ask_again(ctx.db, click.value.request_id, by, path=click.path)
     except Conflict:
+        details.show_change(ctx, click, body, outdated=True)
         return NOT_EXPIRED
     except NotFound:
         return GONE
@@ -126,10 +127,12 @@ async def _settle(
 ) -> str | None:
     view = await _acted_on(ctx, click, AuditKind.SETTLEMENT_REFUSED)
     if view.execution is None or view.execution.id != click.value.execution_id:
+        details.show_change(ctx, click, body, outdated=True)
         return NOT_IN_DOUBT
     try:
         needed = await settlements.settle(ctx.db, ctx.directory, view, click.person, verdict, click.path)
     except Conflict:
+        details.show_change(ctx, click, body, outdated=True)
         return NOT_IN_DOUBT
     except NotFound:
         return GONE

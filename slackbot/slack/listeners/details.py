@@ -92,10 +92,12 @@ async def fill(ctx: ListenerContext, view_id: str, person: Person, request_id: U
         await draw(ctx, view_id, notice_modal(HEADING, FAILED))
 
 
-def show_change(ctx: ListenerContext, click: ButtonClick, body: Mapping[str, Any]) -> None:
+def show_change(
+    ctx: ListenerContext, click: ButtonClick, body: Mapping[str, Any], *, outdated: bool = False
+) -> None:
     """What a person's own surface shows is not, or may not be, how things are now: it is drawn anew soon.
 
-    Channel cards are drawn by delivery.
+    Channel cards are drawn by delivery, with every change, and when one was ``outdated``: it showed something else.
     """
     if click.place.surface == "modal":
         view = body["view"]
@@ -105,6 +107,8 @@ def show_change(ctx: ListenerContext, click: ButtonClick, body: Mapping[str, Any
             ctx.background.start(fill(ctx, view_id, click.person, click.value.request_id))
     elif click.place.surface == "home":
         ctx.homes.refresh(click.person)
+    elif outdated:
+        ctx.background.start(requests.redraw_card(ctx.db, click.value.request_id))
 
 
 async def _details(ctx: ListenerContext, person: Person, request_id: UUID, page: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
-from agent.domain.errors import DOUBTFUL, NotFound, Refusal, Refused
+from agent.domain.errors import DOUBTFUL, OUTDATED, NotFound, Refusal, Refused
 from agent.domain.request import Verdict
 from agent.runtime.edit_judgement import schema_of
 from signoff.errors import MalformedArguments
@@ -80,11 +80,12 @@ async def _answer(
     if click is None:
         await ack(response_action="update", view=notice_modal(NOT_COUNTED, OLD_FORM))
         return
+    outdated = False
     try:
         async with asyncio.timeout(ctx.budget):
             wrong = await work(ctx, click, view)
     except Refused as refused:
-        wrong = _refused(view, refused)
+        wrong, outdated = _refused(view, refused), refused.code in OUTDATED
     except Exception as error:
         # The form stays open with what was typed, and says that it may be sent again.
         log.exception("a form failed", extra={"action": "listener_failed", "kind": type(error).__name__})
@@ -96,7 +97,7 @@ async def _answer(
         return
     else:
         await ack(response_action="update", view=notice_modal(NOT_COUNTED, wrong.notice, reason_of(view)))
-    details.show_change(ctx, click, body)
+    details.show_change(ctx, click, body, outdated=outdated)
 
 
 async def _vote(

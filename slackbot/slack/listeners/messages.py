@@ -16,7 +16,7 @@ from slack_bolt.async_app import AsyncApp
 
 from agent.domain.errors import DOUBTFUL, Refused
 from agent.store import views
-from agent.usecases import runs
+from agent.usecases import requests, runs
 from signoff.values import Person
 from slackbot.cards import Card, refusal_text, usage
 from slackbot.reviewing.members import NotAMember, check_member
@@ -67,6 +67,11 @@ class IncomingMessage:
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
     """Messages and mentions."""
+
+    @app.event({"type": "message", "subtype": "message_deleted"})
+    async def deleted(event: dict[str, Any]) -> None:
+        team_id, ts = ctx.directory.own_team_id, str(event.get("deleted_ts"))
+        await requests.replace_deleted_card(ctx.db, team_id, event["channel"], ts)
 
     @app.event("message")
     async def message(event: dict[str, Any]) -> None:

@@ -65,6 +65,7 @@ class ServiceMetrics:
         return {
             "undelivered_cards": known.undelivered_cards,
             "oldest_undelivered_seconds": round(known.oldest_undelivered, 1),
+            "dead_messages": known.dead_messages,
             "channels_in_trouble": known.channels_in_trouble,
             "overdue_requests": known.overdue,
             "dead_notices": known.dead_notices,
@@ -136,6 +137,7 @@ def _of_database(known: views.ServiceCounts) -> Iterator[Metric]:
         ),
         ("undelivered_lines", "Thread lines that Slack has not been told of.", known.undelivered_lines),
         ("oldest_undelivered_seconds", "How long the oldest of both has waited.", known.oldest_undelivered),
+        ("messages_dead", "Messages that Slack did not take and that were given up.", known.dead_messages),
         ("channels_in_trouble", "Channels that take no messages of ours.", known.channels_in_trouble),
         ("notices_pending", "Webhook calls and e-mails to be sent.", known.pending_notices),
         ("oldest_notice_seconds", "How long the oldest of them has waited.", known.oldest_notice),

@@ -17,10 +17,12 @@ from slackbot.cards import (
 )
 from slackbot.cards.app_home import MAX_WAITING
 from slackbot.slack.app_home import AppHomes
+from slackbot.slack_api.error_codes import Meaning, meaning_of
 from tests.integration import alone
 from tests.integration.asking import GRACE, LINUS, ask, ballot, reviewer, rule
 from tests.integration.listeners.conftest import House
 from tests.patience import promised
+from tests.unit.test_error_codes import DOCUMENTED
 
 REASON = "signoff:reason/signoff:reason_input"
 
@@ -182,6 +184,22 @@ async def test_a_rate_limit_is_waited_for(http_house: House) -> None:
     await home(house, "U0GRACE", "Waiting for me (1)")
     assert time.monotonic() - began >= 1.0
     assert len(house.slack.calls_of("views.publish")) == 2
+
+
+async def test_a_home_that_slack_does_not_take_says_so(http_house: House) -> None:
+    """Whatever Slack's documented error is, the Home says which commands show the same."""
+    house = http_house
+    for code in DOCUMENTED["views.publish"]:
+        if (
+            meaning_of(code, "views.publish") in (Meaning.SLOW_DOWN, Meaning.PASSING)
+            or code == "hash_conflict"
+        ):
+            continue  # tried again, or another process has published
+        house.slack.faults.error("views.publish", code)
+        for words in ("Slack does not take this page", "Waiting for me"):
+            house.ctx.homes._viewers.clear()
+            house.slack.person("U0GRACE").open_home()
+            await home(house, "U0GRACE", words)
 
 
 async def test_home_shows_what_commands_show(http_house: House) -> None:

@@ -19,6 +19,7 @@ from tests.integration import alone
 from tests.integration.asking import GRACE, LINUS, ask, ballot, reviewer, rule
 from tests.integration.listeners.conftest import House
 from tests.patience import promised
+from tests.unit.test_error_codes import DOCUMENTED
 
 REASON = "signoff:reason/signoff:reason_input"
 
@@ -259,12 +260,17 @@ async def test_a_rejection_that_is_not_known_stays_in_the_form(house: House) -> 
     assert await house.status(asked.request_id) == "rejected"
 
 
-async def test_slack_not_opening_the_form_is_said(house: House) -> None:
-    """When the trigger is too old nothing is recorded, and the person is told to press again."""
+async def test_slack_not_opening_the_form_is_said(http_house: House) -> None:
+    """Whatever Slack's documented error is, nothing is recorded, and the person is told to press again."""
+    house = http_house
     asked, card = await house.asked()
-    house.slack.faults.error("views.open", "expired_trigger_id")
-    assert (await house.slack.person("U0GRACE").click(card, ACTION_REJECT)).acked
-    await house.told("U0GRACE", clicks.FORM_NOT_OPENED)
+    for number, code in enumerate(DOCUMENTED["views.open"], 1):
+        house.slack.faults.error("views.open", code)
+        assert (await house.slack.person("U0GRACE").click(card, ACTION_REJECT)).acked
+        await house.ctx.background.finish()
+        told = [str(each.get("text")) for each in house.slack.ephemeral("U0GRACE")]
+        assert sum(clicks.FORM_NOT_OPENED in each for each in told) == number, code
+        house.client._silent_until.clear()
     assert await house.status(asked.request_id) == "waiting"
 
 
@@ -342,3 +348,24 @@ def _pressing(person: ScreenUser, card: dict[str, Any], asked: Any, action_id: s
         "value": str(ButtonValue(asked.nonce, asked.request_id, 1)),
     }
     return payload
+
+
+async def test_a_refused_press_redraws_its_card(house: House) -> None:
+    """The card showed buttons of a request that was decided: the person is told, and the card is drawn again."""
+    asked, card = await house.asked()
+    await alone.vote(house.db, ballot(asked, reviewer(GRACE), place=None))
+    house.owner.execute("UPDATE delivery SET state = 'sent'")
+    await house.slack.person("U0LINUS").click(card, ACTION_APPROVE)
+    await house.ctx.background.finish()
+    assert house.rows("SELECT kind::text, request_id FROM delivery WHERE state = 'pending'") == [
+        ("card", asked.request_id)
+    ]
+
+
+async def test_a_card_that_was_deleted_is_due_again(house: House) -> None:
+    """Somebody deletes the card of a request that waits: its delivery hears of it."""
+    asked, card = await house.asked()
+    house.owner.execute("UPDATE delivery SET state = 'sent'")
+    house.slack.workspace.delete(house.slack.workspace.channels["C0REVIEW"], card["ts"])
+    await house.slack.wait_for(lambda: house.rows("SELECT 1 FROM delivery WHERE state = 'pending'"))
+    assert house.rows("SELECT request_id FROM delivery WHERE state = 'pending'") == [(asked.request_id,)]

@@ -1,0 +1,144 @@
+"""Statements on what Slack does not take: trouble of a channel, messages that were given up or have disappeared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import Text, bindparam, cast, exists, func, or_, select, text
+
+from agent.database.transaction import Connection, Transaction, fetch
+from agent.store.outbox import Destination
+from agent.store.rows import row_as
+from agent.store.tables import delivery
+
+
+@dataclass(frozen=True, slots=True)
+class DeadMessage:
+    """A message that was given up."""
+
+    id: UUID
+    kind: str
+    channel_id: str
+    request_id: UUID | None
+    run_id: UUID | None
+    error: str | None
+    created_at: datetime
+
+
+async def note_trouble(
+    connection: Connection, team_id: str, channel_id: str, cause: str, ids: Sequence[UUID]
+) -> bool:
+    """Write down why these cannot be told there. Returns whether that is news: nothing else waits for this cause."""
+    key = {"team": team_id, "channel": channel_id, "cause": cause, "ids": list(ids)}
+    return bool((await connection.execute(_TROUBLE, key)).scalar_one_or_none())
+
+
+async def run_to_inform(
+    connection: Connection, team_id: str, channel_id: str, request_id: UUID
+) -> tuple[UUID, Destination] | None:
+    """The run of a request that waits, if its thread lies elsewhere and has not been told of this trouble."""
+    key = {"team": team_id, "channel": channel_id, "request": request_id}
+    row = (await connection.execute(_UNINFORMED, key)).one_or_none()
+    return (row.id, Destination(row.team_id, row.channel_id)) if row else None
+
+
+async def run_thread(connection: Connection, request_id: UUID) -> tuple[UUID, Destination] | None:
+    """The run that a request belongs to, and where its thread is."""
+    row = (await connection.execute(_RUN_THREAD, {"request": request_id})).one_or_none()
+    return (row.id, Destination(row.team_id, row.channel_id)) if row else None
+
+
+def mark_dead(tx: Transaction, ids: Sequence[UUID], error: str) -> None:
+    """Given up, with the reason."""
+    tx.add(_DEAD, ids=list(ids), error=error)
+
+
+def forget_message(
+    tx: Transaction, ids: Sequence[UUID], destination: Destination, ts: str | None, *, again: bool
+) -> None:
+    """The card or digest ``ts`` is there no more: it is due as a new message, or is left as it is."""
+    if again:
+        key = {"team": destination.team_id, "channel": destination.channel_id, "ts": ts}
+        tx.add(_FORGET_CARD, **key)
+        tx.add(_FORGET_DIGEST, **key)
+    tx.add(_POST_AGAIN if again else _SKIP, ids=list(ids))
+
+
+async def list_dead(connection: Connection, limit: int) -> list[DeadMessage]:
+    """Those that no later message about the same has made good, the latest first."""
+    return [row_as(DeadMessage, row) for row in await fetch(connection, _LIST_DEAD, most=limit)]
+
+
+async def count_dead(connection: Connection, most: int) -> int:
+    """How many of them there are, up to ``most``."""
+    [row] = await fetch(connection, _COUNT_DEAD, most=most)
+    return int(row.number)
+
+
+async def revive(connection: Connection, delivery_id: UUID | None) -> list[str]:
+    """Make one due again, or all; what is due under another row already is left. Returns their channels."""
+    rows = (await connection.execute(_REVIVE, {"id": delivery_id})).all()
+    return [row.channel_id for row in rows]
+
+
+_TROUBLE = text("""
+UPDATE outlet SET trouble = :cause, trouble_since = coalesce(trouble_since, clock_timestamp())
+WHERE team_id = :team AND channel_id = :channel AND trouble IS DISTINCT FROM :cause
+RETURNING NOT EXISTS (SELECT 1 FROM delivery WHERE team_id = :team AND channel_id = :channel AND state = 'pending'
+                      AND error = :cause AND id <> ALL(:ids))
+""")
+_UNINFORMED = text("""
+SELECT a.id, a.team_id, a.channel_id FROM approval_request AS r JOIN agent_run AS a ON a.id = r.run_id
+WHERE r.id = :request AND r.status = 'waiting' AND a.channel_id IS NOT NULL
+  AND (a.team_id, a.channel_id) <> (CAST(:team AS text), CAST(:channel AS text))
+  AND NOT EXISTS (SELECT 1 FROM delivery AS d JOIN outlet AS o ON o.team_id = :team AND o.channel_id = :channel
+                  WHERE d.run_id = a.id AND d.coalesce_key = 'unreachable:' || r.id
+                    AND d.created_at >= o.trouble_since)
+""")
+_RUN_THREAD = text("""
+SELECT a.id, a.team_id, a.channel_id FROM approval_request AS r JOIN agent_run AS a ON a.id = r.run_id
+WHERE r.id = :request AND a.channel_id IS NOT NULL
+""")
+_DEAD = text("UPDATE delivery SET state = 'dead', error = :error WHERE id = ANY(:ids) AND state = 'pending'")
+_SKIP = text("UPDATE delivery SET state = 'skipped' WHERE id = ANY(:ids) AND state = 'pending'")
+_POST_AGAIN = text("""
+UPDATE delivery SET not_before = clock_timestamp(), ambiguous = false, error = NULL
+WHERE id = ANY(:ids) AND state = 'pending'
+""")
+_FORGET_CARD = text("""
+UPDATE card_place SET ts = NULL
+WHERE team_id = :team AND channel_id = :channel AND ts = :ts AND surface = 'channel'
+""")
+_FORGET_DIGEST = text("""
+DELETE FROM digest_card WHERE team_id = :team AND channel_id = :channel AND ts = :ts
+""")
+_later = delivery.alias("later")
+_made_good = exists().where(
+    _later.c.coalesce_key == delivery.c.coalesce_key,
+    or_(_later.c.request_id == delivery.c.request_id, _later.c.run_id == delivery.c.run_id),
+    _later.c.id > delivery.c.id,
+    _later.c.state.in_(["pending", "sent"]),
+)
+_dead = select(
+    delivery.c.id,
+    cast(delivery.c.kind, Text).label("kind"),
+    delivery.c.channel_id,
+    delivery.c.request_id,
+    delivery.c.run_id,
+    delivery.c.error,
+    delivery.c.created_at,
+).where(delivery.c.state == "dead", ~_made_good)
+_LIST_DEAD = _dead.order_by(delivery.c.created_at.desc()).limit(bindparam("most"))
+_COUNT_DEAD = select(func.count().label("number")).select_from(_dead.limit(bindparam("most")).subquery())
+_REVIVE = text("""
+UPDATE delivery AS d SET state = 'pending', attempts = 0, not_before = clock_timestamp()
+WHERE d.state = 'dead' AND (CAST(:id AS uuid) IS NULL OR d.id = :id)
+  AND (d.coalesce_key IS NULL OR NOT EXISTS (
+      SELECT FROM delivery AS other
+      WHERE other.coalesce_key = d.coalesce_key AND other.id <> d.id
+        AND (other.state = 'pending' OR (other.state = 'dead' AND other.id > d.id))))
+RETURNING d.channel_id
+""")

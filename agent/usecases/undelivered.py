@@ -1,0 +1,82 @@
+"""What Slack does not take: who hears of it, what was given up, and trying that again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from agent.database.pools import Database
+from agent.database.transaction import Transaction
+from agent.database.wakeups import Wakeup
+from agent.domain.short_ids import short_id
+from agent.store import outbox, undelivered
+from agent.store.outbox import Destination
+from agent.store.undelivered import DeadMessage
+from agent.usecases.due_messages import Dead, DueMessage
+
+
+async def report_trouble(db: Database, due: DueMessage, cause: str, admin: Destination | None) -> None:
+    """Something cannot be told here, and it may need people; whoever can be told elsewhere is told, once.
+
+    ``admin`` (where operators read) once per cause, a waiting request's run in its thread; both anew only after
+    something could be told here meanwhile, to ``admin`` not while anything else still waits for the same cause.
+    """
+    here = due.destination
+    facts = {"channel": here.channel_id, "text": cause}
+    async with db.transaction() as tx:
+        news = await undelivered.note_trouble(tx, here.team_id, here.channel_id, cause, due.ids)
+        outgoing = []
+        if news and admin is not None and admin != here:
+            outgoing.append(outbox.direct(admin, due.request_id, due.run_id, "trouble", **facts))
+        if due.kind == "card" and due.request_id:
+            run = await undelivered.run_to_inform(tx, here.team_id, here.channel_id, due.request_id)
+            if run is not None:
+                run_id, there = run
+                outgoing.append(outbox.unreachable_line(there, run_id, due.request_id, **facts))
+        outbox.enqueue(tx, outgoing)
+
+
+async def report_plain_card(db: Database, due: DueMessage, code: str, admin: Destination | None) -> None:
+    """Tell ``admin``, once per request, that Slack does not take its full card."""
+    if admin is None or due.request_id is None:
+        return
+    key = f"plain_card:{due.request_id}"
+    async with db.transaction() as tx:
+        if not await outbox.was_enqueued(tx, due.request_id, key):
+            facts = {"channel": due.destination.channel_id, "request": short_id(due.request_id), "text": code}
+            outbox.enqueue(
+                tx, [outbox.direct(admin, due.request_id, due.run_id, "plain_card", key=key, **facts)]
+            )
+
+
+async def give_up(tx: Transaction, dead: Dead) -> None:
+    """Keep a message with the reason; operators and the run's thread hear of it."""
+    due, here = dead.due, dead.due.destination
+    undelivered.mark_dead(tx, due.ids, dead.error)
+    facts = {"channel": here.channel_id, "text": f"Slack refuses: {dead.error}"}
+    outgoing = []
+    if dead.admin is not None and dead.admin != here:
+        about = {"request": short_id(due.request_id)} if due.request_id else {}
+        outgoing.append(
+            outbox.direct(dead.admin, due.request_id, due.run_id, "given_up", what=due.kind, **facts, **about)
+        )
+    if due.kind == "card" and due.request_id:
+        run = await undelivered.run_thread(tx, due.request_id)
+        if run is not None:
+            run_id, there = run
+            outgoing.append(outbox.unreachable_line(there, run_id, due.request_id, **facts))
+    outbox.enqueue(tx, outgoing)
+
+
+async def list_dead(db: Database, limit: int) -> Sequence[DeadMessage]:
+    """What was given up and nothing later has made good, the latest first."""
+    async with db.connection() as connection:
+        return await undelivered.list_dead(connection, limit)
+
+
+async def retry_dead(db: Database, delivery_id: UUID | None) -> int:
+    """Try what was given up again, this message or every one. Returns how many."""
+    async with db.transaction() as tx:
+        channels = await undelivered.revive(tx, delivery_id)
+        tx.wake(*(Wakeup.channel(channel_id) for channel_id in set(channels)))
+    return len(channels)

@@ -1,0 +1,40 @@
+"""Plain forms of messages, for when Slack refuses what a message looks like: a few short texts, and known buttons."""
+
+from __future__ import annotations
+
+from agent.domain.request import RequestStatus, RequestView
+from slackbot.cards import blocks, buttons, inert, status
+from slackbot.cards.request import fallback, small_print, title
+from slackbot.cards.values import Card, Json, metadata
+
+_WITHHELD = "Slack does not take the full card. Approve is withheld here: Details shows everything, with every button."
+_SHORTENED = "Slack does not take the full card. Details shows all of it."
+_SHORTENED_LINE = "Slack does not take the full message. The pages of the run and of the request have it."
+
+
+def plain_request_card(view: RequestView, *, delivery_id: object | None, findable: bool) -> Card:
+    """Title, where the request stands, deadline and id, with Details and Reject: nobody approves what is not shown.
+
+    `findable`: with metadata, by which a post whose answer was lost is found again.
+    """
+    waiting = view.status is RequestStatus.WAITING
+    rows = [
+        _section(inert.line(title(view), blocks.HEADER_LIMIT)),
+        _section(_WITHHELD if waiting else f"{status.words(view)}. {_SHORTENED}"),
+        blocks.context(small_print(view)),
+        *buttons.plain_row(view),
+    ]
+    known = metadata(delivery_id, request=view.id) if findable else None
+    return Card(fallback(view), blocks.with_ids(rows, f"plain:{view.id}:{view.status}"), known)
+
+
+def plain_message(card: Card, *, findable: bool) -> Card:
+    """A line, a run's first message or a digest as its text alone."""
+    text = card.text if len(card.text) <= blocks.TEXT_LIMIT else ""
+    said = [{"type": "section", "text": {"type": "mrkdwn", "text": text}}] if text else []
+    rows = blocks.with_ids([*said, _section(_SHORTENED_LINE)], "plain")
+    return Card(text or _SHORTENED_LINE, rows, card.metadata if findable else None)
+
+
+def _section(content: str) -> Json:
+    return {"type": "section", "text": blocks.plain(content, blocks.TEXT_LIMIT)}

@@ -1,0 +1,124 @@
+"""What follows when Slack does not take a message: it is tried again, posted anew or given up, and reported."""
+
+from __future__ import annotations
+
+from agent.database.pools import Database
+from agent.store import views
+from agent.store.outbox import Destination
+from agent.usecases import requests
+from agent.usecases.due_messages import Dead, DueMessage, Gone, Outcome, Postponed
+from agent.usecases.undelivered import report_trouble
+from slackbot.slack_api.client import SlackError, SlackRefused
+from slackbot.slack_api.directory import Directory
+from slackbot.slack_api.error_codes import Meaning
+
+LONGEST = 30.0
+LONGEST_FOR_PEOPLE = 60.0
+LONGEST_UNKNOWN = 300.0
+"""Seconds between attempts, at most: while Slack is away, while somebody has to mend something, and while Slack
+refuses for a reason that we do not know."""
+
+STUBBORN = 6
+"""Attempts (about a minute) after which operators hear of any message that Slack has not taken."""
+
+_LONGEST = {
+    Meaning.CHANNEL: LONGEST_FOR_PEOPLE,
+    Meaning.TOKEN: LONGEST_FOR_PEOPLE,
+    Meaning.SUSPENDED: LONGEST_FOR_PEOPLE,
+    Meaning.CLOSED: LONGEST_UNKNOWN,
+    Meaning.UNKNOWN: LONGEST_UNKNOWN,
+}
+_REPORTED_AT_ONCE = {Meaning.TOKEN, Meaning.SUSPENDED, Meaning.CLOSED, Meaning.UNKNOWN}
+
+
+class ChannelClosed(SlackError):
+    """Nothing may be posted in this channel; why, as a sentence."""
+
+    meaning = Meaning.CHANNEL
+
+
+class DrawingFailed(SlackError):
+    """A mistake of ours about one message; Slack may have taken it before."""
+
+    meaning = Meaning.UNKNOWN
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(f"{type(cause).__name__}: {cause}"[:300], taken=True)
+
+
+class Failures:
+    """Decides what becomes of a message that failed, and reports it."""
+
+    def __init__(self, db: Database, directory: Directory, admin: Destination | None, pace: float) -> None:
+        self._db = db
+        self._directory = directory
+        self._admin = admin
+        self._pace = pace
+
+    async def outcome(self, due: DueMessage, error: SlackError) -> Outcome:
+        """What to store of a message that was taken from the outbox and failed with ``error``.
+
+        Slack counts what it refuses, too, so the channel rests as after a message.
+        """
+        if isinstance(error, SlackRefused) and error.meaning is Meaning.MESSAGE:
+            return Dead(due, error.code, self._pace, self._admin)
+        if isinstance(error, SlackRefused) and error.meaning is Meaning.CLOSED:
+            return await self._replace(due, error)
+        return await self._put_off(due, error)
+
+    async def _replace(self, due: DueMessage, error: SlackRefused) -> Outcome:
+        """A card that people need is posted again, and so is a digest; what was deleted later stays deleted."""
+        needed = due.kind == "digest" or await self._needs_people(due)
+        if due.ts is not None and needed:
+            return Gone(due, True, self._pace)
+        if due.kind == "thread_line" and due.request_id:
+            if not needed:
+                return Gone(due, False, self._pace)
+            await requests.redraw_card(
+                self._db, due.request_id
+            )  # the line follows in the thread of the new card
+        if due.ts is None:
+            return await self._put_off(due, error)
+        if due.kind == "card" and error.code == "message_not_found":
+            return Gone(due, False, self._pace)
+        return Dead(due, error.code, self._pace, self._admin)
+
+    async def _needs_people(self, due: DueMessage) -> bool:
+        if due.request_id is None:
+            return False
+        async with self._db.connection() as connection:
+            view = await views.request_view(connection, due.request_id)
+        return view is not None and view.needs_people
+
+    async def _put_off(self, due: DueMessage, error: SlackError) -> Postponed:
+        """Back-off: 1, 2, 4 … seconds, or what Slack asked for, which then counts for all its like here."""
+        words = _cause(error)
+        # Before the message is put off: after a crash in between, the next attempt still reports it.
+        if error.meaning is Meaning.CHANNEL:
+            await report_trouble(self._db, due, await self._trouble(due, words), self._admin)
+        elif due.attempts == STUBBORN or (error.meaning in _REPORTED_AT_ONCE and due.error != words):
+            await report_trouble(self._db, due, words, self._admin)
+        # A change can be repeated: whether Slack has made it already matters for posts only.
+        ambiguous = (error.taken and due.ts is None) or due.ambiguous
+        if error.seconds:
+            return Postponed(due, words, 0.0, pause=error.seconds, ambiguous=ambiguous)
+        refused = error.meaning in (Meaning.CHANNEL, Meaning.UNKNOWN)
+        seconds = min(_LONGEST.get(error.meaning, LONGEST), 2.0 ** min(due.attempts, 9))
+        pause = self._pace if error.meaning is Meaning.UNKNOWN else 0.0
+        return Postponed(due, words, seconds, pause=pause, ambiguous=ambiguous, refused=refused)
+
+    async def _trouble(self, due: DueMessage, words: str) -> str:
+        """What is wrong with the channel, in the same words whether Slack refused or we saw it before."""
+        channel_id = due.destination.channel_id
+        self._directory.forget_channel(channel_id)
+        try:
+            return await self._directory.channel_problem(channel_id) or words
+        except (SlackError, TimeoutError):
+            return words
+
+
+def _cause(error: SlackError) -> str:
+    """In words. Operators are told once per cause, so a code is the same cause whichever method it came from."""
+    if isinstance(error, SlackRefused) and error.meaning is Meaning.UNKNOWN:
+        return f"Slack answers with the error {error.code}; Signoff tries again"
+    return str(error)

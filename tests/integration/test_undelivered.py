@@ -1,0 +1,200 @@
+"""What Slack does not take: each of its errors ends in a card, a plain card, or a person who is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.store import outbox, views
+from agent.usecases import requests, undelivered
+from slackbot.slack_api.error_codes import Meaning, meaning_of
+from tests.integration.asking import REVIEWS, Asked, ask
+from tests.integration.test_delivery import CHANNEL, POST, UPDATE, Office, office  # noqa: F401
+from tests.unit.test_error_codes import DOCUMENTED
+
+
+def card_of(office: Office, asked: Asked) -> str:  # noqa: F811
+    """What the one card of this request says."""
+    [card] = [m for m in office.cards() if m["metadata"]["event_payload"]["request"] == str(asked.request_id)]
+    return str(card["blocks"])
+
+
+@pytest.mark.parametrize("method", [POST, UPDATE])
+async def test_documented_errors_end_in_a_card_or_a_report(office: Office, method: str) -> None:  # noqa: F811
+    """Each code that is listed, and some that are not: a card stands there in the end, or operators were told."""
+    office.open_admin_channel()
+    asked = await ask(office.db)
+    await office.tell_all()
+    for code in filter(lambda code: _is_tried(code, method), DOCUMENTED[method]):
+        await office.execute("UPDATE outlet SET trouble = NULL, trouble_since = NULL")
+        await office.execute("DELETE FROM delivery WHERE kind = 'direct'")
+        await office.touch(asked)
+        await office.execute("UPDATE delivery SET attempts = 6 WHERE state = 'pending'")
+        if method == POST:
+            await office.execute("UPDATE card_place SET ts = NULL")
+        fault = office.slack.faults.error(method, code)
+        await office.tell()
+        waits = bool(await office.pending())
+        told = await office.column("SELECT body ->> 'text' FROM delivery WHERE kind = 'direct'")
+        meaning = meaning_of(code, method)
+        assert fault.hits == 1
+        assert waits != (meaning in (Meaning.MESSAGE, Meaning.CLOSED)), code
+        assert bool(told) == (meaning is not Meaning.CLOSED), code  # what was closed is posted again
+        await office.hurry()
+        await office.tell()
+        assert await office.column("SELECT ts IS NOT NULL FROM card_place") == [True], code
+        assert await office.pending() == 0, code
+    assert await office.column("SELECT DISTINCT state::text FROM delivery WHERE kind = 'card'") == ["sent"]
+
+
+def _is_tried(code: str, method: str) -> bool:
+    """All unknown codes take one way, which a few of them show."""
+    shown = {"message_limit_exceeded", "update_failed", "is_inactive", "restricted_action_read_only_channel"}
+    return meaning_of(code, method) is not Meaning.UNKNOWN or code in shown
+
+
+@pytest.mark.parametrize("code", ["invalid_blocks", "msg_too_long", "metadata_too_large", "no_text"])
+async def test_a_card_that_slack_does_not_take_is_shown_plainly(office: Office, code: str) -> None:  # noqa: F811
+    """At once, with title, deadline, Details and Reject, and without Approve; operators hear of it once."""
+    office.open_admin_channel()
+    asked = await ask(office.db)
+    office.slack.faults.error(POST, code)
+    await office.tell()
+    [card] = [m for m in office.slack.messages(CHANNEL) if "Refund" in m["text"]]
+    shown = str(card["blocks"])
+    assert "Refund 1500 for order 0" in shown
+    assert "Decide before" in shown
+    assert ("signoff:reject" in shown, "signoff:details" in shown, "signoff:approve" in shown) == (
+        True,
+        True,
+        False,
+    )
+    assert await office.column("SELECT ts FROM card_place") == [card["ts"]]
+
+    office.slack.faults.error(UPDATE, code)
+    await office.touch(asked)
+    await office.tell_all()
+    [told] = await office.told_operators()
+    assert code in told
+    await office.approve(asked)
+    await office.tell_all()
+    [card] = [m for m in office.slack.messages(CHANNEL) if m["ts"] == card["ts"]]
+    assert "Approved" in str(card["blocks"])
+
+
+async def test_a_line_that_slack_does_not_take_is_its_text(office: Office) -> None:  # noqa: F811
+    """A thread's line whose blocks are refused is told in plain words."""
+    asked = await ask(office.db)
+    await office.tell_all()
+    await office.approve(asked)
+    office.slack.faults.error(POST, "invalid_blocks")
+    await office.tell_all()
+    [line] = office.lines(office.cards()[0])
+    assert "Approved" in line
+
+
+async def test_what_slack_takes_in_no_form_is_given_up_aloud(office: Office) -> None:  # noqa: F811
+    """Operators and the run's thread are told, the metrics count it, and trying it again brings the card."""
+    office.open_admin_channel()
+    asked = await ask(office.db)
+    office.slack.faults.error(POST, "invalid_blocks", times=2)
+    await office.tell()
+    assert await office.column("SELECT state::text FROM delivery WHERE kind = 'card'") == ["dead"]
+    [told] = await office.told_operators()
+    assert "invalid_blocks" in told
+    await office.tell_all("C0AGENTS")
+    [root] = office.slack.messages("C0AGENTS")
+    assert "invalid_blocks" in str(office.slack.thread("C0AGENTS", root["ts"]))
+    [dead] = await undelivered.list_dead(office.db, 10)
+    assert (dead.request_id, dead.error) == (asked.request_id, "invalid_blocks")
+    async with office.db.connection() as connection:
+        assert (await views.service_counts(connection)).dead_messages == 1
+
+    assert await undelivered.retry_dead(office.db, dead.id) == 1
+    await office.tell_all()
+    assert "signoff:approve" in card_of(office, asked)
+    assert await undelivered.list_dead(office.db, 10) == []
+
+
+async def test_what_a_later_change_has_made_good_is_not_dead_any_more(office: Office) -> None:  # noqa: F811
+    """A change was given up, and the next one has shown the card as it is: nothing is left to mend."""
+    asked = await ask(office.db)
+    await office.tell_all()
+    office.slack.faults.error(UPDATE, "invalid_blocks", times=2)
+    await office.touch(asked)
+    await office.tell_all()
+    assert len(await undelivered.list_dead(office.db, 10)) == 1
+    await office.touch(asked)
+    await office.tell_all()
+    assert await undelivered.list_dead(office.db, 10) == []
+
+
+@pytest.mark.parametrize("code", ["message_not_found", "cant_update_message", "edit_window_closed"])
+async def test_a_waiting_card_that_cannot_be_changed_is_posted_again(office: Office, code: str) -> None:  # noqa: F811
+    """The request waits, so people get a new card; a vote on it counts, and its thread goes on there."""
+    asked = await ask(office.db)
+    await office.tell_all()
+    [first] = office.cards()
+    office.slack.faults.error(UPDATE, code)
+    await office.touch(asked)
+    await office.tell_all()
+    *_, second = office.cards()
+    assert second["ts"] != first["ts"]
+    assert await office.column("SELECT ts FROM card_place") == [second["ts"]]
+    await office.approve(asked)
+    await office.tell_all()
+    assert "Approved" in str(office.cards()[-1]["blocks"])
+    assert len(office.lines(second)) == 1
+
+
+async def test_a_decided_card_that_was_deleted_stays_deleted(office: Office) -> None:  # noqa: F811
+    """Nobody needs it any more, so it is neither posted again nor reported."""
+    office.open_admin_channel()
+    asked = await ask(office.db)
+    await office.tell_all()
+    office.slack.workspace.delete(office.slack.workspace.channels[CHANNEL], office.cards()[0]["ts"])
+    await requests.withdraw(office.db, asked.request_id, None, None)
+    await office.tell_all()
+    assert office.cards() == []
+    assert await undelivered.list_dead(office.db, 10) == []
+    assert await office.told_operators() == []
+
+
+async def test_a_line_whose_card_was_deleted_follows_the_new_card(office: Office) -> None:  # noqa: F811
+    """A reminder finds the card of a waiting request deleted: the card is posted again, and the line in its thread."""
+    asked = await ask(office.db)
+    await office.tell_all()
+    office.slack.workspace.delete(office.slack.workspace.channels[CHANNEL], office.cards()[0]["ts"])
+    async with office.db.transaction() as tx:
+        outbox.enqueue(tx, [outbox.request_line(REVIEWS, asked.request_id, "reminder")])
+    await office.tell_all()
+    [card] = office.cards()
+    assert "signoff:approve" in str(card["blocks"])
+    assert len(office.lines(card)) == 1
+
+
+async def test_a_decided_card_that_cannot_be_changed_is_reported(office: Office) -> None:  # noqa: F811
+    """Its buttons stand there and count no more: operators hear of it."""
+    office.open_admin_channel()
+    asked = await ask(office.db)
+    await office.tell_all()
+    office.slack.faults.error(UPDATE, "edit_window_closed", times=None)
+    await office.approve(asked)
+    await office.tell_all()
+    [told] = await office.told_operators()
+    assert "edit_window_closed" in told
+
+
+async def test_what_is_refused_is_given_up_a_day_after_the_deadline(office: Office) -> None:  # noqa: F811
+    """Until then it is tried again, however often it was refused; a new message is never given up at once."""
+    asked = await ask(office.db)
+    office.slack.faults.error(POST, "channel_is_dreaming", times=None)
+    await office.execute("UPDATE approval_request SET expires_at = created_at + interval '1 microsecond'")
+    for state, old in (("pending", "2 minutes"), ("dead", "25 hours")):
+        for table in ("delivery", "approval_request"):
+            await office.execute(f"UPDATE {table} SET created_at = created_at - interval '{old}'")
+        await office.execute(f"UPDATE approval_request SET expires_at = expires_at - interval '{old}'")
+        await office.hurry()
+        await office.tell()
+        assert await office.column("SELECT state::text FROM delivery WHERE kind = 'card'") == [state]
+    assert len(await undelivered.list_dead(office.db, 10)) == 1
+    assert asked
