@@ -113,6 +113,11 @@ def run_subject(run_id: UUID) -> str:
     return f"run:{run_id}"
 
 
+def call_subject(run_id: UUID, request_id: UUID | None) -> str:
+    """The chain that tells of a call: its request's, or its run's where nobody was asked."""
+    return request_subject(request_id) if request_id else run_subject(run_id)
+
+
 def genesis(subject: str) -> bytes:
     """What the first event of this subject links to: SHA-256, 32 bytes."""
     return hashlib.sha256(canonical_bytes({"genesis": subject})).digest()

@@ -86,7 +86,7 @@ async def _claim(services: Services, work: OpenCallDetails, terms: ClaimTerms) -
 
     A COMMIT that was not answered is looked up, so that no call is in doubt whose tool never began.
     """
-    claim = partial(services.joint_writes.claims.join, CallToClaim(work.call.id, work.run.id, terms))
+    claim = partial(services.joint_writes.claims.join, _to_claim(work, terms))
     while True:
         try:
             return await _timed(claim)
@@ -94,6 +94,10 @@ async def _claim(services: Services, work: OpenCallDetails, terms: ClaimTerms) -
             log.warning("claim not confirmed", action="execution.unconfirmed", error=str(error))
         with suppress(NotFound):  # not written: claimed again
             return await find_claim(services, work.run.id, work.call.id, terms.execution_id)
+
+
+def _to_claim(work: OpenCallDetails, terms: ClaimTerms) -> CallToClaim:
+    return CallToClaim(work.call.id, work.run.id, work.call.request_id, terms)
 
 
 async def find_claim(
@@ -114,9 +118,8 @@ async def _timed(claim: Callable[[], Awaitable[Claim | None]]) -> tuple[Claim, f
 
 
 async def _hand_down(services: Services, work: OpenCallDetails, agent: Agent) -> None:
-    below = await runs.delegate(
-        services.db, work.call.id, worker=services.worker, agent=agent.name, version=agent.version
-    )
+    call = _to_claim(work, ClaimTerms(services.worker, idempotent=True))
+    below = await runs.delegate(services.db, call, agent=agent.name, version=agent.version)
     if below is not None:
         log.info(
             "handed down",

@@ -14,8 +14,8 @@ from agent.domain.call_answers import EndedCall
 from agent.domain.changes import approval_note
 from agent.domain.request import Change, RequestStatus
 from agent.domain.run import AnswerKind, CallAnswer, CallState
-from agent.store import limits, pause
-from agent.store.audit import ChainHead, chain_head
+from agent.store import audit, limits, pause, runs
+from agent.store.audit import ChainHead
 from agent.store.limits import Limit, Room
 from agent.store.outbox import Destination
 from agent.store.rows import row_as
@@ -107,7 +107,7 @@ async def find(connection: Connection, call_id: UUID) -> StoredCall | None:
 
 async def lock(connection: Connection, call_id: UUID) -> StoredCall | None:
     """The call, locked."""
-    _, found = await query(connection, _TAKE_CALL, _CALL, call=call_id, calls=[call_id])
+    _, found = await query(connection, _TAKE_CALLS, _CALL, calls=[call_id])
     return _stored(found[0]) if found else None
 
 
@@ -133,28 +133,33 @@ class ReadyCall:
 
 
 async def lock_ready(
-    connection: Connection, call_ids: Sequence[UUID], bounds: Collection[Limit] = (), *, wait: bool
+    connection: Connection,
+    call_ids: Collection[UUID],
+    run_ids: Collection[UUID],
+    subjects: Collection[str],
+    bounds: Collection[Limit] = (),
+    *,
+    wait: bool,
 ) -> dict[UUID, ReadyCall]:
-    """These calls, locked behind their runs, with the heads of the chains of those that are ready, in one round trip.
+    """These calls, locked behind their runs, with the heads of these chains, in one round trip.
 
     Their room is what these limits leave. Without ``wait`` what somebody else holds stays out.
     """
-    rows, calls_locked, heads_locked = (
-        (_TAKE_RUNS, _TAKE_CALLS, _TAKE_HEADS) if wait else (_TRY_RUNS, _TRY_CALLS, _TRY_HEADS)
-    )
     bounded = (limits.TAKE if wait else limits.TRY, limits.COUNT) if bounds else ()
-    _, runs, calls, *counted, chains, found = await query(
+    _, taken, calls, *counted, chains, found = await query(
         connection,
         pause.HOLD,
-        rows,
-        calls_locked,
+        runs.TAKE if wait else runs.TRY,
+        _TAKE_CALLS if wait else _TRY_CALLS,
         *bounded,
-        heads_locked,
+        audit.TAKE_HEADS if wait else audit.TRY_HEADS,
         _CALL,
         calls=list(call_ids),
+        runs=list(run_ids),
+        subjects=list(subjects),
         **limits.parameters(bounds),
     )
-    held = {row.id for row in (*runs, *calls)}
+    held = {row.id for row in (*taken, *calls)}
     heads = {row.subject: row for row in chains}
     room = Room(*counted)
     return {
@@ -165,12 +170,12 @@ async def lock_ready(
 
 
 def _ready(row: Row[Any], head: Row[Any] | None, room: Room) -> ReadyCall:
-    return ReadyCall(_stored(row), chain_head(head, row.at) if head else None, room)
+    return ReadyCall(_stored(row), audit.chain_head(head, row.at) if head else None, room)
 
 
 async def lock_asked(connection: Connection, call_id: UUID) -> bytes | None:
     """The action that people are asked about for a call whose request is locked; the call is locked, too."""
-    _, found = await query(connection, _TAKE_CALL, _ASKED_ACTION, call=call_id)
+    _, found = await query(connection, _TAKE_CALLS, _ASKED_ACTION, call=call_id, calls=[call_id])
     return bytes(found[0].action) if found else None
 
 
@@ -185,7 +190,6 @@ _RUN_OF_CALL = text("SELECT run_id FROM tool_call WHERE id = :id")
 _TAKE_RUN_OF_CALL = text("""
 SELECT 1 FROM agent_run WHERE id = (SELECT run_id FROM tool_call WHERE id = :call) FOR NO KEY UPDATE
 """)
-_TAKE_CALL = text("SELECT 1 FROM tool_call WHERE id = :call FOR NO KEY UPDATE")
 TAKE_ASKED = text("""
 SELECT id FROM tool_call WHERE id = ANY (ARRAY(
     SELECT call_id FROM approval_request
@@ -227,16 +231,6 @@ LEFT JOIN request_revision AS v ON v.request_id = r.id AND v.n = d.revision
 WHERE c.id = named.id OFFSET 0
 ) AS each ON true
 """)
-_TAKE_RUNS = text("""
-SELECT id FROM agent_run WHERE id = ANY (ARRAY(
-    SELECT run_id FROM tool_call WHERE id = ANY (ARRAY(SELECT unnest(CAST(:calls AS uuid[]))))))
-ORDER BY id FOR NO KEY UPDATE
-""")
-_TRY_RUNS = text("""
-SELECT id FROM agent_run WHERE id = ANY (ARRAY(
-    SELECT run_id FROM tool_call WHERE id = ANY (ARRAY(SELECT unnest(CAST(:calls AS uuid[]))))))
-ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
-""")
 _TAKE_CALLS = text("""
 SELECT id FROM tool_call WHERE id = ANY (ARRAY(SELECT unnest(CAST(:calls AS uuid[]))))
 ORDER BY id FOR NO KEY UPDATE
@@ -244,20 +238,6 @@ ORDER BY id FOR NO KEY UPDATE
 _TRY_CALLS = text("""
 SELECT id FROM tool_call WHERE id = ANY (ARRAY(SELECT unnest(CAST(:calls AS uuid[]))))
 ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
-""")
-_TAKE_HEADS = text("""
-SELECT subject, seq, hash FROM audit_head WHERE subject = ANY (ARRAY(
-    SELECT coalesce('request:' || r.id, 'run:' || c.run_id)
-    FROM tool_call AS c LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
-    WHERE c.id = ANY (ARRAY(SELECT unnest(CAST(:calls AS uuid[])))) AND c.state = 'ready'))
-ORDER BY subject FOR NO KEY UPDATE
-""")
-_TRY_HEADS = text("""
-SELECT subject, seq, hash FROM audit_head WHERE subject = ANY (ARRAY(
-    SELECT coalesce('request:' || r.id, 'run:' || c.run_id)
-    FROM tool_call AS c LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no
-    WHERE c.id = ANY (ARRAY(SELECT unnest(CAST(:calls AS uuid[])))) AND c.state = 'ready'))
-ORDER BY subject FOR NO KEY UPDATE SKIP LOCKED
 """)
 _ASKED_ACTION = text("""
 SELECT v.action FROM tool_call AS c

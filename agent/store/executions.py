@@ -60,7 +60,7 @@ class CallAttempt(Attempt):
 
 async def lock(connection: Connection, execution_id: UUID) -> CallAttempt | None:
     """An attempt and its call, locked behind their run."""
-    _, found = await query(connection, _TAKE, READ, id=execution_id, ids=[execution_id])
+    _, found = await query(connection, TAKE, READ, ids=[execution_id])
     return attempt(found[0]) if found else None
 
 
@@ -193,8 +193,13 @@ WHERE id IN (SELECT id FROM execution WHERE id = ANY(:ids) AND worker = :worker 
 _RUN_OF_EXECUTION = text("""
 SELECT c.run_id FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id WHERE e.id = :id
 """)
-_TAKE = text("""
-SELECT 1 FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id WHERE e.id = :id FOR NO KEY UPDATE OF c, e
+TAKE = text("""
+SELECT e.id FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id
+WHERE e.id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[])))) ORDER BY c.id FOR NO KEY UPDATE OF c, e
+""")
+TRY = text("""
+SELECT e.id FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id
+WHERE e.id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[])))) ORDER BY c.id FOR NO KEY UPDATE OF c, e SKIP LOCKED
 """)
 READ = text("""
 SELECT e.id, e.status::text AS status, e.attempt, e.idempotent, e.read_only, e.worker, e.result, e.error, e.late_result,

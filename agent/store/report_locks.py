@@ -10,8 +10,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import text
-
 from agent.database.transaction import Connection, query
 from agent.store import audit, executions, runs
 from agent.store.audit import ChainHead
@@ -41,7 +39,9 @@ async def lock(
     Without ``wait``, those that somebody else holds stay out as well, whole or in part.
     """
     locks = (
-        (runs.TAKE, _TAKE_ATTEMPTS, audit.TAKE_HEADS) if wait else (runs.TRY, _TRY_ATTEMPTS, audit.TRY_HEADS)
+        (runs.TAKE, executions.TAKE, audit.TAKE_HEADS)
+        if wait
+        else (runs.TRY, executions.TRY, audit.TRY_HEADS)
     )
     taken, found, chains, run_rows, attempt_rows = await query(
         connection,
@@ -62,13 +62,3 @@ async def lock(
         for row in attempt_rows
         if row.id in held and row.run_id in locked and row.subject in heads
     }
-
-
-_TAKE_ATTEMPTS = text("""
-SELECT e.id FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id
-WHERE e.id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[])))) ORDER BY c.id FOR NO KEY UPDATE OF c, e
-""")
-_TRY_ATTEMPTS = text("""
-SELECT e.id FROM execution AS e JOIN tool_call AS c ON c.id = e.call_id
-WHERE e.id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[])))) ORDER BY c.id FOR NO KEY UPDATE OF c, e SKIP LOCKED
-""")

@@ -45,11 +45,10 @@ async def claim(
 ) -> Claim | None:
     """Claim this call."""
     async with db.connection() as connection:
-        run_id = await call_locks.run_of(connection, call_id)
-    assert run_id is not None
-    return await alone(
-        ClaimCalls(db), CallToClaim(call_id, run_id, ClaimTerms(worker, idempotent, read_only))
-    )
+        call = await call_locks.find(connection, call_id)
+    assert call is not None
+    terms = ClaimTerms(worker, idempotent, read_only)
+    return await alone(ClaimCalls(db), CallToClaim(call_id, call.run_id, call.request_id, terms))
 
 
 async def report(db: Database, claimed: Claim, outcome: Outcome) -> bool:

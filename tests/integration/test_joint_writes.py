@@ -45,6 +45,12 @@ Owner = psycopg.Connection[Any]
 REFUNDED = Outcome(ExecutionStatus.SUCCEEDED, "refunded")
 
 
+def to_claim(asked: Asked, terms: ClaimTerms | None = None) -> CallToClaim:
+    """The call of a request that people have approved."""
+    terms = terms or ClaimTerms("w", idempotent=False)
+    return CallToClaim(asked.call_id, asked.run_id, asked.request_id, terms)
+
+
 @dataclass
 class Worker:
     """A process, as far as its waves go."""
@@ -61,17 +67,17 @@ class Worker:
         return await asyncio.gather(*map(self._claim, ready))
 
     async def _claim(self, asked: Asked) -> Claim:
-        to_claim = CallToClaim(asked.call_id, asked.run_id, ClaimTerms("w", idempotent=False))
+        call = to_claim(asked)
         found: Claim | None
         try:
-            found = await self.joint.claims.join(to_claim)
+            found = await self.joint.claims.join(call)
         except OutcomeUnknown:
             try:
                 found = await executions.find_claim(
-                    self.db, asked.run_id, asked.call_id, to_claim.terms.execution_id
+                    self.db, asked.run_id, asked.call_id, call.terms.execution_id
                 )
             except NotFound:
-                found = await self.joint.claims.join(to_claim)
+                found = await self.joint.claims.join(call)
         assert found is not None
         return found
 
@@ -282,7 +288,7 @@ async def test_when_a_pause_has_returned_no_wave_begins_anything(database: Datab
     """Waves race with the switch: what they claim is written before the pause returns, or not at all."""
     calls = await ready(database, 8)
     joint = JointWrites(database, "w")
-    terms = [CallToClaim(each.call_id, each.run_id, ClaimTerms("w", idempotent=False)) for each in calls]
+    terms = [to_claim(each) for each in calls]
     claims = [asyncio.create_task(joint.claims.join(each)) for each in terms]
     await pause.pause(database, None, by="cli:ada")
     before = await column(database, "SELECT count(*) FROM execution")
@@ -303,7 +309,7 @@ async def test_a_wave_claims_what_its_limits_leave(database: Database) -> None:
         limits = (Limit("refunds", "process_refund", most), Limit("refunds", None, 5))
         terms = ClaimTerms("w", idempotent=False, limits=limits)
         try:
-            return await joint.claims.join(CallToClaim(asked.call_id, asked.run_id, terms))
+            return await joint.claims.join(to_claim(asked, terms))
         except NoRoom:
             return None
 
@@ -332,12 +338,7 @@ async def test_what_a_limit_costs(database: Database, counter: WireCounter, numb
         joint = JointWrites(db, "w")
         counter.reset()
         terms = [ClaimTerms("w", idempotent=False, limits=(Limit("refunds", None, 8),)) for _ in calls]
-        await asyncio.gather(
-            *(
-                joint.claims.join(CallToClaim(c.call_id, c.run_id, t))
-                for c, t in zip(calls, terms, strict=True)
-            )
-        )
+        await asyncio.gather(*(joint.claims.join(to_claim(c, t)) for c, t in zip(calls, terms, strict=True)))
         assert (len(counter.work), counter.round_trips, counter.commits) == (12, 2, 1)
 
 
@@ -372,7 +373,7 @@ async def test_a_claim_of_a_service_that_stops_is_not_left_in_doubt(database: Da
         await pause_store.lock_switch(tx)
         await _cancelled(
             owner,
-            joint.claims.join(CallToClaim(call.call_id, call.run_id, ClaimTerms("w", idempotent=False))),
+            joint.claims.join(to_claim(call)),
         )
     await joint.finish()
     attempts = await column(database, "SELECT status || ': ' || error FROM execution")

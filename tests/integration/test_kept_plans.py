@@ -53,7 +53,8 @@ async def _ballots(connection: Connection, request_id: UUID) -> object:
 
 async def _calls_to_claim(connection: Connection, request_id: UUID) -> object:
     others = [uuid4() for _ in range(next(_numbers) % 5 + 1)]
-    return await call_locks.lock_ready(connection, others, wait=False)
+    subjects = [f"request:{each}" for each in others]
+    return await call_locks.lock_ready(connection, others, others, subjects, wait=False)
 
 
 async def _reports(connection: Connection, request_id: UUID) -> object:

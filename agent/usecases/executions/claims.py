@@ -9,6 +9,7 @@ from uuid import UUID
 
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
+from agent.domain.audit import call_subject
 from agent.domain.errors import NoRoom, NotFound
 from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.domain.run import CallState
@@ -28,7 +29,14 @@ class CallToClaim:
 
     call_id: UUID
     run_id: UUID
+    request_id: UUID | None
+    """Of the request that stands for it, where people were asked."""
     terms: ClaimTerms
+
+    @property
+    def subject(self) -> str:
+        """The audit chain that tells of it."""
+        return call_subject(self.run_id, self.request_id)
 
 
 class ClaimCalls(JointUseCase[CallToClaim, ReadyCall, Claim | None]):
@@ -45,7 +53,14 @@ class ClaimCalls(JointUseCase[CallToClaim, ReadyCall, Claim | None]):
     ) -> list[ReadyCall | Skipped]:
         tx.after_commit(partial(point, "after_claim"))
         limits = {limit for each in members for limit in each.terms.limits}
-        locked = await call_locks.lock_ready(tx, [each.call_id for each in members], limits, wait=wait)
+        locked = await call_locks.lock_ready(
+            tx,
+            [each.call_id for each in members],
+            [each.run_id for each in members],
+            [each.subject for each in members],
+            limits,
+            wait=wait,
+        )
         return [locked.get(each.call_id, SKIPPED) for each in members]
 
     def missing(self, member: CallToClaim) -> None:

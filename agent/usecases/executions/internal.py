@@ -13,7 +13,7 @@ from uuid import UUID
 
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
-from agent.domain.audit import AuditKind, request_subject, run_subject
+from agent.domain.audit import AuditKind, call_subject, request_subject
 from agent.domain.errors import NotFound
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import AnswerKind, CallAnswer, CallState, RunLease
@@ -55,8 +55,7 @@ class Report:
     @property
     def subject(self) -> str:
         """The audit chain that tells of it."""
-        request_id = self.claim.request_id
-        return request_subject(request_id) if request_id else run_subject(self.claim.run_id)
+        return call_subject(self.claim.run_id, self.claim.request_id)
 
 
 class WriteReports(JointUseCase[Report, ReportedAttempt, bool]):

@@ -12,29 +12,29 @@ from agent.store import ancestors, audit, call_locks, calls
 from agent.store.audit import AuditEntry
 from agent.store.ids import new_id
 from agent.usecases import attempts
-from agent.usecases.attempts import ClaimTerms
-from agent.usecases.executions.claims import begin_attempt
+from agent.usecases.executions.claims import CallToClaim, begin_attempt
 from agent.usecases.runs.starts import write_run
 
 
-async def delegate(db: Database, call_id: UUID, *, worker: str, agent: str, version: str) -> UUID | None:
+async def delegate(db: Database, call: CallToClaim, *, agent: str, version: str) -> UUID | None:
     """Start a child run for a ready call; the call is answered when that run ends.
 
     The attempt is over at once: what was decided is that the task is handed down. What the child run then does is
     judged call by call. Returns the id of the child run, and ``None`` where a claim has nothing to run.
     """
     async with db.transaction() as tx:
-        found = (await call_locks.lock_ready(tx, [call_id], wait=True)).get(call_id)
-        begun = await begin_attempt(tx, found, ClaimTerms(worker, idempotent=True)) if found else None
+        locked = await call_locks.lock_ready(tx, [call.call_id], [call.run_id], [call.subject], wait=True)
+        found = locked.get(call.call_id)
+        begun = await begin_attempt(tx, found, call.terms) if found else None
         if begun is None or isinstance(begun, NoRoom):
             return None
         claimed, head = begun
         run_id = new_id()
         task = str(claimed.action.arguments["task"])
-        child = await ancestors.child_run(tx, claimed.run_id, call_id, agent, version, task)
+        child = await ancestors.child_run(tx, call.run_id, call.call_id, agent, version, task)
         await write_run(tx, run_id, child)
         attempts.finish(tx, claimed.execution_id, ExecutionStatus.SUCCEEDED, f"handed down to run {run_id}")
         detail = {"execution": str(claimed.execution_id), "attempt": claimed.attempt, "run": str(run_id)}
-        audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_SUCCEEDED, f"worker:{worker}", detail))
-        calls.delegate(tx, call_id)
+        audit.append(tx, head, AuditEntry(AuditKind.EXECUTION_SUCCEEDED, f"worker:{claimed.worker}", detail))
+        calls.delegate(tx, call.call_id)
     return run_id
