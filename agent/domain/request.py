@@ -295,7 +295,6 @@ class RequestLine:
     # Whose votes on the present revision are live.
     voters: tuple[Person, ...] = field(default=(), kw_only=True)
     above: tuple[str, ...] = field(default=(), kw_only=True)  # as for RequestView
-    principal: str = field(default="", kw_only=True)  # of a program's: `key:NAME`
 
     @property
     def chain(self) -> str:

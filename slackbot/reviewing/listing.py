@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 from uuid import UUID
 
 from agent.database.pools import Database
 from agent.domain.eligibility import exclusion_of
-from agent.domain.people import CHANNEL
-from agent.domain.request import Count, HistoryLine, RequestLine, RequestStatus
+from agent.domain.request import Count, HistoryLine, RequestLine
+from agent.domain.request_filter import RequestFilter, RequestKind, RequestOrder
 from agent.domain.run import RunStatus, RunView
 from agent.store import views
 from signoff.values import Person
 from slackbot.cards.cursor import Cursor
 from slackbot.masking import clean_lines, clean_runs
-from slackbot.reviewing.visibility import ReviewerScope, reviewer_scope, visible_lines, visible_runs
+from slackbot.reviewing.visibility import (
+    ReviewerScope,
+    reviewer_scope,
+    visible_audiences,
+    visible_lines,
+    visible_runs,
+)
 from slackbot.slack_api.directory import Directory
 
 T = TypeVar("T")
@@ -26,6 +31,14 @@ Line = TypeVar("Line", bound=RequestLine)
 BATCH = 100
 MOST_BATCHES = 5
 """How far one page looks for lines that its reader may see; the next page goes on from there."""
+
+MOST_COUNTED = 10_000
+"""Requests that are counted, so that a count stays cheap."""
+
+MOST_CHOICES = 2000
+"""The latest requests whose agents, rules, people and channels a filter offers."""
+
+EVERYTHING = RequestFilter()
 
 GOING = frozenset({RunStatus.WORKING, RunStatus.PENDING_APPROVAL})
 """A run in one of these states can be cancelled."""
@@ -45,33 +58,13 @@ class ListPage(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class ListFilter:
-    """What somebody looks for. ``words`` stand in the description; ``person`` asked or decided.
+class FilterChoices:
+    """What the latest requests that a person may see can be filtered by."""
 
-    ``key`` is the one of the program that asks.
-    """
-
-    status: RequestStatus | None = None
-    agent: str = ""
-    person: Person | None = None
-    since: datetime | None = None
-    words: str = ""
-    key: str = ""
-
-    def has_words(self, line: RequestLine) -> bool:
-        """Whether each word stands in the description or the agents' names, or begins the id."""
-        folded = f"{line.description} {line.chain}".casefold()
-        return all(word in folded or str(line.id).startswith(word) for word in self.words.casefold().split())
-
-    def fits(self, line: RequestLine) -> bool:
-        """Whether a waiting request is looked for: there the database is asked about none of this."""
-        return (
-            (not self.agent or line.agent == self.agent)
-            and (not self.key or line.principal == f"key:{self.key}")
-            and self.person in (None, line.requester)
-            and (self.since is None or line.created_at >= self.since)
-            and self.has_words(line)
-        )
+    agents: Sequence[str] = ()
+    checkpoints: Sequence[str] = ()
+    requesters: Sequence[Person] = ()
+    channels: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,28 +75,46 @@ class PersonalLists:
     directory: Directory
     person: Person
 
-    async def waiting_for_me(self, at: Cursor, size: int) -> ListPage[RequestLine]:
-        """What this person may decide now, oldest first, counted."""
-        return (await self._waiting_for_me(at, size))[0]
+    async def waiting_for_me(
+        self,
+        at: Cursor,
+        size: int,
+        wanted: RequestFilter = EVERYTHING,
+        order: RequestOrder = RequestOrder.OLDEST,
+    ) -> ListPage[RequestLine]:
+        """What this person may decide now, counted."""
+        return await self._for_me(await self._scope(), at, size, wanted, order)
 
     async def next_for_me(self, after: UUID) -> tuple[RequestLine | None, Count]:
         """What this person may decide after that request, from the beginning again behind the last; and how much."""
-        found, _ = await self._waiting_for_me(Cursor(), 1)
-        later, _ = await self._waiting_for_me(Cursor((after,)), 1)
+        scope = await self._scope()
+        found = await self._for_me(scope, Cursor(), 1, EVERYTHING, RequestOrder.OLDEST)
+        later = await self._for_me(scope, Cursor((after,)), 1, EVERYTHING, RequestOrder.OLDEST)
         return next(iter([*later.lines, *found.lines]), None), found.count or Count(0)
 
     async def waiting_for_others(
-        self, at: Cursor, size: int
-    ) -> tuple[ListPage[RequestLine], ListPage[RequestLine]]:
-        """What waits for this person, and the first of what they may see that others decide."""
-        mine, scope = await self._waiting_for_me(at, size)
-        async with self.db.connection() as connection:
-            first = await views.waiting_requests(connection, team_id=self._team, limit=BATCH)
-        shown = {line.id for line in mine.lines}
-        rest = [line for line in first if line.id not in shown and not _is_for(line, self.person, scope)]
-        others = await visible_lines(self.directory, self.person, rest)
-        more = Cursor() if len(others) > size or len(first) == BATCH else None
-        return mine, ListPage(await clean_lines(others[:size]), None, more)
+        self,
+        at: Cursor,
+        size: int,
+        wanted: RequestFilter = EVERYTHING,
+        order: RequestOrder = RequestOrder.OLDEST,
+    ) -> tuple[ListPage[RequestLine], ListPage[HistoryLine]]:
+        """What waits for this person, and the first of what they may see that others decide; both counted."""
+        scope = await self._scope()
+        mine = await self._for_me(scope, at, size, wanted, order)
+
+        def is_for_others(line: RequestLine) -> bool:
+            return not _is_for(line, self.person, scope)
+
+        fetch = self._fetch(RequestKind.WAITING, wanted, order)
+        others = await self._visible(fetch, is_for_others, Cursor(), size, MOST_BATCHES)
+        counts = await self._counts(RequestKind.WAITING, wanted)
+        theirs = [
+            each.number
+            for each in counts[0]
+            if not (each.open_to_vote and scope.decides(each.approvers, each.channel_id))
+        ]
+        return mine, replace(others, count=Count(sum(theirs), counts[1]))
 
     async def asked_by_me(self, at: Cursor, size: int) -> ListPage[RequestLine]:
         """What was asked on this person's behalf, newest first."""
@@ -111,38 +122,40 @@ class PersonalLists:
             found = await views.requests_of(connection, self.person, size + 1, at.after)
         return await _page(found, at, size)
 
-    async def waiting(self, wanted: ListFilter, at: Cursor, size: int) -> ListPage[RequestLine]:
-        """What waits and this person may see, oldest first."""
-
-        async def fetch(after: UUID | None) -> list[RequestLine]:
-            async with self.db.connection() as connection:
-                return await views.waiting_requests(connection, team_id=self._team, limit=BATCH, after=after)
-
-        return await self._visible(fetch, wanted.fits, at, size, MOST_BATCHES)
-
-    async def decided(
-        self, wanted: ListFilter, at: Cursor, size: int, *, batches: int = MOST_BATCHES
+    async def found(
+        self,
+        kind: RequestKind,
+        wanted: RequestFilter,
+        at: Cursor,
+        size: int,
+        order: RequestOrder = RequestOrder.NEWEST,
+        *,
+        batches: int = MOST_BATCHES,
     ) -> ListPage[HistoryLine]:
-        """What has an outcome and this person may see, the latest outcome first."""
+        """What of this kind a filter finds and this person may see."""
+        return await self._visible(self._fetch(kind, wanted, order), _always, at, size, batches)
 
-        async def fetch(after: UUID | None) -> list[HistoryLine]:
-            async with self.db.connection() as connection:
-                return await views.history(
-                    connection,
-                    self._team,
-                    agent=wanted.agent or None,
-                    person=wanted.person,
-                    status=wanted.status,
-                    since=wanted.since,
-                    limit=BATCH,
-                    after=after,
-                )
+    async def count(self, kind: RequestKind, wanted: RequestFilter) -> Count:
+        """How many there are on all pages of `found`."""
+        counts, more = await self._counts(kind, wanted)
+        return Count(sum(each.number for each in counts), more)
 
-        return await self._visible(fetch, wanted.has_words, at, size, batches)
+    async def choices(self, kind: RequestKind) -> FilterChoices:
+        """What there is to filter by, among the latest of this kind that this person may see."""
+        async with self.db.connection() as connection:
+            found = await views.filter_choices(connection, self.person, kind, MOST_CHOICES)
+        seen = await visible_audiences(self.directory, self.person, found)
+        shown = [each for each in found if each.own or (each.approvers, each.channel_id) in seen]
+        return FilterChoices(
+            sorted({each.agent for each in shown}),
+            sorted({each.checkpoint_id for each in shown}),
+            sorted({each.requester for each in shown if each.requester}, key=lambda each: each.user_id),
+            sorted({each.channel_id for each in shown}),
+        )
 
     async def latest_decided(self, size: int) -> Sequence[HistoryLine]:
         """The latest outcomes that this person may see."""
-        return (await self.decided(ListFilter(), Cursor(), size, batches=1)).lines
+        return (await self.found(RequestKind.DECIDED, EVERYTHING, Cursor(), size, batches=1)).lines
 
     async def latest_runs(self, *, running: bool = False) -> list[RunView]:
         """The runs that this person may see among the latest of the workspace, or among those at work."""
@@ -161,16 +174,45 @@ class PersonalLists:
     def _team(self) -> str:
         return self.directory.own_team_id
 
-    async def _waiting_for_me(self, at: Cursor, size: int) -> tuple[ListPage[RequestLine], ReviewerScope]:
+    async def _scope(self) -> ReviewerScope:
         async with self.db.connection() as connection:
             audiences = await views.audiences(connection, self._team)
-        scope = await reviewer_scope(self.directory, self.person, audiences)
+        return await reviewer_scope(self.directory, self.person, audiences)
+
+    async def _for_me(
+        self, scope: ReviewerScope, at: Cursor, size: int, wanted: RequestFilter, order: RequestOrder
+    ) -> ListPage[RequestLine]:
         theirs = (self._team, self.person.user_id, scope.roles, scope.channels)
         async with self.db.connection() as connection:
-            found = await views.waiting_for(connection, *theirs, size + 1, at.after)
+            found = await views.waiting_for(connection, *theirs, size + 1, at.after, wanted, order)
             only_page = not at.steps and len(found) <= size
-            count = Count(len(found)) if only_page else await views.count_waiting_for(connection, *theirs)
-        return await _page(found, at, size, count), scope
+            count = (
+                Count(len(found))
+                if only_page
+                else await views.count_waiting_for(connection, *theirs, wanted=wanted)
+            )
+        return await _page(found, at, size, count)
+
+    async def _counts(
+        self, kind: RequestKind, wanted: RequestFilter
+    ) -> tuple[list[views.AudienceCount], bool]:
+        """How many requests this person may see, by audience; and whether there are more than were counted."""
+        async with self.db.connection() as connection:
+            found = await views.audience_counts(connection, self.person, kind, wanted, MOST_COUNTED + 1)
+        seen = await visible_audiences(self.directory, self.person, found)
+        shown = [each for each in found if each.own or (each.approvers, each.channel_id) in seen]
+        return shown, sum(each.number for each in found) > MOST_COUNTED
+
+    def _fetch(
+        self, kind: RequestKind, wanted: RequestFilter, order: RequestOrder
+    ) -> Callable[[UUID | None], Awaitable[Sequence[HistoryLine]]]:
+        async def fetch(after: UUID | None) -> Sequence[HistoryLine]:
+            async with self.db.connection() as connection:
+                return await views.found_requests(
+                    connection, self._team, kind, wanted, order, limit=BATCH, after=after
+                )
+
+        return fetch
 
     async def _visible(
         self,
@@ -208,5 +250,8 @@ def _is_for(line: RequestLine, person: Person, scope: ReviewerScope) -> bool:
     """Whether it stands, or will stand, among what waits for this person."""
     if exclusion_of(line.excluded, person) or person in line.voters:
         return False
-    named = {person.user_id, *scope.roles} & set(line.approvers)
-    return bool(named) or (CHANNEL in line.approvers and line.channel_id in scope.channels)
+    return scope.decides(line.approvers, line.channel_id)
+
+
+def _always(_: RequestLine) -> bool:
+    return True

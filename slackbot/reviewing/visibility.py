@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 from uuid import UUID
 
 from agent.database.pools import Database
@@ -56,6 +56,21 @@ class ReviewerScope:
     channels: tuple[str, ...] = ()
     doubt: Refusal | None = None
 
+    def decides(self, approvers: Collection[str], channel_id: str) -> bool:
+        """Whether the person is one of these reviewers."""
+        return not set(self.roles).isdisjoint(approvers) or (
+            CHANNEL in approvers and channel_id in self.channels
+        )
+
+
+class Audience(Protocol):
+    """What says who may see something: its approvers, and its channel."""
+
+    @property
+    def approvers(self) -> tuple[str, ...]: ...
+    @property
+    def channel_id(self) -> str: ...
+
 
 async def reviewer_scope(
     directory: Directory, person: Person, audiences: Sequence[tuple[Sequence[str], str]]
@@ -81,10 +96,18 @@ async def channels_of(directory: Directory, person: Person, channel_ids: Collect
 
 async def visible_lines(directory: Directory, person: Person, lines: Sequence[Line]) -> list[Line]:
     """Those of these requests that this person may see, as `view_refusal` judges each; in doubt they may not."""
-    if await directory.is_admin(person):
-        return list(lines)
-    seen = await seen_audiences(directory, person, {(line.approvers, line.channel_id) for line in lines})
+    seen = await visible_audiences(directory, person, lines)
     return [line for line in lines if _own(line, person) or (line.approvers, line.channel_id) in seen]
+
+
+async def visible_audiences(
+    directory: Directory, person: Person, among: Sequence[Audience]
+) -> frozenset[tuple[tuple[str, ...], str]]:
+    """Those (approvers, channel id) whose requests this person may see; in doubt they may not."""
+    audiences = list({(each.approvers, each.channel_id) for each in among})
+    if await directory.is_admin(person):
+        return frozenset(audiences)
+    return await seen_audiences(directory, person, audiences)
 
 
 async def seen_audiences(

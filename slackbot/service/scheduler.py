@@ -16,8 +16,9 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from agent.database.pools import Database
 from agent.store import overdue
-from agent.usecases import api_keys, executions, idempotency, outbound, requests, runs
+from agent.usecases import api_keys, executions, idempotency, outbound, requests, runs, search
 from agent.usecases.executions import external
+from slackbot.masking.search_words import words_of_request
 
 log = structlog.get_logger(__name__)
 
@@ -32,6 +33,7 @@ OVERDUE: dict[str, Sweep] = {
     "rescue": executions.rescue,
     "lapse": external.lapse_due,
     "orphans": runs.end_orphans,
+    "search": partial(search.store_words, words_of=words_of_request),
 }
 """The sweeps that a look begins."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -12,9 +13,10 @@ from sqlalchemy import text
 from agent.database.driver import Statement, driver_of, sql_of
 from agent.database.pools import Database
 from agent.domain.request import RequestLine, RequestStatus
+from agent.domain.request_filter import RequestFilter, RequestKind, RequestOrder
 from agent.store import open_requests, reminders, views
 from agent.store.views import waiting_lists
-from signoff.values import Person
+from signoff.values import Person, Risk
 from tests.integration import alone
 from tests.integration.asking import ADA, GRACE, LINUS, TEAM, ask, ballot, exclude, reviewer, rule, start
 
@@ -91,8 +93,13 @@ async def test_lists_go_page_by_page(database: Database) -> None:
             everyone += await views.waiting_for(
                 connection, TEAM, "U0GRACE", ["S0FINANCE"], [], 2, everyone[-1].id if everyone else None
             )
-            of_team += await views.waiting_requests(
-                connection, team_id=TEAM, limit=2, after=of_team[-1].id if of_team else None
+            of_team += await views.found_requests(
+                connection,
+                TEAM,
+                RequestKind.WAITING,
+                order=RequestOrder.OLDEST,
+                limit=2,
+                after=of_team[-1].id if of_team else None,
             )
             mine += await views.requests_of(connection, ADA, 2, mine[-1].id if mine else None)
         assert await views.audiences(connection, TEAM) == [(("S0FINANCE",), "C0REVIEW")]
@@ -110,8 +117,11 @@ async def test_history_is_by_agent_person_outcome_and_time(database: Database) -
     await alone.vote(database, ballot(other, reviewer(GRACE), "reject"))
     async with database.connection() as connection:
 
-        async def ids(**filters: object) -> list[object]:
-            found = await views.history(connection, TEAM, **filters)  # type: ignore[arg-type]
+        async def ids(limit: int = 20, after: UUID | None = None, **wanted: Any) -> list[UUID]:
+            given = RequestFilter(**wanted)
+            found = await views.found_requests(
+                connection, TEAM, RequestKind.DECIDED, given, limit=limit, after=after
+            )
             return [line.id for line in found]
 
         y, n, o = yes.request_id, no.request_id, other.request_id
@@ -126,12 +136,73 @@ async def test_history_is_by_agent_person_outcome_and_time(database: Database) -
         assert await ids(limit=1) == [o]
         assert await ids(limit=2, after=o) == [n, y]
         assert await ids(person=LINUS, after=o) == [n]
-        decided = await views.history(connection, TEAM, limit=2)
+        decided = await views.found_requests(connection, TEAM, RequestKind.DECIDED, limit=2)
     assert [line.id for line in decided] == [o, n]
     rejected = decided[1]
     assert (rejected.decided_by, rejected.reason, rejected.agent) == (LINUS, "wrong order", "refunds")
     assert rejected.thread == ("C0REVIEW", "1700000000.000100")
     assert rejected.decided_at is not None
+
+
+async def test_every_list_is_filtered_and_sorted_alike(database: Database) -> None:
+    """Agent, rule, risk, requester, channel and deadline narrow all lists; each order goes page by page through all."""
+    low = await ask(database, rule(risk="low", checkpoint_id="small"), agent="cleaner", requester=LINUS)
+    soon = await ask(database, rule(risk="high", timeout=timedelta(minutes=10)))
+    late = await ask(database, rule(risk="high"))
+    asked = {"low": low.request_id, "soon": soon.request_id, "late": late.request_id}
+    an_hour = datetime.now(UTC) + timedelta(hours=1)
+    cases: list[tuple[RequestFilter, str]] = [
+        (RequestFilter(), "low soon late"),
+        (RequestFilter(agent="cleaner"), "low"),
+        (RequestFilter(checkpoint_id="small"), "low"),
+        (RequestFilter(risk=Risk.HIGH), "soon late"),
+        (RequestFilter(requester=ADA), "soon late"),
+        (RequestFilter(channel_id="C0OTHER"), ""),
+        (RequestFilter(ends_before=an_hour), "soon"),
+        (RequestFilter(ends_before=an_hour, risk=Risk.LOW), ""),
+        (RequestFilter(since=an_hour), ""),
+        (RequestFilter(status=RequestStatus.EXPIRED), ""),
+    ]
+    theirs = (TEAM, "U0GRACE", ["S0FINANCE"], ["C0REVIEW"])
+    async with database.connection() as connection:
+        for wanted, expected in cases:
+            ids = [asked[name] for name in expected.split()]
+            for kind in (RequestKind.WAITING, RequestKind.ANY):
+                found = await views.found_requests(connection, TEAM, kind, wanted, RequestOrder.OLDEST)
+                assert [line.id for line in found] == ids, wanted
+                counts = await views.audience_counts(connection, GRACE, kind, wanted, 100)
+                assert sum(each.number for each in counts) == len(ids)
+            mine = await views.waiting_for(connection, *theirs, wanted=wanted)
+            assert [line.id for line in mine] == ids, wanted
+            assert (await views.count_waiting_for(connection, *theirs, wanted=wanted)).number == len(ids)
+        for order, expected in (
+            (RequestOrder.OLDEST, "low soon late"),
+            (RequestOrder.NEWEST, "late soon low"),
+            (RequestOrder.DEADLINE, "soon low late"),
+            (RequestOrder.RISK, "late soon low"),
+        ):
+            every: list[RequestLine] = []
+            for _ in range(3):
+                every += await views.waiting_for(
+                    connection, *theirs, 1, every[-1].id if every else None, order=order
+                )
+            assert [line.id for line in every] == [asked[name] for name in expected.split()], order
+            team: list[RequestLine] = []
+            for _ in range(3):
+                team += await views.found_requests(
+                    connection,
+                    TEAM,
+                    RequestKind.WAITING,
+                    order=order,
+                    limit=1,
+                    after=team[-1].id if team else None,
+                )
+            assert [line.id for line in team] == [line.id for line in every], order
+        choices = await views.filter_choices(connection, LINUS, RequestKind.WAITING, 100)
+    assert {(each.agent, each.requester, each.own) for each in choices} == {
+        ("cleaner", LINUS, True),
+        ("refunds", ADA, False),
+    }
 
 
 async def test_agents_at_work_are_listed_newest_first(database: Database) -> None:
@@ -177,11 +248,10 @@ async def test_what_waits_for_somebody_else_is_not_read(database: Database, owne
     owner.execute(REVISIONS)
     owner.execute("ANALYZE")
     whose = {"team": TEAM, "user": "U1", "roles": ["S0RARE"], "channels": []}
-    assert (
-        await pages(database, waiting_lists._WAITING_FOR, whose | {"limit": 20, "after": waiting_lists.FIRST})
-        < 500
-    )
-    assert await pages(database, waiting_lists._COUNT_WAITING_FOR, whose | {"limit": 2001}) < 500
+    none: frozenset[str] = frozenset()
+    waiting_for = waiting_lists._waiting_for(none, RequestOrder.OLDEST, later=False)
+    assert await pages(database, waiting_for, whose | {"limit": 20}) < 500
+    assert await pages(database, waiting_lists._count_waiting_for(none), whose | {"limit": 2001}) < 500
     assert await pages(database, open_requests._DUE, {"limit": 500, "but": []}) < 50
     assert await pages(database, reminders._REMINDERS_DUE, {"limit": 500, "but": []}) < 50
 
@@ -217,7 +287,7 @@ async def test_counting_ends_where_it_would_be_dear(database: Database, owner: C
     owner.execute("ANALYZE")
     assert await count_for(database, "U1", ["S0OTHER"]) == "1,000+"
     whose = {"team": TEAM, "user": "U1", "roles": ["S0OTHER"], "channels": [], "limit": 2001}
-    assert await pages(database, waiting_lists._COUNT_WAITING_FOR, whose) < 12_000
+    assert await pages(database, waiting_lists._count_waiting_for(frozenset()), whose) < 12_000
 
 
 async def pages(db: Database, statement: Statement, parameters: dict[str, object]) -> int:

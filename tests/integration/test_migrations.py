@@ -463,7 +463,7 @@ def test_rights_of_the_service(owner: psycopg.Connection[Any]) -> None:
         ),
         **dict.fromkeys(["api_key", "webhook"], WRITE),
         **dict.fromkeys(["pause", "notice", "key_use", "http_reply", "sign_in_link", "web_session"], ALL),
-        **dict.fromkeys(["outlet", "digest_card", "delivery"], ALL),
+        **dict.fromkeys(["outlet", "digest_card", "delivery", "request_search", "search_due"], ALL),
     }
     columns = """
         SELECT attrelid::regclass::text, attname, privilege_type FROM pg_attribute, aclexplode(attacl)

@@ -14,6 +14,7 @@ from agent.database.address import Address
 from agent.database.errors import DatabaseUnusable
 from agent.database.pools import Database
 from agent.domain.request import ExecutionStatus
+from agent.domain.request_filter import RequestKind
 from agent.domain.run import RunStatus, Turn
 from agent.store import views
 from agent.usecases import audit, executions, requests, retention, runs
@@ -130,7 +131,7 @@ async def test_every_reader_says_when_it_was_erased(database: Database, as_owner
     await _erase(as_owner)
     async with database.connection() as connection:
         view = await views.request_view(connection, asked.request_id)
-        [line] = await views.history(connection, "T0SIGNOFF")
+        [line] = await views.found_requests(connection, "T0SIGNOFF", RequestKind.DECIDED)
         [mine] = await views.requests_of(connection, ADA)
         run = await views.run_view(connection, asked.run_id)
         messages = await views.messages(connection, asked.run_id)

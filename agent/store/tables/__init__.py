@@ -11,6 +11,7 @@ from agent.store.tables.executions import execution, retry_vote, settlement
 from agent.store.tables.messages import delivery, destination, digest_card, notice, webhook
 from agent.store.tables.requests import approval_request, card_place, decision, request_revision, vote
 from agent.store.tables.runs import agent_run, run_message, run_status, tool_call
+from agent.store.tables.search import request_search, search_due
 
 __all__ = [
     "agent_run",
@@ -30,9 +31,11 @@ __all__ = [
     "notice",
     "pause",
     "request_revision",
+    "request_search",
     "retry_vote",
     "run_message",
     "run_status",
+    "search_due",
     "settlement",
     "sign_in_link",
     "tool_call",

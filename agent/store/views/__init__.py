@@ -22,8 +22,14 @@ from agent.store.views.program_requests import (
     waiting_of_key,
 )
 from agent.store.views.reports import report, report_audiences
+from agent.store.views.request_counts import (
+    AudienceCount,
+    FilterChoice,
+    audience_counts,
+    filter_choices,
+)
 from agent.store.views.request_events import request_events
-from agent.store.views.request_lists import history, requests_of
+from agent.store.views.request_lists import found_requests, requests_of
 from agent.store.views.requests import (
     Rejection,
     VoteContext,
@@ -76,17 +82,18 @@ from agent.store.views.waiting_lists import (
     count_waiting,
     count_waiting_for,
     waiting_for,
-    waiting_requests,
 )
 from agent.store.views.waiting_time import seconds_waited
 
 __all__ = [
     "TRANSCRIPTS",
     "ApprovedVersion",
+    "AudienceCount",
     "Backlog",
     "CancelContext",
     "CastVote",
     "ClientRequest",
+    "FilterChoice",
     "Flood",
     "OpenCall",
     "OpenCallDetails",
@@ -97,6 +104,7 @@ __all__ = [
     "Transition",
     "VoteContext",
     "approved_versions",
+    "audience_counts",
     "audiences",
     "backlog",
     "calls",
@@ -107,8 +115,9 @@ __all__ = [
     "count_waiting",
     "count_waiting_for",
     "events_between",
+    "filter_choices",
     "flood",
-    "history",
+    "found_requests",
     "is_busy",
     "messages",
     "now",
@@ -152,5 +161,4 @@ __all__ = [
     "waiting_descendant_calls",
     "waiting_for",
     "waiting_of_key",
-    "waiting_requests",
 ]

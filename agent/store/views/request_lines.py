@@ -21,7 +21,6 @@ _LINES = (
     select(
         *request.c["id", "agent", "risk", "status", "requester_team_id", "requester_user_id"],
         *request.c["created_at", "expires_at", "channel_id", "approvers", "approvals_required", "excluded"],
-        request.c.principal,
         approvals(request).label("approvals"),
         voters(request).label("voters"),
         agent_run.c.ancestor_agents.label("above"),

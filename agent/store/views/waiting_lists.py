@@ -28,20 +28,12 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from agent.database.transaction import Connection, fetch
 from agent.domain.request import Count, RequestLine, RequestStatus
+from agent.domain.request_filter import RequestFilter, RequestKind, RequestOrder
 from agent.store.tables import vote
+from agent.store.views import request_filters
+from agent.store.views.request_filters import EVERYTHING
 from agent.store.views.request_lines import limit, lines, of_team, request, request_line, team
-from agent.store.views.request_parts import is_live, last_position
-
-FIRST = UUID(int=0)
-
-
-async def waiting_requests(
-    connection: Connection, *, team_id: str, limit: int = 20, after: UUID | None = None
-) -> list[RequestLine]:
-    """Waiting requests of a team, oldest first."""
-    page = _waiting(later=after is not None)
-    rows = await fetch(connection, page, team=team_id, limit=limit, after=after)
-    return [request_line(row) for row in rows]
+from agent.store.views.request_parts import is_live
 
 
 async def count_waiting(connection: Connection, *, team_id: str, at_most: int = 1000) -> int:
@@ -59,20 +51,24 @@ async def waiting_for(
     channels: Sequence[str],
     limit: int = 20,
     after: UUID | None = None,
+    wanted: RequestFilter = EVERYTHING,
+    order: RequestOrder = RequestOrder.OLDEST,
 ) -> list[RequestLine]:
-    """What waits for this person's approval, oldest first: not voted on yet, and not excluded from.
+    """What waits for this person's approval: not voted on yet, and not excluded from.
 
     ``roles`` are the user groups that the person is in, ``channels`` the review channels.
     """
+    given = request_filters.values(wanted)
     rows = await fetch(
         connection,
-        _WAITING_FOR,
+        _waiting_for(frozenset(given), order, later=after is not None),
         team=team_id,
         user=user_id,
         roles=[user_id, *roles],
         channels=list(channels),
         limit=limit,
-        after=after or FIRST,
+        after=after,
+        **given,
     )
     return [request_line(row) for row in rows]
 
@@ -84,20 +80,23 @@ async def count_waiting_for(
     roles: Sequence[str],
     channels: Sequence[str],
     at_most: int = 1000,
+    wanted: RequestFilter = EVERYTHING,
 ) -> Count:
     """How many ``waiting_for`` would list on all its pages, counted up to ``at_most``.
 
     However much waits, at most twice as many rows are looked at: what this person may not decide, or has voted on,
     could otherwise be without end.
     """
+    given = request_filters.values(wanted)
     (row,) = await fetch(
         connection,
-        _COUNT_WAITING_FOR,
+        _count_waiting_for(frozenset(given)),
         team=team_id,
         user=user_id,
         roles=[user_id, *roles],
         channels=list(channels),
         limit=2 * at_most + 1,
+        **given,
     )
     return Count(min(row.theirs, at_most), row.theirs > at_most or row.looked_at > 2 * at_most)
 
@@ -109,15 +108,6 @@ async def audiences(connection: Connection, team_id: str) -> list[tuple[tuple[st
 
 
 _waits = and_(request.c.status == RequestStatus.WAITING, of_team)
-
-
-@cache
-def _waiting(*, later: bool) -> Select[Any]:
-    order = (request.c.created_at, request.c.id)
-    page = select(request.c.id).where(_waits).order_by(*order).limit(limit)
-    if later:
-        page = page.where(tuple_(*order) > last_position(request.c.created_at))
-    return lines(page, *order)
 
 
 _COUNT_WAITING = text("""
@@ -149,7 +139,7 @@ def _is_in(audience: CTE) -> ColumnElement[bool]:
     )
 
 
-def _waits_for_person(asked: FromClause) -> ColumnElement[bool]:
+def waits_for_person(asked: FromClause) -> ColumnElement[bool]:
     """Whether the person's approval would count and there is no vote of theirs."""
     user = bindparam("user", type_=Text)
     # A subquery, so that it is built once and not for each row.
@@ -161,39 +151,44 @@ def _waits_for_person(asked: FromClause) -> ColumnElement[bool]:
     return and_(~asked.c.excluded.contains(person), ~voted)
 
 
-def _waiting_for() -> Select[Any]:
+@cache
+def _waiting_for(names: frozenset[str], order: RequestOrder, *, later: bool) -> Select[Any]:
     audience = _audiences()
+    # The ids of an audience are in the order of an index, and in that of their creation.
+    by_id = order is RequestOrder.OLDEST
+    by = (request.c.id,) if by_id else request_filters.order_by(RequestKind.WAITING, order)
+    conditions = request_filters.conditions(RequestKind.WAITING, names)
+    if later and by_id:
+        conditions.append(request.c.id > bindparam("after"))
+    elif later:
+        conditions.append(request_filters.is_behind(RequestKind.WAITING, order))
     theirs = (
         select(request.c.id)
         .where(
-            _waits,
             request.c.approvers == audience.c.approvers,
             request.c.channel_id == audience.c.channel_id,
-            request.c.id > bindparam("after"),
-            _waits_for_person(request),
+            waits_for_person(request),
+            *conditions,
         )
-        .order_by(request.c.id)
+        .order_by(*by)
         .limit(limit)
         .lateral("theirs")
     )
-    page = (
-        select(theirs.c.id)
-        .select_from(audience.join(theirs, true()))
-        .where(_is_in(audience))
-        .order_by(theirs.c.id)
-        .limit(limit)
-    )
-    return lines(page, request.c.id)
+    found = select(theirs.c.id).select_from(audience.join(theirs, true())).where(_is_in(audience))
+    if by_id:
+        return lines(found.order_by(theirs.c.id).limit(limit), *by)
+    return lines(select(request.c.id).where(request.c.id.in_(found)).order_by(*by).limit(limit), *by)
 
 
-def _count_waiting_for() -> Select[int, int]:
+@cache
+def _count_waiting_for(names: frozenset[str]) -> Select[int, int]:
     audience = _audiences()
     each = (
         select(request.c.id, request.c.revision, request.c.excluded)
         .where(
-            _waits,
             request.c.approvers == audience.c.approvers,
             request.c.channel_id == audience.c.channel_id,
+            *request_filters.conditions(RequestKind.WAITING, names),
         )
         .order_by(request.c.id)
         .limit(limit)
@@ -208,10 +203,8 @@ def _count_waiting_for() -> Select[int, int]:
         .prefix_with("MATERIALIZED")
     )
     return select(
-        func.count().label("looked_at"), func.count().filter(_waits_for_person(looked)).label("theirs")
+        func.count().label("looked_at"), func.count().filter(waits_for_person(looked)).label("theirs")
     ).select_from(looked)
 
 
 _AUDIENCES = select(_audiences())
-_WAITING_FOR = _waiting_for()
-_COUNT_WAITING_FOR = _count_waiting_for()

@@ -11,10 +11,11 @@ from typing import Any
 
 from agent.domain.errors import Refusal, Refused
 from agent.domain.request import RequestStatus
+from agent.domain.request_filter import RequestFilter, RequestKind, RequestOrder
 from signoff.values import Person
 from slackbot.cards import PAGE_OF_WAITING, Card, Pages, history_list, page_value, request_list, run_list
 from slackbot.cards.cursor import Cursor
-from slackbot.reviewing.listing import ListFilter, ListPage, PersonalLists, without_secrets
+from slackbot.reviewing.listing import ListPage, PersonalLists, without_secrets
 from slackbot.slack.listeners.context import ListenerContext
 
 Query = Mapping[str, str]
@@ -51,7 +52,8 @@ async def _mine(ctx: ListenerContext, person: Person, query: Query) -> Card:
 async def _waiting(ctx: ListenerContext, person: Person, query: Query) -> Card:
     """Everything that waits and that this person may see; of one `agent` or `key`, if the query says so."""
     agent, key = query.get("agent", ""), query.get("key", "")
-    page = await _lists(ctx, person).waiting(ListFilter(agent=agent, key=key), _at(query), PAGE)
+    wanted = RequestFilter(agent=agent, key=key)
+    page = await _lists(ctx, person).found(RequestKind.WAITING, wanted, _at(query), PAGE, RequestOrder.OLDEST)
     of_whom = f", of agent {agent}" if agent else f", of the key {key}" if key else ""
     return request_list(
         page.lines,
@@ -64,7 +66,7 @@ async def _waiting(ctx: ListenerContext, person: Person, query: Query) -> Card:
 async def _history(ctx: ListenerContext, person: Person, query: Query) -> Card:
     """What was decided, by agent, user, status and since; with links to the threads."""
     wanted = _filter(ctx.directory.own_team_id, query)
-    page = await _lists(ctx, person).decided(wanted, _at(query), PAGE)
+    page = await _lists(ctx, person).found(RequestKind.DECIDED, wanted, _at(query), PAGE)
     links = await ctx.permalinks.of([line.thread for line in page.lines if line.thread])
     return history_list(
         page.lines,
@@ -111,9 +113,9 @@ def _at(query: Query) -> Cursor:
     return Cursor.read(query.get("at"))
 
 
-def _filter(team_id: str, query: Query) -> ListFilter:
+def _filter(team_id: str, query: Query) -> RequestFilter:
     """Raises ValueError for what no list of ours says."""
-    return ListFilter(
+    return RequestFilter(
         agent=query.get("agent", ""),
         person=Person(team_id, query["user"]) if "user" in query else None,
         status=RequestStatus(query["status"]) if "status" in query else None,

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Collection, Iterable, Sequence
 from typing import Annotated, Any
-from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from agent.domain.errors import Refused
-from agent.domain.request import HistoryLine, RequestLine, RequestStatus, RequestView
+from agent.domain.request import HistoryLine, RequestLine, RequestView
+from agent.domain.request_filter import RequestKind, RequestOrder
 from agent.store import views
-from signoff.values import Person
 from slackbot.cards import Names, parse_id
 from slackbot.cards.cursor import Cursor
 from slackbot.masking import clean_view
-from slackbot.reviewing.listing import ListFilter, ListPage, PersonalLists
+from slackbot.reviewing.listing import PersonalLists
 from slackbot.reviewing.visibility import visible_request
 from slackbot.web.auth.visitors import Signed, Visitor
 from slackbot.web.http.context import WebContext, web_context
+from slackbot.web.inbox.filters import FilterOffer, ListQuery
 from slackbot.web.inbox.rendering import PageRoute, page, redirect_after_form
 from slackbot.web.inbox.row_forms import row_forms
 
@@ -34,7 +33,6 @@ At = Annotated[str, Query(max_length=1000)]
 Word = Annotated[str, Query(max_length=200)]
 
 _ID = re.compile(r"[0-9a-fA-F]{8}[0-9a-fA-F-]{0,28}\Z", re.ASCII)
-_USER = re.compile(r"[UW][A-Z0-9]{1,30}\Z", re.ASCII)
 
 
 @router.get("/")
@@ -49,65 +47,66 @@ async def inbox(request: Request, who: Signed, at: At = "", done: Word = "") -> 
 
     ``done`` is the request that the visitor has just answered from its row.
     """
-    ctx = web_context(request)
-    answered = await _answered(ctx, who, done)
-    return page("inbox.html", here="inbox", visitor=who, answered=answered, **await _waiting(ctx, who, at))
+    ctx, query = web_context(request), ListQuery.of(request)
+    return page(
+        "inbox.html",
+        here="inbox",
+        visitor=who,
+        answered=await _answered(ctx, who, done),
+        refresh=query.address("/inbox/waiting", at=at),
+        offered=await _offered(ctx, who, RequestKind.WAITING, query),
+        **await _waiting(ctx, who, query, at),
+    )
 
 
 @router.get("/inbox/waiting")
 async def waiting(request: Request, who: Signed, at: At = "") -> Response:
     """The lists of the inbox alone, for a page that is open already."""
-    return page("waiting.html", visitor=who, **await _waiting(web_context(request), who, at))
+    return page(
+        "waiting.html", visitor=who, **await _waiting(web_context(request), who, ListQuery.of(request), at)
+    )
 
 
 @router.get("/inbox/history")
-async def history(
-    request: Request,
-    who: Signed,
-    q: Word = "",
-    status: Word = "",
-    agent: Word = "",
-    person: Word = "",
-    since: Word = "",
-    at: At = "",
-) -> Response:
-    """What was decided (or waits, by filter), newest first, a page at a time."""
-    ctx = web_context(request)
-    if _ID.match(q.strip()) and (found := await _by_id(ctx, who, q.strip())):
+async def history(request: Request, who: Signed, at: At = "") -> Response:
+    """What was decided (or waits, by filter), a page at a time; a search is of both."""
+    ctx, query = web_context(request), ListQuery.of(request)
+    wanted_id = query.asked["q"].strip()
+    if _ID.match(wanted_id) and (found := await _by_id(ctx, who, wanted_id)):
         return redirect_after_form(f"/inbox/requests/{found}")
-    wanted, unclear = _wanted(ctx.slack.team_id, q, status, agent, person, since)
+    wanted, kind = query.read(ctx), query.kind()
+    order = query.order(RequestOrder.OLDEST if kind is RequestKind.WAITING else RequestOrder.NEWEST)
     lists = _lists(ctx, who)
-    search = lists.waiting if wanted.status is RequestStatus.WAITING else lists.decided
-    list_page: ListPage[Any] = await search(wanted, Cursor.read(at), PAGE)
-    chosen = wanted.person.user_id if wanted.person else ""
-    kept = {"q": q, "status": status, "agent": agent, "person": person, "since": since}
+    list_page = await lists.found(kind, wanted, Cursor.read(at), PAGE, order)
     return page(
         "history.html",
         here="history",
         visitor=who,
         list_page=list_page,
-        turns=_turns("/inbox/history", kept, list_page),
-        asked=kept,
-        unclear=unclear,
-        agents=sorted(_agents(ctx, list_page.lines, wanted.agent)),
-        people=sorted(_people(list_page.lines, chosen)),
-        **await _named(ctx, who, list_page.lines, [chosen] if chosen else []),
+        count=await lists.count(kind, wanted),
+        turns=query.turns("/inbox/history", list_page),
+        query=query,
+        offered=await _offered(ctx, who, kind, query, _people(list_page.lines)),
+        **await _named(ctx, who, list_page.lines),
     )
 
 
-async def _waiting(ctx: WebContext, who: Visitor, at: str) -> dict[str, Any]:
-    lists = _lists(ctx, who)
-    mine, others = await lists.waiting_for_others(Cursor.read(at), PAGE)
-    lately = await lists.latest_decided(LATELY)
+async def _waiting(ctx: WebContext, who: Visitor, query: ListQuery, at: str) -> dict[str, Any]:
+    lists, wanted = _lists(ctx, who), query.read(ctx)
+    order = query.order(RequestOrder.OLDEST)
+    mine, others = await lists.waiting_for_others(Cursor.read(at), PAGE, wanted, order)
+    lately = [] if query.narrows else await lists.latest_decided(LATELY)
+    lines = [*mine.lines, *others.lines, *lately]
     return {
         "mine": mine,
         "others": others,
         "lately": lately,
-        "at": at,
-        "turns": _turns("/inbox", {}, mine),
+        "turns": query.turns("/inbox", mine),
+        "every": query.address("/inbox/history", status="waiting"),
         "forms": await row_forms(ctx.db, mine.lines),
-        "back": f"/inbox?{urlencode({'at': at})}" if at else "/inbox",
-        **await _named(ctx, who, [*mine.lines, *others.lines, *lately]),
+        "back": query.address("/inbox", at=at),
+        "query": query,
+        **await _named(ctx, who, lines),
     }
 
 
@@ -139,64 +138,41 @@ def _lists(ctx: WebContext, who: Visitor) -> PersonalLists:
     return PersonalLists(ctx.db, ctx.slack.directory, who.person)
 
 
-def _wanted(team_id: str, q: str, status: str, agent: str, person: str, since: str) -> tuple[ListFilter, str]:
-    """The filters, and what of them is not understood and therefore left out."""
-    problems = []
-    known = status in set(RequestStatus)
-    if status and not known:
-        problems.append(f"There is no status “{status}”.")
-    if person and not _USER.match(person):
-        problems.append("A person is named by their Slack id.")
-        person = ""
-    try:
-        day = datetime.fromisoformat(since) if since else None
-    except ValueError:
-        day = None
-        problems.append(f"“{since}” is no date like 2026-11-01.")
-    earliest = day if day is None or day.tzinfo else day.replace(tzinfo=UTC)
-    wanted = ListFilter(
-        RequestStatus(status) if known else None,
-        agent,
-        Person(team_id, person) if person else None,
-        earliest,
-        q,
+async def _offered(
+    ctx: WebContext, who: Visitor, kind: RequestKind, query: ListQuery, more_people: Collection[str] = ()
+) -> FilterOffer:
+    """What the form of the filters offers: what there is, and what is chosen."""
+    choices, asked = await _lists(ctx, who).choices(kind), query.asked
+    requesters = {each.user_id for each in choices.requesters} | {asked["requester"]} - {""}
+    people = {*requesters, *more_people, asked["person"]} - {""}
+    names = await ctx.slack.directory.names(people)
+    # What a channel is called is told only of those whose requests the visitor sees; a chosen one stays an id.
+    channel_names = await ctx.slack.directory.channel_names(choices.channels)
+    channels = {*choices.channels, asked["channel"]} - {""}
+
+    def by_name(ids: Collection[str]) -> list[tuple[str, str]]:
+        return sorted(((each, names.of(each)) for each in ids), key=lambda each: each[1].casefold())
+
+    return FilterOffer(
+        agents=sorted({*choices.agents, asked["agent"]} - {""}),
+        rules=sorted({*choices.checkpoints, asked["rule"]} - {""}),
+        requesters=by_name(requesters),
+        people=by_name(people),
+        channels=sorted((each, channel_names.get(each, each)) for each in channels),
     )
-    return wanted, " ".join(problems)
 
 
-def _turns(path: str, kept: dict[str, str], list_page: ListPage[Any]) -> dict[str, str | None]:
-    """The addresses of the pages before and behind."""
-
-    def to(cursor: Cursor | None) -> str | None:
-        if cursor is None:
-            return None
-        query = {name: value for name, value in {**kept, "at": str(cursor)}.items() if value}
-        return f"{path}?{urlencode(query)}" if query else path
-
-    return {"back": to(list_page.back), "forward": to(list_page.forward)}
-
-
-def _agents(ctx: WebContext, lines: Iterable[RequestLine], chosen: str) -> set[str]:
-    return ({agent.name for agent in ctx.services.registry} | {line.agent for line in lines} | {chosen}) - {
-        ""
-    }
-
-
-def _people(lines: Iterable[RequestLine], chosen: str) -> set[str]:
-    named = {each.user_id for line in lines for each in (line.requester, _decider(line)) if each}
-    return (named | {chosen}) - {""}
+def _people(lines: Iterable[RequestLine]) -> set[str]:
+    return {each.user_id for line in lines for each in (line.requester, _decider(line)) if each}
 
 
 def _decider(line: RequestLine) -> Any:
     return line.decided_by if isinstance(line, HistoryLine) else None
 
 
-async def _named(
-    ctx: WebContext, who: Visitor, lines: Sequence[RequestLine], more: Sequence[str] = ()
-) -> dict[str, Any]:
+async def _named(ctx: WebContext, who: Visitor, lines: Sequence[RequestLine]) -> dict[str, Any]:
     """What the people, groups and channels in these lines are called."""
-    ids = {who.person.user_id, *more, *_people(lines, "")}
-    ids |= {each for line in lines for each in line.approvers}
+    ids = {who.person.user_id, *_people(lines)} | {each for line in lines for each in line.approvers}
     directory = ctx.slack.directory
     names: Names = await directory.names(ids)
     channels = await directory.channel_names(line.channel_id for line in lines if line.channel_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -115,12 +115,18 @@ def colour(state: RequestStatus | RunStatus | ExecutionStatus) -> str:
     return _COLOURS[state]
 
 
+def pairs(values: Iterable[str]) -> list[tuple[str, str]]:
+    """Each value with itself, for a list to choose from."""
+    return [(value, value) for value in values]
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
     "moment": moment,
     "ago": ago,
     "left": left,
     "line": line,
     "roughly": roughly,
+    "pairs": pairs,
     "visible": visible,
     "state_words": state_words,
     "colour": colour,

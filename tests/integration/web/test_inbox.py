@@ -14,9 +14,10 @@ from sqlalchemy import text
 
 from agent.domain.api_keys import Scope
 from agent.store.outbox import Destination
-from agent.usecases import api_keys
+from agent.usecases import api_keys, search
 from signoff.values import Action, Person
 from slackbot.masking import views
+from slackbot.masking.search_words import words_of_request
 from slackbot.masking.secret_finder import everything
 from slackbot.web.inbox import assets
 from tests.integration import asking
@@ -56,6 +57,7 @@ async def test_a_list_shows_what_its_reader_may_see(porch: Porch) -> None:  # no
         destination=Destination(TEAM, "C0SECRET"),
         requester=LINUS,
     )
+    await search.store_words(porch.house.db, words_of_request)
     grace, linus = await porch.visitor("U0GRACE"), await porch.visitor("U0LINUS")
     for path in ("/inbox", "/inbox/history?status=waiting", "/inbox/history?status=waiting&q=order"):
         await grace.open(path)
@@ -468,6 +470,7 @@ async def test_history_is_filtered_and_turned(porch: Porch) -> None:  # noqa: F8
         await reader.open(f"/inbox/requests/{asked}")
         verb = "approve" if order % 2 else "reject"
         assert (await reader.send(f"/inbox/requests/{asked}/{verb}", {"revision": "1"})).status_code == 303
+    await search.store_words(porch.house.db, words_of_request)
     await reader.open("/inbox/history")
     first = re.findall(r"for order (\d+)</a>", reader.page)
     assert first == [str(order) for order in range(27, 2, -1)]
@@ -484,6 +487,13 @@ async def test_history_is_filtered_and_turned(porch: Porch) -> None:  # noqa: F8
         ("status=rejected&q=order+27", []),
         ("agent=refunds&q=order+26", ["26"]),
         ("agent=others", []),
+        ("q=order+27&rule=refunds&requester=U0ADA&channel=C0REVIEW&risk=medium", ["27"]),
+        ("rule=others", []),
+        ("risk=low", []),
+        ("requester=U0GRACE", []),
+        ("person=U0GRACE&q=order+27", ["27"]),
+        ("channel=C0AGENTS", []),
+        ("due=1h", []),
         ("person=U0LINUS", []),
         ("since=2999-01-01", []),
     ):
@@ -491,6 +501,77 @@ async def test_history_is_filtered_and_turned(porch: Porch) -> None:  # noqa: F8
         assert re.findall(r"for order (\d+)</a>", reader.page) == expected, query
     (asked,) = await porch.house.column("SELECT max(id::text) FROM approval_request")
     assert (await reader.open(f"/inbox/history?q={asked}")).headers["location"] == f"/inbox/requests/{asked}"
+
+
+async def test_the_inbox_is_filtered_sorted_and_counted(porch: Porch) -> None:  # noqa: F811
+    """Filters narrow both lists and their counts; the order, the filters and the page stay with rows and refreshes."""
+    await porch.asked(1, asking.rule(risk="low"))
+    urgent = await porch.asked(2, asking.rule(risk="high", checkpoint_id="large"))
+    await porch.asked(3, asking.rule(approvers=("U0LINUS",)))
+    reader = await porch.visitor("U0GRACE")
+
+    async def orders(query: str) -> tuple[list[str], list[str]]:
+        await reader.open(f"/inbox?{query}")
+        lists = [section(reader.page, name) for name in ("for-you", "for-others")]
+        first, second = [re.findall(r"for order (\d+)</a>", each) for each in lists]
+        counts = [re.findall(r'class="count">([^<]*)<', each) for each in lists]
+        assert counts == [[str(len(first))] * bool(first), [str(len(second))] * bool(second)], query
+        return first, second
+
+    assert await orders("") == (["1", "2"], ["3"])
+    assert await orders("sort=risk") == (["2", "1"], ["3"])
+    assert await orders("sort=newest") == (["2", "1"], ["3"])
+    assert await orders("risk=medium") == ([], ["3"])
+    assert await orders("rule=large&sort=deadline") == (["2"], [])
+    assert f'href="/inbox/requests/{urgent}#approve"' in reader.page
+    assert 'hx-get="/inbox/waiting?rule=large&amp;sort=deadline"' in reader.page
+    assert '<option value="large" selected>' in reader.page
+    assert await orders("risk=odd&sort=odd") == (["1", "2"], ["3"])
+    assert "There is no risk “odd”. There is no order “odd”. It was left out." in reader.words
+    await orders("risk=low")
+    back = re.search(r'name="back" value="([^"]+)"', reader.page)
+    assert back
+    assert back[1] == "/inbox?risk=low"
+
+
+async def test_what_may_not_be_seen_is_not_counted_offered_or_found(porch: Porch) -> None:  # noqa: F811
+    """Of requests that a reader may not see no number, agent, rule, person, channel or word comes through."""
+    workspace = porch.house.slack.workspace
+    workspace.add_channel("C0SECRET", "secret", ["U0LINUS", workspace.bot.user_id])
+    await porch.asked(
+        9,
+        asking.rule(approvers=("U0LINUS",), checkpoint_id="hush"),
+        agent="takeovers",
+        destination=Destination(TEAM, "C0SECRET"),
+        requester=LINUS,
+    )
+    await porch.asked(8, asking.rule(approvers=("U0LINUS",)))
+    await search.store_words(porch.house.db, words_of_request)
+    grace, linus = await porch.visitor("U0GRACE"), await porch.visitor("U0LINUS")
+    for path in (
+        "/inbox",
+        "/inbox?agent=takeovers",
+        "/inbox/history?status=waiting",
+        "/inbox/history?status=any&sort=risk",
+        "/inbox/history?q=order",
+        "/inbox/history?q=takeovers",
+        "/inbox/history?status=any&channel=C0SECRET",
+    ):
+        shown = "agent=takeovers" not in path and "takeovers" not in path and "C0SECRET" not in path
+        await linus.open(path)
+        assert "order 9" in linus.page, path
+        await grace.open(path)
+        assert "order 9" not in grace.page, path
+        assert "hush" not in grace.page, path
+        assert "#secret" not in grace.page, path
+        assert "U0LINUS" not in re.sub(r'<select id="person".*?</select>', "", grace.page, flags=re.DOTALL), (
+            path
+        )
+        assert re.findall(r'class="count">([^<]*)<', grace.page) == (
+            ["1"] if shown else ["0"] * ("history" in path)
+        )
+        assert ("takeovers" in grace.page) is ("takeovers" in path), path
+        assert ("takeovers" in linus.page) is True, path
 
 
 async def test_an_open_page_hears_of_a_change_and_of_nothing_else(porch: Porch) -> None:  # noqa: F811

@@ -1,0 +1,52 @@
+"""What somebody looks for among requests, and in which order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from agent.domain.request import RequestStatus
+from signoff.values import Person, Risk
+
+
+class RequestKind(StrEnum):
+    """Which requests a list has: those that wait, those that have an outcome, or all."""
+
+    WAITING = "waiting"
+    DECIDED = "decided"
+    ANY = "any"
+
+
+class RequestOrder(StrEnum):
+    """By time (of the outcome in a list of decided requests, else of the question), by deadline, or by risk.
+
+    Of the same risk, the newest come first.
+    """
+
+    OLDEST = "oldest"
+    NEWEST = "newest"
+    DEADLINE = "deadline"
+    RISK = "risk"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFilter:
+    """What a request must be; None and the empty text ask for nothing.
+
+    ``key`` is the one of the program that asks; ``person`` asked or decided. ``since`` is the earliest time by which
+    the list is ordered, ``ends_before`` the latest deadline.
+    ``words`` are folded; each begins a word of what people may read of the request.
+    """
+
+    status: RequestStatus | None = None
+    agent: str = ""
+    key: str = ""
+    checkpoint_id: str = ""
+    risk: Risk | None = None
+    requester: Person | None = None
+    person: Person | None = None
+    channel_id: str = ""
+    since: datetime | None = None
+    ends_before: datetime | None = None
+    words: tuple[str, ...] = ()

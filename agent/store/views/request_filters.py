@@ -1,0 +1,98 @@
+"""A filter and an order of requests as parts of statements, which are composed once for each set of names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Column, ColumnElement, Text, and_, bindparam, cast, exists, tuple_
+from sqlalchemy.dialects.postgresql import TSQUERY
+
+from agent.domain.request import RequestStatus
+from agent.domain.request_filter import RequestFilter, RequestKind, RequestOrder
+from agent.store.tables import request_search
+from agent.store.tables.requests import risk
+from agent.store.views.request_lines import of_team, request
+from agent.store.views.request_parts import last_position
+
+EVERYTHING = RequestFilter()
+
+_OF_KIND: Mapping[RequestKind, ColumnElement[bool]] = {
+    RequestKind.WAITING: and_(request.c.status == RequestStatus.WAITING, of_team),
+    RequestKind.DECIDED: and_(request.c.decided_at.is_not(None), of_team),
+    RequestKind.ANY: of_team,
+}
+_CONDITIONS: Mapping[str, ColumnElement[bool]] = {
+    "agent": request.c.agent == bindparam("agent"),
+    "channel": request.c.channel_id == bindparam("channel"),
+    "checkpoint": request.c.checkpoint_id == bindparam("checkpoint"),
+    "ends_before": request.c.expires_at < bindparam("ends_before"),
+    "requester_user": and_(
+        request.c.requester_team_id == bindparam("requester_team"),
+        request.c.requester_user_id == bindparam("requester_user"),
+    ),
+    "principal": request.c.principal == bindparam("principal"),
+    "risk": request.c.risk == bindparam("risk", type_=risk),
+    "status": request.c.status == bindparam("status"),
+    "words": exists().where(
+        request_search.c.request_id == request.c.id,
+        request_search.c.words.op("@@")(cast(bindparam("words", type_=Text), TSQUERY)),
+    ),
+}
+
+
+def values(wanted: RequestFilter) -> dict[str, Any]:
+    """What the filter asks for, by the names of the parameters; ``person`` is not among it."""
+    asked = wanted.requester
+    given = {
+        "agent": wanted.agent or None,
+        "channel": wanted.channel_id or None,
+        "checkpoint": wanted.checkpoint_id or None,
+        "ends_before": wanted.ends_before,
+        "principal": f"key:{wanted.key}" if wanted.key else None,
+        "requester_team": asked.team_id if asked else None,
+        "requester_user": asked.user_id if asked else None,
+        "risk": wanted.risk,
+        "since": wanted.since,
+        "status": wanted.status,
+        "words": " & ".join(f"'{word}':*" for word in wanted.words if word.isalnum()) or None,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def conditions(kind: RequestKind, names: frozenset[str]) -> list[ColumnElement[bool]]:
+    """That a request is of this kind, and the conditions for parameters of these names."""
+    found = [_OF_KIND[kind], *(condition for name, condition in _CONDITIONS.items() if name in names)]
+    return [*found, time_of(kind) >= bindparam("since")] if "since" in names else found
+
+
+def order_by(kind: RequestKind, order: RequestOrder) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
+    """The columns that a list is sorted by."""
+    column, down = _sorted_by(kind, order)
+    return (column.desc(), request.c.id.desc()) if down else (column.asc(), request.c.id.asc())
+
+
+def is_behind(kind: RequestKind, order: RequestOrder) -> ColumnElement[bool]:
+    """Whether a row comes behind the request ``:after``."""
+    column, down = _sorted_by(kind, order)
+    position, last = tuple_(column, request.c.id), last_position(column)
+    return position < last if down else position > last
+
+
+def time_of(kind: RequestKind) -> Column[Any]:
+    """When something of this kind became what it is."""
+    return request.c.decided_at if kind is RequestKind.DECIDED else request.c.created_at
+
+
+def _sorted_by(kind: RequestKind, order: RequestOrder) -> tuple[Column[Any], bool]:
+    """The column, and whether it and the id behind it go down."""
+    time = time_of(kind)
+    match order:
+        case RequestOrder.OLDEST:
+            return time, False
+        case RequestOrder.NEWEST:
+            return time, True
+        case RequestOrder.DEADLINE:
+            return request.c.expires_at, False
+        case RequestOrder.RISK:
+            return request.c.risk, True

@@ -1,0 +1,26 @@
+"""The use case of the search: store the words by which people find requests."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from agent.database.pools import Database
+from agent.domain.request import RequestView
+from agent.store import search, views
+
+AT_ONCE = 200
+"""Requests of one round. With a round a second, a million old ones take an hour and a half, and little of a core."""
+
+
+async def store_words(
+    db: Database, words_of: Callable[[RequestView], Awaitable[Sequence[str]]], *, at_once: int = AT_ONCE
+) -> int:
+    """Store the words of requests that are new, or that something was said about. Returns how many.
+
+    ``words_of`` has nothing of what people may not see.
+    """
+    async with db.transaction() as tx:
+        due = await search.take_due(tx, at_once)
+        found = await views.request_views(tx, due)
+        search.store(tx, [search.SearchWords(view.id, view.recorded, await words_of(view)) for view in found])
+    return len(due)

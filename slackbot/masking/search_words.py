@@ -1,0 +1,61 @@
+"""The words by which a request is found: those that people may read of it, and none that are masked."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from agent.domain.request import RequestView
+from slackbot.masking.views import clean_view
+
+MOST_WORDS = 2000
+LONGEST_WORD = 60
+
+_WORD = re.compile(r"[^\W_]+")
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+
+
+def search_words(text: str) -> list[str]:
+    """The different words of a text, folded, in their order: `Refund 1,499.50` has refund, 1499 and 50."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    found = _WORD.findall(_THOUSANDS.sub("", folded))
+    return list(dict.fromkeys(word[:LONGEST_WORD] for word in found))
+
+
+async def words_of_request(view: RequestView) -> list[str]:
+    """The words of a request as it may be shown, the most telling first."""
+    clean = await clean_view(view)
+    words: dict[str, None] = {}
+    for part in _texts(clean):
+        words.update(dict.fromkeys(search_words(part)))
+        if len(words) > MOST_WORDS:
+            break
+    return list(words)[:MOST_WORDS]
+
+
+def _texts(view: RequestView) -> Iterator[str]:
+    yield from (view.description, view.action.tool, view.chain, view.checkpoint_id)
+    yield from _leaves(view.action.arguments)
+    yield from _leaves(view.facts)
+    yield view.rationale or ""
+    yield from (vote.reason or "" for vote in view.votes)
+    yield (view.decision.reason if view.decision else None) or ""
+    yield from _leaves(view.context)
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    """The keys and the values, from the first to the last."""
+    match value:
+        case Mapping():
+            for key, member in value.items():
+                yield str(key)
+                yield from _leaves(member)
+        case list() | tuple():
+            for item in value:
+                yield from _leaves(item)
+        case None | bool():
+            pass
+        case _:
+            yield str(value)

@@ -1,0 +1,138 @@
+"""What the address of a list asks for, and what its form offers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+from fastapi import Request
+
+from agent.domain.request import RequestStatus
+from agent.domain.request_filter import RequestFilter, RequestKind, RequestOrder
+from signoff.values import Person, Risk
+from slackbot.masking.search_words import search_words
+from slackbot.reviewing.listing import ListPage
+from slackbot.web.http.context import WebContext
+
+Choice = TypeVar("Choice", bound=StrEnum)
+
+DUE: Mapping[str, tuple[str, timedelta]] = {
+    "1h": ("within an hour", timedelta(hours=1)),
+    "24h": ("within a day", timedelta(days=1)),
+    "7d": ("within a week", timedelta(days=7)),
+}
+ORDERS: Mapping[RequestOrder, str] = {
+    RequestOrder.OLDEST: "Oldest first",
+    RequestOrder.NEWEST: "Newest first",
+    RequestOrder.DEADLINE: "Deadline first",
+    RequestOrder.RISK: "Highest risk first",
+}
+_USER = re.compile(r"[UW][A-Z0-9]{1,30}\Z", re.ASCII)
+
+
+_NAMES = ("q", "status", "agent", "rule", "risk", "due", "requester", "person", "channel", "since", "sort")
+LONGEST = 200
+"""Characters of one value of an address."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilterOffer:
+    """What a form offers to filter by; people and channels are pairs of id and name."""
+
+    agents: Sequence[str]
+    rules: Sequence[str]
+    requesters: Sequence[tuple[str, str]]
+    people: Sequence[tuple[str, str]]
+    channels: Sequence[tuple[str, str]]
+    due: Sequence[tuple[str, str]] = tuple((name, words) for name, (words, _) in DUE.items())
+    orders: Sequence[tuple[str, str]] = tuple((order.value, words) for order, words in ORDERS.items())
+
+
+@dataclass(frozen=True, slots=True)
+class ListQuery:
+    """The filters of an address, read forgivingly: what is not understood is left out, and said in ``unclear``."""
+
+    asked: Mapping[str, str]
+    unclear: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, request: Request) -> ListQuery:
+        """What the address of a call asks for."""
+        return cls({name: request.query_params.get(name, "")[:LONGEST] for name in _NAMES})
+
+    @property
+    def narrows(self) -> bool:
+        """Whether anything is left out of the list."""
+        return any(value for name, value in self.asked.items() if name != "sort")
+
+    def address(self, path: str, **more: str) -> str:
+        """The address of this list, with a little more."""
+        query = {name: value for name, value in {**self.asked, **more}.items() if value}
+        return f"{path}?{urlencode(query)}" if query else path
+
+    def turns(self, path: str, list_page: ListPage[Any]) -> dict[str, str | None]:
+        """The addresses of the pages before and behind."""
+
+        def to(cursor: object) -> str | None:
+            return None if cursor is None else self.address(path, at=str(cursor))
+
+        return {"back": to(list_page.back), "forward": to(list_page.forward)}
+
+    def kind(self) -> RequestKind:
+        """Which list of the history is meant: what was decided; with words, everything."""
+        status = self.asked["status"]
+        if status in set(RequestKind):
+            return RequestKind(status)
+        return RequestKind.ANY if self.asked["q"] and not status else RequestKind.DECIDED
+
+    def order(self, otherwise: RequestOrder) -> RequestOrder:
+        """In which order."""
+        return self._read(self.asked["sort"], RequestOrder, "There is no order “{}”.") or otherwise
+
+    def read(self, ctx: WebContext) -> RequestFilter:
+        """The filter that is meant."""
+        status = "" if self.asked["status"] in set(RequestKind) else self.asked["status"]
+        due = DUE.get(self.asked["due"])
+        if self.asked["due"] and due is None:
+            self.unclear.append(f"There is no deadline “{self.asked['due']}”.")
+        return RequestFilter(
+            status=self._read(status, RequestStatus, "There is no status “{}”."),
+            agent=self.asked["agent"],
+            checkpoint_id=self.asked["rule"],
+            risk=self._read(self.asked["risk"], Risk, "There is no risk “{}”."),
+            requester=self._person(ctx, self.asked["requester"]),
+            person=self._person(ctx, self.asked["person"]),
+            channel_id=self.asked["channel"],
+            since=self._since(),
+            ends_before=datetime.now(UTC) + due[1] if due else None,
+            words=tuple(search_words(self.asked["q"])),
+        )
+
+    def _read(self, given: str | None, kind: Callable[[str], Choice], unknown: str) -> Choice | None:
+        if not given:
+            return None
+        try:
+            return kind(given)
+        except ValueError:
+            self.unclear.append(unknown.format(given))
+            return None
+
+    def _person(self, ctx: WebContext, given: str) -> Person | None:
+        if given and not _USER.match(given):
+            self.unclear.append("A person is named by their Slack id.")
+            return None
+        return Person(ctx.slack.team_id, given) if given else None
+
+    def _since(self) -> datetime | None:
+        given = self.asked["since"]
+        try:
+            day = datetime.fromisoformat(given) if given else None
+        except ValueError:
+            self.unclear.append(f"“{given}” is no date like 2026-11-01.")
+            return None
+        return day if day is None or day.tzinfo else day.replace(tzinfo=UTC)
