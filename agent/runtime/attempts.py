@@ -6,7 +6,7 @@ and when nobody can know whether its effect happened, that is what is reported.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any, Protocol
 from uuid import UUID
@@ -48,24 +48,29 @@ class CallingRun(JudgementSubject, Protocol):
     def root_id(self) -> UUID: ...
 
 
+def room(services: Services, work: OpenCallDetails, tool: Tool) -> AbstractContextManager[None]:
+    """Count the call among those that run until the block ends. Raises NoRoom if the tool or agent allows no more."""
+    return services.concurrency.running(
+        Wakeup.call(work.call.id, work.run.agent, first=True), _limits(services, work, tool)
+    )
+
+
+def _limits(services: Services, work: OpenCallDetails, tool: Tool) -> Sequence[Limit]:
+    if isinstance(tool, Delegate) and tool.agent is not None:  # handing a task down takes no time
+        return ()
+    return limits_of(work.run.agent, services.registry.find(work.run.agent), tool)
+
+
 async def run_tool(services: Services, work: OpenCallDetails, tool: Tool, judged: Action | None) -> None:
-    """Claim the call and run its tool with the arguments that were decided, byte for byte.
+    """Claim the call and run its tool with the arguments that were decided, byte for byte, in a `room`.
 
     `judged` is what the checks just before were about, when they could be made. Raises NoRoom when as many calls run
-    as the tool or the agent allows.
+    in all processes as the tool or the agent allows.
     """
     if isinstance(tool, Delegate) and tool.agent is not None:
         await _hand_down(services, work, tool.agent)
         return
-    limits = limits_of(work.run.agent, services.registry.find(work.run.agent), tool)
-    with services.concurrency.running(Wakeup.call(work.call.id, work.run.agent, first=True), limits):
-        await _claim_and_run(services, work, tool, judged, limits)
-
-
-async def _claim_and_run(
-    services: Services, work: OpenCallDetails, tool: Tool, judged: Action | None, limits: Sequence[Limit]
-) -> None:
-    everywhere = tuple(limit for limit in limits if limit.across_processes)
+    everywhere = tuple(limit for limit in _limits(services, work, tool) if limit.across_processes)
     terms = ClaimTerms(services.worker, tool.repeatable, tool.read_only, limits=everywhere)
     claimed = await _claim(services, work, terms)
     if claimed is None:

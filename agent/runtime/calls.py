@@ -58,7 +58,14 @@ async def _step(services: Services, call_id: UUID) -> bool:
         case CallState.READY:
             point("before_resume")
             await _take_back(services, work, tool)
-            return await _execute(services, work, agent, tool)
+            if tool is None:
+                why = f"the tool {work.call.tool} does not exist any more; nothing ran"
+                await attempts.give_up(services, work, None, why)
+                return False
+            with attempts.room(
+                services, work, tool
+            ):  # facts are for a call that runs now, not for one that waits
+                return await _execute(services, work, agent, tool)
         case CallState.REFUSED:
             await _refused(services, work, tool)
         case _:
@@ -88,7 +95,8 @@ async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: 
         return await _refuse(services, work, AnswerKind.DENIED, judgement.because)
     if judgement.verdict == "run" and work.call.request_id is None:
         if await runs.pass_call(services.db, work.call.id, action):
-            await attempts.run_tool(services, work, tool, action)
+            with attempts.room(services, work, tool):
+                await attempts.run_tool(services, work, tool, action)
         return True
     if (no := await _earlier_no(services, work, action)) is not None:
         return await _refuse(services, work, AnswerKind.DENIED, no)
@@ -132,13 +140,8 @@ async def _refuse(services: Services, work: OpenCallDetails, kind: AnswerKind, t
     return True
 
 
-async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool: Tool | None) -> bool:
+async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool: Tool) -> bool:
     """A call that may run: run it if everything is still as it was judged or shown."""
-    if tool is None:
-        await attempts.give_up(
-            services, work, None, f"the tool {work.call.tool} does not exist any more; nothing ran"
-        )
-        return False
     decided = Action.from_canonical(work.action_decided) if work.action_decided else None
     try:
         action = (

@@ -20,6 +20,7 @@ from agent.database.pools import Database
 from agent.database.transaction import fetch
 from agent.database.wakeups import Wakeup, WakeupKind
 from agent.domain.policy import Defaults, Policy
+from agent.domain.request import Verdict
 from agent.runtime import executor as module
 from agent.runtime import shutdown
 from agent.runtime.agents import Agent
@@ -253,6 +254,37 @@ async def test_a_bounded_tool_runs_call_by_call(
 
     await s.until(ended)
     assert at_once == [1, 1, 1, 1]
+
+
+async def test_what_waits_for_room_looks_nothing_up(
+    stage: Callable[..., Awaitable[Stage]], run: Run, no_looks: None
+) -> None:
+    """Facts of approved calls are looked up when their turn has come, once, however many wait for one at a time."""
+    asked_for: list[int] = []
+
+    def price(order: int) -> dict[str, int]:
+        asked_for.append(order)
+        return {"price": 7}
+
+    @tool(facts=price, concurrency=1)
+    async def pay(order: int) -> str:
+        """Pay an order."""
+        await asyncio.sleep(0)
+        return f"paid {order}"
+
+    s = await stage(Agent("refunds", "You pay.", [pay]))
+    s.model.script(proposing(*(("pay", {"order": n}) for n in range(4))), "They are paid.")
+    run_id = await s.go("refunds", "pay them")
+    for call in await s.calls(run_id):
+        await s.vote(call, Verdict.APPROVE)
+    asked_for.clear()
+    await run(s.services)
+
+    async def ended() -> bool:
+        return (await s.run(run_id)).answer == "They are paid."
+
+    await s.until(ended)
+    assert sorted(asked_for) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("bound", ["tool", "agent"])
