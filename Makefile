@@ -18,13 +18,14 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST  = echo 'hypothesis seed $(SEED)'; $(BIN)/python -m pytest --hypothesis-seed=$(SEED)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check e2e stress bench constraints clean venv venv-dev venv-e2e venv-bench
+.PHONY: help demo test check e2e pictures stress bench constraints clean venv venv-dev venv-e2e venv-bench
 
 help:
 	@echo 'make demo           the main job in a local sandbox; AUTO=1 plays it through by itself'
 	@echo 'make test           all tests but the slow ones below'
 	@echo 'make check          ruff, mypy, import contracts'
 	@echo 'make e2e            the sandbox page in a real browser'
+	@echo 'make pictures       the pictures of the documentation, taken from the running demo'
 	@echo 'make stress         the promises at their full size'
 	@echo 'make bench          speed, against peers'
 	@echo 'make constraints    resolve every dependency anew and pin it'
@@ -46,6 +47,10 @@ check: venv-dev
 e2e: venv-e2e
 	@$(PYTHON) bootstrap.py --browser
 	@$(PYTEST) -m e2e $(ARGS)
+
+pictures: venv-e2e
+	@$(PYTHON) bootstrap.py --browser
+	@$(BIN)/python -m tests.e2e.pictures docs/images
 
 stress: venv-dev
 	@$(PYTEST) -m stress -q -p tests.stress.progress $(ARGS)

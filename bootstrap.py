@@ -175,7 +175,8 @@ def browser() -> None:
         stop("the browser tests need Chromium on PATH; on Debian or Ubuntu: apt-get install chromium")
     say("installing Chromium …")
     run("apt-get", "update", "-qq")
-    run("apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium")
+    # The pictures of the documentation need the signs of cards, which Chromium has no font for.
+    run("apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium", "fonts-noto-color-emoji")
 
 
 def pin() -> None:

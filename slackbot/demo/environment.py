@@ -144,6 +144,7 @@ def _database(stack: AsyncExitStack, workdir: Workdir, tell: Tell) -> str:
 
 
 def _settings(workdir: Workdir, slack: SlackSandbox, model: ScriptedModel, url: str) -> dict[str, str]:
+    port = _free_port(8080)
     return {
         "DATABASE_URL": url,
         "SLACK_BOT_TOKEN": slack.bot_token,
@@ -154,7 +155,8 @@ def _settings(workdir: Workdir, slack: SlackSandbox, model: ScriptedModel, url: 
         "SIGNOFF_MODEL": MODEL_NAME,
         "SIGNOFF_CHECKPOINTS": str(workdir.checkpoints),
         "SIGNOFF_HOST": "127.0.0.1",
-        "SIGNOFF_PORT": str(_free_port(8080)),
+        "SIGNOFF_PORT": str(port),
+        "SIGNOFF_PUBLIC_URL": f"http://127.0.0.1:{port}",
         "SIGNOFF_DRAIN_SECONDS": "1",
     }
 

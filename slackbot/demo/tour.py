@@ -100,6 +100,13 @@ def for_refunds() -> dict[str, Any]:
                 "channel": REVIEWS,
             },
             {
+                "text": "*The inbox in the browser.* The same for people who prefer a list: each request, its history, "
+                "runs and reports. The link is Grace's alone and works once.",
+                "as": "U0GRACE",
+                "channel": REVIEWS,
+                "command": "/approvals inbox",
+            },
+            {
                 "text": "*What was decided?* By agent, person, status or time; each entry leads to its thread.",
                 "as": "U0GRACE",
                 "channel": REVIEWS,

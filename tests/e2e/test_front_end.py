@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -24,8 +22,6 @@ pytestmark = pytest.mark.e2e
 
 ADA, GRACE, LINUS = "U0ADA", "U0GRACE", "U0LINUS"
 PATIENCE_MS = 15_000
-PICTURES = os.environ.get("SIGNOFF_PICTURES")
-"""A folder for the pictures of the README: `SIGNOFF_PICTURES=docs/images make e2e` takes them anew."""
 
 
 @dataclass(frozen=True)
@@ -65,10 +61,6 @@ class Desk:
         """Press Approve, and confirm it."""
         await place.get_by_role("button", name="Approve", exact=True).click()
         await self.page.locator("#confirm-yes").click()
-
-    async def picture(self, what: Locator, name: str) -> None:
-        if PICTURES:
-            await what.screenshot(path=Path(PICTURES) / f"{name}.png", animations="disabled")
 
     def modal(self, title: str) -> Locator:
         return self.page.get_by_role("dialog", name=title)
@@ -115,7 +107,6 @@ async def test_approve_after_a_confirmation(actors: Desk) -> None:
     """A slash command leads to a card; "Approve", confirmed, makes the refund, and the card loses its buttons."""
     card = await actors.asked(7)
     await expect(card).to_contain_text("1,249.5")
-    await actors.picture(actors.page.locator("body"), "card-waiting")
     await actors.approve(card)
     await actors.ends(7, "REFUNDED")
     await expect(card.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
@@ -179,7 +170,6 @@ async def test_details_show_everything(actors: Desk) -> None:
     details = actors.page.locator("#modal")
     for words in ("order_id", "Espresso machine", "Grace Lindqvist", "please refund order 7"):
         await expect(details).to_contain_text(words)
-    await actors.picture(details, "details")
     await actors.approve(details)
     await actors.ends(7, "REFUNDED")
 
@@ -205,8 +195,6 @@ async def test_app_home_shows_what_waits_and_decides(actors: Desk) -> None:
 
     await until(paid, PATIENCE_MS / 1000)
     await expect(home).to_contain_text("Approved")
-    await actors.page.set_viewport_size({"width": 1180, "height": 760})
-    await actors.picture(actors.page.locator("main"), "home")
 
 
 async def test_history_by_slash_command(actors: Desk) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,8 +20,6 @@ from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, 
 pytestmark = pytest.mark.e2e
 
 PATIENCE_MS = 15_000
-PICTURES = os.environ.get("SIGNOFF_PICTURES")
-"""A folder for the pictures of the documentation: `SIGNOFF_PICTURES=docs/images make e2e` takes them anew."""
 
 POLICY = (
     DELETIONS
@@ -74,10 +70,6 @@ class Desk:
 
     async def says(self, words: str, within_ms: int = PATIENCE_MS) -> None:
         await expect(self.page.locator("#state")).to_contain_text(words, timeout=within_ms)
-
-    async def picture(self, name: str) -> None:
-        if PICTURES:
-            await self.page.screenshot(path=Path(PICTURES) / f"{name}.png", animations="disabled")
 
 
 def _matters(said: ConsoleMessage) -> bool:
@@ -230,11 +222,7 @@ async def test_every_page_is_accessible_and_fits(actors: Desk, scheme: Any, widt
     await actors.page.goto(f"{actors.base}/inbox")
     await expect(actors.page.locator(".row .open")).to_have_count(2, timeout=PATIENCE_MS)
     await look(actors)
-    if (scheme, width) == ("light", 1180):
-        await actors.picture("inbox")
     await actors.open("Delete 48211 records")
-    if (scheme, width) == ("dark", 1180):
-        await actors.picture("inbox-request")
     await actors.page.get_by_text("Edit, then decide").click()
     await look(actors)
     for path in ("/inbox/history", "/inbox/runs", "/inbox/reports", "/inbox/nothing"):

@@ -172,7 +172,7 @@ async def test_a_busy_port_means_the_next_free_one() -> None:
 async def test_somebodys_own_agents_run_in_the_sandbox(
     scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The files of `signoff init` work with `signoff demo --agents`: a card, a click, the tool's result."""
+    """The files of `signoff init` work with `signoff demo --agents`: a card, a click, the result; and the inbox."""
     write_starter(scratch)
     monkeypatch.chdir(scratch)
     monkeypatch.setenv("SIGNOFF_HOME", str(scratch / "home"))
@@ -187,3 +187,5 @@ async def test_somebodys_own_agents_run_in_the_sandbox(
             assert "Delete 50 records from “users”" in card["text"]
             await slack.person("U0GRACE").click(card, "signoff:approve")
             await slack.wait_for(lambda: "Done" in str(slack.messages("C0REVIEWS")), timeout=20)
+            inbox = await slack.person("U0GRACE").command("/approvals", "inbox", "C0REVIEWS")
+            assert f"{stand.address}/sign-in/link/" in str(inbox.response)

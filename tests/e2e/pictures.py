@@ -1,0 +1,145 @@
+"""`make pictures`: the pictures of the documentation, taken from the running demo.
+
+The demo is started as `signoff demo` starts it; people act in the browser, as the tour says, and nothing is drawn in
+between. Cards have signs (⏳, ✅), so a font with emoji has to be installed: `fonts-noto-color-emoji` on Debian.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from slack_sandbox import demo_workspace
+from slackbot.demo import rules, tour
+from slackbot.demo.environment import DemoEnvironment, open_environment
+from slackbot.demo.workdir import claim_workdir
+
+from playwright.async_api import Browser, Locator, Page, async_playwright, expect  # isort: skip
+
+ADA, GRACE, LINUS = "U0ADA", "U0GRACE", "U0LINUS"
+PATIENCE_MS = 20_000
+EXPIRES = 3600
+"""Seconds until the largest refund of the tour expires: longer than the pictures take."""
+WIDTH, HEIGHT = 1180, 860
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+
+
+async def take(folder: Path) -> None:
+    """All of them, into this folder."""
+    browser_path = _installed()
+    with claim_workdir() as workdir:
+        policy, workspace, panel = rules.of_the_tour(EXPIRES), demo_workspace(), tour.for_refunds()
+        rules.invite(policy.policy, workspace)
+        async with (
+            open_environment(workdir, policy, workspace, panel, print, port=0) as demo,
+            async_playwright() as playwright,
+        ):
+            browser = await playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
+            await demo.while_it_lives(_slack(browser, demo, folder))
+            await demo.while_it_lives(_inbox(browser, demo, folder))
+            await browser.close()
+
+
+async def _slack(browser: Browser, demo: DemoEnvironment, folder: Path) -> None:
+    """A card that waits, its Details, and App Home when one of two was decided."""
+    async with _page(browser, f"{demo.slack.url}/#channel=C0AGENTS&user={ADA}") as page:
+        if await page.locator("#tour-close").is_visible():
+            await page.locator("#tour-close").click()
+        card = await _asked(page, 7)
+        await _save(page, folder, "card-waiting")
+        await card.get_by_role("button", name="Details", exact=True).click()
+        await expect(page.locator("#modal")).to_contain_text("please refund order 7")
+        await _save(page.locator("#modal"), folder, "details")
+        await page.keyboard.press("Escape")
+        await _asked(page, 5)
+        await page.locator("#open-home").click()
+        home = page.locator("#home")
+        await expect(home.get_by_role("button", name="Approve", exact=True)).to_have_count(2)
+        await home.get_by_role("button", name="Approve", exact=True).first.click()
+        await page.locator("#confirm-yes").click()
+        await expect(home.get_by_role("button", name="Approve", exact=True)).to_have_count(1)
+        await expect(home).to_contain_text("Approved")
+        await page.set_viewport_size({"width": WIDTH, "height": 760})
+        await _save(page.locator("main"), folder, "home")
+
+
+async def _inbox(browser: Browser, demo: DemoEnvironment, folder: Path) -> None:
+    """The inbox, and one request in the dark."""
+    async with _page(browser, f"{demo.slack.url}/#channel=C0AGENTS&user={ADA}") as page:
+        for order in (8, 6):
+            await _asked(page, order)
+    link = await _link(demo)
+    async with _page(browser, link) as page:
+        await page.get_by_role("button", name="Sign in").click()
+        row = page.locator(".row .open", has_text="for order 8")
+        await expect(row).to_be_visible()
+        await page.locator("h1").first.hover()
+        await _save(page, folder, "inbox")
+        await page.emulate_media(color_scheme="dark")
+        await row.click()
+        await expect(page.locator("#what")).to_contain_text("for order 8")
+        await _save(page, folder, "inbox-request")
+
+
+async def _link(demo: DemoEnvironment) -> str:
+    """Grace's personal link, as Slack answers it to her."""
+    answer = await demo.slack.person(GRACE).command("/approvals", "inbox", "C0REVIEW")
+    found = re.search(rf"{re.escape(demo.address)}/sign-in/link/[^|>]+", str(answer.response))
+    if found is None:
+        raise RuntimeError(f"no link to the inbox: {answer.response}")
+    return found[0]
+
+
+async def _asked(page: Page, order: int) -> Locator:
+    """Ada asks for a refund; Grace stands before the card."""
+    await page.locator(f'[data-person="{ADA}"]').click()
+    await page.locator('[data-channel="C0AGENTS"]').first.click()
+    await page.locator("#composer textarea").fill(f"/agent run refunds please refund order {order}")
+    await page.locator("#composer textarea").press("Enter")
+    await page.locator('[data-channel="C0REVIEW"]').first.click()
+    await page.locator(f'[data-person="{GRACE}"]').click()
+    card = page.locator("#messages article", has_text=f"for order {order}").last
+    await expect(card.get_by_role("button", name="Details", exact=True)).to_be_visible()
+    return card
+
+
+@asynccontextmanager
+async def _page(browser: Browser, address: str) -> AsyncIterator[Page]:
+    context = await browser.new_context(
+        viewport={"width": WIDTH, "height": HEIGHT},
+        device_scale_factor=1.25,
+        locale="en-US",
+        color_scheme="light",
+    )
+    page = await context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    expect.set_options(timeout=PATIENCE_MS)
+    await page.goto(address)
+    yield page
+    await context.close()
+
+
+async def _save(what: Locator | Page, folder: Path, name: str) -> None:
+    await what.screenshot(path=folder / f"{name}.png", animations="disabled")
+    print(folder / f"{name}.png")  # noqa: T201 - a command says what it made
+
+
+def _installed() -> str:
+    """Where Chromium is. Ends the command when there is none, or no font with emoji."""
+    chromium = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    if chromium is None:
+        raise SystemExit("no Chromium on PATH; on Debian or Ubuntu: apt-get install chromium")
+    listed = subprocess.run(["fc-list", ":lang=und-zsye"], capture_output=True, text=True, check=False)
+    if not listed.stdout.strip():
+        raise SystemExit("no font has emoji; on Debian or Ubuntu: apt-get install fonts-noto-color-emoji")
+    return chromium
+
+
+if __name__ == "__main__":
+    asyncio.run(take(Path(sys.argv[1])))
