@@ -79,17 +79,11 @@ class OverdueApproval:
 
 
 async def overdue_approvals(
-    connection: Connection, limit: int, but: Collection[UUID] = ()
+    connection: Connection, limit: int, but: Collection[UUID] = (), only: UUID | None = None
 ) -> list[OverdueApproval]:
-    """Approvals that nobody claimed in time, and that nobody else holds; without those named."""
-    rows = await connection.execute(_OVERDUE, {"limit": limit, "but": list(but)})
-    return [row_as(OverdueApproval, row) for row in rows]
-
-
-async def overdue_approval(connection: Connection, request_id: UUID) -> list[OverdueApproval]:
-    """The same of one."""
-    rows = await connection.execute(_OVERDUE_ONE, {"id": request_id})
-    return [row_as(OverdueApproval, row) for row in rows]
+    """Approvals that nobody claimed in time, and that nobody else holds, without those named; or ``only`` this one."""
+    due = {"limit": limit, "but": list(but), "only": only}
+    return [row_as(OverdueApproval, row) for row in await connection.execute(_OVERDUE, due)]
 
 
 def insert(
@@ -163,12 +157,9 @@ _CLAIMED_WITH = text(
 )
 _OVERDUE = text("""
 SELECT id, team_id, channel_id FROM approval_request
-WHERE lapse_at <= (SELECT clock_timestamp()) AND NOT id = ANY(CAST(:but AS uuid[]))
+WHERE lapse_at <= (SELECT clock_timestamp()) AND id <> ALL(CAST(:but AS uuid[]))
+  AND (CAST(:only AS uuid) IS NULL OR id = :only)
 ORDER BY lapse_at LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
-""")
-_OVERDUE_ONE = text("""
-SELECT id, team_id, channel_id FROM approval_request
-WHERE lapse_at <= (SELECT clock_timestamp()) AND id = :id FOR NO KEY UPDATE SKIP LOCKED
 """)
 _BEGIN = text("""
 INSERT INTO execution (id, request_id, attempt, digest, idempotent, worker, claim_hash, lease_until)

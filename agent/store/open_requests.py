@@ -42,16 +42,14 @@ class DueRequest(OpenRequest):
     remind_at: tuple[float, ...]
 
 
-async def lock_due(connection: Connection, limit: int, but: Collection[UUID] = ()) -> list[DueRequest]:
-    """Overdue waiting requests that nobody else holds, without those named."""
+async def lock_due(
+    connection: Connection, limit: int, but: Collection[UUID] = (), only: UUID | None = None
+) -> list[DueRequest]:
+    """Overdue waiting requests that nobody else holds, without those named; or ``only`` this one, if it is due."""
     return [
-        row_as(DueRequest, row) for row in await connection.execute(_DUE, {"limit": limit, "but": list(but)})
+        row_as(DueRequest, row)
+        for row in await connection.execute(_DUE, {"limit": limit, "but": list(but), "only": only})
     ]
-
-
-async def lock_due_one(connection: Connection, request_id: UUID) -> list[DueRequest]:
-    """The request, locked, if it is due and nobody else holds it."""
-    return [row_as(DueRequest, row) for row in await connection.execute(_DUE_ONE, {"id": request_id})]
 
 
 async def lock_waiting(connection: Connection, runs: Sequence[UUID]) -> list[OpenRequest]:
@@ -69,16 +67,8 @@ SELECT r.id, r.run_id, r.call_id, r.agent, r.team_id, r.channel_id, r.revision, 
        r.policy -> 'remind_at' AS remind_at
 FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
 WHERE r.status = 'waiting' AND r.expires_at <= (SELECT clock_timestamp())
-  AND r.id <> ALL(CAST(:but AS uuid[])) ORDER BY r.expires_at LIMIT :limit FOR NO KEY UPDATE OF r SKIP LOCKED
-""")
-_DUE_ONE = text("""
-SELECT r.id, r.run_id, r.call_id, r.agent, r.team_id, r.channel_id, r.revision, v.digest,
-       coalesce(r.policy ->> 'on_timeout' = 'escalate' AND r.escalated_at IS NULL, false) AS escalates, r.approvers,
-       r.policy -> 'escalate_to' AS escalate_to, make_interval(secs => (r.policy ->> 'timeout')::float) AS "window",
-       r.policy -> 'remind_at' AS remind_at
-FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
-WHERE r.status = 'waiting' AND r.expires_at <= (SELECT clock_timestamp())
-  AND r.id = :id FOR NO KEY UPDATE OF r SKIP LOCKED
+  AND r.id <> ALL(CAST(:but AS uuid[])) AND (CAST(:only AS uuid) IS NULL OR r.id = :only)
+ORDER BY r.expires_at LIMIT :limit FOR NO KEY UPDATE OF r SKIP LOCKED
 """)
 _TAKE_OPEN_OF_RUNS = text("""
 SELECT 1 FROM approval_request WHERE run_id = ANY(:runs) AND status = 'waiting' ORDER BY id FOR NO KEY UPDATE

@@ -33,14 +33,12 @@ class DueReminder:
     remind_at: tuple[float, ...]
 
 
-async def lock_due(connection: Connection, limit: int, but: Collection[UUID] = ()) -> list[DueReminder]:
-    """Requests that a reminder is due for and that nobody else holds, without those named."""
-    return [_due(row) for row in await connection.execute(_REMINDERS_DUE, {"limit": limit, "but": list(but)})]
-
-
-async def lock_due_one(connection: Connection, request_id: UUID) -> list[DueReminder]:
-    """The request, locked, if a reminder is due and nobody else holds it."""
-    return [_due(row) for row in await connection.execute(_REMINDER_DUE, {"id": request_id})]
+async def lock_due(
+    connection: Connection, limit: int, but: Collection[UUID] = (), only: UUID | None = None
+) -> list[DueReminder]:
+    """Requests that a reminder is due for and that nobody else holds, without those named; or ``only`` this one."""
+    due = {"limit": limit, "but": list(but), "only": only}
+    return [_due(row) for row in await connection.execute(_REMINDERS_DUE, due)]
 
 
 async def voters(connection: Connection, request_ids: Sequence[UUID]) -> dict[UUID, set[Person]]:
@@ -115,15 +113,8 @@ SELECT r.id, r.team_id, r.channel_id, r.expires_at, r.approvers, r.policy -> 'no
        r.excluded
 FROM approval_request AS r
 WHERE r.status = 'waiting' AND r.remind_next <= (SELECT clock_timestamp())
-  AND r.id <> ALL(CAST(:but AS uuid[])) ORDER BY r.remind_next LIMIT :limit FOR NO KEY UPDATE OF r SKIP LOCKED
-""")
-_REMINDER_DUE = text("""
-SELECT r.id, r.team_id, r.channel_id, r.expires_at, r.approvers, r.policy -> 'notify' AS notify,
-       r.policy -> 'remind_at' AS remind_at, make_interval(secs => (r.policy ->> 'timeout')::float) AS "window",
-       r.excluded
-FROM approval_request AS r
-WHERE r.status = 'waiting' AND r.remind_next <= (SELECT clock_timestamp())
-  AND r.id = :id FOR NO KEY UPDATE OF r SKIP LOCKED
+  AND r.id <> ALL(CAST(:but AS uuid[])) AND (CAST(:only AS uuid) IS NULL OR r.id = :only)
+ORDER BY r.remind_next LIMIT :limit FOR NO KEY UPDATE OF r SKIP LOCKED
 """)
 _VOTERS = text("""
 SELECT v.request_id, v.team_id, v.user_id FROM vote AS v

@@ -35,11 +35,8 @@ class Identified(Protocol):
 
 Item = TypeVar("Item", bound=Identified)
 
-Find = Callable[[Connection, int, Collection[UUID]], Awaitable[Sequence[Item]]]
-"""Locks and returns up to so many items, without those named."""
-
-FindOne = Callable[[Connection, UUID], Awaitable[Sequence[Item]]]
-"""The same of one item, if it is still due and nobody else is at it."""
+Find = Callable[[Connection, int, Collection[UUID], UUID | None], Awaitable[Sequence[Item]]]
+"""Locks and returns up to so many items that are due and that nobody else is at: without those named, or only one."""
 
 Do = Callable[[Transaction, Sequence[Item]], Awaitable[None]]
 
@@ -67,7 +64,7 @@ class FailedItems:
 
 
 async def isolate_failures(
-    db: Database, find: Find[Item], find_one: FindOne[Item], do: Do[Item], *, size: int, broken: FailedItems
+    db: Database, find: Find[Item], do: Do[Item], *, size: int, broken: FailedItems
 ) -> int:
     """Do what is due, ``size`` items a transaction. Returns how many were dealt with.
 
@@ -76,7 +73,7 @@ async def isolate_failures(
 
     async def alone(item: UUID) -> int:
         async with db.transaction() as tx:
-            if found := await find_one(tx, item):
+            if found := await find(tx, 1, (), item):
                 await do(tx, found)
         return len(found)
 
@@ -85,7 +82,7 @@ async def isolate_failures(
         found: Sequence[Item] = ()
         try:
             async with db.transaction() as tx:
-                found = await find(tx, size, broken.ids)
+                found = await find(tx, size, broken.ids, None)
                 if found:
                     await do(tx, found)
             dealt += len(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from uuid import UUID
 
 from sqlalchemy import text
 
@@ -12,7 +13,7 @@ from agent.database.transaction import Connection
 from agent.domain.outbound import MAIL
 from agent.domain.request import RequestStatus
 from agent.domain.run import RunStatus
-from agent.store import outbound, overdue, views
+from agent.store import external_executions, open_requests, outbound, overdue, reminders, views
 from agent.usecases import audit
 from benchmarks.ground import owner
 from benchmarks.multitude import multiply, waiting
@@ -60,6 +61,10 @@ def _looks() -> dict[str, Look]:
         "runs of other agents": lambda tx: views.runs_of_others(tx, ["payments"]),
         "approved versions": lambda tx: views.approved_versions(tx, ["nobody"], "resumed"),
         "mail": lambda tx: outbound.lease_due(tx, MAIL, PAGE, 10.0),
+        "overdue requests": lambda tx: open_requests.lock_due(tx, PAGE),
+        "one overdue request": lambda tx: open_requests.lock_due(tx, 1, (), UUID(int=1)),
+        "reminders": lambda tx: reminders.lock_due(tx, PAGE),
+        "overdue approvals": lambda tx: external_executions.overdue_approvals(tx, PAGE),
         "a webhook": lambda tx: outbound.lease_due(tx, "00000000-0000-0000-0000-000000000001", PAGE, 10.0),
     }
     for run in RunStatus:

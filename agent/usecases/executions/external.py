@@ -212,14 +212,8 @@ def write_outcome(
 
 async def lapse_due(db: Database, *, batch_size: int = 200) -> int:
     """Approvals that nobody has claimed within their `execute_within`. Returns how many have lapsed."""
-    return await isolate_failures(
-        db,
-        external_executions.overdue_approvals,
-        external_executions.overdue_approval,
-        _lapse,
-        size=batch_size,
-        broken=_BROKEN_LAPSES,
-    )
+    overdue = external_executions.overdue_approvals
+    return await isolate_failures(db, overdue, _lapse, size=batch_size, broken=_BROKEN_LAPSES)
 
 
 _BROKEN_LAPSES = FailedItems("lapse")

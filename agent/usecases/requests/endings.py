@@ -80,14 +80,8 @@ async def expire_due(db: Database, *, batch_size: int = 100) -> int:
     Any number of processes may do so at once, and one that cannot be ended holds up no other. Returns how many
     deadlines were dealt with.
     """
-    return await isolate_failures(
-        db,
-        open_requests.lock_due,
-        open_requests.lock_due_one,
-        _expire_or_escalate,
-        size=batch_size,
-        broken=_BROKEN,
-    )
+    due = open_requests.lock_due
+    return await isolate_failures(db, due, _expire_or_escalate, size=batch_size, broken=_BROKEN)
 
 
 _BROKEN = FailedItems("expire")

@@ -22,9 +22,7 @@ async def remind_due(db: Database, *, batch_size: int = 200) -> int:
     Fractions that passed while nobody looked are one reminder. One that cannot be written holds up no other.
     Returns how many requests were reminded of.
     """
-    return await isolate_failures(
-        db, reminders.lock_due, reminders.lock_due_one, _remind, size=batch_size, broken=_BROKEN
-    )
+    return await isolate_failures(db, reminders.lock_due, _remind, size=batch_size, broken=_BROKEN)
 
 
 _BROKEN = FailedItems("remind")
