@@ -6,15 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Select, bindparam, select, text, tuple_
+from sqlalchemy import ColumnElement, Select, bindparam, func, literal_column, select, text, tuple_
 
 from agent.database.transaction import Connection, fetch
 from agent.domain.request import RequestStatus
 from agent.store.rows import row_as
-from agent.store.tables import approval_request
-from agent.store.views.request_parts import last_position
+from agent.store.tables import approval_request, execution, request_revision
+from agent.store.views.request_parts import last_position, present_revision
+
+MOST_BYTES = 2**20
+"""Of a page: what is listed is read, looked through for secrets and encoded by the process that people wait for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,14 @@ async def waiting_of_key(connection: Connection, principal: str, limit: int) -> 
     return row_as(Waiting, row)
 
 
+@dataclass(frozen=True, slots=True)
+class RequestPage:
+    """The ids of a page, and where the next one begins; ``None``: there is none."""
+
+    ids: Sequence[UUID]
+    next: UUID | None
+
+
 async def requests_by_client_id(connection: Connection, team_id: str, client_id: str) -> Sequence[UUID]:
     """Up to two requests that programs of this team have opened under this name; two mean ambiguous."""
     return list((await connection.execute(_NAMED, {"team": team_id, "client": client_id})).scalars())
@@ -59,13 +71,17 @@ async def requests_page(
     agent: str | None = None,
     since: datetime | None = None,
     limit: int = 50,
+    most: int = MOST_BYTES,
     after: UUID | None = None,
-) -> list[UUID]:
-    """A page of requests, newest first; ``after`` is the last one of the page before."""
+) -> RequestPage:
+    """A page of requests, newest first, of about ``most`` bytes; ``after`` is the last one of the page before."""
     given = {"principal": principal, "agent": agent, "since": since, "after": after}
     filters = frozenset(name for name, value in given.items() if value is not None)
-    rows = await fetch(connection, _page(status, filters), team=team_id, limit=limit, **given)
-    return [row.id for row in rows]
+    page = _page(status, filters)
+    rows = await fetch(connection, page, team=team_id, limit=limit, most=most, **given)
+    ids = [row.id for row in rows]
+    has_more = bool(rows) and (rows[0].found == limit or rows[0].found > len(rows))
+    return RequestPage(ids, ids[-1] if has_more else None)
 
 
 _OPENED_AS = text(
@@ -82,6 +98,8 @@ SELECT count(*) AS requests, coalesce(sum(w.size), 0)::bigint AS size FROM (
 _NAMED = text(
     "SELECT id FROM approval_request WHERE client_id = :client AND team_id = :team AND source = 'api' LIMIT 2"
 )
+# Adding nothing to a context unpacks it, so that its true size can be told, without writing it out as a text.
+_EMPTY: ColumnElement[Any] = literal_column("'{}'::jsonb")
 _REQUEST = approval_request.c
 _FILTERS = {
     "principal": _REQUEST.principal == bindparam("principal"),
@@ -92,12 +110,42 @@ _FILTERS = {
 
 
 @cache
-def _page(status: RequestStatus | None, filters: frozenset[str]) -> Select[tuple[UUID]]:
+def _page(status: RequestStatus | None, filters: frozenset[str]) -> Select[tuple[UUID, int]]:
     page = (
-        select(_REQUEST.id)
+        select(_REQUEST.id, _REQUEST.created_at, _REQUEST.revision)
         .where(_REQUEST.team_id == bindparam("team"), *(_FILTERS[name] for name in sorted(filters)))
         .order_by(_REQUEST.created_at.desc(), _REQUEST.id.desc())
         .limit(bindparam("limit"))
     )
     # Part of the statement, so that the index of what waits can be used.
-    return page if status is None else page.where(_REQUEST.status == status)
+    return _cut(page if status is None else page.where(_REQUEST.status == status))
+
+
+def _cut(page: Select[Any]) -> Select[tuple[UUID, int]]:
+    """As much of the page as fits, and always the first request; ``found`` is how many are on all of it."""
+    listed = page.cte("listed").prefix_with("MATERIALIZED")
+    order = (listed.c.created_at.desc(), listed.c.id.desc())
+    results = select(func.sum(func.octet_length(execution.c.result))).where(
+        execution.c.request_id == listed.c.id
+    )
+    size = (
+        func.octet_length(request_revision.c.action)
+        + func.coalesce(func.octet_length(request_revision.c.facts), 0)
+        + func.pg_column_size(request_revision.c.context.concat(_EMPTY))
+        + func.coalesce(results.scalar_subquery(), 0)
+    )
+    sized = (
+        select(
+            listed.c.id,
+            listed.c.created_at,
+            func.sum(size).over(order_by=order, rows=(None, -1)).label("before"),
+            func.count().over().label("found"),
+        )
+        .join(request_revision, present_revision(listed, request_revision))
+        .subquery("sized")
+    )
+    return (
+        select(sized.c.id, sized.c.found)
+        .where(func.coalesce(sized.c.before, 0) < bindparam("most"))
+        .order_by(sized.c.created_at.desc(), sized.c.id.desc())
+    )

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
@@ -36,6 +37,9 @@ from agent.store.views.descendants import descendant_waits, with_descendants
 from agent.store.views.request_parts import EMPTY_LIST, approvals, present_revision
 from agent.store.views.runs import RUN_VIEW, run_of
 
+MOST_BYTES = 2**18
+"""Of a page: as much as is looked through for secrets in one go."""
+
 MOST_ASKED = 20
 """Waiting requests that a line names."""
 
@@ -54,6 +58,14 @@ class RunList(StrEnum):
     CANCELLED = "cancelled"
 
 
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    """Lines, and where the next page begins; ``None``: there is none."""
+
+    lines: Sequence[RunLine]
+    next: UUID | None
+
+
 async def run_lines(
     connection: Connection,
     team_id: str,
@@ -61,12 +73,15 @@ async def run_lines(
     *,
     principal: str | None = None,
     limit: int = 20,
+    most: int = MOST_BYTES,
     after: UUID | None = None,
-) -> list[RunLine]:
-    """A page of a list; of runs that this principal started, if one is given."""
+) -> RunPage:
+    """A page of a list, of about ``most`` bytes; of runs that this principal started, if one is given."""
     page = _page(which, of_principal=principal is not None, later=after is not None)
-    rows = await fetch(connection, page, team=team_id, principal=principal, after=after, limit=limit)
-    return [_line(row) for row in rows]
+    given = {"team": team_id, "principal": principal, "after": after, "limit": limit, "most": most}
+    rows = await fetch(connection, page, **given)
+    has_more = bool(rows) and (rows[0].found == limit or rows[0].found > len(rows))
+    return RunPage([_line(row) for row in rows], rows[-1].id if has_more else None)
 
 
 async def run_line(connection: Connection, run_id: UUID) -> RunLine | None:
@@ -129,14 +144,14 @@ def _page(which: RunList, *, of_principal: bool, later: bool) -> Select[Any]:
     of_team = select(agent_run.c.id).where(agent_run.c.team_id == bindparam("team"), *conditions)
     if which is RunList.ACTIVE:
         at_work = of_team.where(agent_run.c.status.in_(_AT_WORK))
-        return _lines(_newest(at_work, _asking(conditions, later=later), _delegating(of_team)))
+        return _lines(_cut(_newest(at_work, _asking(conditions, later=later), _delegating(of_team))))
     if which is RunList.WAITING:
-        return _lines(_newest(_asking(conditions, later=later), _delegating(of_team)))
+        return _lines(_cut(_newest(_asking(conditions, later=later), _delegating(of_team))))
     if which is RunList.APPROVED:
         asks = exists().where(_request.c.run_id == agent_run.c.id, _waits)
         completed = of_team.where(agent_run.c.status == RunStatus.COMPLETED)
-        return _lines(_newest(completed.where(~asks, ~descendant_waits(agent_run.c.id))))
-    return _lines(_newest(of_team.where(agent_run.c.status == RunStatus(which))))
+        return _lines(_cut(_newest(completed.where(~asks, ~descendant_waits(agent_run.c.id)))))
+    return _lines(_cut(_newest(of_team.where(agent_run.c.status == RunStatus(which)))))
 
 
 def _asking(conditions: Sequence[ColumnElement[bool]], *, later: bool) -> Select[tuple[UUID]]:
@@ -175,12 +190,34 @@ def _newest(*runs: Select[tuple[UUID]]) -> SelectBase:
     return every.order_by(every.selected_columns[0].desc()).limit(bindparam("limit"))
 
 
+def _cut(page: SelectBase) -> Select[Any]:
+    """As much of the page as fits, and always the first run; ``found`` is how many are on all of it."""
+    listed = page.cte("listed").prefix_with("MATERIALIZED")
+    run_id = listed.c[0]
+    of_calls = select(func.sum(func.octet_length(tool_call.c.raw_arguments))).where(
+        tool_call.c.run_id == run_id
+    )
+    size = (
+        func.octet_length(agent_run.c.task)
+        + func.coalesce(func.octet_length(agent_run.c.answer), 0)
+        + func.coalesce(of_calls.scalar_subquery(), 0)  # read as well: what they hide is hidden in the answer
+    )
+    before = func.sum(size).over(order_by=run_id.desc(), rows=(None, -1)).label("before")
+    sized = (
+        select(run_id.label("id"), before, func.count().over().label("found"))
+        .join(agent_run, agent_run.c.id == run_id)
+        .subquery("sized")
+    )
+    return select(sized.c.id, sized.c.found).where(func.coalesce(sized.c.before, 0) < bindparam("most"))
+
+
 def _lines(page: SelectBase) -> Select[Any]:
     """The runs of a page with what they, and those below them, wait for."""
     ids = page.cte("page").prefix_with("MATERIALIZED")
+    run_id, *others = ids.c
     return (
-        RUN_VIEW.add_columns(_questions().label("asked"))
-        .join(ids, ids.c[0] == agent_run.c.id)
+        RUN_VIEW.add_columns(_questions().label("asked"), *others)
+        .join(ids, run_id == agent_run.c.id)
         .order_by(agent_run.c.id.desc())
     )
 

@@ -25,6 +25,7 @@ from slackbot.web.api.shapes import After, Limit, Moment, PersonOut, RequestMode
 from slackbot.web.http.api_keys import Asker, Lister, Reader
 from slackbot.web.http.bodies import StrictRoute
 from slackbot.web.http.context import WebContext, web_context
+from slackbot.web.http.one_list import ONE_LIST
 from slackbot.web.http.problems import ProblemRaised, documented
 
 router = APIRouter(route_class=StrictRoute, tags=["Agents"])
@@ -195,13 +196,13 @@ async def _listed(
     ctx = web_context(request)
     own = None if caller.sees_all else caller.name
     async with ctx.db.connection() as connection:
-        lines = await views.run_lines(
+        listed = await views.run_lines(
             connection, ctx.slack.team_id, which, principal=own, limit=limit, after=after
         )
-    if len(lines) == limit:
-        following = request.url.include_query_params(limit=limit, cursor=lines[-1].run.id.hex)
+    if listed.next is not None:
+        following = request.url.include_query_params(limit=limit, cursor=listed.next.hex)
         response.headers["Link"] = f'<{following.path}?{following.query}>; rel="next"'
-    return [AgentStatus.of(line) for line in await clean_run_lines(ctx, lines)]
+    return [AgentStatus.of(line) for line in await clean_run_lines(ctx, listed.lines)]
 
 
 def _list_route(which: RunList, words: str) -> None:
@@ -214,10 +215,12 @@ def _list_route(which: RunList, words: str) -> None:
         f"/agents/{which}",
         listed,
         methods=["GET"],
+        dependencies=[ONE_LIST],
         responses=documented(401, 403, 422, 429, 503),
         operation_id=f"list_{which}_agents",
         summary=f"List {which} agents",
         description=f'{words} Newest first; a `Link` header with `rel="next"` leads to more. '
+        "A page ends after `limit` runs or some 256 KiB, and a key gets one list at a time. "
         "A key without the scope `read` sees the runs that it has started itself.",
     )
 

@@ -21,6 +21,7 @@ from slackbot.web.http.api_keys import Asker, Lister, Reader
 from slackbot.web.http.bodies import StrictRoute
 from slackbot.web.http.context import WebContext, web_context
 from slackbot.web.http.idempotency import IDEMPOTENT
+from slackbot.web.http.one_list import ONE_LIST
 from slackbot.web.http.problems import ProblemRaised, documented
 
 router = APIRouter(route_class=StrictRoute, tags=["Requests"])
@@ -62,7 +63,7 @@ async def open_request(
     return await review(ctx, view)
 
 
-@router.get("/pending", responses=documented(401, 403, 422, 429, 503))
+@router.get("/pending", dependencies=[ONE_LIST], responses=documented(401, 403, 422, 429, 503))
 async def list_requests(
     request: Request,
     principal: Lister,
@@ -73,10 +74,14 @@ async def list_requests(
     limit: Limit = 50,
     cursor: After = None,
 ) -> Page[ReviewOut]:
-    """Requests, newest first: with the scope `read` those of the team, else those that this key has opened."""
+    """Requests, newest first: with the scope `read` those of the team, else those that this key has opened.
+
+    A page ends after `limit` items or about a megabyte; there is more as long as `next` is given. A key gets one list
+    at a time.
+    """
     ctx = web_context(request)
     async with ctx.db.connection() as connection:
-        ids = await views.requests_page(
+        listed = await views.requests_page(
             connection,
             ctx.slack.team_id,
             principal=principal.name if mine or not principal.sees_all else None,
@@ -86,8 +91,8 @@ async def list_requests(
             limit=limit,
             after=cursor,
         )
-        found = await views.request_views(connection, ids)
-    return page(await reviews(ctx, found), ids[-1] if ids else None, limit)
+        found = await views.request_views(connection, listed.ids)
+    return page(await reviews(ctx, found), listed.next)
 
 
 @router.get("/pending/{request_id}", responses=documented(401, 403, 404, 409, 422, 429, 503))

@@ -83,9 +83,9 @@ class Page(ResponseModel, Generic[T]):
     next: str | None = None
 
 
-def page(items: Sequence[T], last: UUID | None, limit: int) -> Page[T]:
-    """The page that these items are; `last` is the id of the last one. A full page may have one behind it."""
-    return Page(items=list(items), next=last.hex if last is not None and len(items) >= limit else None)
+def page(items: Sequence[T], following: UUID | None) -> Page[T]:
+    """The page that these items are; `following` is the id behind which the next one begins, if there may be one."""
+    return Page(items=list(items), next=following.hex if following is not None else None)
 
 
 class PersonOut(ResponseModel):

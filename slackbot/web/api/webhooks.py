@@ -108,7 +108,7 @@ async def list_dead(
 ) -> Page[DeadNoticeOut]:
     """What was given up, webhooks and e-mail, latest first."""
     found = await webhooks.list_dead(web_context(request).db, limit, after)
-    return page([DeadNoticeOut.of(each) for each in found], found[-1].id if found else None, limit)
+    return page([DeadNoticeOut.of(each) for each in found], found[-1].id if len(found) >= limit else None)
 
 
 @router.post(

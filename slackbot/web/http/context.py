@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -47,6 +48,11 @@ class WebContext:
     public_url: str | None = None
     openid: OpenID | None = None
     webhook_networks: tuple[Network, ...] = ()
+
+    @cached_property
+    def list_turns(self) -> dict[str, asyncio.Lock]:
+        """Held by each key while a list is made for it."""
+        return {}
 
     @cached_property
     def snapshots(self) -> RequestSnapshots:

@@ -8,6 +8,7 @@ import pytest
 
 from agent.domain.api_keys import Scope
 from signoff.values import Person
+from tests.integration.asking import write
 from tests.integration.web.living import ADA, GRACE, LINUS, TEAM, Living, living
 
 SEED = {"agent_id", "name", "task", "status", "created_at", "question"}
@@ -187,6 +188,21 @@ async def test_lists_go_page_by_page(service: Living) -> None:
             found += [each["agent_id"] for each in page.json()]
             path = page.links.get("next", {}).get("url", "")
         assert found == started[::-1]
+
+
+async def test_a_page_of_agents_is_bounded_in_bytes(service: Living) -> None:
+    """Runs with long answers make a short page, whose Link header leads to the rest."""
+    asker = await service.asker()
+    for number in range(3):
+        agent_id = (await asker.post("/agents", json={"name": "durable-task", "task": str(number)})).json()[
+            "agent_id"
+        ]
+        await service.becomes(asker, agent_id, "pending_approval")
+    await write(service.house.db, "UPDATE agent_run SET answer = repeat('answer ', 20000)")
+    page = await asker.get("/agents/active")
+    assert [each["task"] for each in page.json()] == ["2", "1"]
+    rest = await asker.get(page.links["next"]["url"])
+    assert ([each["task"] for each in rest.json()], "next" in rest.links) == (["0"], False)
 
 
 @pytest.mark.parametrize(

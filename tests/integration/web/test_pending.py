@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +12,11 @@ from uuid import UUID
 
 import pytest
 
+from agent.domain.request import RequestView
 from signoff.values import Person
 from slackbot.masking import views as masking_views
+from slackbot.web.api.shapes import ReviewOut, reviews
+from slackbot.web.http.context import WebContext
 from tests.integration.asking import column
 from tests.integration.web.conftest import ADA, GRACE, LINUS, TEAM, Street, shown
 from tests.patience import promised
@@ -233,6 +236,47 @@ async def test_lists_are_paged_and_filtered(site: Street) -> None:
     await (await site.program("erp")).ask("theirs")
     assert "theirs" in await ids()
     assert "theirs" not in await ids(mine="true")
+
+
+async def test_a_page_has_about_a_megabyte(site: Street) -> None:
+    """Of six large requests, however well they compress, a page has five; the next one leads to the rest."""
+    program = await site.program()
+    large = "lorem ipsum " * 20_000
+    for number in range(6):
+        field = {"agent_context": large} if number % 2 else {"arguments": {"text": large}}
+        assert (await program.ask(f"r-{number}", **field)).status_code == 201
+    first = (await program.get("/pending")).json()
+    assert [each["request_id"] for each in first["items"]] == [f"r-{number}" for number in (5, 4, 3, 2, 1)]
+    rest = (await program.get("/pending", params={"cursor": first["next"]})).json()
+    assert ([each["request_id"] for each in rest["items"]], rest["next"]) == (["r-0"], None)
+
+
+async def test_a_key_gets_one_list_at_a_time(site: Street, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second list of the same key waits, and in the end is told to come later; other keys get theirs."""
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(ctx: WebContext, views: Sequence[RequestView]) -> list[ReviewOut]:
+        if any(view.principal == "key:crm" for view in views):
+            begun.set()
+            await go_on.wait()
+        return await reviews(ctx, views)
+
+    monkeypatch.setattr("slackbot.web.api.pending.reviews", slow)
+    monkeypatch.setattr("slackbot.web.http.one_list.WAIT", 0.05)
+    program, other = await site.program(), await site.program("erp")
+    await program.ask()
+    first = asyncio.create_task(program.get("/pending"))
+    async with asyncio.timeout(20):
+        await begun.wait()
+    try:
+        refused = await program.get("/agents/active")
+        of_other = await other.get("/pending")
+    finally:
+        go_on.set()
+    assert (refused.status_code, refused.json()["type"]) == (429, "urn:signoff:list-under-way")
+    assert (refused.headers["Retry-After"], of_other.status_code) == ("1", 200)
+    assert (await first).status_code == 200
+    assert (await program.get("/agents/active")).status_code == 200
 
 
 async def test_a_requester_is_named_only_with_the_right_to(site: Street) -> None:

@@ -1,0 +1,34 @@
+"""One list at a time for each key: a page may weigh a megabyte, and all callers share one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from fastapi import Depends, Request
+
+from slackbot.web.http.api_keys import Reader
+from slackbot.web.http.context import web_context
+from slackbot.web.http.problems import retry_later
+
+WAIT = 5.0
+"""Seconds that a list waits for the one before it."""
+
+
+async def _one_list(request: Request, caller: Reader) -> AsyncIterator[None]:
+    """Raises ProblemRaised (429)."""
+    turn = web_context(request).list_turns.setdefault(caller.name, asyncio.Lock())
+    try:
+        async with asyncio.timeout(WAIT):
+            await turn.acquire()
+    except TimeoutError:
+        words = f"Another list is being made for the key {caller.key}; a key gets one at a time."
+        raise retry_later("list-under-way", "A list is under way", words, 1, status=429) from None
+    try:
+        yield
+    finally:
+        turn.release()
+
+
+ONE_LIST = Depends(_one_list)
+"""For `dependencies` of every route that lists."""
