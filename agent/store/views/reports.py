@@ -19,7 +19,7 @@ from agent.store.clock import now
 from agent.store.rows import row_as
 from signoff.values import Person, Risk
 
-MOST = 50_000
+MOST = 20_000
 """Waiting requests, and outcomes, that are read."""
 
 Audience = tuple[tuple[str, ...], str]
