@@ -8,7 +8,9 @@ from uuid import UUID
 
 from agent.database.pools import Database
 from agent.domain.errors import NotFound
+from agent.domain.people import Standing
 from agent.store import views
+from agent.store.views import CancelContext
 from agent.usecases import runs
 from signoff.values import Person
 from slackbot.reviewing.visibility import reviewer_scope
@@ -24,6 +26,22 @@ async def cancel(
 
     Without ``as_reviewer`` only the run's requester may: a key that cannot decide does not make its owner a reviewer.
     """
+    _, by, channels = await _standing(db, directory, person, run_id, as_reviewer=as_reviewer)
+    return await runs.cancel(db, run_id, by, channels, path=path)
+
+
+async def may_cancel(db: Database, directory: Directory, person: Person, run_id: UUID) -> bool:
+    """Whether a button is of use; the use case has the last word."""
+    try:
+        known, by, channels = await _standing(db, directory, person, run_id, as_reviewer=True)
+    except NotFound:
+        return False
+    return by.refusal is None and (person == known.requester or bool(by.roles or channels))
+
+
+async def _standing(
+    db: Database, directory: Directory, person: Person, run_id: UUID, *, as_reviewer: bool
+) -> tuple[CancelContext, Standing, tuple[str, ...]]:
     async with db.connection() as connection:
         known = await views.cancel_context(connection, run_id)
     if known is None or known.team_id != directory.own_team_id:
@@ -35,4 +53,4 @@ async def cancel(
     )
     lost = scope.doubt if not (scope.roles or scope.channels) else None
     by = replace(standing, roles=frozenset(scope.roles), refusal=standing.refusal or lost)
-    return await runs.cancel(db, run_id, by, scope.channels, path=path)
+    return known, by, scope.channels

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from agent.domain.errors import Refusal, Refused
-from agent.usecases import pause as stop_switch
+from agent.usecases.pause import active_pauses
 from slackbot.cards import Card, misunderstood_command
 from slackbot.masking import clean_text
-from slackbot.reviewing.members import check_member
+from slackbot.reviewing import pause as pausing
 from slackbot.slack.listeners.command_input import SlashCommand
 from slackbot.slack.listeners.context import ListenerContext
 from slackbot.slack.listeners.run_starts import closest_name
@@ -25,25 +24,16 @@ async def resume(ctx: ListenerContext, said: SlashCommand) -> Card:
 
 
 async def _turn(ctx: ListenerContext, said: SlashCommand, *, stop: bool) -> Card:
-    await check_member(ctx.directory, said.person)
-    if not await ctx.directory.is_admin(said.person):
-        raise Refused(Refusal.NOT_AN_ADMINISTRATOR)
     name, _, reason = said.rest.partition(" ")
     agent = None if name.lower() in ALL else name
     if agent is not None and ctx.agents.find(agent) is None:
         return _unknown(ctx, said, agent)
     if stop:
-        told = (
-            _PAUSED
-            if await stop_switch.pause(ctx.db, agent, by=said.person, reason=reason or None)
-            else _WAS_PAUSED
-        )
+        turned = await pausing.pause(ctx.db, ctx.directory, said.person, agent, reason or None)
+        told = _PAUSED if turned else _WAS_PAUSED
     else:
-        told = (
-            _RESUMED
-            if await stop_switch.resume(ctx.db, agent, by=said.person)
-            else await _not_paused(ctx, agent)
-        )
+        turned = await pausing.resume(ctx.db, ctx.directory, said.person, agent)
+        told = _RESUMED if turned else await _not_paused(ctx, agent)
     who = f"The agent {agent}" if agent else "Every agent"
     return Card(await clean_text(told.format(who=who)), [])
 
@@ -57,7 +47,7 @@ _RESUMED = "▶ {who} may go on; what was approved meanwhile begins now."
 
 
 async def _not_paused(ctx: ListenerContext, agent: str | None) -> str:
-    others = [each.agent or "every agent" for each in await stop_switch.active_pauses(ctx.db)]
+    others = [each.agent or "every agent" for each in await active_pauses(ctx.db)]
     hint = f" Paused now: {', '.join(others)}." if others else ""
     return "{who} was not paused." + hint.replace("{", "{{").replace("}", "}}")
 

@@ -5,8 +5,8 @@ Rendered here and complete without a script; with one, parts of it are fetched a
 
 from fastapi import APIRouter
 
-from slackbot.web.inbox import assets, lists, live_updates, not_found, reports, requests, runs
+from slackbot.web.inbox import agents, assets, lists, live_updates, not_found, reports, requests, runs
 
 router = APIRouter()
-for _room in (assets, live_updates, lists, requests, runs, reports, not_found):
+for _room in (assets, live_updates, lists, requests, runs, agents, reports, not_found):
     router.include_router(_room.router)

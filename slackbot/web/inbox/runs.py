@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
@@ -13,12 +14,15 @@ from starlette.responses import Response
 from agent.domain.errors import NotFound
 from agent.domain.run import CallView, Message, RunView
 from agent.store import views
+from agent.usecases.pause import active_pauses
 from slackbot.cards import parse_id
-from slackbot.masking import clean_run, clean_value, hidden_in_run
-from slackbot.reviewing.listing import PersonalLists, without_secrets
+from slackbot.masking import clean_run, clean_text, clean_value, hidden_in_run
+from slackbot.reviewing.cancel import may_cancel
+from slackbot.reviewing.listing import GOING, PersonalLists, without_secrets
 from slackbot.reviewing.visibility import visible_runs
 from slackbot.web.auth.visitors import Signed, Visitor
 from slackbot.web.http.context import WebContext, web_context
+from slackbot.web.inbox.history import doer
 from slackbot.web.inbox.rendering import PageRoute, page
 
 MOST_ENTRIES = 300
@@ -40,13 +44,43 @@ class ConversationEntry:
     user_id: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class StartForm:
+    """What somebody typed to start an agent, and why that was not taken. ``once`` makes a form sent twice one run."""
+
+    problem: str = ""
+    agent: str = ""
+    task: str = ""
+    once: str = field(default_factory=lambda: secrets.token_urlsafe(16))
+
+
 @router.get("/inbox/runs")
 async def runs(request: Request, who: Signed) -> Response:
-    """The latest runs that the visitor may see."""
-    ctx = web_context(request)
-    found = await PersonalLists(ctx.db, ctx.slack.directory, who.person).latest_runs()
+    """The latest runs that the visitor may see, and the forms that start and pause agents."""
+    return await show_runs(web_context(request), who, StartForm())
+
+
+async def show_runs(ctx: WebContext, who: Visitor, form: StartForm, status: int = 200) -> Response:
+    """The page of the runs."""
+    directory = ctx.slack.directory
+    found = await PersonalLists(ctx.db, directory, who.person).latest_runs()
     seen = await without_secrets(ctx.db, found)
-    return page("runs.html", here="runs", visitor=who, runs=seen, **await _named(ctx, who, seen))
+    pauses = await active_pauses(ctx.db)
+    stopped = [(each, *doer(each.by), await clean_text(each.reason or "")) for each in pauses]
+    by = [user_id for _, user_id, _, _ in stopped if user_id]
+    return page(
+        "runs.html",
+        status,
+        here="runs",
+        visitor=who,
+        runs=seen,
+        agents=sorted(agent.name for agent in ctx.services.registry),
+        form=form,
+        stopped=stopped,
+        paused={each.agent for each in pauses},
+        administrator=await directory.is_admin(who.person),
+        **await _named(ctx, who, seen, by),
+    )
 
 
 @router.get("/inbox/runs/{run_id}")
@@ -61,7 +95,8 @@ async def run_now(request: Request, run_id: str, who: Signed) -> Response:
     return page("transcript.html", visitor=who, **await _opened(web_context(request), who, run_id))
 
 
-async def _opened(ctx: WebContext, who: Visitor, run_id: str) -> dict[str, Any]:
+async def visible_run(ctx: WebContext, who: Visitor, run_id: str) -> RunView:
+    """The run, for a reader who may see it. Raises NotFound."""
     wanted = parse_id(run_id)
     if wanted is None:
         raise NotFound(run_id)
@@ -70,6 +105,12 @@ async def _opened(ctx: WebContext, who: Visitor, run_id: str) -> dict[str, Any]:
     seen = await visible_runs(ctx.slack.directory, who.person, [view] if view else [])
     if not seen:
         raise NotFound(run_id)
+    return seen[0]
+
+
+async def _opened(ctx: WebContext, who: Visitor, run_id: str) -> dict[str, Any]:
+    view = await visible_run(ctx, who, run_id)
+    wanted = view.id
     async with ctx.db.connection() as connection:
         messages = await views.messages(connection, wanted)
         calls = await views.calls(connection, wanted)
@@ -81,14 +122,16 @@ async def _opened(ctx: WebContext, who: Visitor, run_id: str) -> dict[str, Any]:
         ConversationEntry(e.role, text, e.tool, e.state, answer, e.request_id, e.user_id)
         for e, (text, answer) in zip(entries[-MOST_ENTRIES:], shown, strict=True)
     ]
-    thread = (seen[0].channel_id, seen[0].thread_ts)
+    thread = (view.channel_id, view.thread_ts)
     links = await ctx.slack.permalinks.of([(thread[0], thread[1])] if thread[0] and thread[1] else [])
     return {
-        "run": await clean_run(seen[0], hidden),
+        "run": await clean_run(view, hidden),
+        "cancellable": view.status in GOING
+        and await may_cancel(ctx.db, ctx.slack.directory, who.person, wanted),
         "entries": clean,
         "omitted": max(0, len(entries) - MOST_ENTRIES),
         "thread_link": next(iter(links.values()), None),
-        **await _named(ctx, who, seen, [e.user_id for e in clean if e.user_id]),
+        **await _named(ctx, who, [view], [e.user_id for e in clean if e.user_id]),
     }
 
 
