@@ -297,7 +297,8 @@ class Database:
             raise BudgetExceeded(
                 f"no free connection to the database {self.address} within {wait:.2g} s"
             ) from error
-        except (exc.DBAPIError, OSError) as error:
+        except (exc.DBAPIError, exc.InvalidRequestError, OSError) as error:
+            # InvalidRequestError: the connection that replaced a dead one was dead, too, when it was looked at.
             raise DatabaseUnavailable(
                 f"cannot reach the database {self.address}: {in_one_line(error)}"
             ) from error

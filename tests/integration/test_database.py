@@ -18,7 +18,7 @@ import pytest
 from sqlalchemy import exc, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agent.database import address, embedded_server, migrations
+from agent.database import address, embedded_server, liveness, migrations
 from agent.database import pools as module
 from agent.database.driver import driver_of
 from agent.database.pools import (
@@ -308,6 +308,20 @@ async def test_terminated_backend(
     async with getattr(ready, way)() as connection:
         assert (await connection.execute(text("SELECT 1"))).scalar_one() == 1
     assert not [each for each in caplog.records if each.name.startswith("sqlalchemy")]
+
+
+@pytest.mark.parametrize("way", ["transaction", "decision_transaction", "connection", "counting"])
+async def test_connections_that_are_dead_when_they_are_made(
+    ready: Database, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """A server that ends sessions as soon as they begin is reported as unavailable, and keeps no place in a pool."""
+    with monkeypatch.context() as patch, pytest.raises(DatabaseUnavailable):
+        patch.setattr(liveness, "_has_something_to_read", lambda _: True)
+        async with getattr(ready, way)():
+            pass
+    assert [pool.in_use for pool in ready.pools()] == [0, 0, 0]
+    async with getattr(ready, way)() as connection:
+        assert (await connection.execute(text("SELECT 1"))).scalar_one() == 1
 
 
 async def test_cancelled(ready: Database, owner: Owner) -> None:
