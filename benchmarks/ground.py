@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import structlog
 
 from agent.database import embedded_server, locations, migrations
 from benchmarks.stats import median
@@ -99,9 +100,21 @@ def _running(name: str) -> Iterator[Ground]:
     home.mkdir(parents=True, exist_ok=True)
     server = embedded_server.start(home / "postgres", durable=True)
     try:
-        yield Ground(home, server)
+        with _logging_to(home / "bench.log"):
+            yield Ground(home, server)
     finally:
         server.stop()
+
+
+@contextmanager
+def _logging_to(path: Path) -> Iterator[None]:
+    """Where the events of this process go: the terminal shows progress and results."""
+    with path.open("w") as log:
+        structlog.configure(logger_factory=structlog.WriteLoggerFactory(file=log))
+        try:
+            yield
+        finally:
+            structlog.reset_defaults()
 
 
 @contextmanager
