@@ -17,7 +17,7 @@ from enum import StrEnum
 from uuid import UUID
 
 from agent.domain.ancestors import ancestor_names
-from agent.domain.request import Change
+from agent.domain.request import Change, ExecutionStatus
 from signoff.values import Person
 
 
@@ -163,6 +163,7 @@ class RunView:
     updated_at: datetime
     answer: str | None = None
     waiting: int = 0  # requests of its calls that people have not decided yet
+    in_doubt: int = 0  # calls of its of which nobody knows whether they happened
     waiting_below: tuple[str, ...] = ()  # the agent of each such request in a run below
     progress: str | None = None  # what a function agent last said about how far it is
     erased_at: datetime | None = None  # what was said and done until then is gone
@@ -204,6 +205,13 @@ class RunView:
         if self.asked:
             return RunStatus.PENDING_APPROVAL
         return RunStatus.WORKING if self.status is RunStatus.PENDING_APPROVAL else self.status
+
+    @property
+    def standing(self) -> RunStatus | ExecutionStatus:
+        """`shown`, or in doubt while nothing but a person's word on a call in doubt brings it on."""
+        if self.in_doubt and self.shown in (RunStatus.WORKING, RunStatus.COMPLETED):
+            return ExecutionStatus.IN_DOUBT
+        return self.shown
 
 
 @dataclass(frozen=True, slots=True)

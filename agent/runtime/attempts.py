@@ -38,6 +38,11 @@ from signoff.values import Action
 log = structlog.get_logger(__name__)
 
 
+SHOWN_AFTER = 0.4
+"""Seconds after which the run's first message says that a call at once after its decision is at work: most have ended
+by then, and the message changes once, with what follows."""
+
+
 class CallingRun(JudgementSubject, Protocol):
     """The run of a call, as far as its tool and its trace depend on it."""
 
@@ -157,8 +162,14 @@ async def _end_unrun(
 
 async def run_claimed(services: Services, run: CallingRun, tool: Tool, claim: Claim, asked_at: float) -> None:
     """Run the tool of a claim whose lease counts from this time of ``lease_clock`` and whose action was just judged."""
-    with services.heartbeat.holding_execution(claim.execution_id, asked_at):
-        await _traced(services, run, tool, claim)
+    at_work = asyncio.get_running_loop().call_later(
+        SHOWN_AFTER, lambda: services.watch(runs.show_at_work(services.db, run.id))
+    )
+    try:
+        with services.heartbeat.holding_execution(claim.execution_id, asked_at):
+            await _traced(services, run, tool, claim)
+    finally:
+        at_work.cancel()
 
 
 async def _traced(services: Services, run: CallingRun, tool: Tool, claim: Claim) -> None:

@@ -33,6 +33,7 @@ class Decision:
     call_state: CallState
     refused_as: AnswerKind | None
     """Why the call does not run, if it is refused with the request."""
+    run_channel: str | None = None
 
 
 def insert(tx: Transaction, decisions: Sequence[Decision]) -> None:
@@ -80,6 +81,13 @@ def tell_runs(tx: Transaction, lines: Mapping[UUID, Mapping[str, object]]) -> No
         tx.add_rows(_TELL_RUNS, rows)
 
 
+def show_runs(tx: Transaction, call_ids: Sequence[UUID]) -> None:
+    """The first messages of the runs of these calls, and of the runs above them, should show that they go on."""
+    rows = [{"call_id": call_id} for call_id in call_ids]
+    if rows:
+        tx.add_rows(_SHOW_RUNS, rows, last=True)
+
+
 _DECIDE = text("""
 WITH e AS (
     SELECT * FROM json_to_recordset(:rows) AS t (
@@ -114,4 +122,17 @@ JOIN tool_call AS c ON c.id = r.call_id AND (
     NOT c.blocking OR btrim(e.body ->> 'reason') <> ''
         AND NOT (e.body ->> 'outcome' = 'rejected' AND r.policy ->> 'on_reject' = 'stop'))
 JOIN agent_run AS a ON a.id = c.run_id AND a.channel_id IS NOT NULL
+""")
+_SHOW_RUNS = text("""
+INSERT INTO delivery (id, kind, priority, team_id, channel_id, run_id, body, coalesce_key)
+SELECT DISTINCT ON (a.id) gen_random_uuid(), CAST('run_root' AS delivery_kind), 1, a.team_id, a.channel_id, a.id,
+       CAST('{}' AS jsonb), 'run:' || a.id
+FROM (SELECT * FROM json_to_recordset(:rows) AS t (call_id uuid) LIMIT (SELECT CAST(:many AS int))) AS e
+JOIN tool_call AS c ON c.id = e.call_id
+JOIN agent_run AS r ON r.id = c.run_id
+JOIN agent_run AS a ON a.id = ANY (r.ancestor_ids || r.id) AND a.channel_id IS NOT NULL
+WHERE a.status IN ('working', 'pending_approval', 'completed')
+ORDER BY a.id
+ON CONFLICT (coalesce_key) WHERE state = 'pending' AND coalesce_key IS NOT NULL
+DO UPDATE SET wanted = delivery.wanted + 1
 """)

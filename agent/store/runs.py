@@ -156,6 +156,12 @@ def add_message(
     tx.add_rows(_INSERT_MESSAGES, [row])
 
 
+async def destination(connection: Connection, run_id: UUID) -> Destination | None:
+    """Where the run's thread is, if it has one."""
+    row = (await connection.execute(_DESTINATION, {"id": run_id})).one_or_none()
+    return Destination(row.team_id, row.channel_id) if row else None
+
+
 def add_input(tx: Transaction, run_id: UUID, agent: str) -> None:
     """There is something new that the model should hear; wakes the run unless it is over."""
     tx.add(_ADD_INPUT, run=run_id)
@@ -264,3 +270,4 @@ UPDATE agent_run SET status = :status, cause = :cause, updated_at = clock_timest
                      lease_epoch = lease_epoch + 1, lease_until = NULL, lease_worker = NULL, heard = inputs
 WHERE id = :run
 """)
+_DESTINATION = text("SELECT team_id, channel_id FROM agent_run WHERE id = :id AND channel_id IS NOT NULL")

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from agent.domain.request import ExecutionStatus
 from agent.domain.run import RunStatus, RunView
 from agent.domain.short_ids import short_id
 from slackbot.cards import blocks, buttons, inert, status, tree
@@ -59,6 +60,9 @@ _REQUEST_LINES = {
 _DOUBT_OF_A_CALL = (
     "⚠ A call is in doubt: nobody can know whether it happened. Please look, then settle it: who started this run "
     "can, or an administrator of the workspace"
+)
+_DOUBT_ON_CARD = (
+    "⚠ A call is in doubt: nobody can know whether it happened. Please look, then settle it on its card"
 )
 _FAILED = (
     "❌ The run failed; what it has done stays done. Who started it can resume it, or an administrator of the "
@@ -128,6 +132,7 @@ def run_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -> C
     if kind == "answer":
         return _answer(words, str(body.get("text") or ""), delivery_id)
     words, body = _settled(_voted(words, body), body)
+    words = _DOUBT_ON_CARD if kind == "in_doubt" and body.get("request") else words
     words = _DECIDED.get(str(body.get("outcome")), words) if kind == "decided" else words
     told = _line(kind, words, label, body, delivery_id)
     if kind == "failed" and (run := parse_id(body.get("run"))) is not None:
@@ -177,6 +182,8 @@ def run_words(run: RunView) -> str:
         return (
             f"⏳ Waiting for {inert.line(', '.join(run.askers_below), MAX_ASKERS)}, which {verb} for review"
         )
+    if run.standing is ExecutionStatus.IN_DOUBT:
+        return "⚠ In doubt, see its card or thread"
     return _RUN_WORDS[run.shown]
 
 

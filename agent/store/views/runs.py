@@ -107,12 +107,17 @@ def run_of(row: Row[Any]) -> RunView:
 
 
 _asked = tool_call.alias("asked")
+_doubtful = tool_call.alias("doubtful")
 RUN_VIEW = select(
     agent_run,
     select(func.count())
     .where(_asked.c.run_id == agent_run.c.id, _asked.c.state == CallState.ASKED)
     .scalar_subquery()
     .label("waiting"),
+    select(func.count())
+    .where(_doubtful.c.run_id == agent_run.c.id, _doubtful.c.state == CallState.IN_DOUBT)
+    .scalar_subquery()
+    .label("in_doubt"),
     waiting_descendants(agent_run.c.id).label("waiting_below"),
 )
 """Runs with what `run_of` reads."""

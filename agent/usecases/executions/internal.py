@@ -17,6 +17,7 @@ from agent.domain.audit import AuditKind, call_subject, request_subject
 from agent.domain.errors import NotFound
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import AnswerKind, CallAnswer, CallState, RunLease
+from agent.domain.short_ids import short_id
 from agent.fault_points import point
 from agent.store import (
     audit,
@@ -119,23 +120,28 @@ def _end_doubt(tx: Transaction, found: ReportedAttempt, outcome: Outcome) -> Non
     run, attempt = found.run, found.attempt
     attempts.write_end_of_doubt(tx, attempt, outcome, found.head, f"worker:{attempt.worker}")
     call_answers.answer(tx, run, attempt.call, CallAnswer(AnswerKind.RESULT, outcome.text))
-    if attempt.request_id is None and run.destination is not None:
+    if run.destination is None:
+        return
+    outgoing = [outbox.run_root(run.destination, run.id)]
+    if attempt.request_id is None:
         facts: dict[str, object] = {"text": "succeeded", "tool": attempt.call.tool}
-        outbox.enqueue(tx, [outbox.run_line(run.destination, run.id, "settled", **facts)])
+        outgoing.append(outbox.run_line(run.destination, run.id, "settled", **facts))
+    outbox.enqueue(tx, outgoing)
 
 
 def _tell_doubt(tx: Transaction, run: LockedRun, attempt: CallAttempt) -> None:
-    """Of a call without a card of its own: the run's thread says who may settle it, and calls its requester."""
-    if attempt.request_id is not None or run.destination is None:
+    """The run's message says so, and its thread calls the requester; without a card, people settle it there."""
+    if run.destination is None:
         return
-    facts: dict[str, object] = {
-        "tool": attempt.call.tool,
-        "execution": str(attempt.id),
-        "call": str(attempt.call.id),
-    }
+    facts: dict[str, object] = {"tool": attempt.call.tool}
+    if attempt.request_id is not None:
+        facts["request"] = short_id(attempt.request_id)
+    else:
+        facts |= {"execution": str(attempt.id), "call": str(attempt.call.id)}
     if run.requester is not None:
         facts["people"] = [run.requester.user_id]
-    outbox.enqueue(tx, [outbox.run_line(run.destination, run.id, "in_doubt", **facts)])
+    line = outbox.run_line(run.destination, run.id, "in_doubt", **facts)
+    outbox.enqueue(tx, [line, outbox.run_root(run.destination, run.id)])
 
 
 async def void_and_ask(db: Database, call_id: UUID, new: NewRequest) -> OpenOutcome:

@@ -62,6 +62,8 @@ class RequestEnding:
     """Its call is claimed in the same transaction."""
     background: bool = True
     """Its call may go on in the background, so that its run is told."""
+    run_channel: str | None = None
+    """Where the first message of its run is; a round of the deliveries finds what is not known here."""
 
     @property
     def explained(self) -> bool:
@@ -113,6 +115,7 @@ def _decision(ending: RequestEnding) -> Decision:
         call_id=request.call_id,
         agent=request.agent,
         call_state=state,
+        run_channel=ending.run_channel,
         refused_as=refused_as,
     )
 
@@ -123,12 +126,15 @@ def _continue_calls(tx: Transaction, decided: Sequence[Decision], told: Collecti
     decisions.tell_runs(
         tx, {each.request_id: _line_in_run(each) for each in of_calls if each.request_id in told}
     )
+    waiting = [each for each in of_calls if each.call_state is not CallState.CLAIMED]
+    decisions.show_runs(tx, [each.call_id for each in waiting if each.call_id])
     if len(of_calls) <= MOST_WAKEUPS:
+        tx.wake(*(Wakeup.channel(each.run_channel) for each in waiting if each.run_channel))
         tx.wake(
             *(
                 Wakeup.call(each.call_id, each.agent, first=each.by is not None)
-                for each in of_calls
-                if each.call_id and each.call_state is not CallState.CLAIMED
+                for each in waiting
+                if each.call_id
             )
         )
 

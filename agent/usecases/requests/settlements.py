@@ -127,15 +127,18 @@ def _messages(
 ) -> list[OutboxMessage]:
     """For the card and its thread; without a request, for the run's thread, where the doubt was reported."""
     by = settler.person
+    root = (
+        [outbox.run_root(run.destination, run.id)] if run is not None and run.destination is not None else []
+    )
     if doubt.request_id is not None and doubt.destination is not None:
         line = outbox.request_line(
             doubt.destination, doubt.request_id, "settled", by, text=verdict, reason=note
         )
-        return [outbox.card(doubt.destination, doubt.request_id), line]
+        return [outbox.card(doubt.destination, doubt.request_id), line, *root]
     if run is None or run.destination is None or doubt.call is None:
         return []
     facts = {"team": by.team_id, "user": by.user_id, "text": verdict, "reason": note, "tool": doubt.call.tool}
-    return [outbox.run_line(run.destination, run.id, "settled", **facts)]
+    return [outbox.run_line(run.destination, run.id, "settled", **facts), *root]
 
 
 def _go_on(

@@ -212,6 +212,7 @@ def _conclude(
         person,
         ballot.reason,
         background=request.background,
+        run_channel=request.run_channel,
     )
     if claimant and request.call and outcome is RequestStatus.APPROVED:
         _decide_and_claim(tx, request.call, decided, earlier, claimant)

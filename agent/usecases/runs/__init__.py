@@ -16,6 +16,7 @@ from agent.usecases.runs.turns import (
     record_model_failure,
     release,
     set_status,
+    show_at_work,
 )
 
 __all__ = [
@@ -39,5 +40,6 @@ __all__ = [
     "refuse_call",
     "release",
     "set_status",
+    "show_at_work",
     "start",
 ]

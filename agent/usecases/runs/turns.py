@@ -205,6 +205,14 @@ async def end(db: Database, lease: RunLease, status: RunStatus, cause: str) -> N
     await end_orphans(db)
 
 
+async def show_at_work(db: Database, run_id: UUID) -> None:
+    """Bring the first message of a run up to date, because its call is taking a while."""
+    async with db.transaction() as tx:
+        there = await runs.destination(tx, run_id)
+        if there is not None:
+            outbox.enqueue(tx, [outbox.run_root(there, run_id)])
+
+
 async def set_status(db: Database, lease: RunLease, progress: str) -> None:
     """How far the agent says that it is, for the run's first message. Raises ``LeaseLost``."""
     async with db.transaction() as tx:

@@ -83,7 +83,8 @@ class AgentStatus(ResponseModel):
     `status` is `pending_approval` exactly while a person's word is waited for, and `question` is then what they are
     asked; where several requests wait, `requests` has each. An agent that waits for one below it, which waits for
     people, waits for them, too: `requests` has those questions as well. `above` are the agents that handed the task
-    down to this one, the first one first. `cause` says why a run ended denied, failed or cancelled.
+    down to this one, the first one first. `in_doubt` counts its calls of which
+    nobody knows whether they happened. `cause` says why a run ended denied, failed or cancelled.
     """
 
     agent_id: UUID
@@ -99,6 +100,7 @@ class AgentStatus(ResponseModel):
     answer: str | None
     cause: str | None
     waiting: int
+    in_doubt: int
     requests: list[QuestionOut]
 
     @classmethod
@@ -120,6 +122,7 @@ class AgentStatus(ResponseModel):
             answer=run.answer,
             cause=run.cause,
             waiting=run.asked,
+            in_doubt=run.in_doubt,
             requests=asked,
         )
 
