@@ -204,7 +204,8 @@ class RequestView:
     votes: tuple[VoteView, ...] = ()
     decision: DecisionView | None = None
     execution: ExecutionView | None = None
-    voided: bool = False  # approved, but what was shown changed before execution
+    voided: bool = False  # approved, but what was shown changed before execution, or it was `outdated`
+    outdated: bool = False  # voided because its turn came later than `execute_within` after the decision
     stopped: bool = False  # approved, but its run ended before the call began
     place_nonce: str = ""  # nonce of the place this view is rendered for
     message_ts: str | None = None

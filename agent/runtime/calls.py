@@ -165,7 +165,8 @@ async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool
     elif decided is None and judgement.verdict == "ask":
         await attempts.give_up(services, work, tool, "this needs approval now; nothing ran, propose it again")
     elif decided is not None and (
-        changed := approval_check.changed(work, agent, tool, decided, action, facts, judgement.rule)
+        changed := _outdated(work)
+        or approval_check.changed(work, agent, tool, decided, action, facts, judgement.rule)
     ):
         if _in_vain(work):
             await attempts.give_up(services, work, tool, f"{changed}, and the run has ended; nothing ran")
@@ -178,11 +179,21 @@ async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool
     return False
 
 
+def _outdated(work: OpenCallDetails) -> str | None:
+    """Why an approval is too old to begin by, after a long outage or from a restored backup, or None.
+
+    What began in time may go on: a repeated attempt, or a Retry that people decided on.
+    """
+    return "its approval is older than `execute_within`" if work.outdated and not work.attempts else None
+
+
 async def _ask_anew(
     services: Services, work: OpenCallDetails, new: requests.NewRequest, changed: str
 ) -> bool:
     try:
-        opened = await executions.void_and_ask(services.db, work.call.id, new)
+        opened = await executions.void_and_ask(
+            services.db, work.call.id, new, changed, outdated=_outdated(work) is not None
+        )
     except Conflict:
         return True
     log.info(

@@ -52,6 +52,10 @@ _REQUEST_LINES = {
     "settled": ("↩ Settled", "Note:"),
     "stopped": ("🚫 Approved, but its run ended before it began; nothing was run", "Note:"),
     "voided": ("↩ Approval void: what was shown changed before execution; asked again", "The difference:"),
+    "outdated": (
+        "↩ Approval void: it was too old when the call could begin, so nothing was run; asked again",
+        "Note:",
+    ),
     "edited": ("↩ Edited: earlier votes do not count, the new revision waits for review", "Note:"),
     "reminder": ("⏳ Reminder: still waiting for review", "About:"),
     "escalated": ("⚠ Escalated: nobody decided by the first deadline; more people may decide now", "About:"),

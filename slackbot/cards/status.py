@@ -121,7 +121,12 @@ def _approved(view: RequestView) -> Iterator[Json]:
     by = _by(view)
     if view.voided:
         title = blocks.text("↩ Approval void", bold=True)
-        why = ": what was shown changed before execution, so nothing was run; it was asked again. Approved"
+        cause = (
+            "the call could begin only after the approval's time was over"
+            if view.outdated
+            else "what was shown changed before execution"
+        )
+        why = f": {cause}, so nothing was run; it was asked again. Approved"
         yield blocks.section(title, blocks.text(why), *by)
         return
     yield blocks.section(blocks.text("✅ Approved", bold=True), *by)

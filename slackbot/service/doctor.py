@@ -114,7 +114,8 @@ async def _backlog(database: Database) -> Finding:
     async with database.connection() as connection:
         found = await views.backlog(connection)
     begins = {
-        "calls that run": found.calls,
+        "calls that run": found.calls - found.outdated,
+        "approvals that are too old, so that people are asked again": found.outdated,
         "approvals that can be claimed": found.approvals,
         "attempts that come in doubt": found.attempts,
         "runs that go on": found.runs,

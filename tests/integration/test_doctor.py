@@ -19,7 +19,7 @@ from slackbot import settings
 from slackbot.service import doctor
 from slackbot.service.doctor import Finding
 from tests.integration import alone
-from tests.integration.asking import GRACE, ask, ballot, claim_approved, reviewer, write
+from tests.integration.asking import GRACE, ask, ballot, claim_approved, reviewer, rule, write
 from tests.integration.command import Command
 from tests.integration.crash.process import ROOT, Ended
 
@@ -195,6 +195,10 @@ async def test_what_a_restored_backup_would_start_is_told(
         assert restored.part == "open work"
         assert restored.told.startswith("a start begins calls that run: 1, attempts that come in doubt: 1, ")
         assert "signoff pause" in restored.remedy
+        late = await ask(database, rule(execute_within=timedelta(microseconds=1)))
+        await alone.vote(database, ballot(late, reviewer(GRACE)))
+        told = (await clinic.findings())["open work"].told
+        assert "calls that run: 1, approvals that are too old, so that people are asked again: 1, " in told
         await pause.pause(database, None, by="test")
         assert (await clinic.findings())["open work"].well
 

@@ -58,7 +58,7 @@ approval_request = Table(
     Column("channel_id", Text, nullable=False),
     Column("status", request_status, nullable=False, server_default=RequestStatus.WAITING.value),
     Column("revision", Integer, nullable=False, server_default="1"),
-    Column("voided_at", Timestamp),  # approved, but what was shown changed: asked again
+    Column("voided_at", Timestamp),  # approved, but what was shown changed, or too late: asked again
     created(),
     Column("expires_at", Timestamp, nullable=False),
     Column("decided_at", Timestamp),

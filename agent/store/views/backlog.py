@@ -17,6 +17,8 @@ class Backlog:
 
     calls: int
     """Calls that were let through and have not begun."""
+    outdated: int
+    """Those among them whose approval is too old by now: people are asked again."""
     approvals: int
     """Approvals that a program may still claim."""
     attempts: int
@@ -38,6 +40,14 @@ async def backlog(connection: Connection) -> Backlog:
 
 _BACKLOG = text("""
 SELECT (SELECT count(*) FROM (SELECT FROM tool_call WHERE state = 'ready' LIMIT 1000) AS ready) AS calls,
+       (SELECT count(*) FROM (SELECT FROM tool_call AS call
+                              JOIN approval_request AS request
+                                ON request.call_id = call.id AND request.ask_no = call.ask_no
+                              WHERE call.state = 'ready' AND request.status = 'approved'
+                                AND request.decided_at + make_interval(
+                                    secs => (request.policy ->> 'execute_within')::float) <= clock_timestamp()
+                                AND NOT EXISTS (SELECT FROM execution WHERE execution.call_id = call.id)
+                              LIMIT 1000) AS late) AS outdated,
        (SELECT count(*) FROM (SELECT FROM approval_request AS request
                               WHERE request.status = 'approved' AND request.source = 'api'
                                 AND request.lapsed_at IS NULL

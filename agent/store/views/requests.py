@@ -124,6 +124,7 @@ def _view(row: Row[Any]) -> RequestView:
         decision=_decision(row),
         execution=_execution(row),
         voided=row.voided_at is not None,
+        outdated=row.voided_at is not None and row.voided_at - row.decided_at >= rule.execute_within,
         place_nonce=row.nonce or "",
         message_ts=row.ts,
         link=None if erased else rule.link(action, facts),

@@ -45,6 +45,7 @@ class OpenCallDetails:
     policy: dict[str, Any] | None
     asked_version: str | None  # of its agent, when people were asked
     attempts: int
+    outdated: bool  # approved longer ago than its checkpoint's `execute_within`
 
 
 async def calls(connection: Connection, run_id: UUID) -> tuple[CallView, ...]:
@@ -105,6 +106,7 @@ async def open_call_details(connection: Connection, call_id: UUID) -> OpenCallDe
         policy=more.policy,
         asked_version=more.asked_version,
         attempts=more.attempts,
+        outdated=bool(more.outdated),
     )
 
 
@@ -171,7 +173,9 @@ SELECT a.requester_asserted, a.team_id, m.text AS words, c.tool_version, c.annou
        (SELECT decode(detail ->> 'digest', 'hex') FROM audit_event
         WHERE subject = 'request:' || r.id AND event = 'request.decided') AS digest_recorded,
        r.agent_version AS asked_version,
-       (SELECT count(*) FROM execution WHERE call_id = c.id) AS attempts
+       (SELECT count(*) FROM execution WHERE call_id = c.id) AS attempts,
+       d.outcome = 'approved' AND d.decided_at + make_interval(secs => (r.policy ->> 'execute_within')::float)
+           <= clock_timestamp() AS outdated
 FROM tool_call AS c JOIN agent_run AS a ON a.id = c.run_id
 LEFT JOIN run_message AS m ON m.run_id = c.run_id AND m.turn = c.turn AND m.role = 'assistant'
 LEFT JOIN approval_request AS r ON r.call_id = c.id AND r.ask_no = c.ask_no

@@ -144,8 +144,15 @@ def _tell_doubt(tx: Transaction, run: LockedRun, attempt: CallAttempt) -> None:
     outbox.enqueue(tx, [line, outbox.run_root(run.destination, run.id)])
 
 
-async def void_and_ask(db: Database, call_id: UUID, new: NewRequest) -> OpenOutcome:
-    """What people were shown has changed since they approved: void the approval and ask with the difference.
+async def void_and_ask(
+    db: Database,
+    call_id: UUID,
+    new: NewRequest,
+    because: str = "what was shown has changed",
+    *,
+    outdated: bool = False,
+) -> OpenOutcome:
+    """What people were shown has changed since they approved, or that is too long ago: void the approval and ask anew.
 
     Raises ``NotFound``, and ``Conflict`` when the call is not waiting to run any more or its run has ended.
     """
@@ -160,7 +167,7 @@ async def void_and_ask(db: Database, call_id: UUID, new: NewRequest) -> OpenOutc
         request_id = new_id()
         requests.void(tx, call.request_id)
         old = await audit.lock_head(tx, call.subject)
-        detail = {"because": "what was shown has changed", "anew": str(request_id)}
+        detail = {"because": because, "anew": str(request_id)}
         audit.append(tx, old, AuditEntry(AuditKind.REQUEST_REOPENED, audit.SYSTEM, detail))
         if call.editor is not None:
             new = replace(new, editor=call.editor, changes=call.changes)
@@ -170,7 +177,7 @@ async def void_and_ask(db: Database, call_id: UUID, new: NewRequest) -> OpenOutc
         subject = request_subject(request_id)
         _, involved = await exclusions.involved(tx, call_id, None)
         write_request(tx, request_id, new, call.ask_no + 1, audit.new_head(subject, old.at), involved)
-        outbox.enqueue(tx, [*attempts.card(call), *attempts.line(call, "voided")])
+        outbox.enqueue(tx, [*attempts.card(call), *attempts.line(call, "outdated" if outdated else "voided")])
     return OpenOutcome(request_id, created=True)
 
 

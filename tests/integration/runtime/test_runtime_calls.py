@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 import structlog
 
 from agent.domain.people import Standing
-from agent.domain.policy import Defaults, Policy
+from agent.domain.policy import Defaults, Policy, Rule
 from agent.domain.request import Verdict
 from agent.domain.run import AnswerKind, CallState, RunStatus
 from agent.runtime.agents import Agent
 from agent.runtime.calls import advance_call
 from agent.runtime.model_turn import advance_run
 from agent.runtime.tool import NotDone, Tool, ToolContext, tool
-from agent.usecases import requests, runs
+from agent.usecases import executions, requests, runs
 from signoff.values import Person
 from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from tests.integration import alone
 
 ASKER = Person("T0TEST", "U0ASKER")
 
@@ -292,6 +295,63 @@ async def test_a_new_version_is_asked_anew(stage, table, newer) -> None:
     assert again.request_id != call.request_id
     assert table.done == []
     await on.approve(again)
+    assert table.done == [1]
+
+
+AT_ONCE = Policy(
+    (
+        Rule(
+            checkpoint_id="pay",
+            action_pattern="pay",
+            risk="low",
+            on_reject="stop",
+            execute_within=timedelta(microseconds=1),
+        ),
+    )
+)
+"""Under which every approval is too old when a worker gets to its call."""
+
+
+async def test_an_approval_that_is_too_old_is_asked_again(stage, table) -> None:
+    """After a long outage, or from a restored backup, nothing runs by an approval older than `execute_within`."""
+
+    @tool
+    def pay(order_id: int) -> str:
+        table.done.append(order_id)
+        return "paid"
+
+    on = await stage(agent(pay), policy=AT_ONCE)
+    on.model.script(proposing(("pay", {"order_id": 1})))
+    run_id = await on.go("cleaner", "pay")
+    (call,) = await on.calls(run_id)
+    on.services = replace(on.services, policy=Policy())
+    await on.approve(call)
+    (again,) = await on.calls(run_id)
+    assert (table.done, again.state, again.request_id == call.request_id) == ([], CallState.ASKED, False)
+    old = await on.request(call)
+    assert (old.voided, old.outdated) == (True, True)
+    assert await on.sql("SELECT body ->> 'line' FROM delivery WHERE body ->> 'line' = 'outdated'")
+    await on.approve(again)
+    assert table.done == [1]
+
+
+async def test_what_began_in_time_is_repeated_later(stage, table) -> None:
+    """An attempt that is repeated because its worker is gone is no new beginning: people are not asked again."""
+
+    @tool(idempotent=True)
+    def pay(order_id: int) -> str:
+        table.done.append(order_id)
+        return "paid"
+
+    on = await stage(agent(pay), policy=AT_ONCE)
+    on.model.script(proposing(("pay", {"order_id": 1})))
+    run_id = await on.go("cleaner", "pay")
+    (call,) = await on.calls(run_id)
+    await on.vote(call, Verdict.APPROVE)
+    assert await alone.claim(on.db, call.id, worker="gone", idempotent=True)
+    await on.sql("UPDATE execution SET lease_until = clock_timestamp() - interval '1 second'")
+    assert await executions.rescue(on.db) == 1
+    await on.play()
     assert table.done == [1]
 
 

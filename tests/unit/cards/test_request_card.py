@@ -198,6 +198,9 @@ def test_void_approval(samples: Any, referee: Any) -> None:
         in words
     )
     assert set(referee.buttons(card)) == {"Details"}
+    late = samples.view(**samples.decided(RequestStatus.APPROVED), voided=True, outdated=True)
+    words = referee.words(request_card(late).blocks)
+    assert "the call could begin only after the approval's time was over, so nothing was run" in words
 
 
 def test_settlement_buttons_name_the_attempt(samples: Any, referee: Any) -> None:
