@@ -37,7 +37,7 @@ def stats(report: Report) -> Card:
         *_reviewers(report.reviewers),
         blocks.section(blocks.text(MORE), blocks.text("/approvals inbox", code=True)),
     ]
-    return Card(f"{heading}: {'; '.join(lines)}", [blocks.rich_text(*parts)])
+    return Card(f"{heading}: {'; '.join(lines)}", blocks.with_ids([blocks.rich_text(*parts)], "stats"))
 
 
 def outcomes_said(outcomes: Outcomes, median: float | None = None) -> str:

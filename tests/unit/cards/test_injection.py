@@ -9,9 +9,10 @@ from uuid import UUID
 
 import pytest
 
+from agent.domain.reports import AGES, LEFT, TOOK, GroupOutcomes, Outcomes, Report, ReviewerVotes, Share
 from agent.domain.request import Change, ExecutionStatus, HistoryLine, RequestLine, RequestStatus
 from agent.domain.run import RunStatus, RunView
-from signoff.values import Action, Risk
+from signoff.values import Action, Person, Risk
 from slackbot.cards import (
     AgentForm,
     AgentLine,
@@ -45,6 +46,31 @@ from slackbot.cards import (
     thread_line,
     usage,
 )
+from slackbot.cards.stats import stats
+
+
+def report_about(name: str) -> Report:
+    """A report on an agent, a rule and a reviewer of this name."""
+    outcomes = Outcomes(approved=2, rejected=1, expired=1, cancelled=1)
+    group = GroupOutcomes(name, outcomes, 60.0)
+    votes = ReviewerVotes(Person("T0TEAM", name), 2, 1, 60.0, 1)
+    return Report(
+        days=7,
+        everything=False,
+        waiting_by_age=AGES.counts([(0, 1)]),
+        waiting_by_deadline=LEFT.counts([(0, 1)]),
+        outcomes=outcomes,
+        by_day=(),
+        took=TOOK.counts([(1, 3)]),
+        median=60.0,
+        slowest=90_000.0,
+        agents=(group,),
+        rules=(group,),
+        reviewers=(votes,),
+        unread=Share(1, 3),
+        unread_by_risk=((Risk.HIGH, Share(1, 3)),),
+    )
+
 
 ATTACKS = [
     # mentions and broadcasts
@@ -449,6 +475,7 @@ def test_forms_details_and_home_stay_inert(samples: Any, referee: Any, attack: s
     )  # fmt: skip
     referee.judge(history_list([line] * 3, links={view.id: attack.removeprefix("https://")}))
     referee.judge(flood_digest_card(FloodDigest(attack, 3, Risk.LOW, {attack: 3}, at, (attack,))))
+    referee.judge(stats(report_about(attack)))
     referee.judge_view(home(HomeView(waiting=[view], decided=[line])))
     change = {"path": attack, "before": attack, "after": attack}
     body = {"line": "edited", "people": [attack, "U0ADA"], "changes": [change], "at": attack, "user": attack}
