@@ -108,13 +108,8 @@ def supersede_action(tx: Transaction, call_id: UUID, agent: str) -> None:
     tx.wake(Wakeup.call(call_id, agent))
 
 
-def claim(tx: Transaction, call_id: UUID) -> None:
-    """An attempt begins."""
-    tx.add_rows(_CLAIM, [{"id": call_id}])
-
-
 def delegate(tx: Transaction, call_id: UUID) -> None:
-    """Another agent works on it."""
+    """Another agent works on it, since the attempt that was claimed for that."""
     tx.add(_DELEGATE, call=call_id)
 
 
@@ -187,12 +182,7 @@ _LET_GO = text("UPDATE tool_call SET held = NULL WHERE id = :call AND held = :ac
 _MOVE_ON = text("""
 UPDATE tool_call SET announced_at = NULL WHERE id = :call AND state = 'asked' AND held IS NOT NULL
 """)
-_CLAIM = text("""
-UPDATE tool_call AS c SET state = 'claimed'
-FROM (SELECT * FROM json_to_recordset(:rows) AS t (id uuid) LIMIT (SELECT CAST(:many AS int))) AS e
-WHERE c.id = e.id AND c.state = 'ready'
-""")
-_DELEGATE = text("UPDATE tool_call SET state = 'delegated' WHERE id = :call AND state = 'ready'")
+_DELEGATE = text("UPDATE tool_call SET state = 'delegated' WHERE id = :call AND state = 'claimed'")
 _DOUBT = text("UPDATE tool_call SET state = 'in_doubt' WHERE id = :call AND state = 'claimed'")
 _READY_AGAIN = text(
     "UPDATE tool_call SET state = 'ready' WHERE id = :call AND state IN ('in_doubt', 'claimed')"

@@ -50,22 +50,13 @@ def insert(tx: Transaction, decisions: Sequence[Decision]) -> None:
                 "user_id": each.by.user_id if each.by else None,
                 "reason": each.reason,
                 "decided_at": each.at,
+                "call_id": each.call_id,
+                "call_state": each.call_state.value,
+                "refused_as": each.refused_as.value if each.refused_as else None,
             }
             for each in decisions
         ],
     )
-    moved = [
-        {
-            "id": each.call_id,
-            "state": each.call_state.value,
-            "kind": each.refused_as.value if each.refused_as else None,
-            "answer": each.reason or "",
-        }
-        for each in decisions
-        if each.call_id is not None
-    ]
-    if moved:
-        tx.add_rows(_MOVE_CALLS, moved)
 
 
 def tell_runs(tx: Transaction, lines: Mapping[UUID, Mapping[str, object]]) -> None:
@@ -92,23 +83,20 @@ _DECIDE = text("""
 WITH e AS (
     SELECT * FROM json_to_recordset(:rows) AS t (
         request_id uuid, outcome request_status, revision int, digest bytea, team_id text, user_id text, reason text,
-        decided_at timestamptz)
+        decided_at timestamptz, call_id uuid, call_state call_state, refused_as answer_kind)
     LIMIT (SELECT CAST(:many AS int))
 ), decided AS (
     INSERT INTO decision (request_id, outcome, revision, digest, team_id, user_id, reason, decided_at)
-    SELECT * FROM e
+    SELECT request_id, outcome, revision, digest, team_id, user_id, reason, decided_at FROM e
+), moved AS (
+    UPDATE tool_call AS c SET state = e.call_state, answer_kind = e.refused_as,
+                              answer = CASE WHEN e.refused_as IS NOT NULL THEN coalesce(e.reason, '') END
+    FROM e WHERE c.id = e.call_id AND c.state = 'asked'
 )
 UPDATE approval_request AS r SET status = e.outcome, decided_at = e.decided_at,
     lapse_at = CASE WHEN e.outcome = 'approved' AND r.call_id IS NULL
                     THEN e.decided_at + make_interval(secs => (r.policy->>'execute_within')::float) END
 FROM e WHERE r.id = e.request_id AND r.status = 'waiting'
-""")
-_MOVE_CALLS = text("""
-UPDATE tool_call AS c SET state = e.state, answer_kind = e.kind,
-                          answer = CASE WHEN e.kind IS NULL THEN NULL ELSE e.answer END
-FROM (SELECT * FROM json_to_recordset(:rows) AS t (id uuid, state call_state, kind answer_kind, answer text)
-      LIMIT (SELECT CAST(:many AS int))) AS e
-WHERE c.id = e.id AND c.state = 'asked'
 """)
 _TELL_RUNS = text("""
 INSERT INTO delivery (id, kind, priority, team_id, channel_id, run_id, body)

@@ -104,7 +104,7 @@ def insert(
     worker: str,
     lease_seconds: float,
 ) -> None:
-    """Claim the attempt; the database refuses a second open one."""
+    """Claim the attempt, and its call if that is ready; the database refuses a second open one."""
     row = {
         "id": execution_id,
         "call_id": call_id,
@@ -159,12 +159,18 @@ def renew_leases(tx: Transaction, execution_ids: Collection[UUID], worker: str, 
 
 
 _BEGIN = text("""
+WITH e AS (
+    SELECT * FROM json_to_recordset(:rows) AS t (
+        id uuid, call_id uuid, request_id uuid, attempt int, digest bytea, idempotent boolean, read_only boolean,
+        worker text, seconds float)
+    LIMIT (SELECT CAST(:many AS int))
+), claimed AS (
+    UPDATE tool_call AS c SET state = 'claimed' FROM e WHERE c.id = e.call_id AND c.state = 'ready'
+)
 INSERT INTO execution (id, call_id, request_id, attempt, digest, idempotent, read_only, worker, lease_until)
 SELECT id, call_id, request_id, attempt, digest, idempotent, read_only, worker,
        clock_timestamp() + make_interval(secs => seconds)
-FROM json_to_recordset(:rows) AS t (
-    id uuid, call_id uuid, request_id uuid, attempt int, digest bytea, idempotent boolean, read_only boolean,
-    worker text, seconds float)
+FROM e
 """)
 _FINISH = text("""
 UPDATE execution AS x SET status = e.status, result = e.result, error = e.error, finished_at = clock_timestamp()

@@ -151,7 +151,7 @@ async def test_eight_cost_little_more_than_one(database: Database, counter: Wire
         count("lease")
         await worker.answer(leased)
         count("turn")
-    assert costs == {"claim": (10, 2, 1), "report": (10, 2, 1), "lease": (5, 2, 1), "turn": (9, 2, 1)}
+    assert costs == {"claim": (9, 2, 1), "report": (10, 2, 1), "lease": (5, 2, 1), "turn": (9, 2, 1)}
     assert await column(database, "SELECT DISTINCT status::text FROM agent_run") == ["completed"]
     assert await invariants.broken(database) == []
 
@@ -339,7 +339,7 @@ async def test_what_a_limit_costs(database: Database, counter: WireCounter, numb
         counter.reset()
         terms = [ClaimTerms("w", idempotent=False, limits=(Limit("refunds", None, 8),)) for _ in calls]
         await asyncio.gather(*(joint.claims.join(to_claim(c, t)) for c, t in zip(calls, terms, strict=True)))
-        assert (len(counter.work), counter.round_trips, counter.commits) == (12, 2, 1)
+        assert (len(counter.work), counter.round_trips, counter.commits) == (11, 2, 1)
 
 
 async def test_a_turn_that_proposes_calls(database: Database) -> None:

@@ -73,10 +73,7 @@ class ClaimCalls(JointUseCase[CallToClaim, ReadyCall, Claim | None]):
         if found.call.state is CallState.READY and not locked and not wait:
             return SKIPPED
         begun = await begin_attempt(tx, found, member.terms)
-        if begun is None or isinstance(begun, NoRoom):
-            return begun
-        calls.claim(tx, member.call_id)
-        return begun[0]
+        return begun if begun is None or isinstance(begun, NoRoom) else begun[0]
 
 
 async def find_claim(db: Database, run_id: UUID, call_id: UUID, execution_id: UUID) -> Claim | None:
