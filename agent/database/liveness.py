@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 import psycopg
-from psycopg.pq import TransactionStatus
+from psycopg.pq import PipelineStatus, TransactionStatus
 from sqlalchemy import event, exc
 from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -31,7 +31,12 @@ def hang_up(connection: psycopg.AsyncConnection[Any]) -> None:
 
 
 async def give_back(connection: AsyncConnection) -> None:
-    """Return the connection to its pool, rolled back if not committed; cancelling does not stop that."""
+    """Return the connection to its pool, rolled back if not committed; cancelling does not stop that.
+
+    A pipeline that was cancelled may leave answers behind, which whoever comes next would take for theirs.
+    """
+    if not connection.invalidated and driver_of(connection).info.pipeline_status != PipelineStatus.OFF:
+        await connection.invalidate()
     if connection.invalidated or driver_of(connection).info.transaction_status == TransactionStatus.IDLE:
         await connection.close()  # asks the server nothing
         return

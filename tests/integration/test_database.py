@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -38,6 +39,7 @@ pytestmark = pytest.mark.budgets
 
 SLACK = 0.2  # seconds that an idle machine may add to a budget
 INSERT = text("INSERT INTO outlet (team_id, channel_id) VALUES ('T1', :channel)")
+NUMBER = text("SELECT CAST(:number AS int) AS number")
 Owner = psycopg.Connection[Any]
 
 
@@ -341,6 +343,26 @@ async def test_cancelled(ready: Database, owner: Owner) -> None:
         await task
     assert ready._writing.pool.checkedout() == 0  # type: ignore[attr-defined]
     assert await channels(ready) == []
+
+
+async def test_whoever_comes_after_a_cancelled_pipeline_gets_their_own_answers(database: Database) -> None:
+    """However many reads and transactions are cancelled at any moment: no answer of theirs reaches anybody else."""
+    chance = random.Random(1)
+
+    async def ask(number: int) -> set[int]:
+        either = database.connection if number % 2 else database.transaction
+        async with either() as connection:
+            first, second = await query(connection, NUMBER, NUMBER, number=number)
+            third = await connection.execute(NUMBER, {"number": number})
+            return {first[0].number, second[0].number, third.scalar_one()}
+
+    for batch in range(0, 240, 12):
+        asked = {number: asyncio.create_task(ask(number)) for number in range(batch, batch + 12)}
+        for task in chance.sample(list(asked.values()), 8):
+            asyncio.get_running_loop().call_later(chance.choice((0, chance.random() / 200)), task.cancel)
+        answers = await asyncio.gather(*asked.values(), return_exceptions=True)
+        for number, answer in zip(asked, answers, strict=True):
+            assert answer == {number} or isinstance(answer, asyncio.CancelledError)
 
 
 # ---------------------------------------------------------------- a server that comes and goes
