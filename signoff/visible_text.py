@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
@@ -56,8 +57,8 @@ def hidden_positions(text: str) -> set[int]:
     """Where `text` has characters that must not stand in it as they are; line breaks and tabs included."""
     found: set[int] = set()
     kinds = {character: kind for character in set(text) if (kind := _kind(character))}
-    if not kinds:
-        return found
+    if not any(kind.is_mark or kind.is_style for kind in kinds.values()):  # none depends on its neighbours
+        return {at for character in kinds for at in _places(text, character)}
     for run in _NOT_ASCII.finditer(text):
         if kinds.keys().isdisjoint(run.group()):
             continue
@@ -75,6 +76,13 @@ def hidden_positions(text: str) -> set[int]:
             else:
                 before = character
     return found
+
+
+def _places(text: str, character: str) -> Iterator[int]:
+    at = text.find(character)
+    while at >= 0:
+        yield at
+        at = text.find(character, at + 1)
 
 
 def visible(text: str) -> str:
