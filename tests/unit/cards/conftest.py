@@ -107,9 +107,12 @@ def samples() -> Samples:
 
 
 # ---------------------------------------------------------------- reading a payload
-def walk(value: Any) -> list[tuple[tuple[str, ...], dict[str, Any]]]:
+Parts = list[tuple[tuple[str, ...], dict[str, Any]]]
+
+
+def walk(value: Any) -> Parts:
     """Every object of a payload in reading order, with the types of the objects around it."""
-    found: list[tuple[tuple[str, ...], dict[str, Any]]] = []
+    found: Parts = []
     ahead: list[tuple[tuple[str, ...], Any]] = [((), value)]
     while ahead:
         path, part = ahead.pop()
@@ -150,6 +153,8 @@ ALIVE = {
 
 def slack_length(text: str) -> int:
     """How long Slack finds a text: entities for three characters, and UTF-16."""
+    if text.isascii():
+        return len(text) + 4 * text.count("&") + 3 * (text.count("<") + text.count(">"))
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
@@ -194,9 +199,9 @@ def assert_mrkdwn_is_dead(text: str, ids: frozenset[str]) -> None:
     assert "\n" not in text, text
 
 
-def assert_rich_text_is_inert(blocks: list[dict[str, Any]], ids: frozenset[str]) -> None:
+def assert_rich_text_is_inert(parts: Parts, ids: frozenset[str]) -> None:
     """Live elements come from known ids; hostile words carry no sign of ours outside quotes and boxes."""
-    for path, part in walk(blocks):
+    for path, part in parts:
         kind = part.get("type")
         for key in ("user_id", "usergroup_id", "channel_id"):
             assert part.get(key, "C0REVIEW") in ids, part
@@ -213,26 +218,27 @@ def assert_rich_text_is_inert(blocks: list[dict[str, Any]], ids: frozenset[str])
             assert "\n\n\n" not in part["text"], part
 
 
-def assert_limits(card: Card) -> None:
+def assert_limits(card: Card, parts: Parts) -> None:
     """Slack's documented limits, the undocumented one of all blocks together, and what no validator catches."""
     assert 1 <= len(card.blocks) <= 50
     assert 1 <= len(card.text.encode("utf-16-le")) // 2 <= 3000  # escaped already
-    assert assert_blocks(card.blocks) < 12_000
+    assert assert_blocks(card.blocks, parts) < 12_000
 
 
-def assert_blocks(blocks: list[dict[str, Any]]) -> int:
+def assert_blocks(blocks: list[dict[str, Any]], parts: Parts) -> int:
     """The limits of blocks on any surface; returns what all their texts weigh together."""
     for block in Block.parse_all(blocks):
         block.validate_json()
     assert len({block["block_id"] for block in blocks}) == len(blocks)
     total = 0
-    for path, part in walk(blocks):
+    for path, part in parts:
         kind, text = part.get("type"), part.get("text")
-        total += slack_length(text) if isinstance(text, str) else 0
-        total += slack_length(part.get("fallback", ""))
+        if "fallback" in part:
+            total += slack_length(part["fallback"])
         if isinstance(text, str):
-            limit = 150 if "header" in path else 300 if "button" in path else 3000
-            assert slack_length(text) <= limit
+            length = slack_length(text)
+            total += length
+            assert length <= (150 if "header" in path else 300 if "button" in path else 3000)
         if kind == "actions":
             assert 1 <= len(part["elements"]) <= 25
             assert len({each["action_id"] for each in part["elements"]}) == len(part["elements"])
@@ -278,8 +284,9 @@ def judge_view(view: dict[str, Any], ids: frozenset[str] = KNOWN_IDS) -> None:
     View(**{**view, "blocks": [{"type": "divider"}]}).validate_json()  # its own blocks come below
     assert 1 <= len(view["blocks"]) <= 100
     assert len(json.dumps(view).encode()) <= 250_000
-    assert assert_blocks(view["blocks"]) <= (250_000 if any_input(view) else 24_000)
-    assert_rich_text_is_inert(view["blocks"], ids)
+    parts = walk(view["blocks"])
+    assert assert_blocks(view["blocks"], parts) <= (250_000 if any_input(view) else 24_000)
+    assert_rich_text_is_inert(parts, ids)
     for part in (view.get(name) for name in ("title", "submit", "close")):
         assert part is None or 1 <= slack_length(part["text"]) <= 24
         assert part is None or not invisible(part["text"])
@@ -289,11 +296,11 @@ def judge_view(view: dict[str, Any], ids: frozenset[str] = KNOWN_IDS) -> None:
     for block in view["blocks"]:
         if block["type"] == "input":
             assert_input(block)
-    for _, part in walk(view["blocks"]):
+    for _, part in parts:
         if part.get("type") == "mrkdwn":
             assert part["verbatim"] is True
             assert_mrkdwn_is_dead(part["text"], ids)
-    focused = [part for _, part in walk(view["blocks"]) if part.get("focus_on_load")]
+    focused = [part for _, part in parts if part.get("focus_on_load")]
     assert len(focused) <= 1
 
 
@@ -340,10 +347,11 @@ def assert_confirm(confirm: dict[str, Any] | None) -> None:
 
 def judge(card: Card, ids: frozenset[str] = KNOWN_IDS) -> None:
     """All of the above."""
-    assert_limits(card)
+    parts = walk(card.blocks)
+    assert_limits(card, parts)
     assert_mrkdwn_is_dead(card.text, ids)
-    assert_rich_text_is_inert(card.blocks, ids)
-    for _, part in walk(card.blocks):
+    assert_rich_text_is_inert(parts, ids)
+    for _, part in parts:
         if part.get("type") == "mrkdwn":
             assert part["verbatim"] is True
             assert_mrkdwn_is_dead(part["text"], ids)
