@@ -328,7 +328,7 @@ async def test_reviewers_are_reminded_once_at_each_fraction(database: Database) 
     (deadline,) = await column(database, "SELECT expires_at FROM approval_request")
     assert told[-1]["at"] == deadline.isoformat()
     events = await column(
-        database, "SELECT detail ->> 'reminder' FROM audit_event WHERE event = 'request.reminded'"
+        database, "SELECT detail ->> 'reminder' FROM audit_event WHERE event = 'request.reminded' ORDER BY 1"
     )
     assert events == ["1", "2"]
 
