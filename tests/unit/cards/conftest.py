@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -26,12 +26,15 @@ from agent.domain.request import (
     Verdict,
     VoteView,
 )
+from signoff import visible_text
 from signoff.values import Action, Person, Risk
 from slackbot.cards import Card
 
 # Slack's validators look for the class of each element among all classes anew; they are the same each time.
 _kinds_of = BlockElement._get_sub_block_elements.__func__  # type: ignore[attr-defined]
 BlockElement._get_sub_block_elements = classmethod(cache(lambda cls: tuple(_kinds_of(cls))))  # type: ignore[assignment,method-assign,arg-type]
+# One attack is drawn in dozens of places, and looked through for each.
+visible_text.hidden_positions = lru_cache(64)(visible_text.hidden_positions)
 
 CREATED = datetime(2027, 1, 30, 9, 0, tzinfo=UTC)
 ADA, GRACE = Person("T0TEAM", "U0ADA"), Person("T0TEAM", "U0GRACE")
