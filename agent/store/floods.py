@@ -29,6 +29,16 @@ async def fold(connection: Connection, destination: Destination) -> list[str]:
     return [row.sender for row in rows]
 
 
+async def unfold(connection: Connection) -> list[tuple[UUID, Destination, str]]:
+    """Give up the folding of as many waiting requests as fit into the limit now: id, channel and sender of each.
+
+    People take turns within a sender, so what others ask is not behind a flood of one; what is critical or takes
+    several people comes first.
+    """
+    rows = await connection.execute(_UNFOLD, {"flood": FLOOD})
+    return [(row.request_id, Destination(row.team_id, row.channel_id), row.sender) for row in rows]
+
+
 def place_digest(tx: Transaction, destination: Destination, sender: str, ts: str) -> None:
     """The sender's digest is this message, as long as something in it waits: the next flood gets a new one."""
     tx.add(_PLACE, team=destination.team_id, channel=destination.channel_id, sender=sender, ts=ts)
@@ -38,8 +48,12 @@ _channel_card = and_(card_place.c.request_id == delivery.c.request_id, card_plac
 
 
 def _excess(what: ColumnElement[bool]) -> Select[tuple[UUID]]:
-    """Deliveries of requests that are folded already, or are more than their sender may show now."""
-    order = (delivery.c.kind, delivery.c.priority, delivery.c.id)
+    """Deliveries of requests that are folded already, or are more than their sender may show now.
+
+    What is critical or takes several people is folded last.
+    """
+    weighty = or_(approval_request.c.risk == "critical", approval_request.c.approvals_required > 1)
+    order = (delivery.c.kind, weighty.desc(), delivery.c.priority, delivery.c.id)
     rank = func.count().filter(~card_place.c.folded).over(partition_by=SENDER, order_by=order)
     waiting = (
         select(delivery.c.id, card_place.c.folded, SENDER.label("sender"), rank.label("rank"))
@@ -89,4 +103,50 @@ ended AS (DELETE FROM digest_card WHERE team_id = :team AND channel_id = :channe
 INSERT INTO digest_card (team_id, channel_id, agent, ts)
 SELECT CAST(:team AS text), CAST(:channel AS text), CAST(:sender AS text), CAST(:ts AS text) FROM waits
 ON CONFLICT (team_id, channel_id, agent) DO UPDATE SET ts = excluded.ts
+""")
+# Digests are few, and end with the last request that waits in them.
+_UNFOLD = text("""
+WITH digest AS MATERIALIZED (
+    SELECT team_id, channel_id, agent AS sender FROM digest_card
+), waits AS (
+    SELECT p.nonce, p.request_id, d.team_id, d.channel_id, d.sender,
+           r.risk = 'critical' OR r.approvals_required > 1 AS weighty,
+           row_number() OVER (PARTITION BY d.team_id, d.channel_id, d.sender, r.requester_user_id ORDER BY r.id) AS turn
+    FROM digest AS d
+    JOIN card_place AS p ON p.folded AND p.ts IS NULL AND p.team_id = d.team_id AND p.channel_id = d.channel_id
+    JOIN approval_request AS r ON r.id = p.request_id AND r.status = 'waiting'
+     AND CASE r.source WHEN 'api' THEN r.principal ELSE r.agent END = d.sender
+), ranked AS (
+    SELECT *, row_number() OVER (PARTITION BY team_id, channel_id, sender
+                                 ORDER BY weighty DESC, turn, request_id) AS rank FROM waits
+), busy AS (
+    SELECT d.team_id, d.channel_id, d.sender, count(*) AS cards
+    FROM digest AS d
+    JOIN card_place AS q ON q.team_id = d.team_id AND q.channel_id = d.channel_id AND q.surface = 'channel'
+     AND q.ts >= CAST(CAST(extract(epoch FROM clock_timestamp()) - 60 AS bigint) AS text)
+    JOIN approval_request AS s ON s.id = q.request_id
+     AND CASE s.source WHEN 'api' THEN s.principal ELSE s.agent END = d.sender
+    GROUP BY d.team_id, d.channel_id, d.sender
+), queued AS (
+    SELECT d.team_id, d.channel_id, d.sender, count(*) AS cards
+    FROM digest AS d
+    JOIN delivery AS e ON e.team_id = d.team_id AND e.channel_id = d.channel_id
+     AND e.state = 'pending' AND e.kind = 'card' AND e.priority < 2
+    JOIN card_place AS q ON q.request_id = e.request_id AND q.surface = 'channel' AND q.ts IS NULL
+    JOIN approval_request AS s ON s.id = e.request_id
+     AND CASE s.source WHEN 'api' THEN s.principal ELSE s.agent END = d.sender
+    GROUP BY d.team_id, d.channel_id, d.sender
+), chosen AS (
+    SELECT ranked.* FROM ranked
+    LEFT JOIN busy USING (team_id, channel_id, sender)
+    LEFT JOIN queued USING (team_id, channel_id, sender)
+    WHERE rank <= CAST(:flood AS int) - coalesce(busy.cards, 0) - coalesce(queued.cards, 0)
+), held AS (
+    SELECT p.nonce FROM card_place AS p WHERE p.nonce IN (SELECT nonce FROM chosen)
+    ORDER BY p.nonce FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE card_place AS p SET folded = false
+FROM held JOIN chosen ON chosen.nonce = held.nonce
+WHERE p.nonce = held.nonce AND p.folded
+RETURNING chosen.request_id, chosen.team_id, chosen.channel_id, chosen.sender
 """)

@@ -104,6 +104,16 @@ async def _fold(tx: Transaction, destination: Destination) -> None:
     await tx.flush()
 
 
+async def unfold(db: Database) -> int:
+    """Give folded requests that still wait their cards, as many as fit into the limit now. Returns how many."""
+    async with db.transaction() as tx:
+        found = await floods.unfold(tx)
+        outbox.enqueue(tx, [outbox.card(there, request_id, new=True) for request_id, there, _ in found])
+        digests = {(there, sender): outbox.digest(there, sender) for _, there, sender in found}
+        outbox.enqueue(tx, list(digests.values()))
+    return len(found)
+
+
 async def _store(tx: Transaction, outcome: Outcome) -> bool:
     """False: another drain has taken over, and nothing is stored."""
     due = outcome.due

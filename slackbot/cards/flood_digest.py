@@ -36,7 +36,9 @@ def flood_digest_card(digest: FloodDigest, *, delivery_id: object | None = None)
     count = f"{digest.waiting:,} {'request' if digest.waiting == 1 else 'requests'}"
     verb = "waits" if digest.waiting == 1 else "wait"
     risk = f"Up to {digest.highest.value} risk"
-    told = f"{risk}. They came so fast that they share this card; each is decided by itself."
+    told = (
+        f"{risk}. They came so fast that they share this card. Each gets one of its own, some every minute."
+    )
     is_key, name = digest.sender.startswith("key:"), digest.sender.removeprefix("key:")
     sender = "the key" if is_key else "agent"
     title = f"{count} of {sender} {inert.line(name, 60)} {verb} for review"

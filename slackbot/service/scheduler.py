@@ -16,7 +16,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from agent.database.pools import Database
 from agent.store import overdue
-from agent.usecases import api_keys, executions, idempotency, outbound, requests, runs, search
+from agent.usecases import api_keys, deliveries, executions, idempotency, outbound, requests, runs, search
 from agent.usecases.executions import external
 from slackbot.masking.search_words import words_of_request
 
@@ -38,6 +38,7 @@ OVERDUE: dict[str, Sweep] = {
 """The sweeps that a look begins."""
 
 EVERY: dict[str, tuple[Sweep, float]] = {
+    "unfold": (deliveries.unfold, 5.0),
     "replies": (idempotency.delete_old, 60.0),
     "key_uses": (api_keys.forget_uses, 60.0),
     "forget_notices": (outbound.forget, 3600.0),

@@ -567,6 +567,33 @@ async def test_a_flood_becomes_a_digest(office: Office) -> None:
     assert await office.column("SELECT count(*) FROM digest_card") == [0]  # the next flood gets its own
 
 
+async def test_a_flood_gets_its_cards_minute_by_minute(office: Office) -> None:
+    """After a minute as many folded requests as fit get cards, what others ask among the first, until none is left."""
+    for _ in range(18):
+        await ask(office.db)
+    others = [await ask(office.db, requester=LINUS) for _ in range(2)]
+    weighty = await ask(office.db, rule(approvals_required=2))
+    await office.tell_all()
+    shown = {card["metadata"]["event_payload"]["request"] for card in office.cards()}
+    assert len(shown) == 10
+    assert str(weighty.request_id) in shown
+    assert await deliveries.unfold(office.db) == 0  # the minute is not over
+
+    await office.execute(_A_MINUTE_PASSES)
+    assert await deliveries.unfold(office.db) == 10
+    assert await deliveries.unfold(office.db) == 0
+    await office.tell_all()
+    shown = {card["metadata"]["event_payload"]["request"] for card in office.cards()}
+    assert len(shown) == 20
+    assert {str(each.request_id) for each in others} <= shown
+
+    await office.execute(_A_MINUTE_PASSES)
+    assert await deliveries.unfold(office.db) == 1
+    await office.tell_all()
+    assert len(office.cards()) == 21
+    assert await office.column("SELECT count(*) FROM digest_card") == [0]
+
+
 async def test_a_key_under_many_names_is_one_flood(office: Office) -> None:
     """Thirty requests of one key, each in another agent's name: ten cards, one digest of the key, one change of it."""
     question_of = partial(replace, question(UUID(int=0), UUID(int=0), rule()), run_id=None, call_id=None)
@@ -782,6 +809,7 @@ async def test_a_card_that_cannot_be_drawn_holds_up_no_other(
     assert seconds > 0.5
 
 
+_A_MINUTE_PASSES = "UPDATE card_place SET ts = (CAST(ts AS numeric) - 61)::text WHERE ts IS NOT NULL"
 _STATE_OF_CARDS = (
     "SELECT state::text || ' ' || coalesce(error, '') FROM delivery WHERE kind = 'card' ORDER BY id"
 )
