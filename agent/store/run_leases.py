@@ -38,18 +38,19 @@ async def take(
 
     ``None``: the run is not runnable, or not free. Without ``wait`` what somebody else locks stays out.
     """
-    known, taken, *read = await query(
+    *_, locked, found_runs, messages, calls = await query(
         connection,
-        runs.TAKE if wait else runs.TRY,
+        *((runs.TAKE,) if wait else ()),
         _TAKE_LEASE,
         *views.TRANSCRIPTS,
         runs=list(run_ids),
         worker=worker,
         seconds=seconds,
     )
-    found = views.transcripts(*read)
-    leases = {row.id: row_as(TakenLease, row, transcript=found[row.id]) for row in taken}
-    return {row.id: None for row in known} | leases
+    found = views.transcripts(found_runs, messages, calls)
+    return {
+        row.id: row_as(TakenLease, row, transcript=found[row.id]) if row.taken else None for row in locked
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,17 +142,21 @@ async def postpone(connection: Connection, run_id: UUID, until: datetime) -> boo
 
 
 _TAKE_LEASE = text("""
-UPDATE agent_run SET lease_epoch = lease_epoch + 1, lease_worker = :worker,
-                     lease_until = clock_timestamp() + make_interval(secs => :seconds)
-WHERE id = ANY (ARRAY(
-    SELECT id FROM agent_run AS run
-    WHERE id = ANY (ARRAY(SELECT unnest(CAST(:runs AS uuid[]))))
-      AND inputs > heard AND status IN ('working', 'pending_approval')
-      AND (lease_until IS NULL OR lease_until <= clock_timestamp())
-      AND (look_at IS NULL OR look_at <= clock_timestamp())
+WITH locked AS (
+    SELECT id FROM agent_run WHERE id = ANY (ARRAY(SELECT unnest(CAST(:runs AS uuid[]))))
+    ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+), taken AS (
+    UPDATE agent_run AS run SET lease_epoch = run.lease_epoch + 1, lease_worker = :worker,
+                                lease_until = clock_timestamp() + make_interval(secs => :seconds)
+    FROM locked WHERE run.id = locked.id
+      AND run.inputs > run.heard AND run.status IN ('working', 'pending_approval')
+      AND (run.lease_until IS NULL OR run.lease_until <= clock_timestamp())
+      AND (run.look_at IS NULL OR run.look_at <= clock_timestamp())
       AND NOT EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', run.agent) OR scope = ANY (run.ancestor_agents))
-    ORDER BY id FOR NO KEY UPDATE SKIP LOCKED))
-RETURNING id, lease_epoch, inputs, model_failures, clock_timestamp() AS at
+    RETURNING run.id, run.lease_epoch, run.inputs, run.model_failures, clock_timestamp() AS at
+)
+SELECT locked.id, taken.id IS NOT NULL AS taken, taken.lease_epoch, taken.inputs, taken.model_failures, taken.at
+FROM locked LEFT JOIN taken ON taken.id = locked.id
 """)
 _CALLS = text("""
 SELECT run_id, bool_or(ask_no > 0) AS asked, bool_or(state <> 'answered') AS open FROM tool_call

@@ -20,6 +20,7 @@ class Sender:
     def __init__(self) -> None:
         self.sent: list[tuple[list[int], bool]] = []
         self.locked: set[int] = set()
+        self.refused: set[int] = set()
         self.failure: Failure = lambda _members: None
         self.begun = asyncio.Event()
         self.free = asyncio.Event()
@@ -28,7 +29,7 @@ class Sender:
         self.abandoned: list[tuple[int, int]] = []
         self.wave: Wave[int, int] = Wave(self.send, key=lambda member: member % 100, abandon=self.abandon)
 
-    async def send(self, members: Sequence[int], *, wait: bool) -> list[int | Skipped]:
+    async def send(self, members: Sequence[int], *, wait: bool) -> list[int | Exception | Skipped]:
         """One transaction."""
         self.sent.append((list(members), wait))
         self.begun.set()
@@ -37,7 +38,11 @@ class Sender:
             await self.unlocked.wait()
         if (error := self.failure(members)) is not None:
             raise error
-        return [SKIPPED if each in self.locked and not wait else 2 * each for each in members]
+        return [SKIPPED if each in self.locked and not wait else self.result(each) for each in members]
+
+    def result(self, member: int) -> int | Exception:
+        """What becomes of a member."""
+        return KeyError(member) if member in self.refused else 2 * member
 
     async def abandon(self, member: int, result: int) -> None:
         """The result of a member that was cancelled on its way."""
@@ -124,6 +129,21 @@ async def test_a_database_that_is_away_is_everybodys_error(error: type[Exception
     results = await asyncio.gather(*sender.join(1, 2), return_exceptions=True)
     assert [type(each) for each in results] == [error, error]
     assert len(sender.sent) == 1
+
+
+async def test_an_exception_that_is_a_result_is_raised_to_its_member() -> None:
+    """The transaction stands: the others have their results, nothing is repeated, and nobody goes alone later."""
+    sender = Sender()
+    sender.refused = {2}
+    for _ in range(2):
+        [zero] = await sender.hold(0)
+        members = sender.join(1, 2, 3)
+        sender.free.set()
+        first, refused, third = members
+        assert [await each for each in (zero, first, third)] == [0, 2, 6]
+        with pytest.raises(KeyError):
+            await refused
+    assert sender.sent == [([0], False), ([1, 2, 3], False)] * 2
 
 
 async def test_a_cancelled_member_hurts_no_other() -> None:
