@@ -6,8 +6,8 @@ Nothing but an approval is consent: everything else, silence too, is an error.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Literal
 
@@ -109,6 +109,12 @@ class Approval:
     digest: str | None = None
     notes: tuple[str, ...] = ()
 
+    def __setstate__(self, state: Sequence[Any]) -> None:
+        """Unpickle; what an earlier version has pickled has fewer fields, and the others have their defaults."""
+        given = iter(state)
+        for each in fields(self):
+            object.__setattr__(self, each.name, next(given, each.default))
+
 
 @dataclass(frozen=True, slots=True)
 class ClaimedAction:
@@ -162,7 +168,7 @@ def concluded(review: Review, arguments: Mapping[str, Any] | None = None) -> App
         )
     reason, cause = review.reason, _CAUSES[review.status]
     if review.status == "approved":
-        reason = "it was approved, but not begun in time, so the approval has lapsed"
+        reason = "it was approved, but not claimed in time, so the approval has lapsed"
     error = CollaborationError(cause, request_id=review.id, reason=reason, reviewer=review.reviewer)
     log.error("CollaborationError: %s", error)
     raise error
