@@ -229,6 +229,7 @@ class RequestView:
     client_id: str = ""  # the opener's own name for it
     lapse_at: datetime | None = None  # approved for an executor outside: claimed before then, or never
     lapsed_at: datetime | None = None
+    handed_over_at: datetime | None = None  # its asker has read that it is approved, and may have acted on it
     context: Mapping[str, Any] = field(default_factory=dict)  # task, transcript, earlier_calls
     erased_at: datetime | None = None  # arguments, facts and context are gone; the description says so
     recorded: int = 0  # how many things are on record about it: a greater number after every change

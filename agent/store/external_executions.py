@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import text
@@ -76,6 +77,8 @@ class OverdueApproval:
 
     id: UUID
     destination: Destination
+    handed_over_at: datetime | None
+    """When its asker read the approval."""
 
 
 async def overdue_approvals(
@@ -109,6 +112,12 @@ def insert(
         seconds=lease_seconds,
     )
     tx.add(_TAKEN, request=request_id)
+
+
+async def hand_over(tx: Transaction, request_ids: Collection[UUID]) -> dict[UUID, datetime]:
+    """Write that their askers have read these approvals, as far as they can be claimed; when each was first read."""
+    rows = await tx.execute(_HAND_OVER, {"ids": list(request_ids)})
+    return {row.id: row.handed_over_at for row in rows}
 
 
 def reopen(tx: Transaction, request_id: UUID) -> None:
@@ -156,7 +165,7 @@ _CLAIMED_WITH = text(
     "SELECT id FROM execution WHERE request_id = :request AND call_id IS NULL AND claim_hash = :hash"
 )
 _OVERDUE = text("""
-SELECT id, team_id, channel_id FROM approval_request
+SELECT id, team_id, channel_id, handed_over_at FROM approval_request
 WHERE lapse_at <= (SELECT clock_timestamp()) AND id <> ALL(CAST(:but AS uuid[]))
   AND (CAST(:only AS uuid) IS NULL OR id = :only)
 ORDER BY lapse_at LIMIT :limit FOR NO KEY UPDATE SKIP LOCKED
@@ -169,8 +178,15 @@ VALUES (:id, :request, :attempt, :digest, false, :worker, :hash,
 _TAKEN = text("UPDATE approval_request SET lapse_at = NULL WHERE id = :request")
 _CLAIMABLE_AGAIN = text("""
 UPDATE approval_request
-SET lapse_at = clock_timestamp() + make_interval(secs => (policy ->> 'execute_within')::float)
+SET lapse_at = clock_timestamp() + make_interval(secs => (policy ->> 'execute_within')::float),
+    handed_over_at = NULL
 WHERE id = :request
+""")
+_HAND_OVER = text("""
+UPDATE approval_request AS r SET handed_over_at = coalesce(r.handed_over_at, clock_timestamp())
+FROM (SELECT id FROM approval_request WHERE id = ANY(CAST(:ids AS uuid[])) AND lapse_at IS NOT NULL
+      ORDER BY id FOR NO KEY UPDATE) AS claimable
+WHERE r.id = claimable.id RETURNING r.id, r.handed_over_at
 """)
 _LAPSE = text("""
 UPDATE approval_request SET lapse_at = NULL, lapsed_at = clock_timestamp() WHERE id = ANY(CAST(:ids AS uuid[]))

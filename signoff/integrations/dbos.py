@@ -18,12 +18,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import re
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
-from urllib.parse import unquote
 
 from signoff.integrations.extras import missing_framework
 
@@ -35,7 +33,7 @@ except ImportError as missing:
 
 from signoff.client import Approval, ApprovalClient, ClaimedAction, Review, concluded
 from signoff.client.webhook import is_from_signoff
-from signoff.errors import CollaborationError, Conflict, SignoffError
+from signoff.errors import ApiError, CollaborationError, Conflict, SignoffError
 from signoff.integrations.dbos_effects import (
     PATIENCE,
     Wait,
@@ -46,19 +44,14 @@ from signoff.integrations.dbos_effects import (
     blocking,
     one_step,
 )
+from signoff.integrations.dbos_names import request_name, workflow_of
 
 log = logging.getLogger("signoff.dbos")
 
 R = TypeVar("R")
 
-PREFIX = "dbos:"
 WAITING = "signoff:"
 """Begins the name of the event that says for which request a workflow waits, or None when it does no more."""
-
-LONGEST = 112
-"""Characters of a workflow's id; a request's name has 128 in all."""
-
-_FREE = re.compile(r"[A-Za-z0-9_.@-]")
 
 
 class NotFromSignoff(SignoffError):
@@ -148,7 +141,8 @@ class DBOSApprovals:
     def sweep(self) -> int:
         """Look at everything that workflows wait for, and wake those about whom people decided: how many.
 
-        Call it every minute from a scheduled workflow: it finds what no webhook told, after an outage say.
+        Call it every minute from a scheduled workflow: it finds what no webhook told, after an outage say. An approval
+        whose workflow has ended without `perform` is claimed and reported as handed over, so that it does not lapse.
         """
         return blocking(one_step("signoff.sweep", self._sweep))
 
@@ -181,7 +175,7 @@ class DBOSApprovals:
     def _ask(
         self, action: str | None, arguments: dict[str, Any], seconds: float | None, more: Mapping[str, Any]
     ) -> dict[str, Any]:
-        key = _key(str(DBOS.workflow_id), int(DBOS.step_id or 0))
+        key = request_name(str(DBOS.workflow_id), int(DBOS.step_id or 0))
         asked = self._client.submit(action, arguments, key=key, patience=PATIENCE, **more)
         if isinstance(asked, Approval):
             return {"key": key, "review": None}
@@ -202,7 +196,7 @@ class DBOSApprovals:
         def perform() -> R:
             if decision.status == "not_required":
                 return function(**decision.arguments)
-            attempt = _key(str(DBOS.workflow_id), int(DBOS.step_id or 0)) if idempotent else None
+            attempt = request_name(str(DBOS.workflow_id), int(DBOS.step_id or 0)) if idempotent else None
             claimed = self._client.claim(
                 decision, lease_seconds=lease_seconds, attempt=attempt, patience=PATIENCE
             )
@@ -230,6 +224,7 @@ class DBOSApprovals:
             log.error("could not report how it went: %s (request %s)", failed, claimed.id)  # noqa: TRY400
 
     def _sweep(self) -> int:
+        self._close_unperformed()
         waited = {
             name.removeprefix(WAITING): str(request)
             for workflow in DBOS.list_workflows(status="PENDING", load_input=False, load_output=False)
@@ -245,6 +240,21 @@ class DBOSApprovals:
             for key, request in ended.items()
         )
 
+    def _close_unperformed(self) -> None:
+        """A workflow that has ended performs nothing any more: its history says so, and how it ended."""
+        for review in self._client.pending(status="approved"):
+            workflow = workflow_of(review.request_id) if review.raw["lapse_at"] else None
+            ended = DBOS.get_workflow_status(workflow) if workflow else None
+            if ended is None or ended.status not in ("SUCCESS", "ERROR"):
+                continue
+            try:
+                claimed = self._client.claim(review)
+            except ApiError as refused:
+                log.info("not closed: %s (request %s)", refused, review.id)
+                continue
+            words = f"handed over to the workflow {workflow}, which has ended with {ended.status}"
+            self._report(claimed, **{"result" if ended.status == "SUCCESS" else "error": words})
+
 
 def _seen(key: str, review: Review, until: float | None) -> dict[str, Any]:
     """What a step remembers of a request: how it stands, and for how many seconds it may be waited for yet."""
@@ -256,7 +266,7 @@ def _seen(key: str, review: Review, until: float | None) -> dict[str, Any]:
 
 def _wake(key: str, request: str) -> bool:
     """Send word to the workflow whose request this is, once however often it is called."""
-    workflow = _workflow(key)
+    workflow = workflow_of(key)
     if workflow is None:
         return False
     try:
@@ -264,27 +274,3 @@ def _wake(key: str, request: str) -> bool:
     except dbos_error.DBOSNonExistentWorkflowError:
         return False  # another application's
     return True
-
-
-def _key(workflow: str, step: int) -> str:
-    """The request's name: the workflow's id, with `~` and hex for what a name cannot have, and the step.
-
-    Raises ValueError for an id that is too long to be asked about.
-    """
-    quoted = "".join(
-        each if _FREE.match(each) else "".join(f"~{byte:02x}" for byte in each.encode()) for each in workflow
-    )
-    if len(quoted) > LONGEST:
-        raise ValueError(
-            f"the workflow id {workflow!r} is too long: {LONGEST} letters, digits and _ . - @ have room"
-        )
-    return f"{PREFIX}{quoted}:{step}"
-
-
-def _workflow(key: str) -> str | None:
-    """The workflow that a request's name belongs to; None for those of other programs."""
-    found = re.fullmatch(r"dbos:((?:[A-Za-z0-9_.@-]|~[0-9a-f]{2})+):\d+", key)
-    if found is None:
-        return None
-    quoted = re.sub(r"~([0-9a-f]{2})", lambda byte: f"%{byte[1]}", found[1])
-    return unquote(quoted)

@@ -40,6 +40,10 @@ _REQUEST_LINES = {
     "approved": ("✅ Approved", "Comment:"),
     "rejected": ("❌ Rejected", "Comment:"),
     "lapsed": ("⌛ Approval lapsed: nobody claimed it in time, so it will not be run", "Note:"),
+    "handed_over": (
+        "⌛ Handed over, outcome not reported: the program that asked read the approval, and has not said what it did",
+        "Note:",
+    ),
     "expired": ("⌛ Expired: nobody decided in time, which is not a rejection; nothing was run", "Note:"),
     "withdrawn": ("🚫 Withdrawn; nothing was run", "Note:"),
     "succeeded": ("✅ Done", "The tool's result:"),

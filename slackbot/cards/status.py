@@ -22,7 +22,7 @@ def words(view: RequestView) -> str:
         if view.voided:
             return "Approval void"
         if view.lapsed_at is not None:
-            return "Approval lapsed"
+            return "Approval lapsed" if view.handed_over_at is None else "Handed over"
         return _EXECUTION_WORDS[view.execution.status] if view.execution else "Approved"
     return _WORDS[view.status]
 
@@ -146,7 +146,11 @@ def _outside(view: RequestView) -> Iterator[Json]:
         until = blocks.moment(view.lapse_at)
         told = blocks.text("Not started yet: the program that asked may begin until ")
         yield blocks.section(told, until)
-    if view.lapsed_at is not None:
+    if view.lapsed_at is not None and view.handed_over_at is not None:
+        title = blocks.text("⌛ Handed over", bold=True)
+        why = ": the program that asked read the approval, and has not reported an outcome. "
+        yield blocks.section(title, blocks.text(why), blocks.moment(view.handed_over_at))
+    elif view.lapsed_at is not None:
         title = blocks.text("⌛ Lapsed", bold=True)
         why = ": the program that asked did not begin in time. It will not be run. "
         yield blocks.section(title, blocks.text(why), blocks.moment(view.lapsed_at))

@@ -55,7 +55,16 @@ COLUMNS = (
         "arguments",
     ),
     *("digest", "revision", "edited", "facts", "checkpoint_id", "risk", "requester", "requester_asserted"),
-    *("approvals", "approvals_required", "expires_at", "decided_at", "decided_by", "lapsed", "execution"),
+    *(
+        "approvals",
+        "approvals_required",
+        "expires_at",
+        "decided_at",
+        "decided_by",
+        "lapsed",
+        "handed_over_at",
+        "execution",
+    ),
     *(
         "person",
         "verdict",

@@ -179,4 +179,6 @@ def _row(view: RequestView) -> list[str]:
 
 
 def _status(view: RequestView) -> str:
-    return f"{view.status.value}, lapsed" if view.lapsed_at is not None else view.status.value
+    if view.lapsed_at is None:
+        return view.status.value
+    return f"{view.status.value}, {'lapsed' if view.handed_over_at is None else 'handed over'}"

@@ -149,6 +149,7 @@ BROKEN = {
         UPDATE approval_request SET excluded = '{}'""",
     "ck_approval_request_reminded_not_negative": "UPDATE approval_request SET reminded = -1",
     "ck_approval_request_only_approved_lapses": "UPDATE approval_request SET lapse_at = now()",
+    "ck_approval_request_only_approved_handed_over": "UPDATE approval_request SET handed_over_at = now()",
     "ck_approval_request_lapses_once": f"""
         UPDATE execution SET request_id = NULL;
         UPDATE approval_request SET source = 'api', call_id = NULL, run_id = NULL, status = 'approved',

@@ -67,6 +67,7 @@ approval_request = Table(
     Column("escalated_at", Timestamp),
     Column("lapse_at", Timestamp),  # an approval for an executor outside can be claimed until then
     Column("lapsed_at", Timestamp),
+    Column("handed_over_at", Timestamp),  # its asker has read that it is approved
     Column("excluded", JSONB, nullable=False),  # whose approval does not count: [{team, user, why}, …]
     UniqueConstraint("principal", "client_id"),
     UniqueConstraint("call_id", "ask_no"),
@@ -83,6 +84,10 @@ approval_request = Table(
         name="only_approved_lapses",
     ),
     CheckConstraint("num_nonnulls(lapse_at, lapsed_at) <= 1", name="lapses_once"),
+    CheckConstraint(
+        "handed_over_at IS NULL OR (status = 'approved' AND call_id IS NULL)",
+        name="only_approved_handed_over",
+    ),
     CheckConstraint("(source = 'run') = (call_id IS NOT NULL)", name="run_request_has_call"),
     CheckConstraint("(requester_user_id IS NULL) = (requester_team_id IS NULL)", name="requester_with_team"),
     Index("ix_approval_request_client", "client_id", postgresql_where=text("source = 'api'")),

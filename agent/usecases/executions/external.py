@@ -10,6 +10,7 @@ import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from uuid import UUID
 
@@ -144,6 +145,19 @@ async def _claim(
     )
 
 
+async def hand_over_together(
+    db: Database, request_ids: Sequence[UUID], *, wait: bool
+) -> list[datetime | None]:
+    """Record, before they are told, that the programs that asked read these approvals; when each was first read.
+
+    ``None``: it can not be claimed any more. Nothing holds these rows for long, so they are waited for without
+    ``wait``, too.
+    """
+    async with db.transaction() as tx:
+        handed_over = await external_executions.hand_over(tx, request_ids)
+    return [handed_over.get(each) for each in request_ids]
+
+
 def _claimable(found: ClaimableRequest, digest: bytes | None) -> Action:
     """What may begin now, once. Raises ``ClaimRefused``."""
     if found.status is RequestStatus.WAITING:
@@ -211,7 +225,10 @@ def write_outcome(
 
 
 async def lapse_due(db: Database, *, batch_size: int = 200) -> int:
-    """Approvals that nobody has claimed within their `execute_within`. Returns how many have lapsed."""
+    """Approvals that nobody has claimed within their `execute_within`. Returns how many have lapsed.
+
+    What became of one that its asker has read is not known; any other was not run.
+    """
     overdue = external_executions.overdue_approvals
     return await isolate_failures(db, overdue, _lapse, size=batch_size, broken=_BROKEN_LAPSES)
 
@@ -222,12 +239,15 @@ _BROKEN_LAPSES = FailedItems("lapse")
 async def _lapse(tx: Transaction, due: Sequence[OverdueApproval]) -> None:
     external_executions.lapse(tx, [row.id for row in due])
     heads = await audit.lock_heads(tx, [request_subject(row.id) for row in due])
-    entry = AuditEntry(AuditKind.APPROVAL_LAPSED, audit.SYSTEM, {})
-    audit.append_all(tx, [(heads[request_subject(row.id)], entry) for row in due])
     for row in due:
-        outbox.enqueue(
-            tx, [outbox.card(row.destination, row.id), outbox.request_line(row.destination, row.id, "lapsed")]
+        read = row.handed_over_at.isoformat() if row.handed_over_at else None
+        detail = {"handed_over": read} if read else {}
+        audit.append(
+            tx, heads[request_subject(row.id)], AuditEntry(AuditKind.APPROVAL_LAPSED, audit.SYSTEM, detail)
         )
+        name = "handed_over" if read else "lapsed"
+        line = outbox.request_line(row.destination, row.id, name, None, at=read)
+        outbox.enqueue(tx, [outbox.card(row.destination, row.id), line])
 
 
 def _hash(token: str) -> bytes:

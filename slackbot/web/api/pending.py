@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from dataclasses import replace
 from typing import Annotated
 from uuid import UUID
 
@@ -60,7 +62,7 @@ async def open_request(
         raise request_lookup.not_found()
     response.status_code = 201 if opened.created else 200
     response.headers["Location"] = f"/pending/{view.id}"
-    return await review(ctx, view)
+    return await review(ctx, await _handed_over(ctx, principal, view))
 
 
 @router.get("/pending", dependencies=[ONE_LIST], responses=documented(401, 403, 422, 429, 503))
@@ -92,6 +94,7 @@ async def list_requests(
             after=cursor,
         )
         found = await views.request_views(connection, listed.ids)
+    found = await asyncio.gather(*(_handed_over(ctx, principal, each) for each in found))
     return page(await reviews(ctx, found), listed.next)
 
 
@@ -112,7 +115,7 @@ async def read_request(
         view = await _decided(ctx, *waited, wait)
     if view is None:
         raise request_lookup.not_found()
-    return await review(ctx, view)
+    return await review(ctx, await _handed_over(ctx, principal, view))
 
 
 @router.delete("/pending/{request_id}", responses=documented(401, 403, 404, 409, 422, 429, 503))
@@ -147,6 +150,14 @@ async def _decided(ctx: WebContext, request_id: UUID, recorded: int, seconds: fl
         recorded = view.recorded
         del view
     return await ctx.snapshots.get(request_id)
+
+
+async def _handed_over(ctx: WebContext, principal: Principal, view: RequestView) -> RequestView:
+    """What the caller is told of it. That its asker reads an approval is written before: it may act on it unseen."""
+    if view.principal != principal.name or view.lapse_at is None or view.handed_over_at is not None:
+        return view
+    at = await ctx.hand_overs.join(view.id)
+    return await _again(ctx, view) if at is None else replace(view, handed_over_at=at)
 
 
 async def _again(ctx: WebContext, view: RequestView) -> RequestView:

@@ -5,6 +5,7 @@ Whatever is shown of a request has been through `slackbot.masking` before; only 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
@@ -58,6 +59,23 @@ Moment = Annotated[
     PlainSerializer(rfc3339, return_type=str, when_used="json"),
 ]
 """A point in time on the wire: read with any offset, written in UTC."""
+
+_DATE_AND_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]")
+
+
+def _sent(value: object) -> object:
+    if isinstance(value, bool) or (isinstance(value, str) and not _DATE_AND_TIME.match(value)):
+        raise ValueError("is no time: 2026-11-21T09:30:00Z say, or seconds since 1970")
+    return value
+
+
+SentTime = Annotated[
+    datetime,
+    BeforeValidator(_sent),
+    AfterValidator(lambda at: _in_utc(at if at.tzinfo else at.replace(tzinfo=UTC))),
+    PlainSerializer(rfc3339, return_type=str, when_used="json"),
+]
+"""A program's own time: a number is seconds since 1970, and what has no offset is in UTC."""
 
 Limit = Annotated[int, Query(ge=1, le=200, description="How many items a page has.")]
 After = Annotated[UUID | None, Query(alias="cursor", description="`next` of the page before.")]
@@ -151,8 +169,9 @@ class ReviewOut(ResponseModel):
     """A request for review as it stands now.
 
     `request_id` is the caller's own name for it, `id` is ours. `status` says what people decided; `lapsed`: approved,
-    but nobody has claimed it in time, so it will not be done. `digest` (SHA-256, hex) stands for exactly the action
-    of this `revision`, which is another one after each edit. `description` is what people are shown;
+    but nobody has claimed it in time. `handed_over_at`: the asker has read the approval then, so it may have been done
+    although nothing was reported; without it, what has lapsed was not done. `digest` (SHA-256, hex) stands for exactly
+    the action of this `revision`, which is another one after each edit. `description` is what people are shown;
     `action_description` is what the asker called it. `above` are the agents that handed the task down to `agent`, the
     first one first. `erased_at`: arguments, facts and context are gone since.
     """
@@ -184,6 +203,7 @@ class ReviewOut(ResponseModel):
     decided_by: PersonOut | None
     reason: str | None
     lapse_at: Moment | None
+    handed_over_at: Moment | None
     execution: ExecutionOut | None
     url: str | None
     slack_url: str | None
@@ -234,6 +254,7 @@ class ReviewOut(ResponseModel):
             decided_by=PersonOut.of(decision.person) if decision else None,
             reason=decision.reason if decision else None,
             lapse_at=view.lapse_at,
+            handed_over_at=view.handed_over_at,
             execution=ExecutionOut.of(view.execution) if view.execution else None,
             url=url,
             slack_url=slack_url,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from datetime import datetime
+from functools import cached_property, partial
+from uuid import UUID
 
 from fastapi import Request
 
@@ -13,6 +15,8 @@ from agent.database.pools import Database
 from agent.domain.webhook_urls import Network
 from agent.runtime.services import Services
 from agent.runtime.votes import Votes
+from agent.runtime.waves import Wave
+from agent.usecases.executions import external
 from slackbot.slack_api.client import SlackClient
 from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.openid import OpenID
@@ -58,6 +62,11 @@ class WebContext:
     def snapshots(self) -> RequestSnapshots:
         """Requests, read once for all who ask at the same moment."""
         return RequestSnapshots(self.db)
+
+    @cached_property
+    def hand_overs(self) -> Wave[UUID, datetime | None]:
+        """Writes that askers have read approvals, together for all who are told at the same moment."""
+        return Wave(partial(external.hand_over_together, self.db), key=lambda request_id: request_id)
 
     @property
     def slack(self) -> SlackConnection:

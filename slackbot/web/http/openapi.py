@@ -20,7 +20,8 @@ router = APIRouter(include_in_schema=False)
 ABOUT = """\
 Ask people in Slack before something is done, from any language. Every call but the health checks needs a key
 (`signoff keys create`), sent as `Authorization: Bearer signoff_…`. A key that asks can never decide. Problems are told
-as `application/problem+json` (RFC 9457), times in UTC (RFC 3339). No GET changes anything.
+as `application/problem+json` (RFC 9457), times in UTC (RFC 3339). No GET decides or changes anything; that its asker
+reads an approval is recorded.
 """
 TAGS = {
     "Requests": "Ask for a review, wait for it, take it back.",

@@ -105,6 +105,8 @@ def _words(kind: str, detail: Mapping[str, Any]) -> str:
     if kind == AuditKind.EXECUTION_SETTLED:
         settled = {"retry": "asked to run it again", "done": "marked it as done"}
         return settled.get(str(detail.get("verdict") or detail.get("as")), "settled it")
+    if kind == AuditKind.APPROVAL_LAPSED and detail.get("handed_over"):
+        return "let the approval lapse: it had been handed over, and no outcome was reported"
     return _WORDS.get(kind) or kind.replace(".", " ").replace("_", " ")
 
 

@@ -17,7 +17,7 @@ from agent.usecases import webhooks
 from signoff.client import Approval
 from signoff.client.webhook import is_from_signoff
 from signoff.errors import AlreadyClaimed, CollaborationError
-from signoff.integrations import dbos as integration
+from signoff.integrations import dbos_names
 from signoff.integrations.dbos import DBOSApprovals, NotFromSignoff
 from tests.integration.integrations.conftest import ROOT, Desk
 from tests.integration.web.conftest import GRACE, until
@@ -54,6 +54,12 @@ def look_up() -> tuple[str, str]:
     """Something for which policy needs nobody."""
     decision = approvals.await_approval("read_records", {"table_name": "users"})
     return decision.status, approvals.perform(decision, lambda table_name: f"read {table_name}")
+
+
+@DBOS.workflow()
+def go_on_alone() -> str:
+    """It only waits, as the agent inbox of DBOS does, and does the rest by itself."""
+    return f"went on as {approvals.await_approval('delete_records', ARGUMENTS).reviewer} said"
 
 
 @DBOS.workflow()
@@ -118,6 +124,20 @@ async def test_what_people_decided_is_done_once(launched: Desk, kind: str) -> No
     assert (result, deleted) == ("deleted 3", [{"table_name": "users", "count": 3}])
     assert await launched.executions() == ["succeeded"]
     assert await asyncio.to_thread(approvals.sweep) == 0
+
+
+async def test_an_approval_without_perform_is_closed(launched: Desk) -> None:
+    """The sweep claims and reports it once its workflow has ended, not before."""
+    handle: Any = await asyncio.to_thread(DBOS.start_workflow, go_on_alone)
+    request = await launched.asked()
+    await waits(handle.workflow_id)
+    await launched.decide(request)
+    assert await asyncio.to_thread(approvals.sweep) == 1
+    assert await ended(handle) == f"went on as {GRACE.user_id} said"
+    await asyncio.to_thread(approvals.sweep)
+    execution = (await launched.grace.get(f"/pending/{request}")).json()["execution"]
+    assert execution["status"] == "succeeded"
+    assert f"handed over to the workflow {handle.workflow_id}" in execution["result"]
 
 
 async def test_no_and_no_answer_end_it(launched: Desk) -> None:
@@ -193,10 +213,10 @@ async def _true(value: object) -> bool:
 @pytest.mark.parametrize("workflow", ["3f0d-1", "nightly/users 7", "~a:b", "é"])
 def test_a_workflow_is_found_again_by_its_requests_name(workflow: str) -> None:
     """Whatever a workflow is called, the name of its request leads back to it, and no other program's name does."""
-    assert integration._workflow(integration._key(workflow, 3)) == workflow
-    assert integration._workflow("nightly-7") is None
+    assert dbos_names.workflow_of(dbos_names.request_name(workflow, 3)) == workflow
+    assert dbos_names.workflow_of("nightly-7") is None
     with pytest.raises(ValueError, match="too long"):
-        integration._key("x" * 200, 1)
+        dbos_names.request_name("x" * 200, 1)
 
 
 @pytest.fixture

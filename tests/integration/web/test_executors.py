@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import httpx
+import pytest
 
 from agent.usecases import pause
 from tests.integration.asking import column
@@ -127,23 +128,34 @@ async def test_results_need_their_token_and_are_final(site: Street) -> None:
     assert kind(await claim(program)) == (409, "claimed")
 
 
-async def test_an_approval_lapses(site: Street) -> None:
-    """Not claimed in time: refused at once by the clock, then the sweep records it, and card and thread say so."""
+@pytest.mark.parametrize("read", [None, "/pending/r-1", "/pending?mine=true"])
+async def test_an_approval_lapses(site: Street, read: str | None) -> None:
+    """Not claimed in time: refused at once by the clock, then the sweep records it, and card and thread say so. Of one
+    that its asker has read they say that it was handed over, and not that it will not be run."""
     program = await site.program()
     told = await approved(site, program)
-    assert told["lapse_at"] is not None
+    assert (told["lapse_at"] is not None, told["handed_over_at"]) == (True, None)
+    if read:
+        answers = [(await program.get(read)).json() for _ in range(2)]
+        times = {(each["items"][0] if "items" in each else each)["handed_over_at"] for each in answers}
+        assert None not in times
+        assert len(times) == 1
     await site.write("UPDATE approval_request SET lapse_at = clock_timestamp() - interval '1 hour'")
     assert kind(await claim(program)) == (409, "lapsed")
 
     async def lapsed() -> bool:
-        return bool((await program.get("/pending/r-1")).json()["lapsed"])
+        return bool(
+            await column(site.db, "SELECT lapsed_at FROM approval_request WHERE lapsed_at IS NOT NULL")
+        )
 
     await until(lapsed)
     assert kind(await claim(program)) == (409, "lapsed")
     assert [event for _, event, _ in await site.events(f"request:{told['id']}")][-1] == "approval.lapsed"
     card = await site.house.card()
-    await site.house.slack.wait_for(lambda: "Lapsed" in shown(site.house.now(card)))
-    await site.house.says("Approval lapsed", "C0REVIEW")
+    outcome = "Handed over" if read else "Lapsed"
+    await site.house.slack.wait_for(lambda: outcome in shown(site.house.now(card)))
+    assert ("will not be run" in shown(site.house.now(card))) is not bool(read)
+    await site.house.says("Handed over, outcome not reported" if read else "Approval lapsed", "C0REVIEW")
     assert (await program.get("/pending/r-1")).json()["status"] == "approved"
 
 

@@ -1,0 +1,37 @@
+"""The names of requests that workflows of DBOS have asked: each leads back to its workflow."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote
+
+PREFIX = "dbos:"
+
+LONGEST = 112
+"""Characters of a workflow's id; a request's name has 128 in all."""
+
+_FREE = re.compile(r"[A-Za-z0-9_.@-]")
+
+
+def request_name(workflow: str, step: int) -> str:
+    """The request's name: the workflow's id, with `~` and hex for what a name cannot have, and the step.
+
+    Raises ValueError for an id that is too long to be asked about.
+    """
+    quoted = "".join(
+        each if _FREE.match(each) else "".join(f"~{byte:02x}" for byte in each.encode()) for each in workflow
+    )
+    if len(quoted) > LONGEST:
+        raise ValueError(
+            f"the workflow id {workflow!r} is too long: {LONGEST} letters, digits and _ . - @ have room"
+        )
+    return f"{PREFIX}{quoted}:{step}"
+
+
+def workflow_of(key: str) -> str | None:
+    """The workflow that a request's name belongs to; None for those of other programs."""
+    found = re.fullmatch(r"dbos:((?:[A-Za-z0-9_.@-]|~[0-9a-f]{2})+):\d+", key)
+    if found is None:
+        return None
+    quoted = re.sub(r"~([0-9a-f]{2})", lambda byte: f"%{byte[1]}", found[1])
+    return unquote(quoted)
