@@ -63,14 +63,14 @@ def plain_name(name: Any, what: str) -> str:
     return _text(name, path) if isinstance(name, str) and name else _fail(path, "must be a name")
 
 
-def parse_json(text: str | bytes) -> Any:
+def parse_json(text: str | bytes, most_bytes: int = MAX_BYTES) -> Any:
     """Read JSON that somebody else wrote, and refuse whatever could be read in two ways.
 
     Raises MalformedArguments, with the path, for everything that `canonical_bytes` refuses, and for
     duplicate keys, NaN literals, numbers beyond the range of a double, invalid UTF-8 and broken syntax.
     An integer literal beyond 2**53 - 1 is refused, because the tool would get another number.
     """
-    return _plain(_decode(text, _integer, MAX_BYTES), None, 1)
+    return _plain(_decode(text, _integer, most_bytes), None, 1)
 
 
 def parse_arguments(text: str | bytes) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def _decode(text: str | bytes, parse_int: Callable[[str], int | float], limit: i
     except UnicodeError:
         raise MalformedArguments("$", "is not valid UTF-8") from None
     if len(encoded) > limit:
-        raise MalformedArguments("$", f"is larger than {MAX_BYTES // 1024} KiB")
+        raise MalformedArguments("$", f"is larger than {limit // 1024} KiB")
     try:
         return json.loads(decoded, parse_int=parse_int, object_pairs_hook=_object)
     except RecursionError:

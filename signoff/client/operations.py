@@ -14,6 +14,7 @@ from signoff.canonical import canonical_bytes
 from signoff.client.effects import HttpRequest, Operation
 from signoff.client.retries import TRANSIENT, send_with_retries
 from signoff.client.reviews import Approval, ClaimedAction, Review, Status, concluded
+from signoff.context_limit import fit_context
 from signoff.description import describe
 from signoff.errors import AlreadyClaimed, ApiError, Conflict, MalformedArguments, SignoffError, Unreachable
 from signoff.values import Action
@@ -51,7 +52,8 @@ def ask(
     """Ask people whether this may be done, and wait for their decision.
 
     ``action`` is the tool's name, which the checkpoints judge; without one, somebody is always asked about
-    ``description``. ``context`` is what a reviewer should know (any JSON). ``key`` names the question: a process that
+    ``description``. ``context`` is what a reviewer should know (any JSON; what there is no room for is left out in its
+    middle, and counted). ``key`` names the question: a process that
     was started again and asks the same under the same key gets the request that is there already, decided or not.
 
     After ``timeout_seconds`` without a decision raises TimeoutError, and takes the request back unless it has a key.
@@ -239,7 +241,7 @@ def _question(
         description = description or describe(asked)
     body["action_description"] = description
     if context is not None:
-        body["agent_context"] = json.loads(canonical_bytes(context))
+        body["agent_context"] = fit_context(context, body)
     return body
 
 

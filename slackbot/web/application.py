@@ -13,7 +13,7 @@ from slackbot.web import inbox
 from slackbot.web.api import agents, agno, approve, events, executions, pending, webhooks
 from slackbot.web.api.event_feed import Feed
 from slackbot.web.http import openapi, problems
-from slackbot.web.http.bodies import refuse_unstorable
+from slackbot.web.http.bodies import MOST_BYTES, refuse_unstorable
 from slackbot.web.http.context import WebContext
 from slackbot.web.http.metrics import HTTP_REQUESTS
 from slackbot.web.http.problems import ProblemRaised
@@ -26,7 +26,6 @@ API_VERSION = "1"
 
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "DELETE"})
 
-MOST_BYTES = 1_048_576
 """Bytes of a body; arguments beyond that belong into a store, and their address into the request."""
 
 

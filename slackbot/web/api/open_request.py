@@ -17,6 +17,7 @@ from agent.usecases import requests
 from agent.usecases.executions import external
 from agent.usecases.requests import NewRequest
 from signoff.canonical import canonical_bytes
+from signoff.context_limit import fit_context
 from signoff.description import quoted
 from signoff.errors import Conflict, SignoffError
 from signoff.values import Action
@@ -24,7 +25,7 @@ from slackbot.masking import clean_value
 from slackbot.reviewing.members import check_member
 from slackbot.reviewing.run_starts import Requester
 from slackbot.web.api.requesters import claimed_requester
-from slackbot.web.api.shapes import ActionOut, Moment, RequestModel, ResponseModel
+from slackbot.web.api.shapes import ActionOut, RequestModel, ResponseModel, SentTime
 from slackbot.web.http.bodies import by_size
 from slackbot.web.http.context import WebContext
 from slackbot.web.http.problems import ProblemRaised, retry_later
@@ -69,7 +70,7 @@ class AskIn(RequestModel):
     request_id: RequestName
     action_description: Annotated[str, StringConstraints(min_length=1, max_length=MAX_DESCRIPTION)]
     agent_context: Any = None
-    timestamp: Moment | None = None
+    timestamp: SentTime | None = None
     action: ToolName | None = None
     arguments: dict[str, Any] | None = None
     agent: AgentName | None = None
@@ -95,6 +96,11 @@ class AskIn(RequestModel):
             return Action(self.action, EXTERNAL, self.arguments or {})
         told = {"request_id", "action_description", "agent_context", "timestamp"}
         return Action(EXTERNAL, EXTERNAL, self.model_dump(mode="json", include=told))
+
+    def with_fitting_context(self) -> AskIn:
+        """The same with as much of its context as has room. Raises MalformedArguments."""
+        others = self.model_dump(mode="json", exclude={"agent_context"})
+        return self.model_copy(update={"agent_context": fit_context(self.agent_context, others)})
 
     def content(self) -> bytes:
         """SHA-256 over everything: whoever asks again under the same id must repeat all of it."""
@@ -142,6 +148,7 @@ async def ask(
     away), Conflict and MalformedArguments.
     """
     agent, requester = _agent(principal, body), claimed_requester(ctx, principal, body.requester)
+    body = await by_size(size, body.with_fitting_context)
     action, content = await by_size(size, lambda: (body.as_action(), body.content()))
     async with ctx.db.connection() as connection:
         found = await views.client_request(connection, principal.name, body.request_id)

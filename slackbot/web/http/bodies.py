@@ -26,6 +26,9 @@ from slackbot.web.http.problems import ProblemRaised, invalid
 
 T = TypeVar("T")
 
+MOST_BYTES = 2**20
+"""Bytes of one body. What may be arguments of an action is bounded by itself (`signoff.canonical`)."""
+
 MOST_VALUES = 20_000
 """JSON values in one body: objects, arrays and what stands in them. Reading more would hold up everybody else."""
 
@@ -45,7 +48,7 @@ class StrictRequest(Request):
         if not hasattr(self, "_json"):
             body = await self.body()
             try:
-                self._json = await by_size(len(body), lambda: read_json(body))
+                self._json = await by_size(len(body), lambda: read_json(body, MOST_BYTES))
             except MalformedArguments as fault:
                 raise invalid((fault.path, fault.problem)) from None
         return self._json
@@ -76,12 +79,12 @@ async def by_size(size: int, work: Callable[[], T]) -> T:
     return await asyncio.get_running_loop().run_in_executor(_threads, work)
 
 
-def read_json(text: str | bytes) -> Any:
+def read_json(text: str | bytes, most_bytes: int = MAX_BYTES) -> Any:
     """`parse_json` for what somebody sends. Raises MalformedArguments, also for more than MOST_VALUES values."""
     encoded = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-    if len(encoded) <= MAX_BYTES and _has_too_many_values(encoded):
+    if len(encoded) <= most_bytes and _has_too_many_values(encoded):
         raise MalformedArguments("$", f"has more than {MOST_VALUES:,} values")
-    return parse_json(encoded)
+    return parse_json(encoded, most_bytes)
 
 
 def _has_too_many_values(encoded: bytes) -> bool:

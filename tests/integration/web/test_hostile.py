@@ -79,7 +79,7 @@ HOSTILE = {
     "half a character": rb'{"request_id": "r-1", "action_description": "\ud800"}',
     "an array": b"[]",
     "a string": b'"request_id"',
-    "larger than arguments may be": json.dumps(body(agent_context="x" * 300_000)).encode(),
+    "larger than arguments may be": json.dumps(body(arguments={"x": "x" * 300_000})).encode(),
 }
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from sqlalchemy import text
 
 from agent.domain.request import RequestView
 from signoff.values import Person
@@ -239,16 +240,16 @@ async def test_lists_are_paged_and_filtered(site: Street) -> None:
 
 
 async def test_a_page_has_about_a_megabyte(site: Street) -> None:
-    """Of six large requests, however well they compress, a page has five; the next one leads to the rest."""
+    """Of nine large requests, however well they compress, a page has seven; the next one leads to the rest."""
     program = await site.program()
     large = "lorem ipsum " * 20_000
-    for number in range(6):
+    for number in range(9):
         field = {"agent_context": large} if number % 2 else {"arguments": {"text": large}}
         assert (await program.ask(f"r-{number}", **field)).status_code == 201
     first = (await program.get("/pending")).json()
-    assert [each["request_id"] for each in first["items"]] == [f"r-{number}" for number in (5, 4, 3, 2, 1)]
+    assert [each["request_id"] for each in first["items"]] == [f"r-{number}" for number in range(8, 1, -1)]
     rest = (await program.get("/pending", params={"cursor": first["next"]})).json()
-    assert ([each["request_id"] for each in rest["items"]], rest["next"]) == (["r-0"], None)
+    assert ([each["request_id"] for each in rest["items"]], rest["next"]) == (["r-1", "r-0"], None)
 
 
 async def test_a_key_gets_one_list_at_a_time(site: Street, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,12 +325,57 @@ async def test_our_ids_cannot_be_taken_as_names(site: Street) -> None:
     )
 
 
+@pytest.mark.parametrize("action", ["delete_records", None])
+async def test_a_context_without_room_is_cut_in_its_middle(site: Street, action: str | None) -> None:
+    """The action is asked about all the same, once; what is left out is counted where it stood."""
+    program = await site.program()
+    log = [f"{number}: {'x' * 90}" for number in range(5000)]
+    asked: dict[str, Any] = {"action": action, "agent_context": {"task": "tidy", "log": log}}
+    asked |= {} if action else {"arguments": None}
+    first, again = await program.ask(**asked), await program.ask(**asked)
+    assert (first.status_code, again.status_code) == (201, 200), first.text
+    seen = first.json()["agent_context"]
+    assert (seen["task"], seen["log"][0], seen["log"][-1]) == ("tidy", log[0], log[-1])
+    kept = len(seen["log"]) - 1
+    assert f"[… {5000 - kept:,} of 5,000 items of agent_context.log left out …]" in seen["log"]
+    large = await program.ask("r-2", arguments={"table_name": "x" * 300_000})
+    assert (large.status_code, large.json()["errors"][0]["problem"]) == (422, "is larger than 256 KiB")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    ["2026-11-21T09:30:00", "2026-11-21 09:30:00", "2026-11-21T10:30:00+01:00", 1795253400, 1795253400.0],
+)
+async def test_the_guides_table_has_what_was_sent(site: Street, sent: str | float) -> None:
+    """`pending_reviews`: the four fields in the program's words, a time without an offset in UTC, our id as `id`."""
+    program = await site.program()
+    with_action = (await program.ask(timestamp=sent)).json()
+    without = (await program.ask("r-2", action=None, arguments=None, timestamp=sent)).json()
+    columns = 'request_id, action_description, agent_context, "timestamp"::text, status::text, id::text'
+    async with site.db.connection() as connection:
+        seen = (
+            await connection.execute(text(f"SELECT {columns} FROM pending_reviews ORDER BY request_id"))
+        ).all()
+    for row, told in zip(seen, (with_action, without), strict=True):
+        words, context = told["action_description"], {"task": "Forget them", "step": 3}
+        assert tuple(row) == (
+            told["request_id"],
+            words,
+            context,
+            "2026-11-21 09:30:00+00",
+            "waiting",
+            told["id"],
+        )
+    assert with_action["description"] != with_action["action_description"]
+
+
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"surprise": 1}, "surprise"),
     ({"request_id": "a/b"}, "request_id"),
     ({"request_id": ""}, "request_id"),
     ({"action_description": "x" * 2001}, "action_description"),
-    ({"timestamp": "2026-11-21T09:30:00"}, "timestamp"),
+    ({"timestamp": "yesterday"}, "timestamp"),
+    ({"timestamp": True}, "timestamp"),
     ({"requester": "everyone"}, "requester"),
     ({"arguments": [1]}, "arguments"),
     ({"action": "external"}, "body"),
