@@ -7,38 +7,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from slack_sandbox.changes import Changes
+from slack_sandbox.manifest import manifest_scopes
 from slack_sandbox.messages import Messages, Timestamps
 from slack_sandbox.modals import Modals
 from slack_sandbox.mrkdwn import typed
 from slack_sandbox.people_and_places import Bot, Channel, Member, Team, UserGroup
 from slack_sandbox.refusal import Json, SandboxRefusal
 
-SCOPES = (
-    "app_mentions:read",
-    "channels:history",
-    "channels:join",
-    "channels:read",
-    "chat:write",
-    "chat:write.public",
-    "commands",
-    "files:read",
-    "files:write",
-    "groups:history",
-    "groups:read",
-    "im:history",
-    "im:read",
-    "im:write",
-    "reactions:read",
-    "reactions:write",
-    "team:read",
-    "usergroups:read",
-    "users:read",
-    "users:read.email",
-)
-
 
 class SandboxWorkspace:
-    """A Slack workspace with one app installed in it.
+    """A Slack workspace with one app installed in it, with the scopes of its manifest unless others are given.
 
     Builder methods (`add_member`, `add_channel`, `add_usergroup`) return the workspace, so that they chain.
     """
@@ -48,10 +26,12 @@ class SandboxWorkspace:
         team_id: str = "T0SANDBOX",
         name: str = "Sandbox",
         bot_name: str = "signoff",
-        scopes: Iterable[str] = SCOPES,
+        scopes: Iterable[str] | None = None,
     ) -> None:
         self.team = Team(team_id, name, name.lower())
-        self.bot = Bot("A0SIGNOFF", "U0BOT", "B0BOT", bot_name, tuple(scopes))
+        self.bot = Bot(
+            "A0SIGNOFF", "U0BOT", "B0BOT", bot_name, tuple(manifest_scopes() if scopes is None else scopes)
+        )
         self.members: dict[str, Member] = {}
         self.usergroups: dict[str, UserGroup] = {}
         self.channels: dict[str, Channel] = {}

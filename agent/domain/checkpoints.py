@@ -43,7 +43,11 @@ TERMS = {
     "email": checkpoint_fields.email,
     "email_facts": checkpoint_fields.email_facts,
 }
-DEFAULTS = TERMS | {"unmatched": checkpoint_fields.unmatched, "admin_channel": checkpoint_fields.text}
+DEFAULTS = TERMS | {
+    "unmatched": checkpoint_fields.unmatched,
+    "admin_channel": checkpoint_fields.text,
+    "default_agent": checkpoint_fields.text,
+}
 CHECKPOINT = TERMS | {
     "checkpoint_id": checkpoint_fields.checkpoint_id,
     "action_pattern": checkpoint_fields.pattern,

@@ -127,6 +127,9 @@ class Defaults(Terms):
     admin_channel: str | None = None
     """Who is told, beside the requester, when a review channel cannot be reached."""
 
+    default_agent: str | None = None
+    """The agent that takes what people write to the app itself."""
+
     def terms(self) -> dict[str, Any]:
         """What checkpoints inherit."""
         return self.model_dump(include=set(Terms.model_fields))

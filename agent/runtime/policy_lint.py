@@ -22,7 +22,13 @@ _LOOKED_AT = re.compile(r"\b(args|facts)\.([A-Za-z_]\w*)")
 def lint_policy(policy: Policy, registry: Registry) -> list[str]:
     """A sentence for each, in the order of the checkpoints; none where no agents are loaded."""
     tools = list({tool.name: tool for agent in registry for tool in agent.tools}.values())
-    return [sentence for rule in policy.rules for sentence in _of_rule(rule, tools)] if tools else []
+    found = [sentence for rule in policy.rules for sentence in _of_rule(rule, tools)] if tools else []
+    named = policy.defaults.default_agent
+    if named and any(registry) and registry.find(named) is None:
+        found.insert(
+            0, f'[defaults]: "default_agent" names {named}, which is not among the agents that are loaded'
+        )
+    return found
 
 
 def _of_rule(rule: Rule, tools: list[Tool]) -> Iterator[str]:

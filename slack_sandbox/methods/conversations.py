@@ -8,6 +8,7 @@ from slack_sandbox.people_and_places import Channel
 from slack_sandbox.refusal import Json, SandboxRefusal
 from slack_sandbox.workspace import SandboxWorkspace
 
+_OF_KIND = {"public_channel": "channels", "private_channel": "groups", "im": "im", "mpim": "mpim"}
 _READ = ("channels:read", "groups:read", "im:read", "mpim:read")
 _HISTORY = ("channels:history", "groups:history", "im:history", "mpim:history")
 
@@ -16,8 +17,10 @@ _HISTORY = ("channels:history", "groups:history", "im:history", "mpim:history")
 def conversations_list(workspace: SandboxWorkspace, args: Arguments) -> Json:
     """Channels of the wanted `types` that the bot may know of."""
     kinds = args.names("types") or ["public_channel"]
-    if unknown := set(kinds) - {"public_channel", "private_channel", "im", "mpim"}:
+    if unknown := set(kinds) - _OF_KIND.keys():
         raise SandboxRefusal("invalid_types", f"unknown types {sorted(unknown)}")
+    for kind in kinds:
+        _require(workspace, kind, "read")
     bot = workspace.bot.user_id
     channels = [
         channel.as_slack(workspace.team.id, bot, num_members=True)
@@ -33,7 +36,7 @@ def conversations_list(workspace: SandboxWorkspace, args: Arguments) -> Json:
 @method("conversations.info", *_READ, tier=3)
 def conversations_info(workspace: SandboxWorkspace, args: Arguments) -> Json:
     """One channel."""
-    channel = workspace.channel(args.text("channel"))
+    channel = _known(workspace, args)
     bot = workspace.bot.user_id
     return {"channel": channel.as_slack(workspace.team.id, bot, args.flag("include_num_members"))}
 
@@ -41,7 +44,7 @@ def conversations_info(workspace: SandboxWorkspace, args: Arguments) -> Json:
 @method("conversations.members", *_READ, tier=4)
 def conversations_members(workspace: SandboxWorkspace, args: Arguments) -> Json:
     """Who is in a channel."""
-    page, metadata = args.page(sorted(workspace.channel(args.text("channel")).members))
+    page, metadata = args.page(sorted(_known(workspace, args).members))
     return {"members": page, "response_metadata": metadata}
 
 
@@ -107,9 +110,23 @@ def conversations_replies(workspace: SandboxWorkspace, args: Arguments) -> Json:
 
 def _readable(workspace: SandboxWorkspace, args: Arguments) -> Channel:
     channel = workspace.channel(args.text("channel"))
+    _require(workspace, channel.kind, "history")
     if workspace.bot.user_id not in channel.members:
         raise SandboxRefusal("not_in_channel")
     return channel
+
+
+def _known(workspace: SandboxWorkspace, args: Arguments) -> Channel:
+    channel = workspace.channel(args.text("channel"))
+    _require(workspace, channel.kind, "read")
+    return channel
+
+
+def _require(workspace: SandboxWorkspace, kind: str, right: str) -> None:
+    """Each type of conversation has a scope of its own (Slack's page of `conversations.info`, of `.history` …)."""
+    needed, granted = f"{_OF_KIND[kind]}:{right}", workspace.bot.scopes
+    if needed not in granted:
+        raise SandboxRefusal("missing_scope", needed=needed, provided=",".join(granted))
 
 
 def _between(args: Arguments, messages: list[Json]) -> list[Json]:

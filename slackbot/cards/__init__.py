@@ -8,6 +8,7 @@ from slackbot.cards.edit_form import argument_fields, edit_errors, edit_fields, 
 from slackbot.cards.flood_digest import PAGE_OF_WAITING, FloodDigest, flood_digest_card
 from slackbot.cards.lines import run_line, run_root, thread_line
 from slackbot.cards.lists import (
+    DIRECT,
     AgentLine,
     agent_list,
     history_list,
@@ -92,6 +93,7 @@ __all__ = [
     "CALLBACK_APPROVE",
     "CALLBACK_EDIT",
     "CALLBACK_REJECT",
+    "DIRECT",
     "EVENT_TYPE",
     "NEEDS_A_COMMENT",
     "NEEDS_A_REASON",

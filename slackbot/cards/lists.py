@@ -21,7 +21,17 @@ MAX_GUESS = 300
 
 _PERSON = re.compile(r"\b[TE][A-Z0-9]{1,30}/([UW][A-Z0-9]{1,30})\b", re.ASCII)
 _TYPED_PERSON = re.compile(r"<@[UW][A-Z0-9]{1,30}\|([^<>|]{1,80})>", re.ASCII)
+DIRECT = "direct message"
+"""Names, for `usage`, what can be written to the app itself."""
+
 _USAGE = {
+    DIRECT: (
+        ("run <agent> <task>", "start an agent; its thread opens here"),
+        ("help", "this"),
+        ("anything else", "a task for the agent that policy names, if it names one"),
+        ("/agent help", "what the command knows"),
+        ("/approvals help", "what waits, and what was decided"),
+    ),
     "/agent": (
         ("/agent", "a form: which agent, and what for"),
         ("/agent run <agent> <task>", "start an agent; its thread opens in this channel"),

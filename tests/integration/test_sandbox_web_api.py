@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -22,6 +23,8 @@ MODAL = {"type": "modal", "title": {"type": "plain_text", "text": "T"}, "blocks"
 @pytest_asyncio.fixture
 async def slack() -> AsyncIterator[SlackSandbox]:
     workspace = demo_workspace().add_channel("C0OTHER", "other", ["U0ADA"], is_private=True)
+    more = ("channels:join", "files:read", "reactions:write", "users:read.email")
+    workspace.bot = replace(workspace.bot, scopes=(*workspace.bot.scopes, *more))
     workspace.add_channel("C0PUBLIC", "public", ["U0ADA"]).add_channel(
         "C0OLD", "old", ["U0BOT"], is_archived=True
     )

@@ -150,7 +150,7 @@ def test_scopes_are_the_least(manifest: Manifest) -> None:
     """The app asks for what it uses and nothing more: it cannot post where it is not a member."""
     scopes = manifest.oauth_config.scopes.bot
     assert len(scopes) == len(set(scopes))
-    used = {"chat:write", "commands", "users:read", "files:write", "im:write"}
+    used = {"chat:write", "commands", "users:read", "files:write", "im:read", "im:write"}
     assert set(scopes) == {*used, *set().union(*SCOPES_OF_EVENT.values())}
 
 

@@ -73,6 +73,19 @@ class ListenerContext:
         """Tell only the person who acted, where they acted; the message that they acted on stays as it is."""
         self.background.start(self._reply_ephemeral(body, text))
 
+    def post(self, channel_id: str, card: Card, thread_ts: str | None = None) -> None:
+        """Say something in a conversation that only the app and one person have."""
+        self.background.start(
+            self.client.chat_postMessage(
+                channel=channel_id,
+                text=card.text,
+                blocks=card.blocks or None,
+                thread_ts=thread_ts,
+                unfurl_links=False,
+                unfurl_media=False,
+            )
+        )
+
     def post_ephemeral(self, channel_id: str, user_id: str, card: Card, thread_ts: str | None = None) -> None:
         """Tell one person something in a channel, for events, which have no response_url."""
         self.background.start(

@@ -1,4 +1,5 @@
-"""What people write: replies in an agent's thread are heard, mentions start agents, everything else is not for us.
+"""What people write: replies in an agent's thread are heard, mentions and direct messages start agents; nothing else is
+for us.
 
 A word in a request's thread decides nothing. An exception here is not caught: Slack is then not answered and
 sends the event again, and the message's own place is the key by which it is heard once.
@@ -7,9 +8,6 @@ sends the event again, and the message's own place is the key by which it is hea
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from slack_bolt.async_app import AsyncApp
@@ -17,11 +15,12 @@ from slack_bolt.async_app import AsyncApp
 from agent.domain.errors import DOUBTFUL, Refused
 from agent.store import views
 from agent.usecases import requests, runs
-from signoff.values import Person
 from slackbot.cards import Card, refusal_text, usage
 from slackbot.reviewing.members import NotAMember, check_member
+from slackbot.slack.listeners import direct_messages
 from slackbot.slack.listeners.context import ListenerContext
-from slackbot.slack.listeners.run_starts import split, start, unescape
+from slackbot.slack.listeners.incoming_message import IncomingMessage
+from slackbot.slack.listeners.run_starts import split, start
 from slackbot.slack.listeners.unstorable_texts import objection
 from slackbot.slack_api.client import SlackUnavailable
 
@@ -29,40 +28,6 @@ NOT_HERE = (
     "I listen in an agent's own thread only. Start agents in the channel itself, and decide requests with the "
     "buttons of their card."
 )
-_SPOKEN = (None, "thread_broadcast", "file_share")
-_MENTION = re.compile(r"\s*<@(?P<user>[UW][A-Z0-9]+)(?:\|[^>]*)?>[\s:,]*")
-
-
-@dataclass(frozen=True, slots=True)
-class IncomingMessage:
-    """A person's message. `words` are as typed, without a mention of us in front."""
-
-    person: Person
-    channel_id: str
-    ts: str
-    thread_ts: str | None
-    words: str
-
-    @property
-    def key(self) -> str:
-        """A mention arrives as two events, and each of them perhaps several times: this names the message."""
-        return f"message:{self.channel_id}:{self.ts}"
-
-    @classmethod
-    def read(cls, event: Mapping[str, Any], ctx: ListenerContext) -> IncomingMessage | None:
-        """`None` for what no person has just written: edits, joins, bots, our own."""
-        user = event.get("user")
-        if event.get("subtype") not in _SPOKEN or event.get("bot_id") or not isinstance(user, str):
-            return None
-        if user == ctx.directory.own_bot_user_id:
-            return None
-        text = event.get("text") or ""
-        called = _MENTION.match(text)
-        if called and called["user"] == ctx.directory.own_bot_user_id:
-            text = text[called.end() :]
-        team_id = event.get("user_team") or event.get("source_team") or event.get("team")
-        person = Person(team_id or ctx.directory.own_team_id, user)
-        return cls(person, event["channel"], event["ts"], event.get("thread_ts"), unescape(text).strip())
 
 
 def register(app: AsyncApp, ctx: ListenerContext) -> None:
@@ -76,8 +41,11 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
     @app.event("message")
     async def message(event: dict[str, Any]) -> None:
         message = IncomingMessage.read(event, ctx)
-        if message is not None and message.words and message.thread_ts:
-            await _reply(ctx, message, tell=True)
+        if message is None or not message.words:
+            return
+        heard = message.thread_ts is not None and await _reply(ctx, message, tell=True)
+        if message.direct and not heard:
+            await direct_messages.answer(ctx, message)
 
     @app.event("app_mention")
     async def mention(event: dict[str, Any]) -> None:

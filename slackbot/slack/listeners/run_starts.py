@@ -1,4 +1,4 @@
-"""Starting an agent on somebody's behalf, the same way by command and by mention."""
+"""Starting an agent on somebody's behalf, the same way by command, mention and direct message."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def start(
     name, task = split(words)
     agent = ctx.agents.find(name)
     if agent is None or not task:
-        return _misunderstood(ctx, name, task)
+        return misunderstood(ctx, name, task)
     begun = await begin(ctx, person, agent, task, channel_id=channel_id, start_key=start_key, by=by)
     return Card(begun, []) if isinstance(begun, str) else begun
 
@@ -72,7 +72,8 @@ async def begin(
     return run_started(run) if run is not None else Card(f"{agent.name} has started.", [])
 
 
-def _misunderstood(ctx: ListenerContext, name: str, task: str) -> Card:
+def misunderstood(ctx: ListenerContext, name: str, task: str) -> Card:
+    """What was wrong with a name that no agent has, or with a task that is missing."""
     names = [agent.name for agent in ctx.agents]
     known = f"There are: {', '.join(names)}." if names else "No agents are loaded."
     near = closest_name(name, names) if name and name not in names else None

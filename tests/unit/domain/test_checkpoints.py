@@ -35,6 +35,7 @@ def test_the_files_own_example_is_enforced_as_written():
     approvers = ["S0REVIEWERS"]
     unmatched = "deny"
     admin_channel = "C0OPS"
+    default_agent = "refunds"
 
     [[checkpoint]]
     checkpoint_id = "refund-over-limit"
@@ -63,7 +64,7 @@ def test_the_files_own_example_is_enforced_as_written():
     """
     policy = load(text, filename="f")
     first, second = policy.rules
-    assert policy.defaults.unmatched == "deny"
+    assert (policy.defaults.unmatched, policy.defaults.default_agent) == ("deny", "refunds")
     assert (first.checkpoint_id, first.risk, first.channel) == ("refund-over-limit", Risk.HIGH, "C0REVIEW")
     assert (first.approvers, first.notify) == (("S0FINANCE", "U0BOSS"), ("S0FINANCE",))
     assert (first.approvals_required, first.timeout) == (2, timedelta(seconds=90))

@@ -78,6 +78,13 @@ def test_what_fits_no_tool_is_named(terms: dict[str, str], words: str) -> None:
     assert words in sentence
 
 
+@pytest.mark.parametrize(("named", "said"), [("refunds", False), ("refnds", True)])
+def test_a_default_agent_that_is_not_loaded_is_named(named: str, said: bool) -> None:
+    """Nobody would hear what people write to the app itself."""
+    policy = checkpoints.load(f'[defaults]\ndefault_agent = "{named}"\n', filename="c.toml")
+    assert any("default_agent" in sentence for sentence in lint_policy(policy, REGISTRY)) is said
+
+
 def test_without_agents_nothing_is_said() -> None:
     """Where programs elsewhere do everything, no checkpoint has a tool here."""
     policy = checkpoints.load(

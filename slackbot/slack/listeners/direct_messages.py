@@ -1,0 +1,38 @@
+"""What people write to the app itself: `help`, `run AGENT TASK`, or a task for the agent that policy names."""
+
+from __future__ import annotations
+
+import asyncio
+
+from slackbot.cards import DIRECT, Card, refusal_text, usage
+from slackbot.slack.listeners.context import ListenerContext
+from slackbot.slack.listeners.incoming_message import IncomingMessage
+from slackbot.slack.listeners.run_starts import begin, misunderstood, split
+from slackbot.slack.listeners.unstorable_texts import objection
+
+
+async def answer(ctx: ListenerContext, message: IncomingMessage) -> None:
+    """Start the agent that is meant, which opens a thread of its own, or say what can be written here."""
+    async with asyncio.timeout(ctx.budget):
+        told = await _start(ctx, message)
+    if told is not None:
+        ctx.post(message.channel_id, told, message.thread_ts)
+
+
+async def _start(ctx: ListenerContext, message: IncomingMessage) -> Card | None:
+    """`None`: the run has begun. The key of the message makes a repeated event one run."""
+    if problem := objection(message.words):
+        return Card(refusal_text(problem), [])
+    verb, rest = split(message.words)
+    if verb.lower() == "run":
+        name, task = split(rest)
+        agent = ctx.agents.find(name)
+        if agent is None or not task:
+            return misunderstood(ctx, name, task)
+    else:
+        agent, task = ctx.agents.find(ctx.services.policy.defaults.default_agent or ""), message.words
+        if agent is None or message.words.lower() == "help":
+            return usage(DIRECT)
+    place = {"channel_id": message.channel_id, "start_key": message.key}
+    begun = await begin(ctx, message.person, agent, task, **place, by="slack:direct")
+    return Card(refusal_text(begun), []) if isinstance(begun, str) else None
