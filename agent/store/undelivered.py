@@ -67,6 +67,16 @@ def forget_message(
     tx.add(_POST_AGAIN if again else _SKIP, ids=list(ids))
 
 
+async def bound_destinations(connection: Connection, pause: float, lease: float) -> int:
+    """No channel rests for longer than ``pause``, and none is leased for longer than ``lease`` (seconds)."""
+    return (await connection.execute(_BOUND_DESTINATIONS, {"pause": pause, "lease": lease})).rowcount
+
+
+async def bound_messages(connection: Connection, pause: float) -> int:
+    """No message is put off for longer than ``pause`` seconds."""
+    return (await connection.execute(_BOUND_MESSAGES, {"pause": pause})).rowcount
+
+
 async def list_dead(connection: Connection, limit: int) -> list[DeadMessage]:
     """Those that no later message about the same has made good, the latest first."""
     return [row_as(DeadMessage, row) for row in await fetch(connection, _LIST_DEAD, most=limit)]
@@ -141,4 +151,26 @@ WHERE d.state = 'dead' AND (CAST(:id AS uuid) IS NULL OR d.id = :id)
       WHERE other.coalesce_key = d.coalesce_key AND other.id <> d.id
         AND (other.state = 'pending' OR (other.state = 'dead' AND other.id > d.id))))
 RETURNING d.channel_id
+""")
+_BOUND_DESTINATIONS = text("""
+WITH far AS (
+    SELECT o.team_id, o.channel_id, now + make_interval(secs => :pause) AS rest,
+           now + make_interval(secs => :lease) AS held
+    FROM outlet AS o CROSS JOIN (SELECT clock_timestamp() AS now) AS clock
+    WHERE o.next_at > now + make_interval(secs => :pause) OR o.next_update_at > now + make_interval(secs => :pause)
+       OR o.lease_until > now + make_interval(secs => :lease)
+    ORDER BY o.team_id, o.channel_id FOR NO KEY UPDATE OF o SKIP LOCKED
+)
+UPDATE outlet AS o SET next_at = least(o.next_at, far.rest), next_update_at = least(o.next_update_at, far.rest),
+                       lease_until = least(o.lease_until, far.held)
+FROM far WHERE o.team_id = far.team_id AND o.channel_id = far.channel_id
+""")
+_BOUND_MESSAGES = text("""
+WITH far AS (
+    SELECT d.id, now + make_interval(secs => :pause) AS rest
+    FROM delivery AS d CROSS JOIN (SELECT clock_timestamp() AS now) AS clock
+    WHERE d.state = 'pending' AND d.not_before > now + make_interval(secs => :pause)
+    ORDER BY d.id FOR NO KEY UPDATE OF d SKIP LOCKED
+)
+UPDATE delivery AS d SET not_before = far.rest FROM far WHERE d.id = far.id
 """)

@@ -30,6 +30,10 @@ LOCKED = 0.1
 """Seconds until the next look when somebody is about to change what would be sent."""
 
 
+LONGEST_PAUSE = 600.0
+"""Seconds that a message or a channel waits at most, whatever Slack asks for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Look:
     """What may be sent now; or ``wait``, the seconds until more may be sent (``None``: nothing waits for the pace)."""
@@ -102,6 +106,14 @@ async def _fold(tx: Transaction, destination: Destination) -> None:
     senders = await floods.fold(tx, destination)
     outbox.enqueue(tx, [outbox.digest(destination, sender) for sender in senders])
     await tx.flush()
+
+
+async def bound_pauses(db: Database) -> int:
+    """Shorten what waits for longer than any pause lasts, as after a clock that went back. Returns how much."""
+    async with db.transaction() as tx:
+        shortened = await undelivered.bound_destinations(tx, LONGEST_PAUSE, LEASE_SECONDS)
+    async with db.transaction() as tx:
+        return shortened + await undelivered.bound_messages(tx, LONGEST_PAUSE)
 
 
 async def unfold(db: Database) -> int:
@@ -186,4 +198,4 @@ async def release(db: Database, due: DueMessage) -> None:
 
 def _rest(due: DueMessage, pause: float) -> dict[str, float]:
     """Slack counts new messages by channel and changes by method, so one does not wait for the other."""
-    return {"updates" if due.ts is not None else "posts": pause}
+    return {"updates" if due.ts is not None else "posts": min(pause, LONGEST_PAUSE)}

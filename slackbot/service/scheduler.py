@@ -39,6 +39,7 @@ OVERDUE: dict[str, Sweep] = {
 
 EVERY: dict[str, tuple[Sweep, float]] = {
     "unfold": (deliveries.unfold, 5.0),
+    "pauses": (deliveries.bound_pauses, 60.0),
     "replies": (idempotency.delete_old, 60.0),
     "key_uses": (api_keys.forget_uses, 60.0),
     "forget_notices": (outbound.forget, 3600.0),

@@ -288,6 +288,26 @@ async def test_a_long_retry_after_is_left_to_a_later_drain(office: Office) -> No
     assert 28 < seconds <= 31
 
 
+async def test_a_clock_that_went_back_stops_no_channel(office: Office) -> None:
+    """What was put off until a time that is hours away now is due when the longest pause is over."""
+    await ask(office.db)
+    await office.execute("UPDATE delivery SET not_before = clock_timestamp() + interval '5 hours'")
+    await office.execute(
+        """INSERT INTO outlet (team_id, channel_id, next_at, lease_worker, lease_until)
+           SELECT 'T0SIGNOFF', 'C0REVIEW', at, 'dead', at
+           FROM (SELECT clock_timestamp() + interval '5 hours' AS at) AS t"""
+    )
+    [late] = await office.column("SELECT count(*) FROM delivery WHERE state = 'pending'")
+    assert await deliveries.bound_pauses(office.db) == late + 1  # and the channel
+    assert await deliveries.bound_pauses(office.db) == 0
+    assert await office.column(
+        """SELECT max(d.not_before) <= clock_timestamp() + interval '10 minutes'
+              AND max(o.next_at) <= clock_timestamp() + interval '10 minutes'
+              AND max(o.lease_until) <= clock_timestamp() + interval '10 seconds'
+           FROM delivery AS d CROSS JOIN outlet AS o"""
+    ) == [True]
+
+
 async def test_a_429_for_updates_counts_in_every_channel(office: Office) -> None:
     """Slack counts chat.update over the whole workspace: one channel's 429 silences the others' updates."""
     here = await ask(office.db)
