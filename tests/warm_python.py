@@ -79,7 +79,8 @@ def serve(listens: int, program: str, tests: Sequence[str]) -> str:
     """
     thresholds = gc.get_threshold()
     # A run of its own, so that assertions are rewritten. What cannot be loaded is the business of the workers.
-    pytest.main(["--collect-only", "-qq", "-p", "no:xdist", "-p", "no:cacheprovider", *tests])
+    # Nothing is captured: a module that keeps `sys.stderr` when it is loaded would keep a file that is closed later.
+    pytest.main(["--collect-only", "-qqs", "-p", "no:xdist", "-p", "no:cacheprovider", *tests])
     gc.collect()
     gc.freeze()
     gc.set_threshold(*thresholds)
