@@ -173,6 +173,81 @@ async def test_keyboard_alone(actors: Desk) -> None:
     await expect(actors.page.get_by_text("Nothing waits for you.").first).to_be_visible()
 
 
+async def test_a_row_decides_with_the_keyboard_alone(actors: Desk) -> None:
+    """Tab leads from a row to its Approve, which counts at once and says so; Reject leads to its reason."""
+    await actors.sign_in()
+    await actors.porch.asked(7)
+    await actors.porch.asked(8)
+    count = actors.page.locator("#for-you .count")
+    await expect(count).to_have_text("2", timeout=PATIENCE_MS)
+    await actors.page.goto(f"{actors.base}/inbox")
+    press = actors.page.keyboard.press
+    await press("j")
+    await press("Tab")
+    approve = actors.page.get_by_role("button", name="Approve", exact=True)
+    await expect(approve.first).to_be_focused()
+    await expect(approve.first).to_have_accessible_description("Refund 1500 for order 7")
+    await press("Enter")
+    await expect(actors.page.locator("#done")).to_have_text("Approved: Refund 1500 for order 7")
+    await expect(count).to_have_text("1")
+    await press("j")
+    await press("Tab")
+    await press("Tab")
+    await press("Enter")
+    await expect(actors.page.get_by_label("Reason (optional)")).to_be_focused()
+    await press("Tab")
+    await press("Enter")
+    await actors.says("Rejected by @grace")
+
+
+async def test_from_one_request_to_the_next(actors: Desk) -> None:
+    """High risk leads from its row to the tick; after the decision Next leads on, and counts what is left."""
+    await actors.sign_in()
+    await actors.ask("users", 50)
+    await actors.ask("orders", 7)
+    await actors.page.goto(f"{actors.base}/inbox")
+    row = actors.page.locator(".row", has_text="“users”")
+    await row.get_by_role("link", name="Approve …").click(timeout=PATIENCE_MS)
+    await expect(actors.page.get_by_label("Yes, I have read it")).to_be_focused()
+    await actors.approve()
+    await actors.says("Approved by @grace")
+    await actors.page.get_by_role("link", name="Next (1 left)").click()
+    await expect(actors.page.locator("#what")).to_contain_text("“orders”")
+
+
+async def test_what_is_typed_into_the_filters_narrows_the_lists(plain_desk: Desk) -> None:
+    """Filters, order and search are plain forms, which a page without scripts sends just as well."""
+    await plain_desk.porch.asked(7)
+    await plain_desk.ask("users", 50)
+    await plain_desk.house.card()
+    await plain_desk.sign_in()
+    page = plain_desk.page
+    await expect(page.locator(".row .open")).to_have_count(2)
+    await page.get_by_text("Filter and sort").click()
+    await page.get_by_label("Risk").select_option("High")
+    await page.get_by_label("Order").select_option("Deadline first")
+    await page.get_by_role("button", name="Show").click()
+    await expect(page.locator(".row .open")).to_have_text("Delete 50 records from “users”")
+    await expect(page.get_by_label("Risk")).to_have_value("high")
+    await page.get_by_role("link", name="Clear").click()
+    await expect(page.locator(".row .open")).to_have_count(2)
+
+
+async def test_an_agent_is_started_and_cancelled_on_the_page(actors: Desk) -> None:
+    """What is typed on the page of runs starts an agent; its own page ends it, and takes back what it asked."""
+    await actors.sign_in("U0ADA")
+    await actors.page.goto(f"{actors.base}/inbox/runs")
+    await actors.page.get_by_text("Start an agent").click()
+    await look(actors)
+    await actors.page.get_by_label("Task").fill("please delete_records table_name=users count=50")
+    await actors.page.get_by_role("button", name="Start").click()
+    await actors.says("Waiting for review")
+    await actors.page.get_by_text("Cancel this run").click()
+    await look(actors)
+    await actors.page.get_by_role("button", name="Cancel the run").click()
+    await actors.says("Cancelled")
+
+
 async def test_a_decision_in_slack_is_seen_on_open_pages(actors: Desk) -> None:
     """Inbox and request are open while somebody decides in Slack: both tell it, and the form goes, without a reload."""
     await actors.sign_in()

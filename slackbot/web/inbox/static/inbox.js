@@ -136,7 +136,12 @@
       act[event.key]();
     }
   });
-  if (["#approve", "#reject", "#edit"].includes(location.hash)) reach(location.hash.slice(1));
+  // Going to a fragment takes the focus away, and browsers do that as late as when all has been loaded.
+  const arrive = () => requestAnimationFrame(() => setTimeout(() => reach(location.hash.slice(1))));
+  if (["#approve", "#reject", "#edit"].includes(location.hash)) {
+    if (document.readyState === "complete") arrive();
+    else addEventListener("load", arrive);
+  }
 
   tick();
   announce();
