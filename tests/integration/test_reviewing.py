@@ -174,6 +174,16 @@ async def test_an_edit_into_a_checkpoint_that_asks_no_more_is_taken(database: Da
     assert (await requests.edit(database, edit)).revision == 2
 
 
+async def test_an_edit_keeps_the_title_of_its_template(database: Database) -> None:
+    """The rule that the request was opened under words every revision, whatever policy says of the changed action."""
+    asked = await ask(database, rule(description_template="Refund order {args.order_id}", **EDITABLE))
+    edit = edited(
+        asked, reviewer(GRACE), {"order_id": 8}, rule=None, description="process_refund(order_id=8)"
+    )
+    await requests.edit(database, edit)
+    assert (await view_of(database, asked)).description == "Refund order 8"
+
+
 async def test_an_edit_voids_the_votes_on_what_was_there_before(database: Database) -> None:
     """Two of two: an approval of the first revision does not count for the second, and its card is stale."""
     asked = await ask(database, rule(approvals_required=2, **EDITABLE))

@@ -116,6 +116,10 @@ async def _edit(tx: Transaction, edit: Edit) -> EditOutcome | Refused:
     if not made:
         return EditOutcome(request.revision, request.editor_may_approve, changed=False)
     places.bind(tx, request.place, edit.place)
+    if (
+        shown.rule.description_template is not None
+    ):  # what policy says of the changed action may have another title
+        edit = replace(edit, description=shown.rule.describe(edit.action, edit.facts))
     _write(tx, request, edit, before, made)
     return EditOutcome(request.revision + 1, request.editor_may_approve)
 
