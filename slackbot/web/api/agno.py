@@ -44,6 +44,11 @@ from slackbot.web.http.context import WebContext, web_context
 from slackbot.web.http.form_or_json import form_or_json, from_text, openapi_body
 from slackbot.web.http.problems import ProblemRaised, documented
 
+CHANGED_ARGUMENTS = (
+    "The `tool_args` of {call} are not those that people are asked about (revision {revision}), and a word cannot "
+    "change them, so nothing was counted. Send them as they are, or leave them out; a reviewer can edit the request."
+)
+
 router = APIRouter(route_class=StrictRoute, tags=["Runs in Agno's shapes"])
 
 LONGEST = 60.0
@@ -269,8 +274,10 @@ def _matched(said: Sequence[Confirmation], tools: Sequence[AgnoTool]) -> list[Ag
         if tool is None or tool.request_id is None:
             words = f"This run has no tool call {word.tool_call_id} that needs a word."
             raise ProblemRaised(404, "no-such-tool-call", "No such tool call", words)
-        changed = word.tool_args is not None and word.tool_args != tool.tool_args
-        if changed or word.revision not in (None, tool.revision):
+        if word.tool_args is not None and word.tool_args != tool.tool_args:
+            words = CHANGED_ARGUMENTS.format(call=word.tool_call_id, revision=tool.revision)
+            raise ProblemRaised(409, "changed-arguments", "Other arguments", words)
+        if word.revision not in (None, tool.revision):
             raise Refused(Refusal.STALE_REVISION)
         matched.append(tool)
     if len({tool.tool_call_id for tool in matched}) < len(matched):

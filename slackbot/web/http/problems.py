@@ -139,7 +139,9 @@ async def _refused(_: Request, error: Exception) -> Response:
     if error.code in DOUBTFUL:
         return problem(503, kind, "Nobody can say now", error.sentence, headers={"Retry-After": "5"})
     status = 409 if error.code in GONE else 422 if error.code is Refusal.REASON_REQUIRED else 403
-    return problem(status, kind, "Settled already" if status == 409 else "Refused", error.sentence)
+    stale = error.code is Refusal.STALE_REVISION
+    title = "Changed meanwhile" if stale else "Settled already" if status == 409 else "Refused"
+    return problem(status, kind, title, error.sentence)
 
 
 async def _not_found(_: Request, error: Exception) -> Response:

@@ -154,7 +154,8 @@ def _status(code: Refusal) -> int:
 
 def _about(refused: Refused) -> tuple[str, str]:
     titles = {404: "Not found", 503: "Nobody can say now", 409: "Settled already", 403: "Not counted"}
-    return titles[_status(refused.code)], refused.sentence
+    stale = refused.code is Refusal.STALE_REVISION
+    return "Changed meanwhile" if stale else titles[_status(refused.code)], refused.sentence
 
 
 def _sorry(status: int, title: str, sentence: str) -> Response:

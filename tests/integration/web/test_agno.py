@@ -127,8 +127,11 @@ async def test_what_is_confirmed_is_what_was_asked(service: Living) -> None:
     run = (await asker.post(START, json=DELETE)).json()
     (word,) = _words(run, True)
     changed = {**run["tools"][0], "confirmed": True, "tool_args": {"table_name": "users", "count": 5000}}
-    assert (await _say(grace, run, [changed])).status_code == 409
-    assert (await _say(grace, run, [{**word, "revision": 7}])).status_code == 409
+    refused = await _say(grace, run, [changed])
+    assert (refused.status_code, refused.json()["title"]) == (409, "Other arguments")
+    assert "are not those that people are asked about (revision 1)" in refused.json()["detail"]
+    stale = await _say(grace, run, [{**word, "revision": 7}])
+    assert (stale.status_code, stale.json()["title"]) == (409, "Changed meanwhile")
     unknown = {**word, "tool_call_id": run["run_id"]}
     assert (await _say(grace, run, [word, unknown])).status_code == 404
     assert (await _say(grace, run, [word, word])).status_code == 422
