@@ -2,7 +2,7 @@
 
 `{args.order_id}` and `{facts.price}` name a value by its path, `{args.a.b}` and `{args.items.0}` go deeper,
 `{{` and `}}` are braces, `$` is a dollar sign; a broken number under a name like `price` or `total_cost` is
-shown with cents. There are no attributes, calls or formats: a template can read
+shown with cents, thousands apart. There are no attributes, calls or formats: a template can read
 the JSON that it is given and nothing else. Texts stand in quotation marks that they cannot close: all other words
 are the operator's. The text is plain; whoever shows it makes it inert.
 """
@@ -77,7 +77,7 @@ def _show(path: tuple[str, ...], roots: Mapping[str, Any]) -> str:
     if value is MISSING:
         return f"⟨missing: {'.'.join(path)}⟩"
     try:
-        return f"{value:.2f}" if _is_money(path[-1], value) else quoted_text(value)
+        return f"{value:,.2f}" if _is_money(path[-1], value) else quoted_text(value)
     except MalformedArguments:
         return f"⟨unreadable: {'.'.join(path)}⟩"
 

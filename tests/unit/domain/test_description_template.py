@@ -85,7 +85,7 @@ def test_a_fact_without_json_form_is_said_to_be_unreadable():
 
 
 def test_an_amount_of_money_is_shown_with_its_cents():
-    """A price of 1249.5 reads as 1249.50; a rate, a whole number and what is finer than cents stay exact."""
+    """A price of 1249.5 reads as 1,249.50; a rate, a whole number and what is finer than cents stay exact."""
     facts = {"price": 1249.5, "total_cost": 0.125, "rate": 1.5, "amount": 1500}
     shown = render("{facts.price} {facts.total_cost} {facts.rate} {facts.amount}", {}, facts)
-    assert shown == "1249.50 0.125 1.5 1500"
+    assert shown == "1,249.50 0.125 1.5 1500"
