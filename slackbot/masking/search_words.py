@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agent.domain.request import RequestView
-from slackbot.masking.views import clean_view
+from slackbot.masking.views import clean_view, work_for
 
 MOST_WORDS = 2000
 LONGEST_WORD = 60
@@ -26,7 +26,8 @@ def search_words(text: str) -> list[str]:
 
 async def words_of_request(view: RequestView) -> list[str]:
     """The words of a request as it may be shown, the most telling first."""
-    clean = await clean_view(view)
+    with work_for("search"):  # in its turn: nobody waits for it
+        clean = await clean_view(view)
     words: dict[str, None] = {}
     for part in _texts(clean):
         words.update(dict.fromkeys(search_words(part)))
