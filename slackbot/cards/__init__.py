@@ -22,7 +22,7 @@ from slackbot.cards.lists import (
 )
 from slackbot.cards.modals import list_modal, notice_modal, skeleton_modal
 from slackbot.cards.plain import plain_message, plain_request_card
-from slackbot.cards.request import request_card, unreadable
+from slackbot.cards.request import named_in, request_card, unreadable
 from slackbot.cards.scalars import amounts
 from slackbot.cards.values import (
     ACTION_AGENT,
@@ -130,6 +130,7 @@ __all__ = [
     "json_text",
     "list_modal",
     "misunderstood_command",
+    "named_in",
     "notice_modal",
     "page_value",
     "parse_button_value",

@@ -42,6 +42,7 @@ class HomeView:
     mine_pages: Pages = field(default_factory=Pages)
     cancellable: frozenset[UUID] = frozenset()
     links: Mapping[UUID, str] = field(default_factory=dict)
+    names: Names = field(default_factory=Names)
 
 
 def home(view: HomeView) -> Json:
@@ -50,7 +51,7 @@ def home(view: HomeView) -> Json:
     made = [
         *_part(
             f"Waiting for me{count}",
-            [row for each in view.waiting[:MAX_WAITING] for row in _waiting(each)],
+            [row for each in view.waiting[:MAX_WAITING] for row in _waiting(each, view.names)],
         ),
         *buttons.turning(view.waiting_pages),
         *_part("My requests", [row for line in view.mine[:MAX_ROWS] for row in rows.request(line)]),
@@ -80,7 +81,7 @@ def _part(heading: str, made: list[Json]) -> list[Json]:
     return [blocks.header(heading), *(made or [nothing])]
 
 
-def _waiting(view: RequestView) -> list[Json]:
+def _waiting(view: RequestView, names: Names) -> list[Json]:
     """A request as short as it can be decided on: the rest is behind Details."""
     withheld = unreadable(view)
     counted = status.progress(status.approvals(view), view.approvals_required)
@@ -106,6 +107,6 @@ def _waiting(view: RequestView) -> list[Json]:
             *arguments,
         ),
         *withheld_note(view, withheld),
-        *buttons.row(view, Names(), approvable=not withheld),
+        *buttons.row(view, names, approvable=not withheld),
         blocks.divider(),
     ]

@@ -101,7 +101,7 @@ def history_list(
 
 def request_details(view: RequestView, *, names: Names | None = None) -> Card:
     """One request as its card shows it, without buttons: it is decided where its card is."""
-    bare = request_card(replace(view, place_nonce="", notify=()), names=names)
+    bare = request_card(replace(view, place_nonce="", notify=()), names=names, whole=True)
     where = blocks.section(blocks.text("Its card is in "), blocks.channel(view.channel_id))
     made = [*bare.blocks, blocks.rich_text(where)]
     return Card(bare.text, blocks.with_ids(made, f"details:{view.id}"))

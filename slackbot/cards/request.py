@@ -37,19 +37,25 @@ def request_card(
     *,
     names: Names | None = None,
     delivery_id: object | None = None,
+    whole: bool = False,
 ) -> Card:
     """The card at the place that `view.place_nonce` names; without a nonce it has no buttons.
 
-    What is cut here stands in full behind the Details button.
+    What is cut here stands in full behind the Details button; that is where facts and arguments go when nobody has to
+    judge them any more, unless the card is to be ``whole``.
     """
     names = names or Names()
     withheld = unreadable(view)
-    above = [
+    head = [
         blocks.header(inert.line(title(view), blocks.HEADER_LIMIT)),
         *_description(view),
         blocks.rich_text(*status.parts(view)),
-        *facts_blocks(view),
     ]
+    state = f"{view.id}:{view.revision}:{view.status}:{view.voided}"
+    if not (whole or _is_open(view)):
+        rows = [*head, blocks.context(small_print(view)), *buttons.row(view, names, approvable=False)]
+        return Card(fallback(view), blocks.with_ids(rows, state), metadata(delivery_id, request=view.id))
+    above = [*head, *facts_blocks(view)]
     below = [
         blocks.rich_text(*origin(view, names)),
         *_rationale(view),
@@ -59,8 +65,13 @@ def request_card(
     ]
     room = MAX_CARD - blocks.size(above) - blocks.size(below)
     rows = [*above, *_arguments(view, max(LEAST_ARGUMENTS, min(MAX_ARGUMENTS, room))), *below]
-    state = f"{view.id}:{view.revision}:{view.status}:{view.voided}"
     return Card(fallback(view), blocks.with_ids(rows, state), metadata(delivery_id, request=view.id))
+
+
+def _is_open(view: RequestView) -> bool:
+    """Whether people still have to judge the action: it waits, or nobody knows whether it happened."""
+    doubted = view.execution is not None and view.execution.awaits_settlement
+    return view.status is RequestStatus.WAITING or doubted
 
 
 def unreadable(view: RequestView) -> str | None:
@@ -70,6 +81,11 @@ def unreadable(view: RequestView) -> str | None:
     if isinstance(view.action, MaskedAction) and view.action.unseen:
         return "not all of it could be looked through for secrets in time, so it is masked."
     return None
+
+
+def named_in(view: RequestView) -> list[str]:
+    """The ids of whom a card and its confirmation call by name."""
+    return [*view.approvers, *([view.requester.user_id] if view.requester else [])]
 
 
 def title(view: RequestView) -> str:
@@ -202,6 +218,7 @@ def _rationale(view: RequestView) -> list[Json]:
 
 def small_print(view: RequestView, request: str | None = None) -> str:
     """Deadline and ids, as mrkdwn; `request` is the id as it is shown, short if it is left out."""
-    ends = "Decide before" if view.status is RequestStatus.WAITING else "Its deadline was"
-    until = blocks.moment_mrkdwn(view.expires_at)
-    return f"{ends} {until} · request {request or short_id(view.id)} · revision {view.revision}"
+    ids = f"request {request or short_id(view.id)} · revision {view.revision}"
+    if view.status is not RequestStatus.WAITING:
+        return ids
+    return f"Decide before {blocks.moment_mrkdwn(view.expires_at)} · {ids}"

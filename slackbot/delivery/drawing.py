@@ -92,6 +92,6 @@ class MessageDrawing:
         shown = await masking.clean_view(view)
         if isinstance(shown.action, MaskedAction) and shown.action.unseen and due.attempts < PATIENT_LOOKS:
             raise SlackUnavailable("not looked through for secrets in time")
-        names = await self._directory.names(view.approvers)
+        names = await self._directory.names(cards.named_in(view))
         shown = await self._permalinks.to_new_card(shown)
         return cards.request_card(shown, names=names, delivery_id=due.id)

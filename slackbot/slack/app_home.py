@@ -21,7 +21,7 @@ from agent.domain.request import RequestLine, RequestView
 from agent.store import views
 from agent.usecases import requests
 from signoff.values import Person
-from slackbot.cards import PAGE_OF_HOME, HomeView, Pages, home, notice_modal, page_value
+from slackbot.cards import PAGE_OF_HOME, HomeView, Pages, home, named_in, notice_modal, page_value
 from slackbot.cards.app_home import MAX_ROWS, MAX_WAITING
 from slackbot.cards.cursor import Cursor
 from slackbot.masking import clean_view, work_for
@@ -235,9 +235,11 @@ class AppHomes:
         running = (await lists.latest_runs(running=True))[:MAX_ROWS]
         decided = await lists.latest_decided(MAX_ROWS)
         links = await self._permalinks.of([each.thread for each in decided if each.thread])
+        placed = await self._with_places(person, waiting.lines)
         return home(
             HomeView(
-                waiting=await self._with_places(person, waiting.lines),
+                waiting=placed,
+                names=await self._directory.names(each for view in placed for each in named_in(view)),
                 mine=mine.lines,
                 running=await without_secrets(self._db, running),
                 decided=decided,

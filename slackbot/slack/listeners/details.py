@@ -21,6 +21,7 @@ from slackbot.cards import (
     ACTION_OPEN,
     details_modal,
     details_text,
+    named_in,
     notice_modal,
     parse_id,
 )
@@ -115,7 +116,7 @@ async def _details(ctx: ListenerContext, person: Person, request_id: UUID, page:
     view = await visible_request(ctx.db, ctx.directory, person, request_id)
     nonce = await requests.create_place(ctx.db, request_id, "modal", person)
     clean = await ctx.permalinks.to_new_card(await clean_view(replace(view, place_nonce=nonce)))
-    names = await ctx.directory.names(view.approvers)
+    names = await ctx.directory.names(named_in(view))
     return details_modal(clean, page, permalink=await _permalink(ctx, view), names=names)
 
 

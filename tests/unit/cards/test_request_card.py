@@ -12,7 +12,7 @@ import pytest
 from agent.domain.request import Change, ExecutionStatus, FollowUp, RequestStatus, Verdict, VoteView
 from agent.domain.short_ids import short_id
 from signoff.values import Risk
-from slackbot.cards import Names, details_modal, parse_button_value, request_card
+from slackbot.cards import Names, details_modal, named_in, parse_button_value, request_card
 
 LONG = {"order_id": 7, "note": "x" * 10_000}
 
@@ -44,6 +44,36 @@ def test_waiting_card_says_everything_in_order(samples: Any, referee: Any) -> No
     places = [words.index(each) for each in order]
     assert places == sorted(places)
     assert card.blocks[0]["type"] == "header"
+
+
+@pytest.mark.parametrize("outcome", [each for each in RequestStatus if each is not RequestStatus.WAITING])
+def test_a_decided_card_is_short(samples: Any, referee: Any, outcome: RequestStatus) -> None:
+    """Title, outcome, who and why stay, with Details; what had to be judged is behind it, and no deadline is told."""
+    view = samples.view(**samples.decided(outcome, "Wrong size"))
+    card = request_card(view)
+    referee.judge(card)
+    words = referee.words(card.blocks)
+    for kept in ("High risk · Refund 1,499.00 for order 7", "by U0GRACE", "Details", "revision 1"):
+        assert kept in words, kept
+    for gone in ("Arguments", "price", "Requested by", "Needs", "own words", "deadline", "Decide before"):
+        assert gone not in words, gone
+    assert len(str(card.blocks)) < len(str(request_card(view, whole=True).blocks)) / 2
+    assert "Arguments of process_refund" in referee.words(request_card(view, whole=True).blocks)
+
+
+def test_a_card_in_doubt_keeps_what_people_have_to_judge(samples: Any, referee: Any) -> None:
+    """Whether to run it again is judged by what it would do: facts and arguments stay until somebody has settled it."""
+    doubted = samples.view(**samples.executed(ExecutionStatus.IN_DOUBT))
+    assert "Arguments of process_refund" in referee.words(request_card(doubted).blocks)
+    settled = samples.view(**samples.executed(ExecutionStatus.IN_DOUBT, settled_as="done"))
+    assert "Arguments of process_refund" not in referee.words(request_card(settled).blocks)
+
+
+def test_the_confirmation_calls_the_requester_by_name(samples: Any) -> None:
+    """Everybody whom the card's own words call by name is among those whose names are looked up for it."""
+    view = samples.view()
+    names = Names(people={each: f"name of {each}" for each in named_in(view)})
+    assert "for @name of U0ADA" in str(request_card(view, names=names).blocks)
 
 
 def test_buttons_carry_place_request_and_revision(samples: Any, referee: Any) -> None:
