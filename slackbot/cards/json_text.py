@@ -19,7 +19,7 @@ from signoff.values import Action
 from signoff.visible_text import hidden_positions, is_plain
 
 _QUOTED = str.maketrans({'"': '\\"', "\\": "\\\\"})
-_BLANKS = re.compile(r"(?<= {16}) +|[^\S ]")  # a longer run of spaces could push what follows out of sight
+_BLANKS = re.compile(r"(?<= {16}) +|[^\S ]+")  # a longer run of spaces could push what follows out of sight
 _LONG_BLANK = " " * 17
 _DEEPEST_PRETTY = 16
 
@@ -57,7 +57,9 @@ def string(text: str) -> str:
     blanks = (range(*blank.span()) for blank in _BLANKS.finditer(text))
     pieces, done = [], 0
     for position in sorted(hidden_positions(text).union(*blanks)):
-        pieces += [text[done:position].translate(_QUOTED), _escape(text[position])]
+        if done < position:
+            pieces.append(text[done:position].translate(_QUOTED))
+        pieces.append(_escape(text[position]))
         done = position + 1
     return f'"{"".join(pieces)}{text[done:].translate(_QUOTED)}"'
 
