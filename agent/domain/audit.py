@@ -27,7 +27,6 @@ class AuditKind(StrEnum):
     POLICY_LOADED = "policy.loaded"
     RUN_STARTED = "run.started"
     RUN_MESSAGE = "run.message"
-    RUN_PAUSED = "run.paused"
     RUN_RESUMED = "run.resumed"
     RUN_ENDED = "run.ended"
     REQUEST_OPENED = "request.opened"

@@ -1,6 +1,6 @@
 """Stored facts become Block Kit here, and text from others becomes inert. No I/O, no clock."""
 
-from slackbot.cards.agent_form import AgentForm, RunForm, agent_modal, read_agent_modal
+from slackbot.cards.agent_form import AgentForm, agent_modal, read_agent_modal
 from slackbot.cards.app_home import PAGE_OF_HOME, HomeView, home
 from slackbot.cards.combine_lines import combine_lines
 from slackbot.cards.details import PAGE_OF_DETAILS, details_modal, details_pages, details_text
@@ -110,7 +110,6 @@ __all__ = [
     "HomeView",
     "Names",
     "Pages",
-    "RunForm",
     "agent_list",
     "agent_modal",
     "amounts",

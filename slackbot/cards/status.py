@@ -34,10 +34,10 @@ def of_status(status: RequestStatus) -> str:
 
 def parts(view: RequestView) -> list[Json]:
     """Rich text parts: the status, what it rests on, who has said what, and what a reviewer has edited."""
-    return [*_standing(view), *_paused(view), *_escalated(view), *edit_summary(view, MAX_EDITS)]
+    return [*_standing(view), *_paused(view), *_escalated(view), *_edit_summary(view)]
 
 
-def edit_summary(view: RequestView, limit: int) -> list[Json]:
+def _edit_summary(view: RequestView) -> list[Json]:
     """Who made this revision by an edit, and what it changed."""
     if view.editor is None and not view.changes:
         return []
@@ -47,7 +47,7 @@ def edit_summary(view: RequestView, limit: int) -> list[Json]:
         blocks.person(view.editor),
         blocks.text(f": this is revision {view.revision}; votes on earlier ones do not count"),
     )
-    changed = tree.edits(((each.path, each.before, each.after) for each in view.changes), limit)
+    changed = tree.edits(((each.path, each.before, each.after) for each in view.changes), MAX_EDITS)
     return [title, *changed.parts]
 
 

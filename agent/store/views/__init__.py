@@ -1,21 +1,19 @@
 """Rows to values; nothing here changes anything. All functions take an open connection."""
 
 from agent.store.clock import now
-from agent.store.views.backlog import Backlog, backlog
+from agent.store.views.backlog import backlog
 from agent.store.views.change_token import change_token, changed_subjects, recently_changed
 from agent.store.views.events import Transition, transitions
-from agent.store.views.floods import Flood, flood
+from agent.store.views.floods import flood
 from agent.store.views.id_prefixes import requests_like, runs_like
 from agent.store.views.metrics import ServiceCounts, service_counts
 from agent.store.views.open_calls import (
-    ApprovedVersion,
     OpenCall,
     approved_versions,
     open_calls,
     runs_of_others,
 )
 from agent.store.views.program_requests import (
-    ClientRequest,
     client_request,
     requests_by_client_id,
     requests_page,
@@ -31,7 +29,6 @@ from agent.store.views.request_counts import (
 from agent.store.views.request_events import request_events
 from agent.store.views.request_lists import found_requests, requests_of
 from agent.store.views.requests import (
-    Rejection,
     VoteContext,
     rejection,
     request_at,
@@ -70,7 +67,6 @@ from agent.store.views.runs import (
 )
 from agent.store.views.schema_version import schema_version
 from agent.store.views.search import (
-    CastVote,
     events_between,
     requests_between,
     search_requests,
@@ -87,17 +83,11 @@ from agent.store.views.waiting_time import seconds_waited
 
 __all__ = [
     "TRANSCRIPTS",
-    "ApprovedVersion",
     "AudienceCount",
-    "Backlog",
     "CancelContext",
-    "CastVote",
-    "ClientRequest",
     "FilterChoice",
-    "Flood",
     "OpenCall",
     "OpenCallDetails",
-    "Rejection",
     "RunList",
     "ServiceCounts",
     "Transcript",
