@@ -32,6 +32,7 @@ CHECKPOINTS = """# Which tool calls people must see first; the first checkpoint 
 timeout = "24h"
 approvers = ["channel"]          # members of the review channel; or user ids (U...) and user groups (S...)
 unmatched = "review"             # a tool that no checkpoint names is asked about, too
+# default_agent = "data-manager" # takes what people write to the app itself
 
 [[checkpoint]]
 checkpoint_id = "deletions"
