@@ -8,15 +8,17 @@ import psycopg
 import pytest
 
 from agent.database.pools import Database
-from agent.domain.request_filter import RequestFilter, RequestKind
+from agent.domain.request_filter import RequestFilter, RequestKind, RequestOrder
 from agent.store import overdue, views
 from agent.store import search as stored
+from agent.store.views import request_lists
 from agent.usecases import search
 from signoff.values import Action
 from slackbot.masking.search_words import search_words, words_of_request
 from slackbot.service.scheduler import OVERDUE
 from tests.integration import alone
 from tests.integration.asking import GRACE, TEAM, ask, ballot, reviewer, rule
+from tests.integration.test_lists import MANY, REVISIONS, pages
 
 TOKEN = "xoxb-" + "1234567890-1234567890-" + "abcdefghijklmnopqrstuvwx"
 
@@ -141,3 +143,21 @@ def test_words_are_folded() -> None:
         "refund", "1499", "50", "order", "7", "ab", "strasse", "1", "23",
     ]  # fmt: skip
     assert search_words("<>&|!()'\\ : *") == []
+
+
+async def test_a_search_reads_an_index_and_not_all_requests(
+    database: Database, owner: psycopg.Connection[object]
+) -> None:
+    """Of twenty thousand requests, a rare word and a word that stands in all of them cost a few pages each."""
+    owner.execute(MANY, [TEAM])
+    owner.execute(REVISIONS)
+    owner.execute(
+        "INSERT INTO request_search SELECT id, 1, array_to_tsvector(ARRAY['refund', 'order' || client_id])"
+        " FROM approval_request"
+    )
+    owner.execute("ANALYZE")
+    statement = request_lists._found(
+        RequestKind.ANY, frozenset({"words"}), RequestOrder.NEWEST, of_person=False, later=False
+    )
+    for words, most in (("'order777':*", 600), ("'refund':*", 1500)):
+        assert await pages(database, statement, {"team": TEAM, "words": words, "limit": 25}) < most, words

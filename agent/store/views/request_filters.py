@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Text, and_, bindparam, cast, exists, tuple_
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Text,
+    and_,
+    any_,
+    bindparam,
+    cast,
+    func,
+    select,
+    tuple_,
+)
 from sqlalchemy.dialects.postgresql import TSQUERY
 
 from agent.domain.request import RequestStatus
@@ -17,11 +28,22 @@ from agent.store.views.request_parts import last_position
 
 EVERYTHING = RequestFilter()
 
+MOST_FOUND = 10_000
+"""The newest requests with certain words; older ones are not found by these."""
+
 _OF_KIND: Mapping[RequestKind, ColumnElement[bool]] = {
     RequestKind.WAITING: and_(request.c.status == RequestStatus.WAITING, of_team),
     RequestKind.DECIDED: and_(request.c.decided_at.is_not(None), of_team),
     RequestKind.ANY: of_team,
 }
+# The newest first, and not all: of words that most requests have, the walk ends early. PostgreSQL takes an array for
+# short, so it looks these requests up, rather than walk through all others in the order of the list.
+_HAVE_WORDS = (
+    select(request_search.c.request_id)
+    .where(request_search.c.words.op("@@")(cast(bindparam("words", type_=Text), TSQUERY)))
+    .order_by(request_search.c.request_id.desc())
+    .limit(MOST_FOUND)
+)
 _CONDITIONS: Mapping[str, ColumnElement[bool]] = {
     "agent": request.c.agent == bindparam("agent"),
     "channel": request.c.channel_id == bindparam("channel"),
@@ -34,10 +56,7 @@ _CONDITIONS: Mapping[str, ColumnElement[bool]] = {
     "principal": request.c.principal == bindparam("principal"),
     "risk": request.c.risk == bindparam("risk", type_=risk),
     "status": request.c.status == bindparam("status"),
-    "words": exists().where(
-        request_search.c.request_id == request.c.id,
-        request_search.c.words.op("@@")(cast(bindparam("words", type_=Text), TSQUERY)),
-    ),
+    "words": request.c.id == any_(func.array(_HAVE_WORDS.scalar_subquery())),
 }
 
 
