@@ -7,15 +7,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.patience import promised
+
 ROOT = Path(__file__).parents[2]
 QUICK = """
 from tests.stress import budget, progress
 
-budget.SPARE, progress.GRACE, progress.PERIOD = 0.5, 1.0, 0.1
+budget.SPARE, progress.GRACE, progress.PERIOD = 0.5, SECONDS, 0.1
 budget.SECONDS |= dict.fromkeys(("test_keeps", "test_breaks", "test_waits", "test_spins"), 0.1)
 """
 TESTS = """
-import asyncio, pytest
+import asyncio, time, pytest
 from tests.stress.rounds import counted
 
 pytestmark = pytest.mark.stress
@@ -34,13 +36,13 @@ async def test_waits():
 
 def test_spins():
     while True:
-        pass
+        time.sleep(60)
 """
 
 
 def play(folder: Path, tests: str) -> str:
     """All that is printed while these tests are kept under stress."""
-    (folder / "quick.py").write_text(QUICK)
+    (folder / "quick.py").write_text(QUICK.replace("SECONDS, 0.1", f"{promised(1.0)}, 0.1"))
     (folder / "test_some.py").write_text(tests)
     options = ["-q", "-m", "stress", "-p", "no:cacheprovider", "-p", "tests.stress.progress", "-p", "quick"]
     command = [sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), *options, str(folder)]

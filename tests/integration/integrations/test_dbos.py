@@ -145,6 +145,7 @@ async def test_no_and_no_answer_end_it(launched: Desk) -> None:
     error is the workflow's own, as it was. What policy lets run is done at once."""
     rejected = await asyncio.to_thread(DBOS.start_workflow, tidy, None)
     request = await launched.asked()
+    await waits(rejected.workflow_id)  # the sweep below is the only one, and wakes who waits
     await launched.decide(request, "rejected", reason="Not these")
     assert await asyncio.to_thread(approvals.sweep) <= 1
     with pytest.raises(CollaborationError, match=r"rejected by .*: Not these") as no:
