@@ -455,6 +455,19 @@ async def test_decided_cards_go_before_new_ones_and_lines_last(office: Office) -
     assert "thread_ts" in told[3].args
 
 
+async def test_a_decision_changes_the_message_of_its_run(office: Office) -> None:
+    """The run has asked and waits; once people have decided, its first message says that it works."""
+    asked = await ask(office.db)
+    await office.tell_all()
+    await office.tell_all("C0AGENTS")
+    [root] = office.slack.messages("C0AGENTS")
+    assert root["text"].startswith("⏳ Waiting for review")
+    await office.approve(asked)
+    await office.tell_all("C0AGENTS")
+    [root] = office.slack.messages("C0AGENTS")
+    assert root["text"].startswith("▶ Working")
+
+
 async def test_twenty_changes_are_one_update(office: Office) -> None:
     """What changed while the channel was silent is told as it is now, once."""
     asked = await ask(office.db)
