@@ -33,7 +33,7 @@ class MessageDrawing:
 
     async def draw(self, due: DueMessage) -> Card | None:
         """What it should look like now, without secrets; ``None`` when there is nothing to show any more."""
-        with masking.work_for(due.turn):
+        with masking.work_for(masking.CARDS):
             return await self._draw(due)
 
     async def _draw(self, due: DueMessage) -> Card | None:

@@ -5,6 +5,7 @@
 What a tool is given, and what the model reads, is never changed.
 """
 
+from slackbot.masking.fair_threads import CARDS
 from slackbot.masking.log_events import clean_error, clean_event, clean_now, guard_tracebacks
 from slackbot.masking.views import (
     Hidden,
@@ -20,6 +21,7 @@ from slackbot.masking.views import (
 )
 
 __all__ = [
+    "CARDS",
     "Hidden",
     "clean_error",
     "clean_event",

@@ -12,7 +12,10 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-THREADS = 2
+THREADS = 3
+
+CARDS = "cards"
+"""The sender of what is drawn for channels: one message at a time in each, so it needs no share of its own."""
 
 
 @dataclass(slots=True)
@@ -24,24 +27,25 @@ class _Lane:
 
 
 class FairThreads:
-    """Two threads. Work for people (``sender`` is ``None``) goes first and always finds one of them.
+    """Three threads. Work for people (``sender`` is ``None``) goes first and always finds one of them.
 
-    Work for senders has the other thread, one piece at a time: next is the sender that has used the least time.
+    Cards have one thread, one after the other. All other senders share one: next is who has used the least time.
     """
 
     def __init__(self, name: str) -> None:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix=name)
         self._lock = Lock()
         self._people = _Lane()
+        self._cards = _Lane()
         self._senders: dict[str, _Lane] = {}
-        self._sender_runs = False
+        self._card_runs = self._sender_runs = False
         self._least = 0.0  # what the sender that was served last had used by then
 
     def submit(self, work: Callable[[], T], sender: str | None) -> Future[T]:
         """Do this as soon as it is its turn; cancelling the future drops work that has not begun."""
         future: Future[T] = Future()
         with self._lock:
-            lane = self._people if sender is None else self._senders.setdefault(sender, _Lane())
+            lane = self._lane(sender)
             if not lane.waiting:
                 lane.used = max(lane.used, self._least)  # idle time saves up nothing
             lane.waiting.append((future, work))
@@ -55,8 +59,7 @@ class FairThreads:
             if lane is None:
                 return
             future, work = lane.waiting.popleft()
-            if lane is not self._people:
-                self._sender_runs, self._least = True, lane.used
+            self._mark(lane, runs=True)
             self._pool.submit(self._step)  # the other thread may have something to do
         began = time.monotonic()
         try:
@@ -65,13 +68,25 @@ class FairThreads:
         finally:
             with self._lock:
                 lane.used += time.monotonic() - began
-                if lane is not self._people:
-                    self._sender_runs = False
+                self._mark(lane, runs=False)
             self._pool.submit(self._step)
+
+    def _lane(self, sender: str | None) -> _Lane:
+        if sender is None:
+            return self._people
+        return self._cards if sender == CARDS else self._senders.setdefault(sender, _Lane())
+
+    def _mark(self, lane: _Lane, *, runs: bool) -> None:
+        if lane is self._cards:
+            self._card_runs = runs
+        elif lane is not self._people:
+            self._sender_runs, self._least = runs, max(self._least, lane.used if runs else 0.0)
 
     def _next(self) -> _Lane | None:
         if self._people.waiting:
             return self._people
+        if self._cards.waiting and not self._card_runs:
+            return self._cards
         waiting = [lane for lane in self._senders.values() if lane.waiting]
         if self._sender_runs or not waiting:
             return None

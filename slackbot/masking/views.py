@@ -2,7 +2,7 @@
 
 What takes long is done in threads of their own, within a bounded time: neither a long text nor a busy machine holds
 up a click. What could not be looked through in time is masked whole, and says so. Work for people goes before work for
-senders (keys of programs, agents), who take turns.
+cards, and that before work for keys of programs, who take turns.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from threading import Event
 
-from slackbot.masking.fair_threads import FairThreads
+from slackbot.masking.fair_threads import CARDS, FairThreads
 
 PATIENCE = 30.0
 
@@ -39,21 +39,34 @@ class Work:
 
 
 def test_one_senders_pile_delays_neither_people_nor_other_senders() -> None:
-    """While a key's text is looked through people find a thread, and the next sender is the one with the least."""
+    """While a key's text is looked through people and cards find a thread, and the next sender is who had the least."""
     work, end = Work(), Event()
     assert work.submit("first", "key:flood", end).wait(PATIENCE)
     for _ in range(20):
         work.submit("flood", "key:flood")
-    work.submit("card", "refunds")
+    work.submit("other", "key:other")
     assert work.submit("click", None).wait(PATIENCE)
-    assert work.begun == ["first", "click"]
+    assert work.submit("card", CARDS).wait(PATIENCE)
+    assert work.begun == ["first", "click", "card"]
     end.set()
     work.finish()
-    assert work.begun[:3] == ["first", "click", "card"]
+    assert work.begun[:4] == ["first", "click", "card", "other"]
 
 
-def test_people_may_use_both_threads_and_a_failure_ends_nothing() -> None:
-    """Two people's long texts are looked through at the same time; work that fails fails for its own caller only."""
+def test_large_cards_leave_a_thread_for_people() -> None:
+    """While a card and a key's text are looked through, a click finds a thread; the next card waits for the first."""
+    work, end = Work(), Event()
+    assert work.submit("card", CARDS, end).wait(PATIENCE)
+    assert work.submit("list", "key:flood", end).wait(PATIENCE)
+    work.submit("next card", CARDS)
+    assert work.submit("click", None).wait(PATIENCE)
+    assert work.begun == ["card", "list", "click"]
+    end.set()
+    work.finish()
+
+
+def test_people_may_use_all_threads_and_a_failure_ends_nothing() -> None:
+    """Three people's long texts are looked through at the same time; work that fails fails for its own caller only."""
     work, end = Work(), Event()
 
     def fail() -> None:
@@ -61,11 +74,11 @@ def test_people_may_use_both_threads_and_a_failure_ends_nothing() -> None:
 
     broken = work.threads.submit(fail, "key:flood")
     assert isinstance(broken.exception(PATIENCE), ValueError)
-    assert all(begun.wait(PATIENCE) for begun in [work.submit("click", None, end) for _ in range(2)])
+    assert all(begun.wait(PATIENCE) for begun in [work.submit("click", None, end) for _ in range(3)])
     end.set()
     work.submit("card", "key:flood")
     work.finish()
-    assert work.begun == ["click", "click", "card"]
+    assert work.begun == ["click", "click", "click", "card"]
 
 
 def test_what_nobody_waits_for_any_more_is_not_begun() -> None:

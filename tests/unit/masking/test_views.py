@@ -30,6 +30,7 @@ from signoff.masks import Find
 from signoff.values import Action, Person, Risk
 from slackbot import cards
 from slackbot.masking import clean_lines, clean_runs, clean_view, views
+from slackbot.masking.fair_threads import THREADS
 from slackbot.masking.views import off_the_loop
 from tests.planted import SECRETS, URL_PASSWORD
 from tests.unit.cards.conftest import make_view
@@ -111,7 +112,7 @@ async def test_masked_arguments_cannot_be_edited() -> None:
 async def test_what_was_not_scanned_in_time_is_masked_and_cannot_be_approved(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Both threads are busy for longer than anybody waits: everything is masked, and Approve is withheld."""
+    """All threads are busy for longer than anybody waits: everything is masked, and Approve is withheld."""
     release, threads = threading.Event(), []
 
     def looked_through(view: RequestView, find: Find) -> RequestView:
@@ -119,7 +120,7 @@ async def test_what_was_not_scanned_in_time_is_masked_and_cannot_be_approved(
         return views._view(view, find)
 
     monkeypatch.setattr("slackbot.masking.views._GRACE", 0.0)
-    blocked = [views._threads.submit(partial(release.wait, 30), None) for _ in range(2)]
+    blocked = [views._threads.submit(partial(release.wait, 30), None) for _ in range(THREADS)]
     monkeypatch.setattr("slackbot.masking.views.BUDGET", 0.05)
     begun = time.monotonic()
     try:
