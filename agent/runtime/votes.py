@@ -34,7 +34,7 @@ from agent.usecases import requests
 from agent.usecases.executions import Claim, ClaimTerms
 from agent.usecases.joint import Settled
 from agent.usecases.requests import VoteOutcome
-from signoff.errors import MalformedArguments
+from signoff.errors import MalformedArguments, SignoffError
 from signoff.values import Action
 
 log = structlog.get_logger(__name__)
@@ -90,11 +90,19 @@ class Votes:
         return [next(counted) if each.deadline >= latest else _too_late() for each in members]
 
     async def _count(self, members: Sequence[_Cast], *, wait: bool) -> list[Settled[VoteOutcome]]:
-        """One transaction, with the claims that come of it."""
+        """One transaction, with the claims that come of it; a vote alone counts whatever is wrong with its claim."""
         ballots = [each.ballot for each in members]
         deadline = min(each.deadline for each in members)
         with self._claims(ballots) as claims:
-            return await requests.CountVotes(self.db, claims, deadline).send(ballots, wait=wait)
+            try:
+                return await requests.CountVotes(self.db, claims, deadline).send(ballots, wait=wait)
+            except SignoffError:
+                raise
+            except Exception:
+                if claims is None or len(ballots) > 1:
+                    raise
+                log.exception("not claimed with its decision", action="call.not_claimed")
+        return await requests.CountVotes(self.db, None, deadline).send(ballots, wait=wait)
 
     @contextmanager
     def _claims(self, ballots: Sequence[Ballot]) -> Iterator[ImmediateClaims | None]:

@@ -264,6 +264,29 @@ async def test_a_judge_that_fails_costs_no_vote(
     assert (done, await state(on, call)) == ([], CallState.READY)
 
 
+async def test_a_claim_that_the_database_refuses_costs_no_vote(
+    stage: Callable[..., Awaitable[Stage]], owner: psycopg.Connection[Any]
+) -> None:
+    """The decision is committed without the claim that cannot be written; the call is ready."""
+    on = await stage(cleaner())
+    call = await asked(on)
+    owner.execute("SET search_path = signoff")
+    owner.execute(_NO_CLAIMS)
+    queue = slots()
+    assert (await vote(Votes(on.services, queue), call)).status is RequestStatus.APPROVED
+    assert await on.sql("SELECT state::text FROM tool_call") == [("ready",)]
+    assert await on.sql("SELECT count(*) FROM execution") == [(0,)]
+    assert queue.reserve(1) == 1
+
+
+_NO_CLAIMS = """
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = signoff AS $$ BEGIN
+    RAISE EXCEPTION 'not this one';
+END $$;
+CREATE TRIGGER refuse BEFORE INSERT ON execution FOR EACH ROW EXECUTE FUNCTION refuse();
+"""
+
+
 async def test_once_a_pause_has_returned_no_vote_begins_anything(
     stage: Callable[..., Awaitable[Stage]],
 ) -> None:
