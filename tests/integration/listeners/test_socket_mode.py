@@ -13,6 +13,8 @@ from slackbot.slack.listeners import new_app
 from slackbot.slack.socket_mode import SocketMode
 from slackbot.slack_api.client import SlackClient
 from slackbot.slack_api.workspace import SlackRejected
+from tests.integration.asking import ask
+from tests.integration.listeners.conftest import House
 
 
 @pytest.fixture
@@ -81,6 +83,27 @@ async def test_a_wrong_token_is_said_at_once(slack: SlackSandbox) -> None:
     """A token that Slack rejects ends the start with Slack's word for it."""
     with pytest.raises(SlackRejected, match="SLACK_APP_TOKEN: invalid_auth"):
         await socket_of(slack, "xapp-wrong").start()
+
+
+@pytest.mark.parametrize("house", ["socket"], indirect=True)
+async def test_a_kind_that_nobody_listens_to_is_no_failure(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Slack may send what we never asked for: nothing fails or is decided over it, and the next command is answered."""
+    asked = await ask(house.db)
+    said = {
+        "team": {"id": "T0SANDBOX"},
+        "user": {"id": "U0GRACE"},
+        "actions": [{"type": "button", "action_id": "signoff:approve", "block_id": "b"}],
+        "callback_id": "signoff:approve",
+        "workflow_step": {"step_id": "1"},
+    }
+    with caplog.at_level(logging.ERROR):
+        for kind in ("workflow_step_edit", "shortcut", "message_action", "nonesuch"):
+            await house.slack.sockets.send("interactive", {"type": kind, **said}, True, 0.1)
+        assert (await house.slack.person("U0GRACE").command("/approvals", "", "C0REVIEW")).acked
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+    assert await house.status(asked.request_id) == "waiting"
 
 
 async def test_forgotten_connections_are_warned_about(
