@@ -135,7 +135,7 @@ class Service:
             drain_seconds=1,
         )
         self._draining = False
-        self._scheduler = Scheduler(db)
+        self._scheduler = Scheduler(db, cards_per_minute=policy.defaults.cards_per_minute)
         self._telemetry: Telemetry | None = None
         self._tasks: list[asyncio.Task[Any]] = []
         self._failed: asyncio.Future[None] | None = None
@@ -286,6 +286,7 @@ class Service:
             directory,
             self.name,
             admin=Destination(workspace.team_id, self._channels[admin]) if admin else None,
+            cards_per_minute=self.policy.defaults.cards_per_minute,
         )
         poller = DeliveryPoller(self.db, workspace.team_id, drain)
         self._slack = Slack(workspace, directory, ctx, edge, sockets, drain, poller)

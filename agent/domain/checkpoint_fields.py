@@ -204,6 +204,13 @@ def approvals_required(value: Any) -> int:
     return value
 
 
+def cards_per_minute(value: Any) -> int:
+    """A whole number from 1 to 60: Slack takes about one message a second in a channel."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 60:
+        raise ValueError("must be a whole number from 1 to 60")
+    return value
+
+
 def duration(value: Any) -> timedelta:
     """A time such as "24h", "90s", "7d" or "1h30m", from 1 s to 365 d."""
     match = _DURATION.match(value) if isinstance(value, str) and value else None

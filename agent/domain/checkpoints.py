@@ -47,6 +47,7 @@ DEFAULTS = TERMS | {
     "unmatched": checkpoint_fields.unmatched,
     "admin_channel": checkpoint_fields.text,
     "default_agent": checkpoint_fields.text,
+    "cards_per_minute": checkpoint_fields.cards_per_minute,
 }
 CHECKPOINT = TERMS | {
     "checkpoint_id": checkpoint_fields.checkpoint_id,

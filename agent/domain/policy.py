@@ -118,6 +118,9 @@ class Terms(BaseModel):
         return {key: value for key, value in made.items() if key != "email_facts" or value}
 
 
+CARDS_PER_MINUTE = 10
+
+
 class Defaults(Terms):
     """The `[defaults]` of a checkpoints file."""
 
@@ -129,6 +132,9 @@ class Defaults(Terms):
 
     default_agent: str | None = None
     """The agent that takes what people write to the app itself."""
+
+    cards_per_minute: int = Field(default=CARDS_PER_MINUTE, ge=1)
+    """New cards of one agent, or of one program's key, in one channel; a digest card stands for the rest."""
 
     def terms(self) -> dict[str, Any]:
         """What checkpoints inherit."""

@@ -10,7 +10,6 @@ from sqlalchemy import text
 
 from agent.database.transaction import Connection, Transaction, fetch
 from agent.store import due_deliveries
-from agent.store.floods import FLOOD
 from agent.store.next_delivery import NEXT
 from agent.store.outbox import Destination
 from agent.store.rows import row_as
@@ -67,6 +66,7 @@ async def take_next(
     seconds: float,
     *,
     served: Sequence[str],
+    cards_per_minute: int,
     fold: bool,
 ) -> NextDelivery:
     """Lease the destination and mark what will be posted; with ``fold``, only where no cards have to be folded."""
@@ -81,7 +81,7 @@ async def take_next(
         fold=fold,
         lines=LINES_AT_ONCE,
         size=MAX_TOGETHER,
-        flood=FLOOD,
+        cards_per_minute=cards_per_minute,
     )
     parts = tuple(Part(**{**part, "id": UUID(part["id"])}) for part in row.parts or ())
     return row_as(NextDelivery, row, parts=parts)

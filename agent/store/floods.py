@@ -9,33 +9,31 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, and_, bindparam, func, or_, select, text, update
+from sqlalchemy import ColumnElement, Integer, Select, and_, bindparam, func, or_, select, text, update
 
 from agent.database.transaction import Connection, Transaction, fetch
 from agent.store.due_deliveries import SENDER, recent_cards
 from agent.store.outbox import Destination
 from agent.store.tables import approval_request, card_place, delivery
 
-FLOOD = 10
-"""New cards of one sender within a minute in one channel; what exceeds them is told in one digest card."""
 
-
-async def fold(connection: Connection, destination: Destination) -> list[str]:
+async def fold(connection: Connection, destination: Destination, cards_per_minute: int) -> list[str]:
     """Skip what exceeds the limit and what belongs to folded requests. Returns the senders concerned.
 
     What somebody else holds at this moment is left to the next look.
     """
-    rows = await fetch(connection, _FOLD, team=destination.team_id, channel=destination.channel_id)
+    here = {"team": destination.team_id, "channel": destination.channel_id}
+    rows = await fetch(connection, _FOLD, **here, cards_per_minute=cards_per_minute)
     return [row.sender for row in rows]
 
 
-async def unfold(connection: Connection) -> list[tuple[UUID, Destination, str]]:
+async def unfold(connection: Connection, cards_per_minute: int) -> list[tuple[UUID, Destination, str]]:
     """Give up the folding of as many waiting requests as fit into the limit now: id, channel and sender of each.
 
     People take turns within a sender, so what others ask is not behind a flood of one; what is critical or takes
     several people comes first.
     """
-    rows = await connection.execute(_UNFOLD, {"flood": FLOOD})
+    rows = await connection.execute(_UNFOLD, {"cards_per_minute": cards_per_minute})
     return [(row.request_id, Destination(row.team_id, row.channel_id), row.sender) for row in rows]
 
 
@@ -64,7 +62,7 @@ def _excess(what: ColumnElement[bool]) -> Select[tuple[UUID]]:
         .subquery("waiting")
     )
     recent = recent_cards()
-    room = func.greatest(0, FLOOD - func.coalesce(recent.c.lately, 0))
+    room = func.greatest(0, bindparam("cards_per_minute", type_=Integer) - func.coalesce(recent.c.lately, 0))
     return (
         select(waiting.c.id)
         .outerjoin(recent, recent.c.sender == waiting.c.sender)
@@ -140,7 +138,7 @@ WITH digest AS MATERIALIZED (
     SELECT ranked.* FROM ranked
     LEFT JOIN busy USING (team_id, channel_id, sender)
     LEFT JOIN queued USING (team_id, channel_id, sender)
-    WHERE rank <= CAST(:flood AS int) - coalesce(busy.cards, 0) - coalesce(queued.cards, 0)
+    WHERE rank <= CAST(:cards_per_minute AS int) - coalesce(busy.cards, 0) - coalesce(queued.cards, 0)
 ), held AS (
     SELECT p.nonce FROM card_place AS p WHERE p.nonce IN (SELECT nonce FROM chosen)
     ORDER BY p.nonce FOR NO KEY UPDATE SKIP LOCKED

@@ -83,7 +83,7 @@ WITH here AS MATERIALIZED (
     WHERE d.team_id = :team AND d.channel_id = :channel AND d.state = 'pending' AND d.kind = 'card'
       AND d.priority < 2 AND NOT d.ambiguous
     GROUP BY sender
-    HAVING bool_or(p.folded) OR count(*) > :flood - (
+    HAVING bool_or(p.folded) OR count(*) > :cards_per_minute - (
         SELECT count(*) FROM card_place AS q JOIN approval_request AS s ON s.id = q.request_id
         WHERE q.team_id = :team AND q.channel_id = :channel AND q.surface = 'channel'
           AND CASE s.source WHEN 'api' THEN s.principal ELSE s.agent END = sender

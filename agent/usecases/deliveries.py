@@ -15,6 +15,7 @@ import structlog
 
 from agent.database.pools import Database
 from agent.database.transaction import Transaction
+from agent.domain.policy import CARDS_PER_MINUTE
 from agent.store import deliveries, floods, outbox, undelivered
 from agent.store.deliveries import SentMessage
 from agent.store.outbox import Destination
@@ -49,6 +50,7 @@ async def take_next(
     *,
     served: Sequence[str] = (),
     after: Outcome | None = None,
+    cards_per_minute: int = CARDS_PER_MINUTE,
 ) -> Look:
     """Store what became of the message before, and take what should be said next, unless another drain speaks there.
 
@@ -60,7 +62,7 @@ async def take_next(
     async with db.transaction() as tx:
         if after is not None:
             await _store(tx, after)
-        return await _take(tx, destination, worker, served)
+        return await _take(tx, destination, worker, served, cards_per_minute)
 
 
 async def store(db: Database, outcome: Outcome) -> None:
@@ -69,14 +71,24 @@ async def store(db: Database, outcome: Outcome) -> None:
         await _store(tx, outcome)
 
 
-async def _take(tx: Transaction, destination: Destination, worker: str, served: Sequence[str]) -> Look:
-    take = partial(deliveries.take_next, tx, destination, worker, LEASE_SECONDS, served=served)
+async def _take(
+    tx: Transaction, destination: Destination, worker: str, served: Sequence[str], cards_per_minute: int
+) -> Look:
+    take = partial(
+        deliveries.take_next,
+        tx,
+        destination,
+        worker,
+        LEASE_SECONDS,
+        served=served,
+        cards_per_minute=cards_per_minute,
+    )
     found = await take(fold=True)
     if found.is_new:
         await deliveries.add_destination(tx, destination)
         found = await take(fold=True)
     if found.is_flood:
-        await _fold(tx, destination)
+        await _fold(tx, destination, cards_per_minute)
         found = await take(fold=False)
     if found.epoch is None:
         return Look(None, LOCKED if found.kind else found.wait)
@@ -101,9 +113,9 @@ async def _take(tx: Transaction, destination: Destination, worker: str, served: 
     return Look(due, None)
 
 
-async def _fold(tx: Transaction, destination: Destination) -> None:
+async def _fold(tx: Transaction, destination: Destination, cards_per_minute: int) -> None:
     """Cards beyond what a channel can show are not posted; the digest of their sender is, and stays up to date."""
-    senders = await floods.fold(tx, destination)
+    senders = await floods.fold(tx, destination, cards_per_minute)
     outbox.enqueue(tx, [outbox.digest(destination, sender) for sender in senders])
     await tx.flush()
 
@@ -116,10 +128,10 @@ async def bound_pauses(db: Database) -> int:
         return shortened + await undelivered.bound_messages(tx, LONGEST_PAUSE)
 
 
-async def unfold(db: Database) -> int:
+async def unfold(db: Database, *, cards_per_minute: int = CARDS_PER_MINUTE) -> int:
     """Give folded requests that still wait their cards, as many as fit into the limit now. Returns how many."""
     async with db.transaction() as tx:
-        found = await floods.unfold(tx)
+        found = await floods.unfold(tx, cards_per_minute)
         outbox.enqueue(tx, [outbox.card(there, request_id, new=True) for request_id, there, _ in found])
         digests = {(there, sender): outbox.digest(there, sender) for _, there, sender in found}
         outbox.enqueue(tx, list(digests.values()))

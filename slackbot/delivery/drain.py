@@ -18,6 +18,7 @@ import structlog
 from agent.database.errors import DatabaseError
 from agent.database.pools import Database
 from agent.domain.errors import LeaseLost
+from agent.domain.policy import CARDS_PER_MINUTE
 from agent.fault_points import point
 from agent.store.outbox import Destination
 from agent.usecases import deliveries
@@ -67,6 +68,7 @@ class Drain:
         *,
         pace: float = PACE,
         admin: Destination | None = None,
+        cards_per_minute: int = CARDS_PER_MINUTE,
     ) -> None:
         self._db = db
         self._messenger = Messenger(client, directory.own_bot_user_id)
@@ -74,6 +76,7 @@ class Drain:
         self._worker = worker
         self._pace = pace
         self._admin = admin
+        self._cards_per_minute = cards_per_minute
         self._awake: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._served: defaultdict[str, list[str]] = defaultdict(list)
         self.reviewers = ReviewerCheck(db, directory, admin)
@@ -107,7 +110,14 @@ class Drain:
             while not self._leaving:
                 awake.clear()
                 began = monotonic()
-                look = await deliveries.take_next(self._db, here, self._worker, served=served, after=outcome)
+                look = await deliveries.take_next(
+                    self._db,
+                    here,
+                    self._worker,
+                    served=served,
+                    after=outcome,
+                    cards_per_minute=self._cards_per_minute,
+                )
                 due, outcome, idle = look.due, None, idle + 1
                 if due is not None:
                     _serve(served, due.turn)

@@ -15,6 +15,7 @@ import structlog
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from agent.database.pools import Database
+from agent.domain.policy import CARDS_PER_MINUTE
 from agent.store import overdue
 from agent.usecases import api_keys, deliveries, executions, idempotency, outbound, requests, runs, search
 from agent.usecases.executions import external
@@ -38,7 +39,6 @@ OVERDUE: dict[str, Sweep] = {
 """The sweeps that a look begins."""
 
 EVERY: dict[str, tuple[Sweep, float]] = {
-    "unfold": (deliveries.unfold, 5.0),
     "pauses": (deliveries.bound_pauses, 60.0),
     "replies": (idempotency.delete_old, 60.0),
     "key_uses": (api_keys.forget_uses, 60.0),
@@ -50,13 +50,14 @@ EVERY: dict[str, tuple[Sweep, float]] = {
 class Scheduler:
     """Sweeps in this process until stopped. ``age`` tells health checks whether it still does."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, *, cards_per_minute: int = CARDS_PER_MINUTE) -> None:
         self._db = db
         self._timer = AsyncIOScheduler(timezone="UTC")
         self._swept: float | None = None
         self._sweeping: dict[str, asyncio.Task[None]] = {}
         self._add("look", LOOK, self._look)
-        for name, (sweep, seconds) in EVERY.items():
+        unfold = partial(deliveries.unfold, cards_per_minute=cards_per_minute)
+        for name, (sweep, seconds) in {**EVERY, "unfold": (unfold, 5.0)}.items():
             self._add(name, seconds, self._run, name, sweep)
 
     def _add(self, name: str, seconds: float, do: Callable[..., Awaitable[None]], *args: object) -> None:

@@ -56,10 +56,10 @@ class Office:
     directory: Directory
     drains: list[Drain] = field(default_factory=list)
 
-    def drain(self, pace: float = 0.0, admin: Destination | None = None) -> Drain:
+    def drain(self, pace: float = 0.0, **options: Any) -> Drain:
         """Another drain, as in another process."""
         client = SlackClient(self.slack.bot_token, self.slack.api_url)
-        return Drain(self.db, client, self.directory, f"drain-{len(self.drains)}", pace=pace, admin=admin)
+        return Drain(self.db, client, self.directory, f"drain-{len(self.drains)}", pace=pace, **options)
 
     def open_admin_channel(self) -> None:
         """Operators are in the workspace, too, and the drain tells them."""
@@ -625,6 +625,17 @@ async def test_a_flood_gets_its_cards_minute_by_minute(office: Office) -> None:
     await office.tell_all()
     assert len(office.cards()) == 21
     assert await office.column("SELECT count(*) FROM digest_card") == [0]
+
+
+async def test_policy_says_how_many_cards_come_in_a_minute(office: Office) -> None:
+    """With a limit of two, the third card is folded, and a limit of three unfolds three."""
+    office.drains[0] = office.drain(cards_per_minute=2)
+    for _ in range(6):
+        await ask(office.db)
+    await office.tell_all()
+    assert len(office.cards()) == 2
+    await office.execute(_A_MINUTE_PASSES)
+    assert await deliveries.unfold(office.db, cards_per_minute=3) == 3
 
 
 async def test_a_key_under_many_names_is_one_flood(office: Office) -> None:

@@ -36,6 +36,7 @@ def test_the_files_own_example_is_enforced_as_written():
     unmatched = "deny"
     admin_channel = "C0OPS"
     default_agent = "refunds"
+    cards_per_minute = 25
 
     [[checkpoint]]
     checkpoint_id = "refund-over-limit"
@@ -75,7 +76,7 @@ def test_the_files_own_example_is_enforced_as_written():
     assert (first.remind_at, first.on_timeout, first.escalate_to) == ((0.5, 0.9), "escalate", ("U0CEO",))
     assert first.redact == ("card_number", "args.to.iban")
     assert (second.allow_edit, second.remind_at, second.on_timeout) == (False, (), "expire")
-    assert policy.defaults.admin_channel == "C0OPS"
+    assert (policy.defaults.admin_channel, policy.defaults.cards_per_minute) == ("C0OPS", 25)
     assert (second.approvers, second.timeout) == (("S0REVIEWERS",), timedelta(minutes=90))
     assert (second.prevent_self_review, second.on_reject, second.when) == (True, "tell_model", None)
 
@@ -225,6 +226,10 @@ def test_what_cannot_be_enforced_is_refused_with_its_line(lines, line, problem):
         (
             "[defaults]\n\nexecute_within = 1",
             'checkpoints.toml:3: [defaults]: "execute_within" must be a time',
+        ),
+        (
+            "[defaults]\ncards_per_minute = 0",
+            'checkpoints.toml:2: [defaults]: "cards_per_minute" must be a whole number from 1 to 60',
         ),
         (
             "[defaults]\nemail = ['finance']",
