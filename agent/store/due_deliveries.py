@@ -48,7 +48,9 @@ _in_turn = case(
     (func.coalesce(card_place.c.ts, agent_run.c.thread_ts).is_(None), false()),
     else_=~_earlier_line,
 )
-_root_ts = func.coalesce(card_place.c.ts, agent_run.c.thread_ts, digest_card.c.ts)
+_root_ts = func.coalesce(
+    card_place.c.ts, agent_run.c.thread_ts, delivery.c.body["outdated"].astext, digest_card.c.ts
+)
 # What changes a message that stands; Slack counts these apart from new messages, and so do we.
 _is_change = delivery.c.kind.in_(["card", "run_root", "digest"])
 _ready_at = case(
@@ -63,6 +65,7 @@ _places = (
             digest_card.c.team_id == delivery.c.team_id,
             digest_card.c.channel_id == delivery.c.channel_id,
             digest_card.c.agent == delivery.c.agent,
+            ~digest_card.c.outdated,
         ),
     )
     .outerjoin(card_place, _channel_card)
@@ -76,15 +79,17 @@ SENDER: ColumnElement[str] = case(
 )
 """Who brings a request into a channel: an agent of ours, or the key of a program, whatever agents it speaks for."""
 
+A_MINUTE_AGO: ColumnElement[str] = cast(cast(extract("epoch", _now) - 60, BigInteger), Text)
+"""As a ``ts`` of Slack, which is the time of posting."""
+
 
 def recent_cards() -> Subquery:
-    """How many cards each sender has had in the channel within a minute; Slack's ``ts`` is the time of posting."""
-    since = cast(cast(extract("epoch", _now) - 60, BigInteger), Text)
+    """How many cards each sender has had in the channel within a minute."""
     return (
         select(SENDER.label("sender"), func.count().label("lately"))
         .join(card_place, card_place.c.request_id == approval_request.c.id)
         .where(card_place.c.team_id == _team, card_place.c.channel_id == _channel)
-        .where(card_place.c.surface == "channel", card_place.c.ts >= since)
+        .where(card_place.c.surface == "channel", card_place.c.ts >= A_MINUTE_AGO)
         .group_by(SENDER)
         .subquery("recent")
     )

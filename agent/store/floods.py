@@ -12,14 +12,15 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Integer, Select, and_, bindparam, func, or_, select, text, update
 
 from agent.database.transaction import Connection, Transaction, fetch
-from agent.store.due_deliveries import SENDER, recent_cards
+from agent.store.due_deliveries import A_MINUTE_AGO, SENDER, recent_cards
 from agent.store.outbox import Destination
-from agent.store.tables import approval_request, card_place, delivery
+from agent.store.tables import approval_request, card_place, delivery, digest_card
 
 
 async def fold(connection: Connection, destination: Destination, cards_per_minute: int) -> list[str]:
     """Skip what exceeds the limit and what belongs to folded requests. Returns the senders concerned.
 
+    A digest older than a minute is outdated by further requests: nobody would see them so far up in the channel.
     What somebody else holds at this moment is left to the next look.
     """
     here = {"team": destination.team_id, "channel": destination.channel_id}
@@ -37,9 +38,14 @@ async def unfold(connection: Connection, cards_per_minute: int) -> list[tuple[UU
     return [(row.request_id, Destination(row.team_id, row.channel_id), row.sender) for row in rows]
 
 
-def place_digest(tx: Transaction, destination: Destination, sender: str, ts: str) -> None:
-    """The sender's digest is this message, as long as something in it waits: the next flood gets a new one."""
-    tx.add(_PLACE, team=destination.team_id, channel=destination.channel_id, sender=sender, ts=ts)
+async def place_digest(tx: Transaction, destination: Destination, sender: str, ts: str) -> str | None:
+    """The sender's digest is this message, as long as something in it waits: the next flood gets a new one.
+
+    Returns the message that was the digest before, if it was another.
+    """
+    here = {"team": destination.team_id, "channel": destination.channel_id, "sender": sender}
+    before: str | None = (await tx.execute(_PLACE, {**here, "ts": ts})).scalar_one_or_none()
+    return before
 
 
 _channel_card = and_(card_place.c.request_id == delivery.c.request_id, card_place.c.surface == "channel")
@@ -73,7 +79,7 @@ def _excess(what: ColumnElement[bool]) -> Select[tuple[UUID]]:
 def _fold() -> Select[tuple[str]]:
     folded_line = and_(delivery.c.kind == "thread_line", card_place.c.folded)
     held = (
-        select(delivery.c.id, card_place.c.nonce, SENDER.label("sender"))
+        select(delivery.c.id, card_place.c.nonce, card_place.c.folded, SENDER.label("sender"))
         .join(card_place, _channel_card)
         .join(approval_request, approval_request.c.id == delivery.c.request_id)
         .where(delivery.c.id.in_(_excess(or_(delivery.c.kind == "card", folded_line))))
@@ -86,8 +92,15 @@ def _fold() -> Select[tuple[str]]:
     folded = (
         update(card_place).values(folded=True).where(card_place.c.nonce == held.c.nonce, ~card_place.c.folded)
     )
+    outdated = (
+        update(digest_card)
+        .values(outdated=True)
+        .where(digest_card.c.team_id == bindparam("team"), digest_card.c.channel_id == bindparam("channel"))
+        .where(digest_card.c.agent.in_(select(held.c.sender).where(~held.c.folded)))
+        .where(digest_card.c.ts < A_MINUTE_AGO)
+    )
     senders = select(held.c.sender).distinct().order_by(held.c.sender)
-    return senders.add_cte(skipped.cte("skipped"), folded.cte("folded_now"))
+    return senders.add_cte(skipped.cte("skipped"), folded.cte("folded_now"), outdated.cte("outdated_now"))
 
 
 _FOLD = _fold()
@@ -96,11 +109,15 @@ WITH waits AS (SELECT FROM card_place AS p JOIN approval_request AS r ON r.id = 
                WHERE p.folded AND p.team_id = :team AND p.channel_id = :channel
                  AND CASE r.source WHEN 'api' THEN r.principal ELSE r.agent END = :sender AND r.status = 'waiting'
                LIMIT 1),
+former AS (SELECT ts FROM digest_card WHERE team_id = :team AND channel_id = :channel AND agent = :sender),
 ended AS (DELETE FROM digest_card WHERE team_id = :team AND channel_id = :channel AND agent = :sender
-          AND NOT EXISTS (SELECT FROM waits))
-INSERT INTO digest_card (team_id, channel_id, agent, ts)
-SELECT CAST(:team AS text), CAST(:channel AS text), CAST(:sender AS text), CAST(:ts AS text) FROM waits
-ON CONFLICT (team_id, channel_id, agent) DO UPDATE SET ts = excluded.ts
+          AND NOT EXISTS (SELECT FROM waits)),
+placed AS (
+    INSERT INTO digest_card (team_id, channel_id, agent, ts)
+    SELECT CAST(:team AS text), CAST(:channel AS text), CAST(:sender AS text), CAST(:ts AS text) FROM waits
+    ON CONFLICT (team_id, channel_id, agent) DO UPDATE
+    SET ts = excluded.ts, outdated = digest_card.outdated AND digest_card.ts = excluded.ts)
+SELECT ts FROM former WHERE ts <> :ts
 """)
 # Digests are few, and end with the last request that waits in them.
 _UNFOLD = text("""

@@ -12,12 +12,13 @@ WITH here AS MATERIALIZED (
 ), urgent AS MATERIALIZED (
     SELECT d.id, d.priority, d.kind, d.request_id, d.run_id, d.agent,
            coalesce(d.agent, CASE r.source WHEN 'api' THEN r.principal ELSE r.agent END, a.agent) AS author,
-           coalesce(p.ts, a.thread_ts, g.ts) AS root_ts
+           coalesce(p.ts, a.thread_ts, d.body ->> 'outdated', g.ts) AS root_ts
     FROM delivery AS d
     LEFT JOIN card_place AS p ON p.request_id = d.request_id AND p.surface = 'channel'
     LEFT JOIN approval_request AS r ON r.id = d.request_id
     LEFT JOIN agent_run AS a ON a.id = d.run_id
     LEFT JOIN digest_card AS g ON g.team_id = d.team_id AND g.channel_id = d.channel_id AND g.agent = d.agent
+                                AND NOT g.outdated
     WHERE d.team_id = :team AND d.channel_id = :channel AND d.state = 'pending' AND d.priority < 2
       AND d.not_before <= (SELECT now FROM here)
       AND CASE WHEN d.kind IN ('thread_line', 'run_line')
@@ -25,7 +26,7 @@ WITH here AS MATERIALIZED (
                AND NOT EXISTS (SELECT FROM delivery AS e WHERE e.state = 'pending' AND e.kind = d.kind AND e.id < d.id
                                AND (e.request_id = d.request_id OR e.run_id = d.run_id)
                                AND e.not_before > (SELECT now FROM here))
-          WHEN d.kind <> 'direct' AND coalesce(p.ts, a.thread_ts, g.ts) IS NOT NULL
+          WHEN d.kind <> 'direct' AND coalesce(p.ts, a.thread_ts, d.body ->> 'outdated', g.ts) IS NOT NULL
           THEN (SELECT may_change FROM here)
           ELSE (SELECT may_post FROM here) END
     ORDER BY d.priority, d.id LIMIT 200
@@ -131,4 +132,6 @@ Senders (agents, keys of programs) take turns in posts, and likewise in changes:
 first, except with history. An answer does not wait for earlier lines of its thread, but takes them along; unless they
 were put off. A line that may stand in Slack already goes without others. History may be long, so it is read in its
 order (`OFFSET 0`) up to the first line that may go.
+
+A digest that is outdated is posted again. Then its old message is changed by a delivery with that ``ts`` in its body.
 """

@@ -133,6 +133,12 @@ def digest(destination: Destination, sender: str) -> OutboxMessage:
     return OutboxMessage("digest", destination, {}, priority=CARD, coalesce_key=key, agent=sender)
 
 
+def digest_pointer(destination: Destination, sender: str, outdated: str, digest: str) -> OutboxMessage:
+    """The message ``outdated`` should point to the one that is the sender's digest now."""
+    body = {"outdated": outdated, "digest": digest}
+    return OutboxMessage("digest", destination, body, priority=CARD, agent=sender)
+
+
 def enqueue(tx: Transaction, outgoing: Sequence[OutboxMessage]) -> None:
     """Write these down, and wake the drains of their channels."""
     tx.add_rows(_INSERT, [_row(message) for message in outgoing], last=True)

@@ -174,8 +174,10 @@ async def _store_sent(tx: Transaction, due: DueMessage, ts: str | None, pause: f
     if expired is not None:
         request_id, there = expired
         outbox.enqueue(tx, [outbox.card(there, request_id)])  # it can link to the new card now
-    if ts is not None and due.agent is not None:
-        floods.place_digest(tx, due.destination, due.agent, ts)
+    if ts is not None and due.agent is not None and due.newer_digest is None:
+        former = await floods.place_digest(tx, due.destination, due.agent, ts)
+        if former is not None:
+            outbox.enqueue(tx, [outbox.digest_pointer(due.destination, due.agent, former, ts)])
     await tx.flush()
     tx.after_commit(
         partial(

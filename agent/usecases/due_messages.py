@@ -30,6 +30,12 @@ class DueMessage:
     ts: str | None  # message to update, for cards and roots
 
     @property
+    def newer_digest(self) -> str | None:
+        """The message that has taken the place of this digest, if it is outdated."""
+        newer = self.bodies[0].get("digest") if self.kind == "digest" else None
+        return str(newer) if newer else None
+
+    @property
     def id(self) -> UUID:
         """The first delivery's id: what the message's metadata carries."""
         return self.ids[0]

@@ -5,7 +5,12 @@ from slackbot.cards.app_home import PAGE_OF_HOME, HomeView, home
 from slackbot.cards.combine_lines import combine_lines
 from slackbot.cards.details import PAGE_OF_DETAILS, details_modal, details_pages, details_text
 from slackbot.cards.edit_form import argument_fields, edit_errors, edit_fields, edit_modal, read_edit
-from slackbot.cards.flood_digest import PAGE_OF_WAITING, FloodDigest, flood_digest_card
+from slackbot.cards.flood_digest import (
+    PAGE_OF_WAITING,
+    FloodDigest,
+    flood_digest_card,
+    outdated_digest_card,
+)
 from slackbot.cards.lines import run_line, run_root, thread_line
 from slackbot.cards.lists import (
     DIRECT,
@@ -131,6 +136,7 @@ __all__ = [
     "misunderstood_command",
     "named_in",
     "notice_modal",
+    "outdated_digest_card",
     "page_value",
     "parse_button_value",
     "parse_id",

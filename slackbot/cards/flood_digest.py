@@ -40,8 +40,7 @@ def flood_digest_card(digest: FloodDigest, *, delivery_id: object | None = None)
         f"{risk}. They came so fast that they share this card. Each gets one of its own, some every minute."
     )
     is_key, name = digest.sender.startswith("key:"), digest.sender.removeprefix("key:")
-    sender = "the key" if is_key else "agent"
-    title = f"{count} of {sender} {inert.line(name, 60)} {verb} for review"
+    title = f"{count} of {_sender(digest.sender)} {verb} for review"
     value = page_value(PAGE_OF_WAITING, **{"key" if is_key else "agent": inert.cut(name, 200)[0]})
     rows = [
         blocks.header(inert.line(title, blocks.HEADER_LIMIT)),
@@ -49,8 +48,23 @@ def flood_digest_card(digest: FloodDigest, *, delivery_id: object | None = None)
         *blocks.actions(blocks.button("Open the list", ACTION_LIST, value, "primary")),
     ]
     mentions = "".join(f" {blocks.mention_mrkdwn(each)}" for each in digest.notify[:10])
-    text = f"{risk}: {count} of {sender} {inert.mrkdwn(name, 80)} {verb} for review{mentions.rstrip()}"
+    text = f"{risk}: {count} of {inert.mrkdwn(_sender(digest.sender), 80)} {verb} for review{mentions}"
     return Card(text, blocks.with_ids(rows, f"digest:{digest.sender}"), metadata(delivery_id))
+
+
+def outdated_digest_card(sender: str, newer: str | None, *, delivery_id: object | None = None) -> Card:
+    """What becomes of a digest when more has come since: it leads to the message that has taken its place."""
+    told = f"More requests of {_sender(sender)} have come since. They wait, with these, in "
+    place = blocks.link(newer, "a newer message") if newer else blocks.text("a newer message")
+    rows = [blocks.rich_text(blocks.section(blocks.text(told), place, blocks.text(".")))]
+    text = f"{inert.mrkdwn(told, 200)}a newer message."
+    return Card(text, blocks.with_ids(rows, f"outdated:{sender}"), metadata(delivery_id))
+
+
+def _sender(sender: str) -> str:
+    if sender.startswith("key:"):
+        return f"the key {inert.line(sender.removeprefix('key:'), 60)}"
+    return f"agent {inert.line(sender, 60)}"
 
 
 def _tools(digest: FloodDigest) -> list[Json]:

@@ -62,10 +62,19 @@ class MessageDrawing:
 
     async def _draw_digest(self, due: DueMessage, agent: str) -> Card:
         here = due.destination
+        if due.newer_digest is not None:
+            newer = (here.channel_id, due.newer_digest)
+            link = (await self._permalinks.of([newer])).get(newer)
+            return cards.outdated_digest_card(agent, link, delivery_id=due.id)
         async with self._db.connection() as connection:
             flood = await views.flood(connection, here.team_id, here.channel_id, agent)
         digest = cards.FloodDigest(
-            agent, flood.waiting, flood.highest, flood.tools, flood.first_deadline, flood.notify
+            agent,
+            flood.waiting,
+            flood.highest,
+            flood.tools,
+            flood.first_deadline,
+            flood.notify if due.ts is None else (),  # a change of a message rings for nobody
         )
         return cards.flood_digest_card(digest, delivery_id=due.id)
 

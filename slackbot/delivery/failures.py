@@ -68,6 +68,8 @@ class Failures:
 
     async def _replace(self, due: DueMessage, error: SlackRefused) -> Outcome:
         """A card that people need is posted again, and so is a digest; what was deleted later stays deleted."""
+        if due.newer_digest is not None:
+            return Gone(due, False, self._pace)
         needed = due.kind == "digest" or await self._needs_people(due)
         if due.ts is not None and needed:
             return Gone(due, True, self._pace)

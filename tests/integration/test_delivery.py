@@ -19,6 +19,7 @@ from agent.store import outbox
 from agent.store.outbox import Destination
 from agent.usecases import deliveries, requests
 from slack_sandbox import SlackSandbox
+from slack_sandbox.messages import Timestamps
 from slack_sandbox.rate_limits import RateLimits
 from slackbot import cards
 from slackbot.delivery import drain as drain_module
@@ -625,6 +626,53 @@ async def test_a_flood_gets_its_cards_minute_by_minute(office: Office) -> None:
     await office.tell_all()
     assert len(office.cards()) == 21
     assert await office.column("SELECT count(*) FROM digest_card") == [0]
+
+
+@pytest.mark.parametrize("age", [0, 61])
+async def test_a_later_flood_gets_a_new_digest(office: Office, monkeypatch: Any, age: int) -> None:
+    """Older than a minute, a digest is posted again and becomes a pointer to that; only what is new mentions people."""
+    when = Timestamps.next
+    monkeypatch.setattr(Timestamps, "next", lambda its: f"{float(when(its)) - age:.6f}")
+    office.drains[0] = office.drain(cards_per_minute=1)
+    grace = rule(notify=("U0GRACE",))
+
+    async def digests(requests: int) -> list[dict[str, Any]]:
+        asked.extend([await ask(office.db, grace) for _ in range(requests)])
+        await office.tell_all()
+        return [message for message in office.slack.messages(CHANNEL) if message not in office.cards()]
+
+    asked: list[Asked] = []
+    [digest] = await digests(3)
+    assert digest["text"].endswith("2 requests of agent refunds wait for review <@U0GRACE>")
+    *old, digest = await digests(2)
+    if not age:
+        assert (old, digest["text"][-40:]) == ([], "4 requests of agent refunds wait for review"[-40:])
+        return
+    assert digest["text"].endswith("3 requests of agent refunds wait for review <@U0GRACE>")
+    assert digest["ts"].replace(".", "") in str(old[0]["blocks"])
+    assert "More requests of agent refunds have come since" in old[0]["text"]
+    await office.approve(asked[-1])
+    [old_now, digest] = await digests(0)
+    assert old_now == old[0]
+    assert digest["text"].endswith("2 requests of agent refunds wait for review")
+    assert "U0GRACE" not in str(digest["blocks"])
+
+
+async def test_a_pointer_to_a_digest_that_was_deleted_stays_deleted(office: Office, monkeypatch: Any) -> None:
+    """The old digest is gone when it should become a pointer: nothing is posted for it, and nobody is told."""
+    when = Timestamps.next
+    monkeypatch.setattr(Timestamps, "next", lambda its: f"{float(when(its)) - 61:.6f}")
+    office.open_admin_channel()
+    office.drains[0] = office.drain(cards_per_minute=1, admin=Destination(TEAM, "C0ADMIN"))
+    for _ in range(3):
+        await ask(office.db)
+    await office.tell_all()
+    office.slack.faults.error(UPDATE, "message_not_found")
+    for _ in range(2):
+        await ask(office.db)
+    await office.tell_all()
+    assert len(office.slack.calls_of(POST)) == 4
+    assert await office.told_operators() == []
 
 
 async def test_policy_says_how_many_cards_come_in_a_minute(office: Office) -> None:

@@ -49,6 +49,7 @@ digest_card = Table(
     Column("channel_id", Text, primary_key=True),
     Column("agent", Text, primary_key=True),
     Column("ts", Text, nullable=False),
+    Column("outdated", Boolean, nullable=False, server_default=text("false")),  # to be posted again
 )
 
 delivery = Table(
