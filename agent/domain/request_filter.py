@@ -36,7 +36,8 @@ class RequestFilter:
 
     ``key`` is the one of the program that asks; ``person`` asked or decided. ``since`` is the earliest time by which
     the list is ordered, ``ends_before`` the latest deadline.
-    ``words`` are folded; each begins a word of what people may read of the request.
+    ``folded`` says whether a digest stands for it, instead of a card of its own.
+    ``words`` are case-folded; each begins a word of what people may read of the request.
     """
 
     status: RequestStatus | None = None
@@ -50,3 +51,4 @@ class RequestFilter:
     since: datetime | None = None
     ends_before: datetime | None = None
     words: tuple[str, ...] = ()
+    folded: bool | None = None

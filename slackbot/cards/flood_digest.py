@@ -13,7 +13,9 @@ from slackbot.cards.values import ACTION_LIST, Card, Json, metadata, page_value
 MAX_TOOLS = 8
 
 PAGE_OF_WAITING = "waiting"
-"""What the page values of the list behind a digest are about; their query has `agent` or `key`."""
+"""What the page values of the list behind a digest are about; their query has `agent` or `key`.
+
+`folded` is `yes` where it begins, and `no` behind the last request without a card."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,8 @@ def flood_digest_card(digest: FloodDigest, *, delivery_id: object | None = None)
     )
     is_key, name = digest.sender.startswith("key:"), digest.sender.removeprefix("key:")
     title = f"{count} of {_sender(digest.sender)} {verb} for review"
-    value = page_value(PAGE_OF_WAITING, **{"key" if is_key else "agent": inert.cut(name, 200)[0]})
+    whose = {"key" if is_key else "agent": inert.cut(name, 200)[0]}
+    value = page_value(PAGE_OF_WAITING, **whose, folded="yes")
     rows = [
         blocks.header(inert.line(title, blocks.HEADER_LIMIT)),
         blocks.rich_text(blocks.section(blocks.text(told)), *_tools(digest), *_until(digest)),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import (
+    Boolean,
     Column,
     ColumnElement,
     Text,
@@ -13,6 +14,7 @@ from sqlalchemy import (
     any_,
     bindparam,
     cast,
+    exists,
     func,
     select,
     tuple_,
@@ -21,7 +23,7 @@ from sqlalchemy.dialects.postgresql import TSQUERY
 
 from agent.domain.request import RequestStatus
 from agent.domain.request_filter import RequestFilter, RequestKind, RequestOrder
-from agent.store.tables import request_search
+from agent.store.tables import card_place, request_search
 from agent.store.tables.requests import risk
 from agent.store.views.request_lines import of_team, request
 from agent.store.views.request_parts import last_position
@@ -49,6 +51,8 @@ _CONDITIONS: Mapping[str, ColumnElement[bool]] = {
     "channel": request.c.channel_id == bindparam("channel"),
     "checkpoint": request.c.checkpoint_id == bindparam("checkpoint"),
     "ends_before": request.c.expires_at < bindparam("ends_before"),
+    "folded": exists().where(card_place.c.request_id == request.c.id, card_place.c.folded)
+    == bindparam("folded", type_=Boolean),
     "requester_user": and_(
         request.c.requester_team_id == bindparam("requester_team"),
         request.c.requester_user_id == bindparam("requester_user"),
@@ -68,6 +72,7 @@ def values(wanted: RequestFilter) -> dict[str, Any]:
         "channel": wanted.channel_id or None,
         "checkpoint": wanted.checkpoint_id or None,
         "ends_before": wanted.ends_before,
+        "folded": wanted.folded,
         "principal": f"key:{wanted.key}" if wanted.key else None,
         "requester_team": asked.team_id if asked else None,
         "requester_user": asked.user_id if asked else None,

@@ -6,6 +6,7 @@ A list is named by a word and a query, both of which travel in its paging button
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -26,6 +27,8 @@ PAGE = 10
 TODO = "todo"
 MINE = "mine"
 HISTORY = "history"
+
+_FOLDED = {"yes": True, "no": False}
 
 
 async def _waiting_for_me(ctx: ListenerContext, person: Person, query: Query) -> Card:
@@ -50,16 +53,25 @@ async def _mine(ctx: ListenerContext, person: Person, query: Query) -> Card:
 
 
 async def _waiting(ctx: ListenerContext, person: Person, query: Query) -> Card:
-    """Everything that waits and that this person may see; of one `agent` or `key`, if the query says so."""
-    agent, key = query.get("agent", ""), query.get("key", "")
-    wanted = RequestFilter(agent=agent, key=key)
+    """Everything that waits and that this person may see; of one `agent` or `key`, if the query says so.
+
+    Behind a digest, what has no card of its own comes first, and the rest behind it.
+    """
+    agent, key, folded = query.get("agent", ""), query.get("key", ""), _FOLDED.get(query.get("folded", ""))
+    wanted = RequestFilter(agent=agent, key=key, folded=folded)
     page = await _lists(ctx, person).found(RequestKind.WAITING, wanted, _at(query), PAGE, RequestOrder.OLDEST)
+    pages = _pages(PAGE_OF_WAITING, query, page)
+    if folded and pages.forward is None:
+        rest = {"agent": agent, "key": key, "folded": "no"}
+        if not page.lines:
+            return await _waiting(ctx, person, rest)
+        pages = replace(pages, forward=page_value(PAGE_OF_WAITING, **rest))
     of_whom = f", of agent {agent}" if agent else f", of the key {key}" if key else ""
     return request_list(
         page.lines,
         heading=f"Waiting{of_whom}" if of_whom else "Waiting for review",
         empty="Nothing waits for review that you may see.",
-        pages=_pages(PAGE_OF_WAITING, query, page),
+        pages=pages,
     )
 
 

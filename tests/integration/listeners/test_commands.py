@@ -416,16 +416,26 @@ async def test_administrators_stop_agents_and_let_them_go_on(house: House) -> No
 
 
 async def test_a_digest_opens_its_list(house: House) -> None:
-    """The button of a card that stands for many opens those of its agent that its reader may see, each to open."""
-    asked = await ask(house.db)
+    """The button of a card that stands for many opens those of its agent that its reader may see, each to open.
+
+    What has no card of its own comes first; behind its last page, the rest.
+    """
+    shown_as_card, asked = await ask(house.db), await ask(house.db)
+    house.rows("UPDATE card_place SET folded = true WHERE request_id = %s RETURNING 1", asked.request_id)
     card = flood_digest_card(FloodDigest("refunds", 1, Risk.MEDIUM, {"process_refund": 1}))
     await house.client.chat_postMessage(channel="C0REVIEW", text=card.text, blocks=card.blocks)
     grace = house.slack.person("U0GRACE")
     assert (await grace.click(house.slack.messages("C0REVIEW")[-1], ACTION_LIST)).acked
     listed = await house.modal("U0GRACE", str(asked.request_id))
-    await grace.click(listed, ACTION_OPEN)
+    assert str(shown_as_card.request_id) not in str(listed)
+    await grace.click(listed, ACTION_PAGE)
+    assert str(asked.request_id) not in str(await house.modal("U0GRACE", str(shown_as_card.request_id)))
+    await grace.click(house.slack.messages("C0REVIEW")[-1], ACTION_LIST)
+    await grace.click(await house.modal("U0GRACE", str(asked.request_id)), ACTION_OPEN)
     await grace.click(await house.modal("U0GRACE", ACTION_APPROVE), ACTION_APPROVE)
     assert await house.status(asked.request_id) == "approved"
+    await grace.click(house.slack.messages("C0REVIEW")[-1], ACTION_LIST)
+    await house.modal("U0GRACE", str(shown_as_card.request_id))
 
 
 async def test_ids_are_short_in_lists_and_every_command_takes_them(http_house: House) -> None:

@@ -179,11 +179,14 @@ def test_a_flood_is_one_card_with_a_list_behind_it(referee: Any) -> None:
         "Up to high risk: 37 requests of agent refunds wait for review <!subteam^S0FINANCE>"
     )
     ((action, value),) = buttons(referee, card.blocks)
-    assert (action, cards.parse_page_value(value)) == ("signoff:list", ("waiting", {"agent": "refunds"}))
+    assert (action, cards.parse_page_value(value)) == (
+        "signoff:list",
+        ("waiting", {"agent": "refunds", "folded": "yes"}),
+    )
     of_key = cards.flood_digest_card(replace(flood, sender="key:ci"), delivery_id="d")
     assert "37 requests of the key ci wait for review" in referee.words(of_key.blocks)
     ((_, value),) = buttons(referee, of_key.blocks)
-    assert cards.parse_page_value(value) == ("waiting", {"key": "ci"})
+    assert cards.parse_page_value(value) == ("waiting", {"key": "ci", "folded": "yes"})
 
 
 def test_an_edit_is_a_diff_in_the_thread(referee: Any) -> None:
