@@ -176,7 +176,11 @@ def _of_each(agents: CTE, rows: Select[tuple[UUID]], agent: ColumnElement[str]) 
     """The newest of these rows of each agent."""
     rows = rows.where(agent == agents.c.agent).correlate(agents)
     newest = rows.order_by(rows.selected_columns[0].desc()).limit(bindparam("limit")).lateral()
-    return select(newest.c[0].label("id")).select_from(agents.join(newest, true()))
+    return (
+        select(newest.c[0].label("id"))
+        .select_from(agents.join(newest, true()))
+        .where(agents.c.agent.is_not(None))
+    )
 
 
 def _standing(

@@ -1,0 +1,23 @@
+"""Let the planner reckon with many agents, so that what is of one agent is read by the index of agents.
+
+Revision ID: 0016
+Revises: 0015
+Create Date: 2026-11-22
+"""
+
+from __future__ import annotations
+
+from agent.database.migrations import run_file
+
+revision: str = "0016"
+down_revision: str | None = "0015"
+branch_labels: str | None = None
+depends_on: str | None = None
+
+
+def upgrade() -> None:
+    run_file("0016-many-agents.sql")
+
+
+def downgrade() -> None:
+    run_file("0016-drop.sql")
