@@ -83,7 +83,7 @@ async def test_a_large_refund_waits_while_the_chat_goes_on(stage) -> None:
     assert call.state is CallState.ASKED
     assert await status(7) == ("PENDING_REFUND", None)
     request = await on.request(call)
-    assert request.description == "Refund $1249.50 for order 7"
+    assert request.description == "Refund $1,249.50 for order 7"
     assert "exceeds our cost threshold" in on.model.requests[1]["messages"][-1]["content"]
     await runs.add_message(on.db, run_id, "what is the status of order 7?", None, "event-1")
     await on.play()

@@ -71,7 +71,10 @@ async def test_in_addresses_of_pages(porch: Porch) -> None:  # noqa: F811
             assert answer.status_code == 422, (each, name)
             assert f"{name}: contains a NUL character" in answer.text
             tried.add((each.path, name))
-    assert {("/inbox/history", "q"), ("/sign-in/link/{secret}", "secret")} <= tried
+    assert {("/inbox/history", "at"), ("/sign-in/link/{secret}", "secret")} <= tried
+    for name in ("q", "agent", "anything"):  # what a list reads by itself, and what nothing reads
+        answer = await ada.browser.get(f"/inbox/history?{name}=a%00b")
+        assert (answer.status_code, f"{name}: contains a NUL character" in answer.text) == (422, True)
 
 
 async def test_in_headers(site: Street) -> None:
