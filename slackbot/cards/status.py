@@ -23,8 +23,14 @@ def words(view: RequestView) -> str:
             return "Approval void"
         if view.lapsed_at is not None:
             return "Approval lapsed" if view.handed_over_at is None else "Handed over"
-        return _EXECUTION_WORDS[view.execution.status] if view.execution else "Approved"
+        return _execution_words(view.execution) if view.execution else "Approved"
     return _WORDS[view.status]
+
+
+def _execution_words(execution: ExecutionView) -> str:
+    if execution.status is ExecutionStatus.IN_DOUBT and execution.settled_as in _SETTLED:
+        return f"Approved, {_SETTLED[execution.settled_as].partition(' ')[2].lower()}"
+    return _EXECUTION_WORDS[execution.status]
 
 
 def of_status(status: RequestStatus) -> str:
@@ -174,17 +180,16 @@ def _execution(execution: ExecutionView) -> Iterator[Json]:
                 blocks.text("❌ Failed", bold=True), blocks.text(f" after {_took(execution)}{attempt}")
             )
             yield from _quoted("The tool said:", execution.error)
+        case ExecutionStatus.IN_DOUBT if execution.settled_as in _SETTLED:
+            title = blocks.text(_SETTLED[execution.settled_as], bold=True)
+            was = blocks.text(f". It had been in doubt{attempt}.")
+            yield blocks.section(title, blocks.text(" by "), blocks.person(execution.settled_by), was)
         case ExecutionStatus.IN_DOUBT:
             yield blocks.section(
                 blocks.text("⚠ In doubt", bold=True),
                 blocks.text(f"{attempt}: nobody can know whether it happened. Please look, then settle it."),
             )
             yield from _quoted("What is known:", execution.error)
-    if execution.settled_as is not None:
-        verdict = {"retry": "Retry asked for by ", "done": "Marked as done by "}.get(
-            execution.settled_as, "Settled by "
-        )
-        yield blocks.section(blocks.text(verdict), blocks.person(execution.settled_by))
 
 
 def _retry_votes(execution: ExecutionView, needed: int) -> Iterator[Json]:
@@ -294,6 +299,7 @@ _WORDS = {
     RequestStatus.EXPIRED: "Expired",
     RequestStatus.CANCELLED: "Withdrawn",
 }
+_SETTLED = {"done": "✅ Marked as done", "retry": "↻ Retry asked for"}
 _EXECUTION_WORDS = {
     ExecutionStatus.CLAIMED: "Approved, running",
     ExecutionStatus.SUCCEEDED: "Approved, done",

@@ -246,7 +246,13 @@ def test_settlement_buttons_name_the_attempt(samples: Any, referee: Any) -> None
     settled = samples.executed(ExecutionStatus.IN_DOUBT, settled_as="done", settled_by=grace)
     card = request_card(samples.view(**settled))
     assert set(referee.buttons(card)) == {"Details"}
-    assert "Marked as done by U0GRACE" in referee.words(card.blocks)
+    assert "Marked as done by U0GRACE. It had been in doubt." in referee.words(card.blocks)
+    assert "settle it" not in referee.words(card.blocks)
+    assert card.text.startswith("Approved, marked as done: ")
+    again = samples.executed(ExecutionStatus.IN_DOUBT, settled_as="retry", settled_by=grace)
+    words = referee.words(request_card(samples.view(**again)).blocks)
+    assert "Retry asked for by U0GRACE" in words
+    assert "settle it" not in words
 
 
 def test_only_a_requester_can_ask_again(samples: Any, referee: Any) -> None:
