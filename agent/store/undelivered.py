@@ -59,9 +59,10 @@ def mark_dead(tx: Transaction, ids: Sequence[UUID], error: str) -> None:
 def forget_message(
     tx: Transaction, ids: Sequence[UUID], destination: Destination, ts: str | None, *, again: bool
 ) -> None:
-    """The card or digest ``ts`` is there no more: it is due as a new message, or is left as it is."""
+    """The card, digest or root ``ts`` is there no more: it is due as a new message, or is left as it is."""
     if again:
         key = {"team": destination.team_id, "channel": destination.channel_id, "ts": ts}
+        tx.add(_FORGET_ROOT, **key)
         tx.add(_FORGET_CARD, **key)
         tx.add(_FORGET_DIGEST, **key)
     tx.add(_POST_AGAIN if again else _SKIP, ids=list(ids))
@@ -117,6 +118,9 @@ _SKIP = text("UPDATE delivery SET state = 'skipped' WHERE id = ANY(:ids) AND sta
 _POST_AGAIN = text("""
 UPDATE delivery SET not_before = clock_timestamp(), ambiguous = false, error = NULL
 WHERE id = ANY(:ids) AND state = 'pending'
+""")
+_FORGET_ROOT = text("""
+UPDATE agent_run SET thread_ts = NULL WHERE team_id = :team AND channel_id = :channel AND thread_ts = :ts
 """)
 _FORGET_CARD = text("""
 UPDATE card_place SET ts = NULL

@@ -148,7 +148,10 @@ async def _store(tx: Transaction, outcome: Outcome) -> bool:
     if isinstance(outcome, Dead):
         await give_up(tx, outcome)
     elif isinstance(outcome, Gone):
-        undelivered.forget_message(tx, due.ids, due.destination, due.ts, again=outcome.again)
+        lost = due.ts or due.thread_ts
+        undelivered.forget_message(tx, due.ids, due.destination, lost, again=outcome.again)
+        if due.kind == "run_line" and due.run_id and outcome.again:
+            outbox.enqueue(tx, [outbox.run_root(due.destination, due.run_id)])
     else:
         seconds = outcome.seconds
         ambiguous, refused = outcome.ambiguous, outcome.refused

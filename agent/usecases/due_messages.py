@@ -62,7 +62,7 @@ class Dead:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """The message that should change is there no more: it is posted ``again``, or nothing is left to change."""
+    """The message to be changed, or answered, is there no more: it is posted ``again``, or nothing is left to do."""
 
     due: DueMessage
     again: bool

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from agent.database.pools import Database
+from agent.domain.run import RunStatus
 from agent.store import views
 from agent.store.outbox import Destination
 from agent.usecases import requests
@@ -67,9 +70,14 @@ class Failures:
         return await self._put_off(due, error)
 
     async def _replace(self, due: DueMessage, error: SlackRefused) -> Outcome:
-        """A card that people need is posted again, and so is a digest; what was deleted later stays deleted."""
+        """What people need is posted again: a card, a digest, the first message of a run that goes on or has news.
+
+        What was deleted later stays deleted.
+        """
         if due.newer_digest is not None:
             return Gone(due, False, self._pace)
+        if due.run_id and due.kind in ("run_root", "run_line"):
+            return Gone(due, due.kind == "run_line" or await self._is_going(due.run_id), self._pace)
         needed = due.kind == "digest" or await self._needs_people(due)
         if due.ts is not None and needed:
             return Gone(due, True, self._pace)
@@ -84,6 +92,11 @@ class Failures:
         if due.kind == "card" and error.code == "message_not_found":
             return Gone(due, False, self._pace)
         return Dead(due, error.code, self._pace, self._admin)
+
+    async def _is_going(self, run_id: UUID) -> bool:
+        async with self._db.connection() as connection:
+            run = await views.run_view(connection, run_id)
+        return run is not None and run.status in (RunStatus.WORKING, RunStatus.PENDING_APPROVAL)
 
     async def _needs_people(self, due: DueMessage) -> bool:
         if due.request_id is None:

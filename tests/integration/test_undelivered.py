@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from agent.store import outbox, views
-from agent.usecases import requests, undelivered
+from agent.usecases import requests, runs, undelivered
 from slackbot.slack_api.error_codes import Meaning, meaning_of
 from tests.integration.asking import REVIEWS, Asked, ask
 from tests.integration.test_delivery import CHANNEL, POST, UPDATE, Office, office  # noqa: F401
@@ -170,6 +172,36 @@ async def test_a_line_whose_card_was_deleted_follows_the_new_card(office: Office
     [card] = office.cards()
     assert "signoff:approve" in str(card["blocks"])
     assert len(office.lines(card)) == 1
+
+
+async def test_a_run_whose_first_message_was_deleted_gets_a_new_one(office: Office) -> None:  # noqa: F811
+    """While it goes on, for a change or a line of its thread; once it has ended only with the line that says how."""
+    office.open_admin_channel()
+    run_id = (await ask(office.db)).run_id
+    agents = outbox.Destination(REVIEWS.team_id, "C0AGENTS")
+
+    async def after_deleting(*news: outbox.OutboxMessage) -> list[dict[str, Any]]:
+        await office.tell_all("C0AGENTS")
+        for root in office.slack.messages("C0AGENTS"):
+            for message in reversed(office.slack.thread("C0AGENTS", root["ts"])):
+                office.slack.workspace.delete(office.slack.workspace.channels["C0AGENTS"], message["ts"])
+        async with office.db.transaction() as tx:
+            outbox.enqueue(tx, news)
+        await office.tell_all("C0AGENTS")
+        return office.slack.messages("C0AGENTS")
+
+    root = outbox.run_root(agents, run_id)
+    [posted] = await after_deleting(root)
+    assert await office.column("SELECT thread_ts FROM agent_run") == [posted["ts"]]
+    assert len(await after_deleting(outbox.run_line(agents, run_id, "pending"))) == 1
+    [posted] = await after_deleting(outbox.run_line(agents, run_id, "voted"), root)
+    assert len(office.slack.thread("C0AGENTS", posted["ts"])) == 2
+    await runs.cancel_by_operator(office.db, run_id, "test", "no longer wanted")
+    [posted] = await after_deleting(outbox.run_line(agents, run_id, "answer", text="done"))
+    assert len(office.slack.thread("C0AGENTS", posted["ts"])) == 2
+    assert await after_deleting(root) == []
+    assert await undelivered.list_dead(office.db, 10) == []
+    assert await office.told_operators() == []
 
 
 async def test_a_decided_card_that_cannot_be_changed_is_reported(office: Office) -> None:  # noqa: F811

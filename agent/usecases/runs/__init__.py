@@ -4,7 +4,7 @@ from agent.domain.run import NewRun
 from agent.usecases.runs.calls import answer_call, pass_call, refuse_call
 from agent.usecases.runs.cancellation import cancel, cancel_by_operator, cancel_by_program, end_orphans
 from agent.usecases.runs.delegation import delegate
-from agent.usecases.runs.messages import add_message
+from agent.usecases.runs.messages import add_message, replace_deleted_root
 from agent.usecases.runs.starts import StartOutcome, start
 from agent.usecases.runs.turns import (
     LeasedRun,
@@ -39,6 +39,7 @@ __all__ = [
     "record_model_failure",
     "refuse_call",
     "release",
+    "replace_deleted_root",
     "set_status",
     "show_at_work",
     "start",

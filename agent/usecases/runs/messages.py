@@ -8,8 +8,17 @@ from agent.database.pools import Database
 from agent.domain.audit import AuditKind, run_subject
 from agent.domain.errors import NotFound, Refusal, Refused
 from agent.domain.run import RunStatus
-from agent.store import audit, runs
+from agent.store import audit, outbox, runs, views
+from agent.store.outbox import Destination
 from signoff.values import Person
+
+
+async def replace_deleted_root(db: Database, team_id: str, channel_id: str, ts: str) -> None:
+    """A message was deleted: if it was the first of a run's thread, the drain posts it again while the run goes on."""
+    async with db.transaction() as tx:
+        run_id = await views.run_in_thread(tx, team_id, channel_id, ts)
+        if run_id is not None:
+            outbox.enqueue(tx, [outbox.run_root(Destination(team_id, channel_id), run_id)])
 
 
 async def add_message(

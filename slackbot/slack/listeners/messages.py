@@ -37,6 +37,7 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
     async def deleted(event: dict[str, Any]) -> None:
         team_id, ts = ctx.directory.own_team_id, str(event.get("deleted_ts"))
         await requests.replace_deleted_card(ctx.db, team_id, event["channel"], ts)
+        await runs.replace_deleted_root(ctx.db, team_id, event["channel"], ts)
 
     @app.event("message")
     async def message(event: dict[str, Any]) -> None:

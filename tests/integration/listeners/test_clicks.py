@@ -369,3 +369,16 @@ async def test_a_card_that_was_deleted_is_due_again(house: House) -> None:
     house.slack.workspace.delete(house.slack.workspace.channels["C0REVIEW"], card["ts"])
     await house.slack.wait_for(lambda: house.rows("SELECT 1 FROM delivery WHERE state = 'pending'"))
     assert house.rows("SELECT request_id FROM delivery WHERE state = 'pending'") == [(asked.request_id,)]
+
+
+async def test_the_first_message_of_a_run_that_was_deleted_is_due_again(house: House) -> None:
+    """Somebody deletes it: its delivery hears of it."""
+    asked = await ask(house.db)
+    posted = await house.client.chat_postMessage(channel="C0AGENTS", text="the run")
+    house.rows("UPDATE agent_run SET thread_ts = %s WHERE id = %s RETURNING 1", posted["ts"], asked.run_id)
+    house.owner.execute("UPDATE delivery SET state = 'sent'")
+    house.slack.workspace.delete(house.slack.workspace.channels["C0AGENTS"], posted["ts"])
+    await house.slack.wait_for(lambda: house.rows("SELECT 1 FROM delivery WHERE state = 'pending'"))
+    assert house.rows("SELECT kind::text, run_id FROM delivery WHERE state = 'pending'") == [
+        ("run_root", asked.run_id)
+    ]
