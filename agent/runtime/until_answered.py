@@ -8,7 +8,7 @@ import structlog
 
 from agent.database.errors import DatabaseError
 
-LONGEST = 5.0
+LONGEST = 3.0
 """Seconds between two attempts, at most."""
 
 log = structlog.get_logger(__name__)

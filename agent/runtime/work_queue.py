@@ -12,6 +12,7 @@ from uuid import UUID
 
 import structlog
 
+from agent.database.errors import DatabaseError
 from agent.database.wakeups import Wakeup
 from agent.domain.errors import NoRoom
 from agent.runtime import shutdown
@@ -21,7 +22,8 @@ from signoff.errors import SignoffError
 log = structlog.get_logger(__name__)
 
 FIRST_REST, LONGEST_REST = 2.0, 60.0
-"""Seconds for which looks leave out what has failed: doubled with each failure. A wake-up has it tried at once."""
+"""Seconds for which looks leave out what has failed: doubled with each failure, unless it was the database that
+failed. A wake-up has it tried at once."""
 
 MOST_FAILURES = 10_000
 """Things whose failures are counted; beyond, all are counted anew."""
@@ -136,7 +138,9 @@ class WorkQueue:
         except NoRoom:
             self._rest(wakeup.key, FIRST_REST)
         except Exception as error:
-            self._rest(wakeup.key, self._count_failure(wakeup.key))
+            # What the database has refused says nothing of the work, which begins soon after the database's return.
+            is_database = isinstance(error, DatabaseError)
+            self._rest(wakeup.key, FIRST_REST if is_database else self._count_failure(wakeup.key))
             if isinstance(error, SignoffError):  # the database, or Slack: a later look finds it again
                 log.warning("put off", action="work.failed", error=str(error), **_names(wakeup))
             else:

@@ -22,7 +22,7 @@ from agent.database.wakeups import Wakeup, WakeupKind
 from agent.domain.policy import Defaults, Policy
 from agent.domain.request import Verdict
 from agent.runtime import executor as module
-from agent.runtime import shutdown
+from agent.runtime import shutdown, work_queue
 from agent.runtime.agents import Agent
 from agent.runtime.executor import Executor
 from agent.runtime.heartbeat import Heartbeat
@@ -463,6 +463,45 @@ async def test_a_run_whose_agent_no_process_serves_is_told_of(
     assert error == "no agent named 'unknown' is loaded (SIGNOFF_AGENTS)"
     failures = dict(await on.sql("SELECT id, model_failures FROM agent_run"))
     assert failures == {fresh: 0, old: 1}
+
+
+async def test_work_begins_within_five_seconds_of_the_return_of_the_database(
+    stage: Callable[..., Awaitable[Stage]], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long it was away, looks go on at the same pace, and the first that it answers finds the work."""
+    pauses: list[float] = []
+
+    class FlyingTime:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(asyncio, name)
+
+        def timeout(self, seconds: float) -> asyncio.Timeout:
+            pauses.append(seconds)
+            return asyncio.timeout(0)
+
+    on = await stage(AGENT, policy=FREELY)
+    executor = await run(on.services)
+    there, away = executor._look, Database("postgresql://nobody@127.0.0.1:1/nowhere")
+    monkeypatch.setattr(module, "asyncio", FlyingTime())
+    monkeypatch.setattr(module, "APART", 0)
+    executor._look = Look(away, executor._agents)
+    await calls_of(on, "refunds", 1)
+    began = len(pauses)
+    while len(pauses) < began + 30:  # noqa: ASYNC110 - it says so nowhere
+        await asyncio.sleep(0)
+    assert max(pauses[began:]) + module.APART + work_queue.FIRST_REST <= 5
+    looks: list[int] = []
+
+    class Counted(Look):
+        async def find(self) -> list[Wakeup]:
+            found = await super().find()
+            looks.append(len(found))
+            return found
+
+    executor._look = Counted(on.db, there._agents)
+    while not looks:  # noqa: ASYNC110 - it says so nowhere
+        await asyncio.sleep(0)
+    assert looks[0] == 1
 
 
 async def test_a_service_stops_while_no_result_can_be_written(

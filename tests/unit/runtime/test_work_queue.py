@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from structlog.testing import capture_logs
 
+from agent.database.errors import DatabaseUnavailable
 from agent.database.wakeups import Wakeup
 from agent.runtime.work_queue import WorkQueue, give_back_slot
 from signoff.errors import SignoffError
@@ -161,6 +162,25 @@ async def test_rests_become_longer(workshop: Workshops, monkeypatch: pytest.Monk
     shop.queue.found(call(1))
     await settle()
     assert rests[7:] == [2]
+
+
+async def test_work_begins_soon_after_the_database_is_back(
+    workshop: Workshops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often the database has failed a call, the call is left out no longer than at first."""
+    rests: list[float] = []
+
+    def call_later(seconds: float, forget: Callable[[object], None], key: object) -> None:
+        rests.append(seconds)
+        forget(key)
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "call_later", call_later)
+    shop = workshop(1)
+    shop.failing = DatabaseUnavailable("away")
+    for _ in range(7):
+        shop.queue.found(call(1))
+        await settle()
+    assert rests == [2] * 7
 
 
 async def test_more_is_asked_for_while_slots_would_run_dry(workshop: Workshops) -> None:
