@@ -35,33 +35,41 @@ class FloodDigest:
 
 def flood_digest_card(digest: FloodDigest, *, delivery_id: object | None = None) -> Card:
     """The card; every request behind it is still decided by itself."""
+    whose = _sender(digest.sender)
+    if not digest.waiting:
+        return _ended_digest_card(digest.sender, delivery_id)
     count = f"{digest.waiting:,} {'request' if digest.waiting == 1 else 'requests'}"
     verb = "waits" if digest.waiting == 1 else "wait"
     risk = f"Up to {digest.highest.value} risk"
-    told = (
-        f"{risk}. They came so fast that they share this card. Each gets one of its own, some every minute."
-    )
+    told = f"{risk}. So many came that they share this message. Cards of their own follow, some every minute."
     is_key, name = digest.sender.startswith("key:"), digest.sender.removeprefix("key:")
-    title = f"{count} of {_sender(digest.sender)} {verb} for review"
-    whose = {"key" if is_key else "agent": inert.cut(name, 200)[0]}
-    value = page_value(PAGE_OF_WAITING, **whose, folded="yes")
+    title = f"{count} of {whose} {verb} for review"
+    query = {"key" if is_key else "agent": inert.cut(name, 200)[0]}
+    value = page_value(PAGE_OF_WAITING, **query, folded="yes")
     rows = [
         blocks.header(inert.line(title, blocks.HEADER_LIMIT)),
         blocks.rich_text(blocks.section(blocks.text(told)), *_tools(digest), *_until(digest)),
         *blocks.actions(blocks.button("Open the list", ACTION_LIST, value, "primary")),
     ]
     mentions = "".join(f" {blocks.mention_mrkdwn(each)}" for each in digest.notify[:10])
-    text = f"{risk}: {count} of {inert.mrkdwn(_sender(digest.sender), 80)} {verb} for review{mentions}"
+    text = f"{risk}: {count} of {inert.mrkdwn(whose, 80)} {verb} for review{mentions}"
     return Card(text, blocks.with_ids(rows, f"digest:{digest.sender}"), metadata(delivery_id))
 
 
 def outdated_digest_card(sender: str, newer: str | None, *, delivery_id: object | None = None) -> Card:
     """What becomes of a digest when more has come since: it leads to the message that has taken its place."""
-    told = f"More requests of {_sender(sender)} have come since. They wait, with these, in "
+    told = f"More requests of {_sender(sender)} have come since. The list is now in "
     place = blocks.link(newer, "a newer message") if newer else blocks.text("a newer message")
     rows = [blocks.rich_text(blocks.section(blocks.text(told), place, blocks.text(".")))]
     text = f"{inert.mrkdwn(told, 200)}a newer message."
     return Card(text, blocks.with_ids(rows, f"outdated:{sender}"), metadata(delivery_id))
+
+
+def _ended_digest_card(sender: str, delivery_id: object | None) -> Card:
+    told = f"No request of {_sender(sender)} waits in this message any more."
+    why = " They were decided, or have cards of their own."
+    rows = [blocks.rich_text(blocks.section(blocks.text(told, bold=True), blocks.text(why)))]
+    return Card(inert.mrkdwn(told, 200), blocks.with_ids(rows, f"ended:{sender}"), metadata(delivery_id))
 
 
 def _sender(sender: str) -> str:
@@ -79,9 +87,9 @@ def _tools(digest: FloodDigest) -> list[Json]:
 
 
 def _until(digest: FloodDigest) -> list[Json]:
-    asked = [blocks.mention(each) for each in digest.notify if blocks.mention_mrkdwn(each)][:10]
-    if digest.first_deadline is None and not asked:
+    if digest.first_deadline is None:
         return []
-    first = digest.first_deadline
-    until = [blocks.text("The first deadline is "), blocks.moment(first)] if first else [blocks.text("For")]
-    return [blocks.section(*until, *(piece for each in asked for piece in (blocks.text(" "), each)))]
+    pieces = [blocks.text("The first deadline is "), blocks.moment(digest.first_deadline)]
+    for each in [each for each in digest.notify if blocks.mention_mrkdwn(each)][:10]:
+        pieces += [blocks.text(" · "), blocks.mention(each)]
+    return [blocks.section(*pieces)]

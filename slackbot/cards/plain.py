@@ -20,7 +20,7 @@ def plain_request_card(view: RequestView, *, delivery_id: object | None, findabl
     waiting = view.status is RequestStatus.WAITING
     rows = [
         _section(inert.line(title(view), blocks.HEADER_LIMIT)),
-        _section(_WITHHELD if waiting else f"{status.words(view)}. {_SHORTENED}"),
+        _section(f"{status.words(view)}. {_WITHHELD if waiting else _SHORTENED}"),
         blocks.context(small_print(view)),
         *buttons.plain_row(view),
     ]

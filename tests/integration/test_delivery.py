@@ -597,7 +597,7 @@ async def test_a_flood_becomes_a_digest(office: Office) -> None:
         "SELECT DISTINCT status::text FROM approval_request WHERE id = ANY(:ids)", ids=folded
     ) == ["approved"]
     [digest] = [m for m in office.slack.messages(CHANNEL) if m not in office.cards()]
-    assert "0 requests of agent refunds" in digest["text"]
+    assert "No request of agent refunds waits" in digest["text"]
     assert await office.column("SELECT count(*) FROM digest_card") == [0]  # the next flood gets its own
 
 
@@ -704,7 +704,7 @@ async def test_a_key_under_many_names_is_one_flood(office: Office) -> None:
         assert await requests.withdraw(office.db, each.request_id, None, None, principal="key:ci")
     await office.tell_all()
     [digest] = [m for m in office.slack.messages(CHANNEL) if m not in office.cards()]
-    assert "0 requests of the key ci" in digest["text"]
+    assert "No request of the key ci waits" in digest["text"]
 
 
 # --- what cannot be told ----------------------------------------------------------------------------------

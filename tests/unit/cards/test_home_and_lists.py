@@ -189,6 +189,20 @@ def test_a_flood_is_one_card_with_a_list_behind_it(referee: Any) -> None:
     assert cards.parse_page_value(value) == ("waiting", {"key": "ci", "folded": "yes"})
 
 
+def test_a_digest_that_has_served_leads_to_no_list(referee: Any) -> None:
+    """When nothing waits in it any more it says so; when a newer one has taken its place it links to that."""
+    ended = cards.flood_digest_card(cards.FloodDigest("refunds", 0, Risk.LOW), delivery_id="d")
+    outdated = cards.outdated_digest_card(
+        "key:<!here>", "https://team.slack.com/archives/C0REVIEW/p1", delivery_id="d"
+    )
+    for card in (ended, outdated):
+        referee.judge(card)
+        assert buttons(referee, card.blocks) == []
+    assert "No request of agent refunds waits in this message any more" in referee.words(ended.blocks)
+    assert "https://team.slack.com/archives/C0REVIEW/p1" in str(outdated.blocks)
+    assert "<!here>" not in outdated.text
+
+
 def test_an_edit_is_a_diff_in_the_thread(referee: Any) -> None:
     """Who changed which argument from what to what."""
     changes = [{"path": "$.amount", "before": 1499, "after": 1200}]
