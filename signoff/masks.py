@@ -238,7 +238,8 @@ def _plain(value: Any) -> str:
 
 def sign(kind: str, length: int, *, tight: bool = False) -> str:
     """What stands in a secret's place."""
-    sign = f"⟦redacted {kind}, {length:,} character{'' if length == 1 else 's'}⟧"
-    if tight and len(sign) > length:
-        return "⟦redacted⟧" if length >= 10 else "•" * length
-    return sign
+    full = f"⟦redacted {kind}, {length:,} character{'' if length == 1 else 's'}⟧"
+    if not tight:
+        return full
+    shorter = (full, f"⟦redacted {kind}⟧", "⟦redacted⟧", "•" * length)
+    return next(each for each in shorter if len(each) <= length)

@@ -1,8 +1,8 @@
 """Stored facts made fit to be shown: copies of views, runs and lines in which no secret can be read.
 
 What takes long is done in threads of their own, within a bounded time: neither a long text nor a busy machine holds
-up a click. What could not be looked through in time is masked whole, and says so. Work for people goes before work for
-cards, and that before work for keys of programs, who take turns.
+up a click. What could not be looked through in time is masked whole, and says so; a page of short texts never is.
+Work for people goes before work for cards, and that before work for keys of programs, who take turns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from agent.domain.run import RunValues, RunView
 from signoff.json_paths import Step
 from signoff.masks import Find, RedactedValue, is_unseen, mask, redact_by_name, redact_value
 from slackbot.masking.fair_threads import FairThreads
-from slackbot.masking.secret_finder import BUDGET, SecretFinder, everything
+from slackbot.masking.secret_finder import BUDGET, FEW, SURE, SecretFinder, everything
 
 T = TypeVar("T")
 Line = TypeVar("Line", bound=RequestLine)
@@ -46,8 +46,8 @@ _SMALL = 20_000
 _made: OrderedDict[UUID, tuple[RequestView, RequestView]] = OrderedDict()
 """Views as they were read, with what may be shown of them: the last few, of up to 20,000 bytes of action."""
 
-_LITTLE, _FEW = 2000, 8
-"""Characters that are looked through at once, for so many hidden values: a thread would take longer to get to it."""
+_LITTLE = 2000
+"""Characters that are looked through at once, for few hidden values: a thread would take longer to get to it."""
 
 _threads = FairThreads("secrets")
 _late = ThreadPoolExecutor(max_workers=1, thread_name_prefix="masks")
@@ -67,19 +67,22 @@ def work_for(sender: str) -> Iterator[None]:
 async def off_the_loop(
     work: Callable[[Find], T], hidden: Hidden | Callable[[], Hidden] = (), *, budget: float = BUDGET
 ) -> T:
-    """Do this with a finder, in a thread; when no thread gets to it in time, with one that masks everything.
+    """Do this with a finder, in a thread; when no thread gets to it in time, with one that has no time.
 
-    ``hidden`` is looked for as well; a function is called in the thread.
+    ``hidden`` is looked for as well. A function is called in the thread; when none gets to it, everything is masked.
     """
     sender = _sender.get()
     future = _threads.submit(
-        lambda: work(SecretFinder(hidden() if callable(hidden) else hidden, budget=budget)), sender
+        lambda: work(SecretFinder(hidden() if callable(hidden) else hidden, budget=budget, sure=SURE)), sender
     )
     try:
         async with asyncio.timeout(budget + (_GRACE if sender is None else _PATIENCE)):
             return await asyncio.wrap_future(future)
     except TimeoutError:
-        return await asyncio.get_running_loop().run_in_executor(_late, work, everything)
+        if future.done() and not future.cancelled():  # it was our loop that was late
+            return future.result()
+        find = everything if callable(hidden) else SecretFinder(hidden, budget=0.0, sure=SURE)
+        return await asyncio.get_running_loop().run_in_executor(_late, work, find)
 
 
 async def clean_view(view: RequestView) -> RequestView:
@@ -91,8 +94,8 @@ async def clean_view(view: RequestView) -> RequestView:
     if earlier is not None and (earlier[0] is view or earlier[0] == view):
         return earlier[1]
     began = time.monotonic()
-    if _is_little(view) and len(hidden := hidden_in(view)) <= _FEW:
-        clean = _view(view, SecretFinder(hidden))
+    if _is_little(view) and len(hidden := hidden_in(view)) <= FEW:
+        clean = _view(view, SecretFinder(hidden, sure=SURE))
     else:
         clean = await off_the_loop(lambda find: _view(view, find), lambda: hidden_in(view))
     in_time = time.monotonic() - began < BUDGET / 2  # else parts of it may be masked for want of time only
@@ -114,7 +117,10 @@ async def clean_runs(
 ) -> list[RunView]:
     """Runs for a list. `values` (`views.values_of`): what each run's calls hide is hidden in its own texts as well."""
     known = values or {}
-    return await off_the_loop(lambda find: [_run(run, _for(run, known, find)) for run in runs], hidden)
+    asked = (
+        (lambda: hidden) if known else hidden
+    )  # what calls hide takes long to collect: nobody does it late
+    return await off_the_loop(lambda find: [_run(run, _for(run, known, find)) for run in runs], asked)
 
 
 async def clean_lines(lines: Sequence[Line]) -> list[Line]:

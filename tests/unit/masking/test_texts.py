@@ -264,6 +264,15 @@ def test_a_text_for_which_there_is_no_time_is_masked_whole() -> None:
     assert mask(text, finder(text)) == f"⟦redacted {NOT_SCANNED}, {len(text)} characters⟧"
 
 
+def test_short_texts_are_looked_through_when_the_time_is_up() -> None:
+    """So many characters of them, secrets found as ever; a long text, and what comes after those, is masked."""
+    finder, token = SecretFinder(budget=-1, sure=100), SECRETS["github-token"]
+    assert mask(token, finder(token)) == "⟦redacted github-token, 40 characters⟧"
+    assert finder("lorem ipsum " * 10)
+    assert finder("Pay order 7") == []
+    assert finder("lorem ipsum dolor sit amet, consectetur adipiscing")
+
+
 def test_the_end_of_a_giant_text_is_masked_unread() -> None:
     """Only so much is looked through; the rest is not shown."""
     shown = clean("a" * LONGEST + "z" * 50)

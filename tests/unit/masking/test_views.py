@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -29,8 +32,9 @@ from agent.domain.run import RunStatus, RunValues, RunView
 from signoff.masks import Find
 from signoff.values import Action, Person, Risk
 from slackbot import cards
-from slackbot.masking import clean_lines, clean_runs, clean_view, views
+from slackbot.masking import clean_lines, clean_runs, clean_text, clean_view, views
 from slackbot.masking.fair_threads import THREADS
+from slackbot.masking.slack_payloads import clean_payload
 from slackbot.masking.views import off_the_loop
 from tests.planted import SECRETS, URL_PASSWORD
 from tests.unit.cards.conftest import make_view
@@ -53,6 +57,24 @@ def view(arguments: dict[str, Any], **changes: Any) -> RequestView:
         "approvers": ("channel",),
     }
     return make_view(**(fields | changes))
+
+
+def line(description: str, reason: str) -> HistoryLine:
+    return HistoryLine(
+        id=UUID(int=1),
+        description=description,
+        agent="payments",
+        risk=Risk.LOW,
+        status=RequestStatus.REJECTED,
+        requester=GRACE,
+        created_at=AT,
+        expires_at=AT,
+        channel_id="C0REVIEW",
+        message_ts=None,
+        approvals=0,
+        approvals_required=1,
+        reason=reason,
+    )
 
 
 async def test_no_field_of_a_view_keeps_a_secret() -> None:
@@ -125,7 +147,7 @@ async def test_what_was_not_scanned_in_time_is_masked_and_cannot_be_approved(
     begun = time.monotonic()
     try:
         plain = view({"order": "ORD-7"})
-        shown = await off_the_loop(lambda find: looked_through(plain, find), budget=0.05)
+        shown = await off_the_loop(lambda find: looked_through(plain, find), lambda: (), budget=0.05)
     finally:
         release.set()
         for each in blocked:
@@ -161,24 +183,42 @@ async def test_little_is_looked_through_at_once_and_much_in_a_thread(
     assert [name.startswith("secrets") for name in looked] == [where == "secrets"]
 
 
+async def test_a_list_can_be_read_when_no_thread_gets_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines are short: they are looked through however busy the threads are, and still lose their secrets."""
+    release = threading.Event()
+    monkeypatch.setattr("slackbot.masking.views._GRACE", -views.BUDGET)
+    blocked = [views._threads.submit(partial(release.wait, 30), None) for _ in range(THREADS)]
+    plain = line("Pay order 7", reason=f"no {TOKEN}")
+    try:
+        [shown] = await clean_lines([plain])
+        texts = await clean_payload({"text": "Waiting for you (1)", "blocks": [{"text": f"see {TOKEN}"}]})
+    finally:
+        release.set()
+        for each in blocked:
+            each.result()
+    assert (shown.description, shown.reason) == ("Pay order 7", "no ⟦redacted github-token, 40 characters⟧")
+    assert texts["text"] == "Waiting for you (1)"
+    assert texts["blocks"] == [{"text": "see ⟦redacted github-token, 40 characters⟧"}]
+
+
+async def test_what_was_ready_is_shown_when_the_loop_was_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop that was busy sees the answer and the end of its patience at once: the answer counts."""
+    submit = views._threads.submit
+
+    def answered_first(work: Callable[[], Any], sender: str | None) -> Future[Any]:
+        future = submit(work, sender)
+        asyncio.get_running_loop().call_soon(future.result)
+        return future
+
+    monkeypatch.setattr(views._threads, "submit", answered_first)
+    monkeypatch.setattr("slackbot.masking.views._GRACE", -views.BUDGET)
+    assert await clean_text(text := "lorem ipsum " * 5000) == text
+
+
 async def test_lines_of_a_list_are_cleaned() -> None:
     """Descriptions, and in a history the reasons."""
-    line = HistoryLine(
-        id=UUID(int=1),
-        description=f"pay postgres://joe:{URL_PASSWORD}@db.example",
-        agent="payments",
-        risk=Risk.LOW,
-        status=RequestStatus.REJECTED,
-        requester=GRACE,
-        created_at=AT,
-        expires_at=AT,
-        channel_id="C0REVIEW",
-        message_ts=None,
-        approvals=0,
-        approvals_required=1,
-        reason=f"no {TOKEN}",
-    )
-    [shown] = await clean_lines([line])
+    dirty = line(f"pay postgres://joe:{URL_PASSWORD}@db.example", reason=f"no {TOKEN}")
+    [shown] = await clean_lines([dirty])
     assert shown.description == "pay postgres://joe:⟦redacted url-password, 19 characters⟧@db.example"
     assert shown.reason == "no ⟦redacted github-token, 40 characters⟧"
 
