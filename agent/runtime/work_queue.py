@@ -35,8 +35,8 @@ def give_back_slot() -> None:
     """Say, in a task of a queue, that what it still does is only to write down what has come of its work.
 
     Writes wait for one another to go together. With its slot kept meanwhile, so many votes find no free slot and have
-    their calls claimed in a transaction of their own that a call takes 1.6 times as much processor time. As many tasks as
-    there are slots may be written down at a time, so that what a crash leaves in doubt stays bounded.
+    their calls claimed in a transaction of their own that a call takes 1.6 times as much processor time. As many tasks
+    as there are slots may be written down at a time, so that what a crash leaves in doubt stays bounded.
     """
     _give_back.get()()
 

@@ -117,9 +117,8 @@ async def clean_runs(
 ) -> list[RunView]:
     """Runs for a list. `values` (`views.values_of`): what each run's calls hide is hidden in its own texts as well."""
     known = values or {}
-    asked = (
-        (lambda: hidden) if known else hidden
-    )  # what calls hide takes long to collect: nobody does it late
+    # What calls hide takes long to collect: nobody does it late.
+    asked = (lambda: hidden) if known else hidden
     return await off_the_loop(lambda find: [_run(run, _for(run, known, find)) for run in runs], asked)
 
 

@@ -19,6 +19,7 @@ from slackbot.masking import clean_lines, clean_runs
 from slackbot.reviewing.visibility import (
     ReviewerScope,
     reviewer_scope,
+    seen_audiences,
     visible_audiences,
     visible_lines,
     visible_runs,
@@ -32,10 +33,10 @@ BATCH = 100
 MOST_BATCHES = 5
 """How far one page looks for lines that its reader may see; the next page goes on from there."""
 
-MOST_COUNTED = 10_000
+MOST_COUNTED = 1000
 """Requests that are counted, so that a count stays cheap."""
 
-MOST_CHOICES = 2000
+MOST_CHOICES = 500
 """The latest requests whose agents, rules, people and channels a filter offers."""
 
 EVERYTHING = RequestFilter()
@@ -100,21 +101,11 @@ class PersonalLists:
         order: RequestOrder = RequestOrder.OLDEST,
     ) -> tuple[ListPage[RequestLine], ListPage[HistoryLine]]:
         """What waits for this person, and the first of what they may see that others decide; both counted."""
-        scope = await self._scope()
+        audiences = await self._audiences()
+        scope = await reviewer_scope(self.directory, self.person, audiences)
         mine = await self._for_me(scope, at, size, wanted, order)
-
-        def is_for_others(line: RequestLine) -> bool:
-            return not _is_for(line, self.person, scope)
-
-        fetch = self._fetch(RequestKind.WAITING, wanted, order)
-        others = await self._visible(fetch, is_for_others, Cursor(), size, MOST_BATCHES)
-        counts = await self._counts(RequestKind.WAITING, wanted)
-        theirs = [
-            each.number
-            for each in counts[0]
-            if not (each.open_to_vote and scope.decides(each.approvers, each.channel_id))
-        ]
-        return mine, replace(others, count=Count(sum(theirs), counts[1]))
+        others = await self._for_others(scope, audiences, size, wanted, order)
+        return mine, others
 
     async def asked_by_me(self, at: Cursor, size: int) -> ListPage[RequestLine]:
         """What was asked on this person's behalf, newest first."""
@@ -175,9 +166,11 @@ class PersonalLists:
         return self.directory.own_team_id
 
     async def _scope(self) -> ReviewerScope:
+        return await reviewer_scope(self.directory, self.person, await self._audiences())
+
+    async def _audiences(self) -> list[tuple[tuple[str, ...], str]]:
         async with self.db.connection() as connection:
-            audiences = await views.audiences(connection, self._team)
-        return await reviewer_scope(self.directory, self.person, audiences)
+            return await views.audiences(connection, self._team)
 
     async def _for_me(
         self, scope: ReviewerScope, at: Cursor, size: int, wanted: RequestFilter, order: RequestOrder
@@ -192,6 +185,34 @@ class PersonalLists:
                 else await views.count_waiting_for(connection, *theirs, wanted=wanted)
             )
         return await _page(found, at, size, count)
+
+    async def _for_others(
+        self,
+        scope: ReviewerScope,
+        audiences: Sequence[tuple[tuple[str, ...], str]],
+        size: int,
+        wanted: RequestFilter,
+        order: RequestOrder,
+    ) -> ListPage[HistoryLine]:
+        if not await self.directory.is_admin(self.person):
+            audiences = list(await seen_audiences(self.directory, self.person, audiences))
+        theirs = (self.person, scope.roles, scope.channels, audiences)
+        newest = order is RequestOrder.NEWEST
+        async with self.db.connection() as connection:
+            count = await views.count_waiting_for_others(connection, *theirs, wanted, MOST_COUNTED)
+            if newest or order is RequestOrder.OLDEST:
+                found = await views.waiting_for_others(
+                    connection, *theirs, size + 1, wanted, newest_first=newest
+                )
+                return await _page(found, Cursor(), size, count)
+
+        def is_for_others(line: RequestLine) -> bool:
+            return not _is_for(line, self.person, scope)
+
+        # Another order is no order of the index of audiences.
+        fetch = self._fetch(RequestKind.WAITING, wanted, order)
+        others = await self._visible(fetch, is_for_others, Cursor(), size, MOST_BATCHES)
+        return replace(others, count=count)
 
     async def _counts(
         self, kind: RequestKind, wanted: RequestFilter

@@ -164,6 +164,7 @@ async def test_every_list_is_filtered_and_sorted_alike(database: Database) -> No
         (RequestFilter(status=RequestStatus.EXPIRED), ""),
     ]
     theirs = (TEAM, "U0GRACE", ["S0FINANCE"], ["C0REVIEW"])
+    seen = [(("S0FINANCE",), "C0REVIEW")]
     async with database.connection() as connection:
         for wanted, expected in cases:
             ids = [asked[name] for name in expected.split()]
@@ -175,6 +176,10 @@ async def test_every_list_is_filtered_and_sorted_alike(database: Database) -> No
             mine = await views.waiting_for(connection, *theirs, wanted=wanted)
             assert [line.id for line in mine] == ids, wanted
             assert (await views.count_waiting_for(connection, *theirs, wanted=wanted)).number == len(ids)
+            listed = await views.waiting_for_others(connection, LINUS, [], [], seen, 20, wanted)
+            assert [line.id for line in listed] == ids, wanted
+            counted = await views.count_waiting_for_others(connection, LINUS, [], [], seen, wanted)
+            assert counted.number == len(ids)
         for order, expected in (
             (RequestOrder.OLDEST, "low soon late"),
             (RequestOrder.NEWEST, "late soon low"),
@@ -203,6 +208,36 @@ async def test_every_list_is_filtered_and_sorted_alike(database: Database) -> No
         ("cleaner", LINUS, True),
         ("refunds", ADA, False),
     }
+
+
+async def test_others_decide_what_somebody_sees_asked_for_or_has_double(database: Database) -> None:
+    """Nothing of an audience that they may not see, and nothing that waits for them; each request once, by age."""
+    double = [await ask(database, rule(approvals_required=2)) for _ in range(2)]
+    first, second = [each.request_id for each in double]
+    third = (await ask(database, rule(approvers=("U0LINUS",)))).request_id
+    finance, linus = (("S0FINANCE",), "C0REVIEW"), (("U0LINUS",), "C0REVIEW")
+
+    async def listed(who: Person, roles: list[str], *seen: tuple[tuple[str, ...], str]) -> list[UUID]:
+        found: list[list[UUID]] = []
+        async with database.connection() as connection:
+            for newest_first in (False, True):
+                lines = await views.waiting_for_others(
+                    connection, who, roles, [], seen, 20, RequestFilter(), newest_first=newest_first
+                )
+                found.append([line.id for line in lines])
+            count = await views.count_waiting_for_others(connection, who, roles, [], seen, RequestFilter(), 2)
+        assert found[1] == found[0][::-1]
+        assert str(count) == ("2+" if len(found[0]) > 2 else str(len(found[0])))
+        return found[0]
+
+    assert await listed(GRACE, ["S0FINANCE"]) == []
+    assert await listed(GRACE, ["S0FINANCE"], finance) == []
+    assert await listed(GRACE, ["S0FINANCE"], finance, linus) == [third]
+    assert await listed(GRACE, [], finance, linus) == [first, second, third]
+    assert await listed(ADA, []) == [first, second, third]
+    assert await listed(ADA, ["S0FINANCE"], finance) == [first, second, third]
+    await alone.vote(database, ballot(double[1], reviewer(GRACE)))
+    assert await listed(GRACE, ["S0FINANCE"], finance) == [second]
 
 
 async def test_agents_at_work_are_listed_newest_first(database: Database) -> None:

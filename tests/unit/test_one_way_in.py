@@ -31,6 +31,7 @@ def callers() -> dict[str, set[str]]:
         ("runs.cancel", "cancel"),
         ("views.audiences", "listing"),
         ("views.waiting_for", "listing"),
+        ("views.waiting_for_others", "listing"),
         ("views.requests_of", "listing"),
         ("views.found_requests", "listing"),
         ("views.audience_counts", "listing"),

@@ -73,6 +73,7 @@ from agent.store.views.search import (
     search_runs,
     votes_between,
 )
+from agent.store.views.waiting_for_others import count_waiting_for_others, waiting_for_others
 from agent.store.views.waiting_lists import (
     audiences,
     count_waiting,
@@ -104,6 +105,7 @@ __all__ = [
     "client_request",
     "count_waiting",
     "count_waiting_for",
+    "count_waiting_for_others",
     "events_between",
     "filter_choices",
     "flood",
@@ -150,5 +152,6 @@ __all__ = [
     "votes_between",
     "waiting_descendant_calls",
     "waiting_for",
+    "waiting_for_others",
     "waiting_of_key",
 ]

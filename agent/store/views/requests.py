@@ -31,7 +31,7 @@ from agent.store.views import request_rows
 from signoff.canonical import parse_canonical
 from signoff.values import Action, Person
 
-FEW = 16
+FEW = 32
 """Requests that are read together with a plan that is kept."""
 
 

@@ -128,7 +128,7 @@ def _audiences() -> CTE:
     return audience.union_all(select(following).select_from(audience.join(following, true())))
 
 
-def _is_in(audience: CTE) -> ColumnElement[bool]:
+def is_in(audience: CTE) -> ColumnElement[bool]:
     """Whether the person is one of those who may decide."""
     return or_(
         func.jsonb_exists_any(audience.c.approvers, bindparam("roles", type_=ARRAY(Text))),
@@ -174,7 +174,7 @@ def _waiting_for(names: frozenset[str], order: RequestOrder, *, later: bool) -> 
         .limit(limit)
         .lateral("theirs")
     )
-    found = select(theirs.c.id).select_from(audience.join(theirs, true())).where(_is_in(audience))
+    found = select(theirs.c.id).select_from(audience.join(theirs, true())).where(is_in(audience))
     if by_id:
         return lines(found.order_by(theirs.c.id).limit(limit), *by)
     return lines(select(request.c.id).where(request.c.id.in_(found)).order_by(*by).limit(limit), *by)
@@ -197,7 +197,7 @@ def _count_waiting_for(names: frozenset[str]) -> Select[int, int]:
     looked = (
         select(each)
         .select_from(audience.join(each, true()))
-        .where(_is_in(audience))
+        .where(is_in(audience))
         .limit(limit)
         .cte("looked")
         .prefix_with("MATERIALIZED")

@@ -34,6 +34,7 @@ from signoff.values import Action, Person, Risk
 from slackbot import cards
 from slackbot.masking import clean_lines, clean_runs, clean_text, clean_view, views
 from slackbot.masking.fair_threads import THREADS
+from slackbot.masking.secret_finder import BUDGET
 from slackbot.masking.slack_payloads import clean_payload
 from slackbot.masking.views import off_the_loop
 from tests.planted import SECRETS, URL_PASSWORD
@@ -186,7 +187,7 @@ async def test_little_is_looked_through_at_once_and_much_in_a_thread(
 async def test_a_list_can_be_read_when_no_thread_gets_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines are short: they are looked through however busy the threads are, and still lose their secrets."""
     release = threading.Event()
-    monkeypatch.setattr("slackbot.masking.views._GRACE", -views.BUDGET)
+    monkeypatch.setattr("slackbot.masking.views._GRACE", -BUDGET)
     blocked = [views._threads.submit(partial(release.wait, 30), None) for _ in range(THREADS)]
     plain = line("Pay order 7", reason=f"no {TOKEN}")
     try:
@@ -211,7 +212,7 @@ async def test_what_was_ready_is_shown_when_the_loop_was_late(monkeypatch: pytes
         return future
 
     monkeypatch.setattr(views._threads, "submit", answered_first)
-    monkeypatch.setattr("slackbot.masking.views._GRACE", -views.BUDGET)
+    monkeypatch.setattr("slackbot.masking.views._GRACE", -BUDGET)
     assert await clean_text(text := "lorem ipsum " * 5000) == text
 
 

@@ -1,0 +1,172 @@
+"""What waits and that others decide: read audience by audience, so that what a person may not see is never read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from sqlalchemy import (
+    CTE,
+    ColumnElement,
+    Integer,
+    Select,
+    Text,
+    bindparam,
+    cast,
+    column,
+    exists,
+    func,
+    or_,
+    select,
+    true,
+    union,
+)
+from sqlalchemy.dialects.postgresql import JSON, JSONB
+
+from agent.database.transaction import Connection, fetch
+from agent.domain.request import Count, HistoryLine, RequestStatus
+from agent.domain.request_filter import RequestFilter, RequestKind
+from agent.store.views import request_filters
+from agent.store.views.request_lines import history_line, limit, lines, request, team
+from agent.store.views.waiting_lists import is_in, waits_for_person
+from signoff.values import Person
+
+LOOKED_AT = 500
+"""The latest requests of a person, and the oldest of their reviews, among which some may wait for others.
+
+A request of their own in a channel they are not in is one, and so is what they have voted on.
+"""
+
+
+async def waiting_for_others(
+    connection: Connection,
+    person: Person,
+    roles: Sequence[str],
+    channels: Sequence[str],
+    seen: Sequence[tuple[tuple[str, ...], str]],
+    limit: int,
+    wanted: RequestFilter,
+    *,
+    newest_first: bool = False,
+) -> list[HistoryLine]:
+    """The first requests that this person may see but does not decide (any more).
+
+    ``seen`` are the audiences whose requests they may see, ``roles`` and ``channels`` as in ``waiting_for``.
+    """
+    given = request_filters.values(wanted)
+    statement = _page(frozenset(given), newest_first=newest_first)
+    whose = _whose(person, roles, channels, seen)
+    rows = await fetch(connection, statement, limit=limit, looked=LOOKED_AT, **whose, **given)
+    return [history_line(row) for row in rows]
+
+
+async def count_waiting_for_others(
+    connection: Connection,
+    person: Person,
+    roles: Sequence[str],
+    channels: Sequence[str],
+    seen: Sequence[tuple[tuple[str, ...], str]],
+    wanted: RequestFilter,
+    at_most: int = 1000,
+) -> Count:
+    """How many ``waiting_for_others`` would list on all its pages, counted up to ``at_most``."""
+    given = request_filters.values(wanted)
+    whose = _whose(person, roles, channels, seen)
+    ((found,),) = await fetch(
+        connection, _count(frozenset(given)), limit=at_most + 1, looked=LOOKED_AT, **whose, **given
+    )
+    return Count(min(found, at_most), found > at_most)
+
+
+def _whose(
+    person: Person,
+    roles: Sequence[str],
+    channels: Sequence[str],
+    seen: Sequence[tuple[tuple[str, ...], str]],
+) -> dict[str, Any]:
+    audiences = [{"approvers": approvers, "channel_id": channel_id} for approvers, channel_id in seen]
+    return {
+        "team": person.team_id,
+        "user": person.user_id,
+        "roles": [person.user_id, *roles],
+        "channels": list(channels),
+        "seen": json.dumps(audiences),
+    }
+
+
+@cache
+def _page(names: frozenset[str], *, newest_first: bool) -> Select[Any]:
+    # The ids of an audience are in the order of an index, and in that of their creation.
+    order = request.c.id.desc() if newest_first else request.c.id.asc()
+    audience, conditions = _seen(), request_filters.conditions(RequestKind.WAITING, names)
+    each = (
+        select(request.c.id)
+        .where(*_of_audience(audience), *conditions)
+        .order_by(order)
+        .limit(limit)
+        .lateral("each")
+    )
+    others = select(each.c.id).select_from(audience.join(each, true())).where(~is_in(audience))
+    found = union(others, *_no_longer_theirs(audience, conditions)).subquery("found")
+    by_id = found.c.id.desc() if newest_first else found.c.id.asc()
+    return lines(select(found.c.id).order_by(by_id).limit(limit), order)
+
+
+@cache
+def _count(names: frozenset[str]) -> Select[int]:
+    audience, conditions = _seen(), request_filters.conditions(RequestKind.WAITING, names)
+    each = select(request.c.id).where(*_of_audience(audience), *conditions).limit(limit).lateral("each")
+    others = select(each.c.id).select_from(audience.join(each, true())).where(~is_in(audience)).limit(limit)
+    found = union(others, *_no_longer_theirs(audience, conditions)).subquery("found")
+    return select(func.count()).select_from(found)
+
+
+def _no_longer_theirs(audience: CTE, conditions: Sequence[ColumnElement[bool]]) -> tuple[Select[Any], ...]:
+    """What the person asked for, and what they may decide with others but have voted on, or are excluded from."""
+    looked: ColumnElement[int] = bindparam("looked", type_=Integer)
+    columns = request.c["id", "revision", "excluded", "approvers", "channel_id"]
+    asked = (
+        select(*columns, request.c.status)
+        .where(
+            request.c.requester_team_id == team, request.c.requester_user_id == bindparam("user", type_=Text)
+        )
+        .order_by(request.c.created_at.desc(), request.c.id.desc())
+        .limit(looked)
+        .cte("asked")
+        .prefix_with("MATERIALIZED")
+    )
+    each = (
+        select(*columns)
+        .where(*_of_audience(audience), *conditions)
+        .order_by(request.c.id)
+        .limit(looked)
+        .lateral("each")
+    )
+    theirs = (
+        select(each)
+        .select_from(audience.join(each, true()))
+        .where(is_in(audience))
+        .limit(looked)
+        .cte("theirs")
+        .prefix_with("MATERIALIZED")
+    )
+    own = select(asked.c.id).where(
+        asked.c.status == RequestStatus.WAITING,
+        or_(~is_in(asked), ~waits_for_person(asked)),
+        exists().where(request.c.id == asked.c.id, *conditions),
+    )
+    return own, select(theirs.c.id).where(~waits_for_person(theirs))
+
+
+def _seen() -> CTE:
+    given = func.json_to_recordset(cast(bindparam("seen"), JSON))
+    rows = given.table_valued(column("approvers", JSONB), column("channel_id", Text)).render_derived(
+        name="given", with_types=True
+    )
+    return select(rows.c.approvers, rows.c.channel_id).cte("audience")
+
+
+def _of_audience(audience: CTE) -> tuple[ColumnElement[bool], ...]:
+    return request.c.approvers == audience.c.approvers, request.c.channel_id == audience.c.channel_id
