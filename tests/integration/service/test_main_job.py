@@ -11,8 +11,10 @@ from structlog.testing import capture_logs
 
 from agent.runtime.agents import Agent
 from agent.runtime.tool import tool
+from agent.store.outbox import Destination
 from slack_sandbox.model import ModelFault
 from slack_sandbox.person import InteractionResult
+from tests.integration import asking
 from tests.integration.service.conftest import POLICY, House, until
 
 TASK = "please delete_records table_name=users count=50"
@@ -32,6 +34,18 @@ class Table:
             return f"Deleted {count} records from {table_name}"
 
         return Agent("data", "You manage data.", [delete_records])
+
+
+async def test_policy_limits_the_cards_of_a_minute(house: House) -> None:
+    """With a limit of one, the second request of an agent is told in a digest."""
+    there = Destination(house.slack.workspace.team.id, "C0REVIEW")
+    for _ in range(2):
+        await asking.ask(house.db, destination=there)
+    await house.open([], POLICY.replace("[defaults]", "[defaults]\ncards_per_minute = 1"))
+    await house.slack.wait_for(
+        lambda: any("1 request of agent" in m["text"] for m in house.slack.messages("C0REVIEW"))
+    )
+    assert await house.column("SELECT folded FROM card_place ORDER BY request_id") == [False, True]
 
 
 async def test_approve_runs_the_tool_once_and_the_agent_answers(house: House) -> None:
