@@ -211,10 +211,11 @@ class _Walk:
         self._note(steps, [TextSpan(0, len(text), why)])
         return sign(why, len(text))
 
-    def _note(self, steps: tuple[Step, ...], spans: Iterable[TextSpan]) -> None:
-        for span in spans:
-            shown = tuple(self._step(step) if isinstance(step, str) else step for step in steps)
-            self.secrets.append(Secret(format_path(shown), span.start, span.end - span.start, span.kind))
+    def _note(self, steps: tuple[Step, ...], spans: Sequence[TextSpan]) -> None:
+        if not spans:
+            return
+        path = format_path(self._step(step) if isinstance(step, str) else step for step in steps)
+        self.secrets += [Secret(path, span.start, span.end - span.start, span.kind) for span in spans]
 
     def _step(self, step: str) -> str:
         """A key in a path: the same few lead to thousands of values."""

@@ -128,10 +128,8 @@ This waits for no lock, because its transaction may hold the delivery before: a 
 left for the next look. The epoch, which every lease and every release counts up, is compared again under the lock:
 the rest of the statement sees the database as it was when it began, and another drain may have been there since.
 
-Senders (agents, keys of programs) take turns in posts, and likewise in changes: the one `:served` longest ago goes
-first, except with history. An answer does not wait for earlier lines of its thread, but takes them along; unless they
-were put off. A line that may stand in Slack already goes without others. History may be long, so it is read in its
-order (`OFFSET 0`) up to the first line that may go.
-
-A digest that is outdated is posted again. Then its old message is changed by a delivery with that ``ts`` in its body.
+Senders (agents, keys of programs) take turns in posts, and likewise in changes: whoever is not among `:served` goes
+first, then these in their order, except with history. An answer does not wait for earlier lines of its thread, but
+takes them along; unless they were put off. A line that may stand in Slack already goes without others. History may be
+long, so it is read in its order (`OFFSET 0`) up to the first line that may go.
 """

@@ -54,10 +54,10 @@ async def take_next(
 ) -> Look:
     """Store what became of the message before, and take what should be said next, unless another drain speaks there.
 
-    By priority, then age; a line waits until its thread has a root. Senders take turns: ``served`` are the turns of
-    earlier messages (`DueMessage.turn`), the latest last. What may go out now comes before what has to wait for Slack's
-    pace, and a change of a message that stands has a pace of its own. What would be a flood of cards is folded into a
-    digest first.
+    By priority, then age; a line waits until its thread has a root. Senders take turns: ``served`` are those of
+    earlier messages (`DueMessage.turn`), the next to go first; all others go before them. What may go out now comes
+    before what has to wait for Slack's pace, and a change of a message that stands has a pace of its own. What would be
+    a flood of cards is folded into a digest first.
     """
     async with db.transaction() as tx:
         if after is not None:

@@ -28,6 +28,7 @@ from slackbot.cards import Card
 from slackbot.delivery.drawing import MessageDrawing
 from slackbot.delivery.failures import ChannelClosed, DrawingFailed, Failures
 from slackbot.delivery.reviewer_check import ReviewerCheck
+from slackbot.delivery.turns import Turns
 from slackbot.slack_api.client import SlackClient, SlackError, SlackRefused, SlackUnavailable
 from slackbot.slack_api.directory import Directory
 from slackbot.slack_api.error_codes import Meaning
@@ -52,9 +53,6 @@ FRESH = 0.5
 SETTLE = 3.0
 """How many seconds an ambiguous post gets to appear in the channel's history before it is looked for."""
 
-MOST_SERVED = 100
-"""Turns of agents that are remembered for each channel."""
-
 
 class Drain:
     """Empties destinations."""
@@ -78,7 +76,7 @@ class Drain:
         self._admin = admin
         self._cards_per_minute = cards_per_minute
         self._awake: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
-        self._served: defaultdict[str, list[str]] = defaultdict(list)
+        self._turns: defaultdict[str, Turns] = defaultdict(Turns)
         self.reviewers = ReviewerCheck(db, directory, admin)
         self._drawing = MessageDrawing(db, directory, Permalinks(client), self.reviewers)
         self._failures = Failures(db, directory, admin, pace)
@@ -98,10 +96,10 @@ class Drain:
 
     async def run(self, team_id: str, channel_id: str) -> None:
         """Tell this channel what is due, unless another drain is at it."""
-        here, awake, served = (
+        here, awake, turns = (
             Destination(team_id, channel_id),
             self._awake[channel_id],
-            self._served[channel_id],
+            self._turns[channel_id],
         )
         due: DueMessage | None = None
         outcome: Outcome | None = None
@@ -114,14 +112,14 @@ class Drain:
                     self._db,
                     here,
                     self._worker,
-                    served=served,
+                    served=turns.least_first,
                     after=outcome,
                     cards_per_minute=self._cards_per_minute,
                 )
                 due, outcome, idle = look.due, None, idle + 1
                 if due is not None:
-                    _serve(served, due.turn)
                     outcome, idle = await self._deliver(due, began), 0
+                    turns.charge(due.turn, PACE + monotonic() - began)
                 elif not await _rest(awake, look.wait, LOOK if idle > 1 else 0.0):
                     return
             if outcome is not None:
@@ -226,11 +224,6 @@ async def _rest(awake: asyncio.Event, seconds: float | None, least: float) -> bo
             await asyncio.sleep(least)
             await awake.wait()
     return True
-
-
-def _serve(served: list[str], turn: str) -> None:
-    """The agent goes to the end of the queue."""
-    served[:] = [*(each for each in served if each != turn), turn][-MOST_SERVED:]
 
 
 def _names(due: DueMessage) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -16,6 +17,7 @@ from agent.database.pools import Database
 from agent.store import outbox
 from agent.usecases import deliveries, requests
 from agent.usecases.due_messages import DueMessage, Sent
+from slackbot.delivery.turns import Turns
 from tests.integration.asking import REVIEWS, question, rule, start
 
 
@@ -27,9 +29,13 @@ class Channel:
     now: int = 0
     sent: list[DueMessage] = field(default_factory=list)
     lags: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
-    _served: list[str] = field(default_factory=list)
+    turns: Turns = field(init=False)
+    cost: Callable[[DueMessage], float] = lambda _: 1.0
     _said_at: dict[UUID, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
     _ts: Any = field(default_factory=lambda: itertools.count(1_000_000_000))  # long ago: no flood of cards
+
+    def __post_init__(self) -> None:
+        self.turns = Turns(lambda: self.now)
 
     async def open_run(self, agent: str) -> tuple[UUID, UUID]:
         """A run in this channel that asks people there; returns its id and the request's."""
@@ -55,12 +61,14 @@ class Channel:
             )
         self.now += 1
         sent: list[DueMessage] = []
-        look = await deliveries.take_next(self.db, REVIEWS, "test", served=self._served)
+        look = await deliveries.take_next(self.db, REVIEWS, "test", served=self.turns.least_first)
         while look.due is not None:
             sent.append(look.due)
             self._note(look.due)
             told = Sent(look.due, look.due.ts or f"{next(self._ts)}.0", pause=3600.0)
-            look = await deliveries.take_next(self.db, REVIEWS, "test", served=self._served, after=told)
+            look = await deliveries.take_next(
+                self.db, REVIEWS, "test", served=self.turns.least_first, after=told
+            )
         self.sent += sent
         return sent
 
@@ -70,7 +78,7 @@ class Channel:
             pass
 
     def _note(self, due: DueMessage) -> None:
-        self._served[:] = [*(each for each in self._served if each != due.turn), due.turn]
+        self.turns.charge(due.turn, self.cost(due))
         said_at = self._said_at[due.run_id or due.request_id or UUID(int=0)]
         for body in due.bodies:
             if (said := said_at.pop(str(body.get("line")), None)) is not None:
@@ -153,6 +161,19 @@ async def test_a_flood_of_one_agent_delays_no_answer_of_another(database: Databa
     )
     sent = await channel.pass_second()
     assert {each.request_id or each.run_id for each in sent} == {quiet, quiet_request}
+
+
+async def test_large_messages_of_many_delay_no_small_one(database: Database) -> None:
+    """Four agents send large answers all the time: every answer of a fifth goes next, not only its first."""
+    channel = Channel(database, cost=lambda due: 1.1 if due.turn.endswith("honest") else 2.5)
+    floods = [(await channel.open_run(f"flood{number}"))[0] for number in range(4)]
+    honest, _ = await channel.open_run("honest")
+    await channel.send_all()
+    for number in range(4):
+        for run_id in (*floods, honest) if number else floods:
+            await channel.say(outbox.run_line(REVIEWS, run_id, "answer", text=f"{number}"))
+        [posted] = [each for each in await channel.pass_second() if each.ts is None]
+        assert posted.turn.endswith("honest") == bool(number)
 
 
 async def execute(database: Database, sql: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import random
 import time
@@ -25,7 +26,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signoff.masks import NOT_SCANNED, mask
-from slackbot.masking.secret_finder import LONGEST, SecretFinder
+from slackbot.masking.secret_finder import HINTED, LONGEST, SecretFinder
 from tests.planted import PRIVATE_KEY, SECRETS, URL_PASSWORD
 
 WRAPPINGS = (
@@ -268,9 +269,37 @@ def test_short_texts_are_looked_through_when_the_time_is_up() -> None:
     """So many characters of them, secrets found as ever; a long text, and what comes after those, is masked."""
     finder, token = SecretFinder(budget=-1, sure=100), SECRETS["github-token"]
     assert mask(token, finder(token)) == "⟦redacted github-token, 40 characters⟧"
-    assert finder("lorem ipsum " * 10)
+    assert finder("lorem: ipsum " * 10)
     assert finder("Pay order 7") == []
-    assert finder("lorem ipsum dolor sit amet, consectetur adipiscing")
+    assert finder("lorem ipsum: dolor sit amet, consectetur adipiscing")
+
+
+PIECES = [
+    piece for secret in (*SECRETS.values(), PRIVATE_KEY) for piece in (secret[:40], secret[:9], secret[-30:])
+]
+
+
+@given(
+    st.lists(st.sampled_from([*PIECES, *"\"'{[:=. ", "Password", "basic ", "aws key ", "x"]), max_size=6).map(
+        "".join
+    )
+)
+def test_a_short_text_keeps_no_secret_that_a_long_one_would_lose(text: str) -> None:
+    """What is not looked through, because it has no hint of a secret, is clean for all searches as well."""
+    assert clean(text) != text or clean(f"{text}{NO_MORE}") == f"{text}{NO_MORE}"
+
+
+NO_MORE = "\n" * HINTED
+
+
+def test_short_harmless_texts_take_next_to_no_time() -> None:
+    """None of the searches begins, and so there is always time for them: thousands may stand in one request."""
+    ticks = itertools.count()
+    finder = SecretFinder(clock=lambda: float(next(ticks)))
+    for text in ("value number 7", "refund", "1,499 EUR", "Grace Hopper"):
+        assert finder(text) == ()
+    assert next(ticks) == 1  # read once, when the finder was made
+    assert SecretFinder(budget=-1, sure=0)("password: hunter2")[0].kind == NOT_SCANNED
 
 
 def test_the_end_of_a_giant_text_is_masked_unread() -> None:

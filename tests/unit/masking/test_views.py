@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -29,10 +32,10 @@ from agent.domain.request import (
     VoteView,
 )
 from agent.domain.run import RunStatus, RunValues, RunView
-from signoff.masks import Find
+from signoff.masks import Find, mask
 from signoff.values import Action, Person, Risk
 from slackbot import cards
-from slackbot.masking import clean_lines, clean_runs, clean_text, clean_view, views
+from slackbot.masking import CARDS, clean_lines, clean_runs, clean_text, clean_view, views, work_for
 from slackbot.masking.fair_threads import THREADS
 from slackbot.masking.secret_finder import BUDGET
 from slackbot.masking.slack_payloads import clean_payload
@@ -162,6 +165,20 @@ async def test_what_was_not_scanned_in_time_is_masked_and_cannot_be_approved(
     assert "signoff:approve" not in card
     assert "signoff:reject" in card
     assert "Approve is withheld" in card
+
+
+@pytest.mark.parametrize(("sender", "seen"), [(CARDS, True), ("key:flood", False), (None, False)])
+async def test_a_card_is_looked_through_however_busy_the_machine_is(
+    monkeypatch: pytest.MonkeyPatch, sender: str | None, seen: bool
+) -> None:
+    """An hour passes between two steps, as for a thread that gets no processor: only for cards that does not count."""
+    hours = itertools.count(step=3600.0)
+    text = "order 7: fine " * 200
+    clocks = SimpleNamespace(monotonic=lambda: next(hours), thread_time=time.thread_time)
+    monkeypatch.setattr(views, "time", clocks)
+    with nullcontext() if sender is None else work_for(sender):
+        shown = await off_the_loop(lambda find: mask(text, find(text)))
+    assert (shown == text) == seen
 
 
 @pytest.mark.parametrize(
