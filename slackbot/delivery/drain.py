@@ -50,6 +50,10 @@ LOOK = 0.2
 FRESH = 0.5
 """Seconds after which a lease is renewed before Slack is called: a call may take almost as long as a lease lasts."""
 
+LEAST = 0.25
+"""Seconds that every message counts for its sender, besides those for drawing and sending it. What is small goes before
+what is large, and yet many small ones do not push a large one back for long."""
+
 SETTLE = 3.0
 """How many seconds an ambiguous post gets to appear in the channel's history before it is looked for."""
 
@@ -119,7 +123,7 @@ class Drain:
                 due, outcome, idle = look.due, None, idle + 1
                 if due is not None:
                     outcome, idle = await self._deliver(due, began), 0
-                    turns.charge(due.turn, PACE + monotonic() - began)
+                    turns.charge(due.turn, LEAST + monotonic() - began)
                 elif not await _rest(awake, look.wait, LOOK if idle > 1 else 0.0):
                     return
             if outcome is not None:

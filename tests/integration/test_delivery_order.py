@@ -165,7 +165,7 @@ async def test_a_flood_of_one_agent_delays_no_answer_of_another(database: Databa
 
 async def test_large_messages_of_many_delay_no_small_one(database: Database) -> None:
     """Four agents send large answers all the time: every answer of a fifth goes next, not only its first."""
-    channel = Channel(database, cost=lambda due: 1.1 if due.turn.endswith("honest") else 2.5)
+    channel = Channel(database, cost=lambda due: 0.35 if due.turn.endswith("honest") else 1.75)
     floods = [(await channel.open_run(f"flood{number}"))[0] for number in range(4)]
     honest, _ = await channel.open_run("honest")
     await channel.send_all()

@@ -25,9 +25,9 @@ def test_senders_of_equal_messages_take_turns() -> None:
 def test_who_sends_little_goes_before_all_whose_messages_take_long() -> None:
     """Each of ten floods has had one large card: another sender may have its second small one before them."""
     turns = Turns(Clock())
-    turns.charge("honest", 1.1)
+    turns.charge("honest", 0.35)
     for flood in range(10):
-        turns.charge(f"flood{flood}", 2.5)
+        turns.charge(f"flood{flood}", 1.75)
     assert turns.least_first[0] == "honest"
 
 
