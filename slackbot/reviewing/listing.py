@@ -36,7 +36,7 @@ MOST_BATCHES = 5
 MOST_COUNTED = 1000
 """Requests that are counted, so that a count stays cheap."""
 
-MOST_CHOICES = 500
+MOST_CHOICES = 200
 """The latest requests whose agents, rules, people and channels a filter offers."""
 
 EVERYTHING = RequestFilter()

@@ -11,11 +11,13 @@ from sqlalchemy import (
     CTE,
     ColumnElement,
     FromClause,
+    Integer,
     Select,
     Text,
     and_,
     any_,
     bindparam,
+    case,
     exists,
     func,
     or_,
@@ -96,6 +98,7 @@ async def count_waiting_for(
         roles=[user_id, *roles],
         channels=list(channels),
         limit=2 * at_most + 1,
+        enough=at_most + 1,
         **given,
     )
     return Count(min(row.theirs, at_most), row.theirs > at_most or row.looked_at > 2 * at_most)
@@ -202,9 +205,12 @@ def _count_waiting_for(names: frozenset[str]) -> Select[int, int]:
         .cte("looked")
         .prefix_with("MATERIALIZED")
     )
-    return select(
-        func.count().label("looked_at"), func.count().filter(waits_for_person(looked)).label("theirs")
-    ).select_from(looked)
+    # PostgreSQL fetches the rows of `looked` as they are asked for: no more of them than it takes to know enough.
+    enough: ColumnElement[int] = bindparam("enough", type_=Integer)
+    some = select(looked.c.id).where(waits_for_person(looked)).limit(enough).subquery("some")
+    counted = select(func.count().label("theirs")).select_from(some).subquery("counted")
+    looked_at = select(func.count()).select_from(looked).scalar_subquery()
+    return select(counted.c.theirs, case((counted.c.theirs == enough, 0), else_=looked_at).label("looked_at"))
 
 
 _AUDIENCES = select(_audiences())
