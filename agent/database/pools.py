@@ -53,6 +53,8 @@ log = structlog.get_logger(__name__)
 
 POOL_WAIT = 5.0
 DECISION_POOL_WAIT = 0.4
+IDLE = 20
+"""Seconds that a transaction of a worker may wait for its process. One that is stopped must not keep its locks."""
 
 _LIMIT_TRANSACTIONS = "SELECT set_config('transaction_timeout', %s, false)"
 # That others may look need not survive a crash of the server, so nothing waits for the disk.
@@ -94,7 +96,7 @@ class Database:
         self._listeners: set[Listener] = set()
         self.wakeups = Wakeups(self._announce if announces else None)
         budget = int(DECISION_BUDGET * 1000)
-        self._writing = self._engine(pool_size, POOL_WAIT)
+        self._writing = self._engine(pool_size, POOL_WAIT, idle_in_transaction_session_timeout=IDLE * 1000)
         self._reading = self._engine(pool_size, POOL_WAIT, read_only=True)
         # So that a server whose client has hung up lets go of its locks; transaction_timeout where it exists.
         self._deciding = self._engine(

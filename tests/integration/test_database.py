@@ -24,6 +24,7 @@ from agent.database import pools as module
 from agent.database.driver import driver_of
 from agent.database.pools import (
     DECISION_POOL_WAIT,
+    IDLE,
     BudgetExceeded,
     Database,
     DatabaseError,
@@ -240,13 +241,16 @@ async def test_cut_during_commit_is_unknown(ready: Database, owner: Owner) -> No
 
 
 async def test_server_lets_go_by_itself(ready: Database, owner: Owner) -> None:
-    """The server's own clocks are set for clicks, so that it frees their locks, and for clicks alone."""
-    names = ["statement_timeout", "idle_in_transaction_session_timeout"]
+    """A stopped process keeps no locks: the server ends its transactions, those of clicks within their budget."""
+    bounds = {
+        "idle_in_transaction_session_timeout": ("1200ms", f"{IDLE}s"),
+        "statement_timeout": ("1200ms", "0"),
+    }
     if owner.info.server_version >= 170_000:
-        names.append("transaction_timeout")
-    for way, expected in ((ready.decision_transaction, "1200ms"), (ready.transaction, "0")):
-        async with way() as connection:
-            for name in names:
+        bounds["transaction_timeout"] = ("1200ms", "0")
+    for name, (of_clicks, of_workers) in bounds.items():
+        for way, expected in ((ready.decision_transaction, of_clicks), (ready.transaction, of_workers)):
+            async with way() as connection:
                 assert (await connection.execute(text(f"SHOW {name}"))).scalar_one() == expected
 
 
