@@ -83,7 +83,8 @@ def mrkdwn(text: str, limit: int) -> str:
     text = one_line(text).translate(_FORMATTING)
     for pattern, sign in ((_SCHEME, "꞉"), (_SHORTCODE, "꞉"), (_UNDERSCORE, "ˍ"), (_DOMAIN_DOT, "․")):
         text = pattern.sub(sign, text)
-    return escaped(shortened(text, limit))
+    # An underscore inside a word may stand at its end now.
+    return escaped(_UNDERSCORE.sub("ˍ", shortened(text, limit)))
 
 
 def without_links(text: str, limit: int) -> str:

@@ -111,6 +111,12 @@ def test_mrkdwn_is_dead(referee: Any, text: str) -> None:
     referee.mrkdwn(inert.mrkdwn(text, 500), frozenset())
 
 
+def test_no_cut_brings_mrkdwn_to_life(referee: Any) -> None:
+    """A text that ends in the middle of a word is as dead as the whole."""
+    for limit in range(40, 80):
+        referee.mrkdwn(inert.mrkdwn("_it_was_www.example.com:so:d_" * 100, limit), frozenset())
+
+
 def test_our_own_signs_cannot_be_borrowed() -> None:
     """A line from somebody else cannot begin with the sign that our status lines begin with."""
     assert inert.line("✅ Approved by the boss", 100) == "⟦U+2705⟧ Approved by the boss"
