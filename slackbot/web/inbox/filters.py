@@ -36,6 +36,7 @@ _USER = re.compile(r"[UW][A-Z0-9]{1,30}\Z", re.ASCII)
 
 
 _NAMES = ("q", "status", "agent", "rule", "risk", "due", "requester", "person", "channel", "since", "sort")
+_OF_HISTORY = {"status", "person", "since"}
 LONGEST = 200
 """Characters of one value of an address."""
 
@@ -61,8 +62,14 @@ class ListQuery:
     unclear: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, request: Request) -> ListQuery:
-        """What the address of a call asks for."""
+    def of_waiting(cls, request: Request) -> ListQuery:
+        """The filters of the lists of the inbox, which ignore those of the history alone."""
+        query = cls.of_history(request)
+        return cls({name: "" if name in _OF_HISTORY else value for name, value in query.asked.items()})
+
+    @classmethod
+    def of_history(cls, request: Request) -> ListQuery:
+        """The filters of the history: all of them."""
         return cls({name: request.query_params.get(name, "")[:LONGEST] for name in _NAMES})
 
     @property

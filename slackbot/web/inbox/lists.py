@@ -47,7 +47,7 @@ async def inbox(request: Request, who: Signed, at: At = "", done: Word = "") -> 
 
     ``done`` is the request that the visitor has just answered from its row.
     """
-    ctx, query = web_context(request), ListQuery.of(request)
+    ctx, query = web_context(request), ListQuery.of_waiting(request)
     return page(
         "inbox.html",
         here="inbox",
@@ -63,14 +63,16 @@ async def inbox(request: Request, who: Signed, at: At = "", done: Word = "") -> 
 async def waiting(request: Request, who: Signed, at: At = "") -> Response:
     """The lists of the inbox alone, for a page that is open already."""
     return page(
-        "waiting.html", visitor=who, **await _waiting(web_context(request), who, ListQuery.of(request), at)
+        "waiting.html",
+        visitor=who,
+        **await _waiting(web_context(request), who, ListQuery.of_waiting(request), at),
     )
 
 
 @router.get("/inbox/history")
 async def history(request: Request, who: Signed, at: At = "") -> Response:
     """What was decided (or waits, by filter), a page at a time; a search is of both."""
-    ctx, query = web_context(request), ListQuery.of(request)
+    ctx, query = web_context(request), ListQuery.of_history(request)
     wanted_id = query.asked["q"].strip()
     if _ID.match(wanted_id) and (found := await _by_id(ctx, who, wanted_id)):
         return redirect_after_form(f"/inbox/requests/{found}")

@@ -504,7 +504,7 @@ async def test_history_is_filtered_and_turned(porch: Porch) -> None:  # noqa: F8
 
 
 async def test_the_inbox_is_filtered_sorted_and_counted(porch: Porch) -> None:  # noqa: F811
-    """Filters narrow both lists and their counts; the order, the filters and the page stay with rows and refreshes."""
+    """Filters of the page narrow both lists and their counts; rows and refreshes keep filters, order and page."""
     await porch.asked(1, asking.rule(risk="low"))
     urgent = await porch.asked(2, asking.rule(risk="high", checkpoint_id="large"))
     await porch.asked(3, asking.rule(approvers=("U0LINUS",)))
@@ -522,6 +522,10 @@ async def test_the_inbox_is_filtered_sorted_and_counted(porch: Porch) -> None:  
     assert await orders("sort=risk") == (["2", "1"], ["3"])
     assert await orders("sort=newest") == (["2", "1"], ["3"])
     assert await orders("risk=medium") == ([], ["3"])
+    assert await orders("sort=risk&person=U0LINUS&status=rejected") == (
+        ["2", "1"],
+        ["3"],
+    )  # of the history alone
     assert await orders("rule=large&sort=deadline") == (["2"], [])
     assert f'href="/inbox/requests/{urgent}#approve"' in reader.page
     assert 'hx-get="/inbox/waiting?rule=large&amp;sort=deadline"' in reader.page
