@@ -139,15 +139,21 @@ async def test_what_fails_rests(workshop: Workshops, error: Exception, action: s
     assert [line["action"] for line in logs] == [action, action]
 
 
-async def test_rests_become_longer(workshop: Workshops, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With each failure in a row a call is left out for twice as long, at most a minute; success forgets them."""
-    rests: list[float] = []
+@pytest.fixture
+async def rests(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """For how many seconds each failed call is left out; the time passes at once."""
+    seconds_each: list[float] = []
 
     def call_later(seconds: float, forget: Callable[[object], None], key: object) -> None:
-        rests.append(seconds)
+        seconds_each.append(seconds)
         forget(key)
 
     monkeypatch.setattr(asyncio.get_running_loop(), "call_later", call_later)
+    return seconds_each
+
+
+async def test_rests_become_longer(workshop: Workshops, rests: list[float]) -> None:
+    """With each failure in a row a call is left out for twice as long, at most a minute; success forgets them."""
     shop = workshop(1)
     shop.failing = SignoffError("away")
     for _ in range(7):
@@ -164,17 +170,8 @@ async def test_rests_become_longer(workshop: Workshops, monkeypatch: pytest.Monk
     assert rests[7:] == [2]
 
 
-async def test_work_begins_soon_after_the_database_is_back(
-    workshop: Workshops, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_work_begins_soon_after_the_database_is_back(workshop: Workshops, rests: list[float]) -> None:
     """However often the database has failed a call, the call is left out no longer than at first."""
-    rests: list[float] = []
-
-    def call_later(seconds: float, forget: Callable[[object], None], key: object) -> None:
-        rests.append(seconds)
-        forget(key)
-
-    monkeypatch.setattr(asyncio.get_running_loop(), "call_later", call_later)
     shop = workshop(1)
     shop.failing = DatabaseUnavailable("away")
     for _ in range(7):
