@@ -33,7 +33,7 @@ def hang_up(connection: psycopg.AsyncConnection[Any]) -> None:
 async def give_back(connection: AsyncConnection) -> None:
     """Return the connection to its pool, rolled back if not committed; cancelling does not stop that.
 
-    A pipeline that was cancelled may leave answers behind, which whoever comes next would take for theirs.
+    A connection with an open pipeline is closed instead: the next user would read the answers that are still due.
     """
     if not connection.invalidated and driver_of(connection).info.pipeline_status != PipelineStatus.OFF:
         await connection.invalidate()

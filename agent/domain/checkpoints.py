@@ -171,7 +171,7 @@ class _Reader:
             self._problem(self._lines.of(place.table, place.index, key), f"{place.label}: {problem}")
 
     def _check_shown(self, place: _Place, rule: Rule) -> None:
-        """What nobody is shown may stand neither in a description, nor in an address, nor in an e-mail."""
+        """Redacted values must not appear in descriptions, links or e-mails."""
         for key, paths in (
             ("description_template", placeholder_names(rule.description_template or "")),
             ("link_template", placeholder_names(rule.link_template or "")),
@@ -252,7 +252,7 @@ def _escalation(place: _Place, terms: Terms) -> Iterator[Problem]:
 
 def _mail(place: _Place, terms: Terms) -> Iterator[Problem]:
     if place.table == "checkpoint" and place.has("email_facts") and terms.email_facts and not terms.email:
-        yield "email_facts", '"email_facts" is used only with "email", which names nobody'
+        yield "email_facts", '"email_facts" needs recipients in "email"'
 
 
 def _label(index: int, table: Any) -> str:

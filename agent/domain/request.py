@@ -140,7 +140,7 @@ class ExecutionView:
 
     @property
     def awaits_settlement(self) -> bool:
-        """It is in doubt, and nobody has said yet what to do about it."""
+        """Whether it is in doubt and not settled yet."""
         return self.status is ExecutionStatus.IN_DOUBT and self.settled_as is None
 
     @property
@@ -237,7 +237,7 @@ class RequestView:
 
     @property
     def needs_people(self) -> bool:
-        """Whether somebody has to press a button of its card: to decide it, or to settle its execution."""
+        """Whether its card needs an answer: a decision, or the settlement of its execution."""
         in_doubt = self.execution is not None and self.execution.awaits_settlement
         return self.status is RequestStatus.WAITING or in_doubt
 

@@ -1,4 +1,4 @@
-"""What somebody looks for among requests, and in which order."""
+"""Filters and orders of lists of requests."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RequestFilter:
 
     ``key`` is the one of the program that asks; ``person`` asked or decided. ``since`` is the earliest time by which
     the list is ordered, ``ends_before`` the latest deadline.
-    ``folded`` says whether a digest stands for it, instead of a card of its own.
+    ``folded`` selects requests that a digest shows in place of a card.
     ``words`` are case-folded; each begins a word of what people may read of the request.
     """
 

@@ -163,7 +163,7 @@ class RunView:
     updated_at: datetime
     answer: str | None = None
     waiting: int = 0  # requests of its calls that people have not decided yet
-    in_doubt: int = 0  # calls of its of which nobody knows whether they happened
+    in_doubt: int = 0  # calls whose effect is unknown
     waiting_below: tuple[str, ...] = ()  # the agent of each such request in a run below
     progress: str | None = None  # what a function agent last said about how far it is
     erased_at: datetime | None = None  # what was said and done until then is gone

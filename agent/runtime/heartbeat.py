@@ -24,7 +24,7 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 def lease_clock() -> float:
     """Seconds by a clock that goes on while the machine sleeps: leases in the database run out meanwhile.
 
-    Linux has one of its own for that; elsewhere the monotonic one does.
+    Linux has ``CLOCK_BOOTTIME`` for that; other systems use their monotonic clock.
     """
     return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)
 

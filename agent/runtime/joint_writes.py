@@ -37,7 +37,7 @@ class JointWrites:
         self.turns: Wave[MadeTurn, None] = Wave(runs.RecordTurns(db).send, key=lambda made: made.lease.run_id)
 
     async def lease(self, run_id: UUID) -> LeasedRun | None:
-        """``LeaseRuns`` for this run. After OutcomeUnknown nobody holds it for this process."""
+        """``LeaseRuns`` for this run. After OutcomeUnknown, this process drops a lease that it may hold."""
         try:
             return await self._leases.join(run_id)
         except OutcomeUnknown:
@@ -45,7 +45,7 @@ class JointWrites:
             raise
 
     async def finish(self) -> None:
-        """Wait, for a while, until nothing is under way and what nobody waits for any more is given back."""
+        """Wait, up to ``SETTLING``, until all waves have ended and abandoned claims and leases are given back."""
         waves: tuple[Wave[Any, Any], ...] = (self.claims, self.reports, self._leases, self.turns)
         with suppress(TimeoutError):
             async with asyncio.timeout(SETTLING):

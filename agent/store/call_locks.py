@@ -61,7 +61,7 @@ class StoredCall:
     destination: Destination | None
     """Of its request's card."""
     subject: str
-    """Of the audit chain that tells of it: the request's, or the run's where nobody was asked."""
+    """Of its audit chain: the request's, or the run's for a call without a request."""
     voided: bool
     on_reject: str | None
     outcome: RequestStatus | None

@@ -42,7 +42,7 @@ class Attempt:
     unsettled: bool
     """In doubt, and nobody has settled it."""
     subject: str
-    """Of the audit chain that tells of it: the request's, or the run's where nobody was asked."""
+    """Of its audit chain: the request's, or the run's for a call without a request."""
     request_id: UUID | None
     destination: Destination | None
     """Of the request's card."""

@@ -84,9 +84,8 @@ class Failures:
         if due.kind == "thread_line" and due.request_id:
             if not needed:
                 return Gone(due, False, self._pace)
-            await requests.redraw_card(
-                self._db, due.request_id
-            )  # the line follows in the thread of the new card
+            # The line follows in the thread of the new card.
+            await requests.redraw_card(self._db, due.request_id)
         if due.ts is None:
             return await self._put_off(due, error)
         if due.kind == "card" and error.code == "message_not_found":
