@@ -12,7 +12,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from agent.database.address import Address
-from agent.store.lock_order import LIMIT, LOCK_ORDER, PAUSE, RETENTION
+from agent.store.lock_order import CONCURRENCY, LOCK_ORDER, PAUSE, RETENTION
 
 _LEVELS = {name: level for level, name in enumerate(LOCK_ORDER)}
 _TABLES = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)(?:\s+AS\s+(\w+))?")
@@ -30,7 +30,7 @@ _MADE = re.compile(r"\bINSERT\s+INTO\s+(\w+)")
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A lock that a statement takes: of rows of a table that it names or writes, the pause switch, or a limit."""
+    """A lock that a statement takes: of rows that it names or writes, the pause switch, or a concurrency limit."""
 
     name: str
     written: bool = False
@@ -44,7 +44,7 @@ def locks_of(sql: str) -> tuple[Lock, ...]:
     if "pg_advisory_xact_lock" in sql and "signoff pause" in sql:
         found.append(Lock(PAUSE))
     if "pg_advisory_xact_lock" in sql and "signoff limit" in sql:
-        found.append(Lock(LIMIT))
+        found.append(Lock(CONCURRENCY))
     for locking in _LOCKING.finditer(sql):
         tables = _TABLES.findall(sql)
         aliases = {alias or table: table for table, alias in tables}

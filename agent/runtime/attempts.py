@@ -29,7 +29,7 @@ from agent.runtime.tool import NotDone, Tool, ToolContext
 from agent.runtime.until_answered import until_answered
 from agent.runtime.user_call import UserCall
 from agent.runtime.work_queue import give_back_slot
-from agent.store.limits import Limit
+from agent.store.concurrency import ConcurrencyLimit
 from agent.store.views import OpenCallDetails
 from agent.usecases import executions, runs
 from agent.usecases.executions import CallToClaim, Claim, ClaimTerms, Outcome, Report, hook_state
@@ -56,11 +56,11 @@ class CallingRun(JudgementSubject, Protocol):
 def room(services: Services, work: OpenCallDetails, tool: Tool) -> AbstractContextManager[None]:
     """Count the call among those that run until the block ends. Raises NoRoom if the tool or agent allows no more."""
     return services.concurrency.running(
-        Wakeup.call(work.call.id, work.run.agent, first=True), _limits(services, work, tool)
+        Wakeup.call(work.call.id, work.run.agent, first=True), _concurrency(services, work, tool)
     )
 
 
-def _limits(services: Services, work: OpenCallDetails, tool: Tool) -> Sequence[Limit]:
+def _concurrency(services: Services, work: OpenCallDetails, tool: Tool) -> Sequence[ConcurrencyLimit]:
     if isinstance(tool, Delegate) and tool.agent is not None:  # handing a task down takes no time
         return ()
     return limits_of(work.run.agent, services.registry.find(work.run.agent), tool)
@@ -75,8 +75,8 @@ async def run_tool(services: Services, work: OpenCallDetails, tool: Tool, judged
     if isinstance(tool, Delegate) and tool.agent is not None:
         await _hand_down(services, work, tool.agent)
         return
-    everywhere = tuple(limit for limit in _limits(services, work, tool) if limit.across_processes)
-    terms = ClaimTerms(services.worker, tool.repeatable, tool.read_only, limits=everywhere)
+    everywhere = tuple(limit for limit in _concurrency(services, work, tool) if limit.across_processes)
+    terms = ClaimTerms(services.worker, tool.repeatable, tool.read_only, concurrency=everywhere)
     claimed = await _claim(services, work, terms)
     if claimed is None:
         return

@@ -15,19 +15,19 @@ from agent.database.wakeups import Wakeup
 from agent.domain.errors import NoRoom
 from agent.runtime.agents import Agent
 from agent.runtime.tool import Tool
-from agent.store.limits import Limit
+from agent.store.concurrency import ConcurrencyLimit
 
 MOST_WAITING = 10_000
 """Calls of a limit that wait to be woken; the others are found by looks, again and again."""
 
 
-def limits_of(agent_name: str, agent: Agent | None, tool: Tool) -> list[Limit]:
+def limits_of(agent_name: str, agent: Agent | None, tool: Tool) -> list[ConcurrencyLimit]:
     """What bounds the calls of a tool of this agent."""
     found = []
     if tool.concurrency is not None:
-        found.append(Limit(agent_name, tool.name, tool.concurrency, tool.across_processes))
+        found.append(ConcurrencyLimit(agent_name, tool.name, tool.concurrency, tool.across_processes))
     if agent is not None and agent.concurrency is not None:
-        found.append(Limit(agent_name, None, agent.concurrency, agent.across_processes))
+        found.append(ConcurrencyLimit(agent_name, None, agent.concurrency, agent.across_processes))
     return found
 
 
@@ -40,11 +40,13 @@ class Concurrency:
     def __init__(self, wake: Callable[[Sequence[Wakeup]], object], announce: Callable[[], object]) -> None:
         self._wake = wake
         self._announce = announce
-        self._running: Counter[Limit] = Counter()
-        self._waiting: defaultdict[Limit, OrderedDict[UUID | str, Wakeup]] = defaultdict(OrderedDict)
+        self._running: Counter[ConcurrencyLimit] = Counter()
+        self._waiting: defaultdict[ConcurrencyLimit, OrderedDict[UUID | str, Wakeup]] = defaultdict(
+            OrderedDict
+        )
 
     @contextmanager
-    def running(self, call: Wakeup, limits: Collection[Limit]) -> Iterator[None]:
+    def running(self, call: Wakeup, limits: Collection[ConcurrencyLimit]) -> Iterator[None]:
         """The call runs until the block ends. When the block itself raises NoRoom, it has not run.
 
         Raises NoRoom.
@@ -78,14 +80,14 @@ class Concurrency:
         for limit, waiting in self._waiting.items():
             self._wake_first(waiting, limit.most - self._running[limit])
 
-    def _ended(self, limits: Collection[Limit]) -> None:
+    def _ended(self, limits: Collection[ConcurrencyLimit]) -> None:
         self._running.subtract(limits)
         for limit in limits:
             self._wake_first(self._waiting[limit], 1)
         if any(limit.across_processes for limit in limits):
             self._announce()
 
-    def _wait(self, call: Wakeup, limit: Limit) -> None:
+    def _wait(self, call: Wakeup, limit: ConcurrencyLimit) -> None:
         if len(self._waiting[limit]) < MOST_WAITING:
             self._waiting[limit][call.key] = call
 

@@ -14,9 +14,9 @@ from agent.domain.call_answers import EndedCall
 from agent.domain.changes import approval_note
 from agent.domain.request import Change, RequestStatus
 from agent.domain.run import AnswerKind, CallAnswer, CallState
-from agent.store import audit, limits, pause, runs
+from agent.store import audit, concurrency, pause, runs
 from agent.store.audit import ChainHead
-from agent.store.limits import Limit, Room
+from agent.store.concurrency import ConcurrencyLimit, Room
 from agent.store.outbox import Destination
 from agent.store.rows import row_as
 from agent.store.views.requests import stored_changes
@@ -129,7 +129,7 @@ class ReadyCall:
     call: StoredCall
     head: ChainHead | None
     room: Room
-    """What its transaction has left of the limits."""
+    """What its transaction has left of the concurrency limits."""
 
 
 async def lock_ready(
@@ -137,15 +137,15 @@ async def lock_ready(
     call_ids: Collection[UUID],
     run_ids: Collection[UUID],
     subjects: Collection[str],
-    bounds: Collection[Limit] = (),
+    bounds: Collection[ConcurrencyLimit] = (),
     *,
     wait: bool,
 ) -> dict[UUID, ReadyCall]:
     """These calls, locked behind their runs, with the heads of these chains, in one round trip.
 
-    Their room is what these limits leave. Without ``wait`` what somebody else holds stays out.
+    Their room is what these concurrency limits leave. Without ``wait`` what somebody else holds stays out.
     """
-    bounded = (limits.TAKE if wait else limits.TRY, limits.COUNT) if bounds else ()
+    bounded = (concurrency.TAKE if wait else concurrency.TRY, concurrency.COUNT) if bounds else ()
     _, taken, calls, *counted, chains, found = await query(
         connection,
         pause.HOLD,
@@ -157,7 +157,7 @@ async def lock_ready(
         calls=list(call_ids),
         runs=list(run_ids),
         subjects=list(subjects),
-        **limits.parameters(bounds),
+        **concurrency.parameters(bounds),
     )
     held = {row.id for row in (*taken, *calls)}
     heads = {row.subject: row for row in chains}

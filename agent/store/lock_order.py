@@ -12,8 +12,8 @@ from __future__ import annotations
 PAUSE = "pause switch"
 """The advisory lock of the pause switch; claims share it."""
 
-LIMIT = "limit"
-"""The advisory locks of limits that hold across processes, by name; claims of such calls take them."""
+CONCURRENCY = "concurrency"
+"""The advisory locks of concurrency limits that hold across processes, by name; claims of such calls take them."""
 
 RETENTION = "retention"
 """The audit head of what was erased. Only erasing takes it, when it knows how much it has erased."""
@@ -25,7 +25,7 @@ LOCK_ORDER = (
     "approval_request",
     "tool_call",
     "execution",
-    LIMIT,
+    CONCURRENCY,
     "audit_head",
     "delivery",
     RETENTION,

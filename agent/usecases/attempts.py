@@ -16,9 +16,9 @@ from agent.metrics import EXECUTIONS
 from agent.store import audit, executions, outbox
 from agent.store.audit import AuditEntry, ChainHead
 from agent.store.call_locks import StoredCall
+from agent.store.concurrency import ConcurrencyLimit
 from agent.store.executions import Attempt
 from agent.store.ids import new_id
-from agent.store.limits import Limit
 from agent.store.outbox import OutboxMessage
 from signoff.values import Action
 
@@ -54,7 +54,7 @@ class ClaimTerms:
     idempotent: bool
     read_only: bool = False
     execution_id: UUID = field(default_factory=new_id)
-    limits: tuple[Limit, ...] = ()
+    concurrency: tuple[ConcurrencyLimit, ...] = ()
     """Those that hold across processes."""
 
 

@@ -20,7 +20,7 @@ from agent.domain.request import ExecutionStatus
 from agent.domain.run import ProposedCall, Turn
 from agent.runtime.joint_writes import JointWrites
 from agent.store import pause as pause_store
-from agent.store.limits import Limit
+from agent.store.concurrency import ConcurrencyLimit
 from agent.usecases import executions, pause, requests
 from agent.usecases.executions import CallToClaim, Claim, ClaimTerms, Outcome, Report
 from agent.usecases.runs import LeasedRun, MadeTurn
@@ -306,8 +306,8 @@ async def test_a_wave_claims_what_its_limits_leave(database: Database) -> None:
     joint = JointWrites(database, "w")
 
     async def claim(asked: Asked, most: int = 3) -> Claim | None:
-        limits = (Limit("refunds", "process_refund", most), Limit("refunds", None, 5))
-        terms = ClaimTerms("w", idempotent=False, limits=limits)
+        limits = (ConcurrencyLimit("refunds", "process_refund", most), ConcurrencyLimit("refunds", None, 5))
+        terms = ClaimTerms("w", idempotent=False, concurrency=limits)
         try:
             return await joint.claims.join(to_claim(asked, terms))
         except NoRoom:
@@ -337,7 +337,10 @@ async def test_what_a_limit_costs(database: Database, counter: WireCounter, numb
         await db.open()
         joint = JointWrites(db, "w")
         counter.reset()
-        terms = [ClaimTerms("w", idempotent=False, limits=(Limit("refunds", None, 8),)) for _ in calls]
+        terms = [
+            ClaimTerms("w", idempotent=False, concurrency=(ConcurrencyLimit("refunds", None, 8),))
+            for _ in calls
+        ]
         await asyncio.gather(*(joint.claims.join(to_claim(c, t)) for c, t in zip(calls, terms, strict=True)))
         assert (len(counter.work), counter.round_trips, counter.commits) == (11, 2, 1)
 

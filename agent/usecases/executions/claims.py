@@ -43,22 +43,22 @@ class ClaimCalls(JointUseCase[CallToClaim, ReadyCall, Claim | None]):
     """Take the one open attempt at each ready call, if what it would run is what was decided.
 
     ``None``: there is nothing to run (any more), its agent is paused, or its run has ended and nobody wanted the
-    call. ``NoRoom``: the limits among its terms are reached, and the call stays ready. The comparison with the decision
-    is made under the call's lock, which comes behind its run's. After ``OutcomeUnknown``, ``find_claim`` tells whether
-    the attempt was written. Members are calls of different runs.
+    call. ``NoRoom``: the concurrency limits among its terms are reached, and the call stays ready. The comparison with
+    the decision is made under the call's lock, which comes behind its run's. After ``OutcomeUnknown``, ``find_claim``
+    tells whether the attempt was written. Members are calls of different runs.
     """
 
     async def lock(
         self, tx: Transaction, members: Sequence[CallToClaim], *, wait: bool
     ) -> list[ReadyCall | Skipped]:
         tx.after_commit(partial(point, "after_claim"))
-        limits = {limit for each in members for limit in each.terms.limits}
+        bounds = {bound for each in members for bound in each.terms.concurrency}
         locked = await call_locks.lock_ready(
             tx,
             [each.call_id for each in members],
             [each.run_id for each in members],
             [each.subject for each in members],
-            limits,
+            bounds,
             wait=wait,
         )
         return [locked.get(each.call_id, SKIPPED) for each in members]
@@ -69,7 +69,7 @@ class ClaimCalls(JointUseCase[CallToClaim, ReadyCall, Claim | None]):
     async def act(
         self, tx: Transaction, member: CallToClaim, found: ReadyCall, *, wait: bool
     ) -> Settled[Claim | None]:
-        locked = found.head is not None and found.room.holds(member.terms.limits)
+        locked = found.head is not None and found.room.holds(member.terms.concurrency)
         if found.call.state is CallState.READY and not locked and not wait:
             return SKIPPED
         begun = await begin_attempt(tx, found, member.terms)
@@ -113,7 +113,7 @@ async def begin_attempt(
     if call.in_vain and not call.wanted_again:
         calls.stop(tx, call.id, call.agent)
         return None
-    if not found.room.take(terms.limits):
+    if not found.room.take(terms.concurrency):
         return NoRoom(f"as many calls of {call.tool} run in all processes as may")
     head = found.head or await audit.lock_head(tx, call.subject)
     outbox.enqueue(tx, attempts.card(call))

@@ -12,11 +12,11 @@ from agent.domain.errors import NoRoom
 from agent.runtime.agents import Agent
 from agent.runtime.concurrency import Concurrency, limits_of
 from agent.runtime.tool import tool
-from agent.store.limits import Limit
+from agent.store.concurrency import ConcurrencyLimit
 
-TWO, ONE = Limit("a", "two", 2, False), Limit("a", "one", 1, False)
-AGENT = Limit("a", None, 1, False)
-EVERYWHERE = Limit("a", "everywhere", 1, True)
+TWO, ONE = ConcurrencyLimit("a", "two", 2, False), ConcurrencyLimit("a", "one", 1, False)
+AGENT = ConcurrencyLimit("a", None, 1, False)
+EVERYWHERE = ConcurrencyLimit("a", "everywhere", 1, True)
 
 
 def call(number: int) -> Wakeup:
@@ -114,8 +114,11 @@ def test_what_bounds_a_call() -> None:
     bounded = tool(name="ours", concurrency=2, across_processes=True)(lambda: None)
     free = tool(name="free")(lambda: None)
     agent = Agent("a", "Instructions.", [bounded, free], concurrency=5)
-    assert limits_of("a", agent, bounded) == [Limit("a", "ours", 2, True), Limit("a", None, 5, False)]
-    assert limits_of("a", agent, free) == [Limit("a", None, 5, False)]
+    assert limits_of("a", agent, bounded) == [
+        ConcurrencyLimit("a", "ours", 2, True),
+        ConcurrencyLimit("a", None, 5, False),
+    ]
+    assert limits_of("a", agent, free) == [ConcurrencyLimit("a", None, 5, False)]
     assert limits_of("a", None, free) == []
 
 

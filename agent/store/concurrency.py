@@ -11,7 +11,7 @@ from sqlalchemy import Row, text
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class ConcurrencyLimit:
     """At most so many calls of an agent, or of one of its tools."""
 
     agent: str
@@ -32,11 +32,11 @@ class Room:
         self._locked = {row.name for row in taken if row.locked}
         self._claimed = Counter({row.name: row.claimed for row in counted})
 
-    def holds(self, limits: Iterable[Limit]) -> bool:
+    def holds(self, limits: Iterable[ConcurrencyLimit]) -> bool:
         """Whether all of them are locked."""
         return all(limit.name in self._locked for limit in limits)
 
-    def take(self, limits: Collection[Limit]) -> bool:
+    def take(self, limits: Collection[ConcurrencyLimit]) -> bool:
         """Count one more call, if all of its limits allow it."""
         free = all(self._claimed[limit.name] < limit.most for limit in limits)
         if free:
@@ -44,12 +44,12 @@ class Room:
         return free
 
 
-def parameters(limits: Iterable[Limit]) -> dict[str, Sequence[str | None]]:
+def parameters(limits: Iterable[ConcurrencyLimit]) -> dict[str, Sequence[str | None]]:
     """What the statements below take; every transaction locks in the same order."""
     named = {limit.name: limit for limit in limits}
     ordered = [named[name] for name in sorted(named)]
     return {
-        "limits": [limit.name for limit in ordered],
+        "bounds": [limit.name for limit in ordered],
         "agents": [limit.agent for limit in ordered],
         "tools": [limit.tool for limit in ordered],
     }
@@ -58,12 +58,12 @@ def parameters(limits: Iterable[Limit]) -> dict[str, Sequence[str | None]]:
 TAKE = text("""
 SELECT name, pg_advisory_xact_lock(hashtextextended('signoff limit ' || current_schema() || ' ' || name, 0)) IS NOT NULL
        AS locked
-FROM unnest(CAST(:limits AS text[])) AS name
+FROM unnest(CAST(:bounds AS text[])) AS name
 """)
 TRY = text("""
 SELECT name, pg_try_advisory_xact_lock(hashtextextended('signoff limit ' || current_schema() || ' ' || name, 0))
        AS locked
-FROM unnest(CAST(:limits AS text[])) AS name
+FROM unnest(CAST(:bounds AS text[])) AS name
 """)
 # In a statement behind the lock: it sees what whoever held the lock before has claimed. A join would have
 # PostgreSQL read all calls of the agent.
@@ -72,5 +72,5 @@ SELECT named.name,
        (SELECT count(*) FROM execution AS e WHERE e.status = 'claimed' AND (
             SELECT c.agent = named.agent AND c.tool = coalesce(named.tool, c.tool)
             FROM tool_call AS c WHERE c.id = e.call_id)) AS claimed
-FROM unnest(CAST(:limits AS text[]), CAST(:agents AS text[]), CAST(:tools AS text[])) AS named (name, agent, tool)
+FROM unnest(CAST(:bounds AS text[]), CAST(:agents AS text[]), CAST(:tools AS text[])) AS named (name, agent, tool)
 """)
