@@ -37,11 +37,7 @@ class Address:
 
     @classmethod
     def read(cls, url: str, schema: str = SCHEMA, role: str | None = None) -> Self:
-        """Takes `postgresql://`, `postgres://` and `postgresql+psycopg://`, with libpq's parameters.
-
-        Raises:
-            DatabaseUnusable: that is no such address. It is not repeated, since it may hold a password.
-        """
+        """Read `postgresql://…` with libpq's parameters. DatabaseUnusable does not repeat what may hold a password."""
         plain, known = re.subn(r"\Apostgres(?:ql)?(?:\+psycopg(?:_async)?)?://", "postgresql://", url.strip())
         if not known:
             raise DatabaseUnusable("the database address has to begin with postgresql://")

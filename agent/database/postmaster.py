@@ -1,7 +1,4 @@
-"""One PostgreSQL server and its files: where its programs are, whether it answers, how it starts and ends.
-
-Who may start and stop it is decided in `agent.database.embedded_server`.
-"""
+"""The server and its files: programs, start, answer, end. `embedded_server` decides who may start and stop it."""
 
 import os
 import shutil
@@ -95,11 +92,7 @@ def runs_on(pid: int, data_dir: Path) -> bool:
 
 
 def probe(data_dir: Path, socket_dir: Path) -> bool | None:
-    """Ask the server at this address a real question.
-
-    Returns:
-        Whether it is durable; None if there is no answer, or the answer of another directory's server.
-    """
+    """Ask the server a real question: is it durable? None: no answer, or another directory's server."""
     question = "SELECT current_setting('data_directory'), current_setting('fsync')"
     try:
         with psycopg.connect(conninfo(socket_dir), connect_timeout=2, autocommit=True) as connection:
@@ -143,9 +136,9 @@ def create(data_dir: Path, programs: Path, user: ServerUser, *, durable: bool) -
 
 
 def make_socket_dir(data_dir: Path, user: ServerUser) -> Path:
-    """The folder of the socket: the data directory, or a short one where that path is too long for a socket.
+    """The folder of the socket: a short one where the data directory's path is too long or has a comma.
 
-    A comma would end a name in PostgreSQL's list of folders and in libpq's list of hosts.
+    PostgreSQL and libpq end a name at a comma.
     """
     if len(os.fsencode(data_dir / SOCKET)) <= LONGEST_SOCKET_PATH and not set(',"') & set(str(data_dir)):
         return data_dir

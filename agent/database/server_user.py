@@ -23,11 +23,7 @@ class ServerUser:
 
     @classmethod
     def of(cls, data_dir: Path) -> "ServerUser":
-        """Ourselves; for root the owner of `data_dir`, or the account made for this.
-
-        Raises:
-            OSError: the account cannot be made.
-        """
+        """Ourselves; for root the owner of `data_dir`, or the account made for this (OSError if it cannot be made)."""
         if os.geteuid() != 0:
             return cls(os.geteuid(), os.getegid())
         if data_dir.exists() and (status := data_dir.stat()).st_uid != 0:
@@ -42,10 +38,7 @@ class ServerUser:
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
     def make_parents(self, data_dir: Path) -> None:
-        """Create the missing folders above `data_dir`; those that exist keep their modes.
-
-        Root's new folders let the server's user pass, whatever root's umask says.
-        """
+        """Create the missing folders above `data_dir`; root's let the server's user pass, whatever the umask says."""
         if os.geteuid() != 0:
             data_dir.parent.mkdir(parents=True, exist_ok=True)
             return
@@ -55,10 +48,7 @@ class ServerUser:
             folder.chmod(0o755)
 
     def stopped_by(self, path: Path) -> Path | None:
-        """The first step on the way to `path`, itself included, where root's account may not enter or run.
-
-        An ordinary user is never stopped here: the system itself says where that one may go.
-        """
+        """The first step on the way to `path`, itself included, where root's account may not enter or run."""
         if os.geteuid() != 0:
             return None
         for step in (*reversed(path.parents), path):
@@ -79,12 +69,9 @@ class ServerUser:
 
 
 def account() -> pwd.struct_passwd:
-    """Return the system account for the server, created on first use: no password, no shell, no home.
+    """The system account for the server, created on first use. Raises OSError when `useradd` fails.
 
-    `useradd` does not exclude itself: two at once can both add the account, and one of the two entries is lost.
-
-    Raises:
-        OSError: `useradd` failed.
+    `useradd` does not exclude itself: of two at once, one entry can be lost.
     """
     with suppress(KeyError):
         return pwd.getpwnam(ACCOUNT)

@@ -1,8 +1,7 @@
-"""One transaction: its reads run at once, its writes go out together at the end, and its end is told truly.
+"""One transaction: reads run at once, writes go out together with COMMIT at the end.
 
-A use case locks and reads first, decides, then writes. Nothing that it writes depends on what an earlier write
-returns, so all writes and COMMIT travel in one round trip (the driver's pipeline mode), in order.
-When a statement fails, the server skips everything behind it, COMMIT included.
+No write depends on what an earlier one returns, so all travel in one round trip (pipeline mode). When a statement
+fails, the server skips everything behind it, COMMIT included.
 """
 
 from __future__ import annotations
@@ -51,10 +50,7 @@ _SAVEPOINT, _RELEASE = text("SAVEPOINT step"), text("RELEASE SAVEPOINT step")
 
 
 class Transaction:
-    """What a use case works with: ``execute`` reads and locks, the other methods collect what is written at the end.
-
-    Statements are ``text()`` constants with named parameters (``:name``). What is collected is sent before COMMIT.
-    """
+    """``execute`` reads and locks; the other methods collect ``text()`` constants, which are sent before COMMIT."""
 
     def __init__(self, connection: AsyncConnection, address: Address, tell: Listener, wake: Wake) -> None:
         self.connection = connection
@@ -91,16 +87,16 @@ class Transaction:
     def add_rows(
         self, statement: TextClause, rows: Sequence[Mapping[str, Any]], *, last: bool = False
     ) -> None:
-        """Collect rows that a statement reads from ``:rows``, with ``json_to_recordset``.
+        """Collect rows that a statement reads from ``:rows``, with ``json_to_recordset``; rows of several members go
+        together.
 
-        Rows of several members for one statement go out together. Rows of ``last`` go out behind everything else.
-        No two of them may concern the same row of a table: an UPDATE would count one of them. One text for all rows
-        costs a fraction of what an array for each column costs to put together. Values are those of JSON, and UUIDs,
-        times and bytes; the flush raises TypeError for any other.
+        ``last``: behind everything else, and no two of them for the same row of a table: an UPDATE would count one.
+        One text for all rows costs a fraction of an array for each column. The flush raises TypeError for other
+        values than JSON's, UUIDs, times and bytes.
 
-        A statement that joins these rows to a table takes ``LIMIT (SELECT CAST(:many AS int))`` of them, which is all:
-        PostgreSQL expects a hundred in any text, and would read a table of thousands from end to end to find one.
-        Behind a SELECT the planner does not know the number, and so the plan is kept.
+        A statement that joins these rows to a table takes ``LIMIT (SELECT CAST(:many AS int))`` of them, which is
+        all: PostgreSQL expects a hundred in any text and would scan a large table to find one. A SELECT hides the
+        number, so the plan is kept.
         """
         self._writes.add_rows(statement, rows, last=last)
 
@@ -129,10 +125,7 @@ class Transaction:
         self._ended.update(requests)
 
     async def flush(self) -> None:
-        """Send what has been collected: for statements that must see it, and before a savepoint ends.
-
-        Raises the driver's errors.
-        """
+        """Send what has been collected: for statements that must see it. Raises the driver's errors."""
         if self._writes:
             await self._send()
 
@@ -182,9 +175,9 @@ class Transaction:
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[Self]:
-        """Send what was collected and commit when the block ends, roll back when it raises.
+        """Commit when the block ends, roll back when it raises; DatabaseUnavailable: nothing was written.
 
-        Raises DatabaseUnavailable and BudgetExceeded (nothing was written), OutcomeUnknown.
+        Or OutcomeUnknown.
         """
         async with AsyncExitStack() as stack:
             stack.push_async_callback(give_back, self.connection)
@@ -256,8 +249,8 @@ Connection = AsyncConnection | Transaction
 async def fetch(connection: Connection, statement: Statement, **parameters: Any) -> list[Any]:
     """Execute a statement; returns its rows, with their columns as attributes.
 
-    Pass a constant, or the result of a cached function: a statement is compiled once and then bypasses SQLAlchemy,
-    which takes as long to pass it on as the driver to execute it.
+    Pass a constant, or the result of a cached function: it is compiled once and then bypasses SQLAlchemy, which
+    would take as long as the driver.
     """
     if _unbegun(connection):
         return (await query(connection, statement, **parameters))[0]
@@ -269,8 +262,8 @@ async def fetch(connection: Connection, statement: Statement, **parameters: Any)
 async def query(connection: Connection, *statements: Statement, **parameters: Any) -> list[list[Any]]:
     """Send statements in one round trip; returns the rows of each, as `fetch` does.
 
-    Each starts when the one before it has ended, a wait for a lock included, and sees what is committed then.
-    All take their values from the same ``parameters``.
+    Each starts when the one before it has ended, locks included, and sees what is committed then. All read the same
+    ``parameters``.
     """
     raw, begin = _driver(connection), _unbegun(connection)
     async with raw.pipeline():

@@ -1,7 +1,7 @@
-"""Wake-ups: "look at this now", sent after COMMIT. The tables say what there is to do; a lost wake-up costs one look.
+"""Wake-ups: "look at this now", sent after COMMIT. The tables say what there is to do; a lost one costs one look.
 
-What this process cannot take is announced to the others with one ``NOTIFY`` without payload, in a transaction of its
-own: inside that of a fact it would hold a lock of the whole server until the disk has answered.
+What this process cannot take is announced with one ``NOTIFY`` in a transaction of its own: inside that of a fact it
+would hold a lock of the whole server until the disk has answered.
 """
 
 from __future__ import annotations

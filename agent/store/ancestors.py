@@ -40,10 +40,7 @@ async def child_run(
 
 
 def ancestor_roots(destination: Destination, ancestor_ids: Sequence[UUID]) -> list[OutboxMessage]:
-    """The first messages of the runs above a run, nearest first: they say whether what is below waits for people.
-
-    They are in the channel of the run, as every run below another is.
-    """
+    """The first messages of the runs above, nearest first; they are in the run's own channel."""
     return [outbox.run_root(destination, run_id) for run_id in reversed(ancestor_ids)]
 
 

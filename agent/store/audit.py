@@ -1,7 +1,4 @@
-"""The audit log: events are linked into their subject's chain inside the transaction of the fact they tell.
-
-Lock order puts the chain's head last; the caller has locked the subject itself before.
-"""
+"""The audit log: events join their subject's chain in the transaction of the fact; chain heads are locked last."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ async def lock_ready(
     *,
     wait: bool,
 ) -> dict[UUID, ReadyCall]:
-    """These calls, locked behind their runs, with the heads of these chains, in one round trip.
+    """These calls, locked behind their runs, with the heads of these chains.
 
     Their room is what these concurrency limits leave. Without ``wait`` what somebody else holds stays out.
     """

@@ -125,10 +125,7 @@ def make_ready_again(tx: Transaction, call_id: UUID, agent: str) -> None:
 
 
 async def repeat(connection: Connection, call_id: UUID) -> tuple[UUID, bool]:
-    """A new call with the same content, in the background of the same run; repeating twice is one call.
-
-    Returns its id, and whether it is new.
-    """
+    """A new call with the same content, in the background of the same run: id, and whether it is new (once only)."""
     fresh = new_id()
     await connection.execute(_REPEAT, {"id": fresh, "call": call_id})
     found: UUID = (await connection.execute(_REPEATED, {"call": call_id})).scalar_one()

@@ -19,10 +19,10 @@ from signoff.values import Person
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """An execution, locked, with the request that allowed it; ``call`` is ``None`` for an attempt outside.
+    """An execution, locked, with the request that allowed it.
 
-    ``open``: it is still in doubt. ``subject`` is that of the audit chain that tells of it. ``request_id`` and
-    ``destination`` are ``None`` where nobody was asked.
+    ``call``: None for an attempt outside. ``open``: still in doubt. ``subject``: of its audit chain. ``request_id``,
+    ``destination``: None where nobody was asked.
     """
 
     execution_id: UUID

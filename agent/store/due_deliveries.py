@@ -96,10 +96,7 @@ def recent_cards() -> Subquery:
 
 
 def _channels_due() -> Select[tuple[str]]:
-    """Each channel is found by one step through the index of what is pending, however much that is.
-
-    A channel is not due because of a line whose thread has no root yet: what the line waits for is.
-    """
+    """Each channel costs one step through the index; a line whose thread has no root yet makes no channel due."""
     each = (
         select(func.min(delivery.c.channel_id).label("channel_id"))
         .where(_pending)

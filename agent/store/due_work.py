@@ -38,10 +38,7 @@ class Due:
 async def find(
     connection: Connection, agents: Sequence[str], after: Mapping[Lane, Sequence[datetime]], page: int = PAGE
 ) -> list[Due]:
-    """What is to be done for these agents, and whom something is to be told; calls that may run come first.
-
-    Of each lane, for each agent, the oldest ``page`` behind the time that ``after`` has at the agent's position.
-    """
+    """For each agent the oldest ``page`` of each lane behind its time in ``after``; calls that may run come first."""
     rows = await fetch(
         connection,
         _DUE,

@@ -75,9 +75,8 @@ async def lost(connection: Connection, limit: int, but: Collection[UUID] = ()) -
 
 
 def ended_call(row: Row[Any]) -> EndedCall:
-    """The call of an execution, as it is once it has an answer; the row has its actions as canonical bytes.
-
-    ``notes`` are those of the votes that approved it.
+    """The call once it has an answer, from a row with its actions as canonical bytes and the approving votes'
+    ``notes``.
     """
     return EndedCall(
         id=row.call_id,

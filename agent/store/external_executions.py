@@ -50,10 +50,7 @@ class ExternalAttempt(Attempt):
 
 
 async def lock_approval(connection: Connection, request_id: UUID) -> ClaimableRequest | None:
-    """A request of a program, locked; the pause switch is held.
-
-    The clock, the decision and the attempts are read behind the lock.
-    """
+    """A program's request, locked, then its clock, decision and attempts; the pause switch is held."""
     *_, found = await query(connection, pause.HOLD, _TAKE_REQUEST, _APPROVAL, id=request_id)
     return row_as(ClaimableRequest, found[0]) if found else None
 

@@ -1,8 +1,7 @@
-"""A flood: more new requests of one sender than a channel can show as cards. What does not fit is folded into a digest.
+"""A flood: more new requests of one sender than a channel can show as cards. The rest is folded into a digest.
 
-A folded request has no card and no thread; whatever would be told there is skipped, and its sender's digest updated.
-A sender is an agent of ours, or the key of a program: one key can speak for any number of agents, and has one limit
-and one digest.
+A folded request has no card and no thread. A sender is an agent of ours, or a program's key: one key can speak for
+any number of agents, and has one limit and one digest.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from agent.store.tables import approval_request, card_place, delivery, digest_ca
 
 
 async def fold(connection: Connection, destination: Destination, cards_per_minute: int) -> list[str]:
-    """Skip what exceeds the limit and what belongs to folded requests. Returns the senders concerned.
+    """Skip what exceeds the limit and what belongs to folded requests; returns the senders concerned.
 
-    A digest older than a minute is outdated by further requests: nobody would see them so far up in the channel.
-    What somebody else holds at this moment is left to the next look.
+    A digest older than a minute is outdated: nobody would look so far up in the channel. What is locked is left to
+    the next look.
     """
     here = {"team": destination.team_id, "channel": destination.channel_id}
     rows = await fetch(connection, _FOLD, **here, cards_per_minute=cards_per_minute)
@@ -29,20 +28,17 @@ async def fold(connection: Connection, destination: Destination, cards_per_minut
 
 
 async def unfold(connection: Connection, cards_per_minute: int) -> list[tuple[UUID, Destination, str]]:
-    """Give up the folding of as many waiting requests as fit into the limit now: id, channel and sender of each.
+    """Unfold as many waiting requests as fit into the limit now: id, channel and sender of each.
 
-    People take turns within a sender, so what others ask is not behind a flood of one; what is critical or takes
-    several people comes first.
+    People take turns within a sender, so nobody waits behind the flood of another; critical requests and those of
+    several people go first.
     """
     rows = await connection.execute(_UNFOLD, {"cards_per_minute": cards_per_minute})
     return [(row.request_id, Destination(row.team_id, row.channel_id), row.sender) for row in rows]
 
 
 async def place_digest(tx: Transaction, destination: Destination, sender: str, ts: str) -> str | None:
-    """The sender's digest is this message, as long as something in it waits: the next flood gets a new one.
-
-    Returns the message that was the digest before, if it was another.
-    """
+    """Make this message the digest while something in it waits; returns the one before, if it was another."""
     here = {"team": destination.team_id, "channel": destination.channel_id, "sender": sender}
     before: str | None = (await tx.execute(_PLACE, {**here, "ts": ts})).scalar_one_or_none()
     return before
@@ -52,9 +48,8 @@ _channel_card = and_(card_place.c.request_id == delivery.c.request_id, card_plac
 
 
 def _excess(what: ColumnElement[bool]) -> Select[tuple[UUID]]:
-    """Deliveries of requests that are folded already, or are more than their sender may show now.
-
-    What is critical or takes several people is folded last.
+    """Deliveries of folded requests or beyond the limit; critical requests and those of several people are folded
+    last.
     """
     weighty = or_(approval_request.c.risk == "critical", approval_request.c.approvals_required > 1)
     order = (delivery.c.kind, weighty.desc(), delivery.c.priority, delivery.c.id)

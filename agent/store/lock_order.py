@@ -1,10 +1,8 @@
 """The order in which every transaction takes its locks.
 
-Rows are locked FOR NO KEY UPDATE: a foreign key's check (FOR KEY SHARE) in another transaction follows no order, and
-does not have to wait for such a lock. Sweeps skip rows that are locked (SKIP LOCKED).
-
-A child run is locked before its parent; rows of one table otherwise by id. A drain takes its destination first, and
-the next message of the channel with SKIP LOCKED, as it may still hold the message before.
+FOR NO KEY UPDATE, because a foreign key's check (FOR KEY SHARE) follows no order and need not wait for it. Sweeps
+use SKIP LOCKED. A child run is locked before its parent, other rows of one table by id. A drain locks its
+destination first, and the next message with SKIP LOCKED, as it may still hold the message before.
 """
 
 from __future__ import annotations

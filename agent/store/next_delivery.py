@@ -121,15 +121,14 @@ SELECT held.lease_epoch AS epoch, coalesce(CAST(first.kind AS text), '') AS kind
         GROUP BY here.now) AS wait
 FROM flood LEFT JOIN first ON true LEFT JOIN held ON true
 """)
-"""Nothing is taken while another drain has the channel. What is posted is marked first: from now on Slack may have it,
-until it is known otherwise.
+"""Take the channel's next message, unless another drain has the channel. A post is marked before Slack can have it.
 
-This waits for no lock, because its transaction may hold the delivery before: a row that somebody else has locked is
-left for the next look. The epoch, which every lease and every release counts up, is compared again under the lock:
-the rest of the statement sees the database as it was when it began, and another drain may have been there since.
+This waits for no lock, because its transaction may hold the delivery before. The epoch, which every lease and
+release counts up, is compared again under the lock: the statement sees the database as it was when it began, and
+another drain may have been there since.
 
-Senders (agents, keys of programs) take turns in posts, and likewise in changes: whoever is not among `:served` goes
-first, then these in their order, except with history. An answer does not wait for earlier lines of its thread, but
-takes them along; unless they were put off. A line that may stand in Slack already goes without others. History may be
-long, so it is read in its order (`OFFSET 0`) up to the first line that may go.
+Senders take turns in posts, and likewise in changes: whoever is not among `:served` goes first, then these in their
+order, except with history. An answer takes earlier lines of its thread along, unless they were put off. A line that
+may stand in Slack already goes alone. History may be long, so it is read in its order (`OFFSET 0`) up to the first
+line that may go.
 """

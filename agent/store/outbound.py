@@ -1,8 +1,4 @@
-"""Webhooks, and what is to be told to them and by e-mail.
-
-Notices are written inside the transaction of the fact. One statement finds the webhooks and writes a notice for each;
-where no webhook is subscribed it finds an empty table and writes nothing.
-"""
+"""Webhooks, and what is told to them and by e-mail, written inside the transaction of the fact."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Writing down what people must be told, inside the transaction of the fact; ``slackbot.delivery.drain`` sends it.
+"""What people must be told, written inside the transaction of the fact; ``slackbot.delivery.drain`` sends it.
 
-Priorities: what a person waits for (a card that changed, a run's answer or how it ended), then new cards and run
-threads, then lines in threads. Pending rows about the same card are one row (``coalesce_key``): it is drawn from the
-facts when it is sent.
+Priorities: what a person waits for, then new cards and run threads, then lines. Pending rows about the same card are
+one row (``coalesce_key``): it is drawn from the facts when it is sent.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""What the reports on any number of attempts lock and read before they are written, in one round trip.
-
-First the locks, level by level and by id, then what is read. Many at once wait for nothing: what somebody else holds is
-left out, and is locked alone.
-"""
+"""What reports on any number of attempts lock, level by level and by id, and then read, in one round trip."""
 
 from __future__ import annotations
 
@@ -34,10 +30,7 @@ async def lock(
     *,
     wait: bool,
 ) -> dict[UUID, ReportedAttempt]:
-    """These attempts, locked; those that are unknown stay out.
-
-    Without ``wait``, those that somebody else holds stay out as well, whole or in part.
-    """
+    """These attempts, locked; unknown ones stay out, and without ``wait`` those that somebody else holds."""
     locks = (
         (runs.TAKE, executions.TAKE, audit.TAKE_HEADS)
         if wait

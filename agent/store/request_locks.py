@@ -67,8 +67,7 @@ class ExpiredRequest:
 async def lock(connection: Connection, request_id: UUID) -> LockedRequest | None:
     """The request, locked.
 
-    Its revision is read behind the lock (``revision``): a join with the present revision would lose the row when that
-    changes while the statement waits for it.
+    Its revision is read behind the lock: a join would lose the row when an edit commits meanwhile.
     """
     row = (await connection.execute(_REQUEST, {"id": request_id})).one_or_none()
     return row_as(LockedRequest, row, excluded=exclusions.from_json(row.excluded)) if row else None

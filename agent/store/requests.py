@@ -25,8 +25,8 @@ from signoff.values import Action, Person
 class NewRequest:
     """A question to be put to people, complete.
 
-    ``principal`` and ``client_id`` name it for whoever opens it (a call's request: ``"run"`` and call id with
-    count). ``pending_text`` is what the model is told at once when the call may go on in the background.
+    ``principal`` and ``client_id`` name it for whoever opens it (``"run"``, and call id with count).
+    ``pending_text`` is what the model hears at once when the call goes on in the background.
     """
 
     rule: Rule

@@ -1,7 +1,7 @@
 """What is erased after its time: arguments, facts, contexts, transcripts, results, and what Slack was told of them.
 
-Votes, decisions, digests and the record stay. These statements need the rights of the schema's owner: the service's
-role may neither change what people were shown nor what was said.
+Votes, decisions, digests and audit stay. These statements need the schema owner's rights: the service may not change
+what people saw.
 """
 
 from __future__ import annotations

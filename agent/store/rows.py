@@ -24,10 +24,10 @@ class _Row(Protocol):
 
 
 def row_as(kind: type[Kind], row: _Row, **given: object) -> Kind:
-    """Build a value from the columns that have the names of its fields, and from ``given`` fields.
+    """Build a value from the columns named like its fields, and from ``given`` fields.
 
-    Texts become enums, and arrays tuples or sets, where the field's type says so. A `Person` is put together from the
-    columns `<field>_team_id` and `<field>_user_id`, a `Destination` from `team_id` and `channel_id`.
+    Texts become enums, arrays tuples or sets. A `Person` comes from `<field>_team_id` and `<field>_user_id`, a
+    `Destination` from `team_id` and `channel_id`.
     """
     columns = row._asdict()
     values = dict(given)

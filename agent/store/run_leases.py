@@ -34,9 +34,9 @@ class TakenLease:
 async def take(
     connection: Connection, run_ids: Sequence[UUID], worker: str, seconds: float, *, wait: bool
 ) -> dict[UUID, TakenLease | None]:
-    """Lease those of the runs that are runnable and free; the epoch counts up, which fences whoever held them before.
+    """Lease those of the runs that are runnable and free; the epoch counts up and fences whoever held them before.
 
-    ``None``: the run is not runnable, or not free. Without ``wait`` what somebody else locks stays out.
+    ``None``: not runnable, or not free. Without ``wait`` what somebody else locks stays out.
     """
     *_, locked, found_runs, messages, calls = await query(
         connection,

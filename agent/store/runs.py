@@ -179,10 +179,7 @@ def work_again(tx: Transaction, run_id: UUID) -> None:
 
 
 def count_answer(tx: Transaction, run_id: UUID, agent: str, *, last: bool) -> None:
-    """The run waits for one blocking call less, and works again if people are not asked about another.
-
-    ``last``: the model hears of its answers now.
-    """
+    """The run waits for one blocking call less. ``last``: the model hears of its answers now."""
     tx.add_rows(_ONE_CALL_LESS, [{"id": run_id, "inputs": int(last)}])
     if last:
         tx.wake(Wakeup.run(run_id, agent))

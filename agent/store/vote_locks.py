@@ -1,7 +1,7 @@
-"""What a vote, or an edit, locks and reads of requests before anything is decided: one round trip for any number.
+"""What a vote or an edit locks and reads before anything is decided: one round trip for any number.
 
 First the locks, level by level and by id, then what is read: PostgreSQL evaluates a locking statement's own
-expressions before it waits. Many at once wait for nothing: what somebody else holds is left out, and is locked alone.
+expressions before it waits. Many at once wait for nothing: what somebody else holds is locked alone.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class TopRun:
 class AskedCall:
     """A call that may be claimed in the transaction that decides its request.
 
-    Its run is locked and goes on, and nothing pauses it or can pause it before COMMIT. It was neither edited nor
-    repeated, and its tool has prepared nothing.
+    Its run is locked and goes on, nothing can pause it before COMMIT, it was neither edited nor repeated, and its
+    tool prepared nothing.
     """
 
     id: UUID
@@ -101,10 +101,10 @@ async def lock(
     wait: bool,
     claims: Collection[UUID] = (),
 ) -> dict[UUID, ReviewedRequest]:
-    """These requests, locked, each with the place that its nonce names; those that are unknown stay out.
+    """These requests, locked, each with the place that its nonce names; unknown ones stay out.
 
-    Without ``wait``, those that somebody else holds stay out as well, whole or in part. The requests of ``claims`` come
-    with their calls, where these may be claimed; neither the stop switch nor a run is waited for.
+    Without ``wait``, those that somebody else holds stay out as well. Those of ``claims`` come with their calls,
+    where these may be claimed; neither the stop switch nor a run is waited for.
     """
     locks = (
         (_TAKE_REQUESTS, call_locks.TAKE_ASKED, audit.TAKE_HEADS)

@@ -1,7 +1,7 @@
-"""The tables, as SQLAlchemy Core sees them. Migrations are the source of the database; this mirrors them.
+"""The tables, as SQLAlchemy Core sees them. Migrations are the source of the schema; this mirrors them.
 
-No schema is named here: the connection's ``search_path`` (``SIGNOFF_DB_SCHEMA``) decides it. Triggers, roles
-and the view ``pending_reviews`` live in the migrations alone.
+No schema is named here: the connection's ``search_path`` (``SIGNOFF_DB_SCHEMA``) decides it. Triggers, roles and the
+view ``pending_reviews`` live in the migrations alone.
 """
 
 from agent.store.tables.access import api_key, http_reply, key_use, pause, sign_in_link, web_session

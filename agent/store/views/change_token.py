@@ -10,7 +10,7 @@ from agent.database.transaction import Connection
 
 
 async def change_token(connection: Connection) -> str:
-    """A token that is another one whenever a transition has been recorded; read from one end of an index.
+    """A token that changes with every recorded transition, read from one end of an index.
 
     Transactions do not commit in the order of their clocks, so those just before the last one are counted too.
     """
@@ -19,10 +19,10 @@ async def change_token(connection: Connection) -> str:
 
 
 async def changed_subjects(connection: Connection, known: Mapping[str, str]) -> dict[str, str]:
-    """Those of these (``request:<id>``, ``run:<id>``) that stand otherwise than by their known token, with their token.
+    """Those of these (``request:<id>``, ``run:<id>``) whose token is another than the known one, with it.
 
-    No state has the token of another, and none has the empty one. What does not exist is left out. A run stands
-    otherwise when one below it does that it waits for.
+    Tokens are unique and never empty. What does not exist is left out. A run changes with the runs below that it
+    waits for.
     """
     runs = {name.removeprefix("run:"): token for name, token in known.items() if name.startswith("run:")}
     others = {name: token for name, token in known.items() if not name.startswith("run:")}
@@ -37,10 +37,7 @@ async def changed_subjects(connection: Connection, known: Mapping[str, str]) -> 
 
 
 async def recently_changed(connection: Connection) -> dict[str, str]:
-    """Requests of which something was recorded in the last two seconds, with their tokens as `changed` tells them.
-
-    A hint: a transaction that took longer than that to commit is not in it.
-    """
+    """Requests with a record of the last two seconds and their tokens. A hint: slow transactions are not in it."""
     return {row.subject: row.token for row in await connection.execute(_TOUCHED)}
 
 

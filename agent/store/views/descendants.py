@@ -1,7 +1,4 @@
-"""Runs below a run: those that work for its delegated calls, and those that work for theirs.
-
-A run whose call already has its answer is not among them: nothing above waits for it.
-"""
+"""Runs below a run: those that work for its unanswered delegated calls, and those that work for theirs."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ async def transitions(
     after: Key | None = None,
     limit: int,
 ) -> list[Transition]:
-    """Events of these kinds that are recorded for ``since`` or later, and behind ``after``; oldest first.
+    """Events of these kinds, recorded for ``since`` or later and behind ``after``; oldest first.
 
     Transactions do not commit in the order of their clocks: one that is a little older may still appear.
     """

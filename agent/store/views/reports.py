@@ -1,7 +1,4 @@
-"""Counts for reports: of what waits, of outcomes since a day, and of the votes on these.
-
-However large the tables are, a bounded number of rows is read: those that wait, and the latest outcomes.
-"""
+"""Counts for reports. A bounded number of rows is read: those that wait, and the latest outcomes."""
 
 from __future__ import annotations
 

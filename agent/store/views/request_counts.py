@@ -1,7 +1,4 @@
-"""How many requests a filter finds, and what there is to filter by, in groups of those who may see them.
-
-Who may see a request is not known to the database, so nothing is counted or named here without its audience.
-"""
+"""Requests and filter values, counted by audience: the database does not know who may see a request."""
 
 from __future__ import annotations
 

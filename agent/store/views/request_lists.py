@@ -1,7 +1,4 @@
-"""Requests that somebody asked for, and requests that somebody looks for, a page at a time.
-
-``after`` is the last id of the page before.
-"""
+"""Requests that somebody asked for or looks for, a page at a time behind the id ``after``."""
 
 from __future__ import annotations
 

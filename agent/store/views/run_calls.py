@@ -23,9 +23,8 @@ from agent.store.views.runs import MESSAGES, NAMED, RUN_VIEW, RUNS, message_of, 
 
 @dataclass(frozen=True, slots=True)
 class OpenCallDetails:
-    """A call with what is needed to judge or to execute it.
-
-    ``facts`` are those that people were shown (RFC 8785 bytes), ``policy`` the snapshot they decided under.
+    """A call to judge or execute; ``facts`` as shown to people (RFC 8785), ``policy`` the snapshot of their
+    decision.
     """
 
     call: CallView

@@ -1,7 +1,4 @@
-"""Runs in lists, by how they stand; every list is one page of an index, newest first.
-
-``after`` is the last id of the page before.
-"""
+"""Lists of runs by how they stand: each a page of one index behind the id ``after``, newest first."""
 
 from __future__ import annotations
 
@@ -104,10 +101,7 @@ async def run_started_with(connection: Connection, start_key: str) -> UUID | Non
 
 
 async def is_busy(connection: Connection, run_id: UUID) -> bool:
-    """Whether something happens in the run, or in one below that it waits for, without anybody's word.
-
-    That is: a turn is due, or a call is judged or runs.
-    """
+    """Whether a turn is due, or a call judged or running, in the run or in one below that it waits for."""
     (row,) = await fetch(connection, _BUSY, id=run_id)
     return bool(row.busy)
 

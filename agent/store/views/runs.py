@@ -50,10 +50,9 @@ async def running(connection: Connection, team_id: str, limit: int = 20) -> list
 
 @dataclass(frozen=True, slots=True)
 class CancelContext:
-    """What must be known before somebody's wish to cancel a run can be judged.
+    """What decides who may cancel a run.
 
-    ``audiences``: who may decide what the run, or one below it, waits for, each with the review channel; none when
-    it waits for nothing.
+    ``audiences``: who decides what the run, or one below it, waits for, with the review channel.
     """
 
     run_id: UUID

@@ -1,7 +1,7 @@
 """Requests, runs and what happened to them over all teams, for operators, in pages by id.
 
-Ids begin with the time at which they were made, so the primary key is in the order of creation. What is narrowed by
-agent or status is read agent by agent, of each no more than the page needs, however much of other statuses there is.
+Ids begin with the time, so the primary key is in the order of creation. What is narrowed by agent or status is read
+agent by agent, no more than the page needs.
 """
 
 from __future__ import annotations
@@ -192,11 +192,7 @@ def _standing(
 def _shown_as(
     shown: RunStatus, agents: CTE, conditions: Sequence[ColumnElement[bool]]
 ) -> list[Select[tuple[UUID]]]:
-    """Runs that ``RunView.shown`` calls so.
-
-    A run that works may wait for people all the same, and one that is parked may wait for none; which, their open calls
-    tell. These are few, but for those that people are asked about.
-    """
+    """Runs that ``RunView.shown`` calls so. Open calls tell whether a working or parked run waits for people."""
     call, status, waits = tool_call.alias("open_call"), agent_run.c.status, descendant_waits(agent_run.c.id)
     of_calls = select(call.c.run_id).distinct().join(agent_run, agent_run.c.id == call.c.run_id)
     of_calls = of_calls.where(*conditions)

@@ -34,10 +34,7 @@ from agent.store.views.waiting_lists import is_in, waits_for_person
 from signoff.values import Person
 
 LOOKED_AT = 500
-"""The latest requests of a person, and the oldest of their reviews, among which some may wait for others.
-
-A request of their own in a channel they are not in is one, and so is what they have voted on.
-"""
+"""A person's latest requests and votes and oldest reviews, among which some may wait for others."""
 
 
 async def waiting_for_others(
@@ -51,9 +48,8 @@ async def waiting_for_others(
     *,
     newest_first: bool = False,
 ) -> list[HistoryLine]:
-    """The first requests that this person may see but does not decide (any more).
-
-    ``seen`` are the audiences whose requests they may see, ``roles`` and ``channels`` as in ``waiting_for``.
+    """The first requests that this person may see but not decide (any more); ``seen``: audiences whose requests they
+    see.
     """
     given = request_filters.values(wanted)
     statement = _page(frozenset(given), newest_first=newest_first)

@@ -56,10 +56,7 @@ async def waiting_for(
     wanted: RequestFilter = EVERYTHING,
     order: RequestOrder = RequestOrder.OLDEST,
 ) -> list[RequestLine]:
-    """What waits for this person's approval: not voted on yet, and not excluded from.
-
-    ``roles`` are the user groups that the person is in, ``channels`` the review channels.
-    """
+    """What waits for this person's approval: neither voted on nor excluded. ``roles``: the person's user groups."""
     given = request_filters.values(wanted)
     rows = await fetch(
         connection,
@@ -84,11 +81,7 @@ async def count_waiting_for(
     at_most: int = 1000,
     wanted: RequestFilter = EVERYTHING,
 ) -> Count:
-    """How many ``waiting_for`` would list on all its pages, counted up to ``at_most``.
-
-    However much waits, at most twice as many rows are looked at: what this person may not decide, or has voted on,
-    could otherwise be without end.
-    """
+    """How many ``waiting_for`` would list, up to ``at_most``; looks at twice as many rows at most."""
     given = request_filters.values(wanted)
     (row,) = await fetch(
         connection,
