@@ -1,7 +1,4 @@
-"""The use cases on keys of programs: create, list, rotate, revoke, and recognise one that is presented.
-
-A key is shown once, when it is made; what stays is its SHA-256. A wrong, revoked or expired key is no key.
-"""
+"""Use cases on API keys. A key is shown once; its SHA-256 is stored. A wrong, revoked or expired key is no key."""
 
 from __future__ import annotations
 

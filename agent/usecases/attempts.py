@@ -90,10 +90,7 @@ class CallToRun(Protocol):
 
 
 def approved_action(canonical: bytes, decided: bytes | None, recorded: bytes | None) -> Action | None:
-    """The action, if its digest is the one that was decided, also by the audit log.
-
-    Rows that were altered or invented in the database run nothing.
-    """
+    """The action, if its digest is the decided one and the audited one. Altered or invented rows run nothing."""
     action = Action.from_canonical(canonical)
     return action if action.digest == decided == recorded else None
 

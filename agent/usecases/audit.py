@@ -30,10 +30,10 @@ async def heads(db: Database) -> list[Head]:
 
 
 async def find_problems(db: Database, kept: Iterable[Head] = ()) -> tuple[int, list[ChainProblem]]:
-    """Verify every chain, and what consent rests on against it. Returns how many events there are, and the problems.
+    """Verify every chain, and what consent rests on against it; returns the number of events and the problems.
 
-    ``kept`` are heads of an earlier time, from elsewhere. All is read in one snapshot: an event that commits between
-    two reads would look like tampering.
+    ``kept`` are earlier heads from elsewhere. One snapshot: an event that commits between two reads would look like
+    tampering.
     """
     found: list[ChainProblem] = []
     events, earlier = 0, {head.subject: head for head in kept}

@@ -1,7 +1,7 @@
 """What is due, in batches of which one broken item does not hold up the rest.
 
-A batch is one transaction: a query per item would be too slow. When one fails, each of its items gets a transaction
-of its own; an item that fails alone (its chain of the record is broken, say) is logged and left out for a while.
+A transaction per item would be too slow. When a batch fails, each item gets its own; one that fails alone (its audit
+chain is broken, say) is logged and left out for a while.
 """
 
 from __future__ import annotations
@@ -66,10 +66,7 @@ class FailedItems:
 async def isolate_failures(
     db: Database, find: Find[Item], do: Do[Item], *, size: int, broken: FailedItems
 ) -> int:
-    """Do what is due, ``size`` items a transaction. Returns how many were dealt with.
-
-    Raises DatabaseUnavailable, DatabaseUnusable and OutcomeUnknown.
-    """
+    """Do what is due, ``size`` items a transaction; returns how many. Raises what makes the database unusable."""
 
     async def alone(item: UUID) -> int:
         async with db.transaction() as tx:
@@ -99,10 +96,7 @@ async def isolate_failures(
 async def one_by_one(
     items: Sequence[UUID], work: Callable[[UUID], Awaitable[int]], broken: FailedItems
 ) -> int:
-    """Do this for each item. An item that fails is left out for a while. Returns the sum of what the work returns.
-
-    Raises DatabaseUnavailable, DatabaseUnusable and OutcomeUnknown.
-    """
+    """Do this for each item and add up the results. An item that fails is left out for a while."""
     dealt = 0
     for item in items:
         try:

@@ -12,8 +12,7 @@ from agent.store.runs import LockedRun
 def answer(tx: Transaction, run: LockedRun, call: EndedCall, given: CallAnswer) -> None:
     """Answer a call of a locked run; the model hears of it with the turn's last blocking call.
 
-    The answer of a call that went on in the background, or that repeats an expired one, becomes a note in the
-    transcript.
+    The answer of a background call, or of one that repeats an expired one, becomes a note in the transcript.
     """
     calls.answer(tx, call.id, given)
     if call.blocking:

@@ -1,8 +1,7 @@
-"""The use cases on what people must be told: take a destination's next message, store what became of it.
+"""Use cases on messages for Slack: take a destination's next message, store what became of it.
 
-One drain per channel at a time, for one message: taking a message leases the channel, storing what became of it gives
-the lease back, and the next message is taken in the same transaction. What is sent is drawn from the facts at that
-moment; a card that had to change again meanwhile (``wanted`` grew) stays due.
+One drain per channel at a time, for one message: taking it leases the channel, and storing what became of it takes
+the next one in the same transaction. A card that had to change again meanwhile (``wanted`` grew) stays due.
 """
 
 from __future__ import annotations
@@ -52,12 +51,11 @@ async def take_next(
     after: Outcome | None = None,
     cards_per_minute: int = CARDS_PER_MINUTE,
 ) -> Look:
-    """Store what became of the message before, and take what should be said next, unless another drain speaks there.
+    """Store what became of the message before, and take the next one, unless another drain speaks there.
 
-    By priority, then age; a line waits until its thread has a root. Senders take turns: ``served`` are those of
-    earlier messages (`DueMessage.turn`), the next to go first; all others go before them. What may go out now comes
-    before what has to wait for Slack's pace, and a change of a message that stands has a pace of its own. What would be
-    a flood of cards is folded into a digest first.
+    By priority, then age. Senders take turns: ``served`` are those of earlier messages (`DueMessage.turn`), the next
+    to go first; all others go before them. Posts and changes each have a pace, and what may go now does not wait for
+    what may not. A flood of cards is folded into a digest first.
     """
     async with db.transaction() as tx:
         if after is not None:

@@ -1,7 +1,7 @@
-"""The use cases on calls that carry an `Idempotency-Key`: begin one, keep its answer, forget it.
+"""Use cases on calls with an `Idempotency-Key`: begin one, keep its answer, forget it.
 
-draft-ietf-httpapi-idempotency-key-header-07: the same key with the same call is answered once, with another call it is
-an error, and while the first is under way the second waits.
+draft-ietf-httpapi-idempotency-key-header-07: the same call again is answered once, another call is an error, a
+second one meanwhile waits.
 """
 
 from __future__ import annotations
@@ -45,9 +45,8 @@ class CallInProgress(Exception):
 
 
 async def reserve(db: Database, principal: str, key: str, fingerprint: bytes) -> Reservation | StoredResponse:
-    """Whether the call is to be made now. Raises ``KeyReused`` and ``CallInProgress``.
-
-    ``fingerprint`` (SHA-256) stands for everything about the call.
+    """Whether the call, known by its ``fingerprint``, is to be made now. Raises ``KeyReused`` and
+    ``CallInProgress``.
     """
     async with db.transaction() as tx:
         if await idempotency.reserve(tx, principal, key, fingerprint, PATIENCE):

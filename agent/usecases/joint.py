@@ -1,6 +1,6 @@
-"""Use cases on any number of members in one transaction, at the cost of one: they all have this shape.
+"""Use cases on any number of members in one transaction, at the cost of one.
 
-Many at once wait for nothing: a member whose rows somebody else holds is left out, and goes alone, which waits.
+Many at once wait for nothing: a member whose rows somebody else holds goes alone, and waits.
 """
 
 from __future__ import annotations
@@ -37,10 +37,7 @@ class JointUseCase(ABC, Generic[Member, Found, Result]):
         self._db = db
 
     async def send(self, members: Sequence[Member], *, wait: bool) -> list[Settled[Result]]:
-        """One transaction; returns the results of the members in order. With ``wait`` it skips nobody.
-
-        No two members may write the same row. Raises what makes all of them fail.
-        """
+        """One transaction; the members' results in order. No two may write the same row. ``wait``: skip nobody."""
         async with self.transaction() as tx:
             found = await self.lock(tx, members, wait=wait)
             return [
@@ -64,9 +61,9 @@ class JointUseCase(ABC, Generic[Member, Found, Result]):
     async def lock(
         self, tx: Transaction, members: Sequence[Member], *, wait: bool
     ) -> Sequence[Found | Skipped]:
-        """Lock the rows of all members, in the lock order, and read them behind the locks, in one round trip.
+        """Lock and read the rows of all members, in the lock order, in one round trip.
 
-        SKIPPED stands for a member whose rows are not there or, without ``wait``, are held by somebody else.
+        SKIPPED: its rows are not there or, without ``wait``, held by somebody else.
         """
 
     @abstractmethod

@@ -1,7 +1,7 @@
-"""The use cases on notices: find what is due, take it, say what became of it.
+"""Use cases on notices, which are delivered at least once: find what is due, take it, say what became of it.
 
-A notice is delivered at least once: a sender that dies between the delivery and its word about it leaves the notice
-to the next one, under the same id. The database's clock says what is due.
+A sender that dies in between leaves the notice to the next one, under the same id. The database's clock says what is
+due.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The use cases on the stop switch: pause an agent or all of them, resume, and what is paused now.
+"""Use cases on the stop switch: pause an agent or all of them, resume, and what is paused now.
 
-While an agent is paused nothing of it begins, nor of what agents below do for it: no model turn, no tool call, no claim
-of an executor outside, approved or not. What is under way ends as it ends, and people can go on deciding; it begins
-when the agent is resumed.
+Nothing of a paused agent begins, nor of agents below it: no model turn, no tool call, no claim outside. Calls under
+way finish, and people can go on deciding.
 """
 
 from __future__ import annotations
@@ -26,10 +25,7 @@ async def pause(db: Database, agent: str | None, *, by: Person | str, reason: st
 
 
 async def resume(db: Database, agent: str | None, *, by: Person | str) -> bool:
-    """Let this agent go on, or end the stop of every agent. False: there was no such stop.
-
-    An agent that was paused by its own name stays paused when the stop of every agent ends, and the other way round.
-    """
+    """Let this agent go on, or end the stop of every agent; neither ends the other. False: there was no such stop."""
     return await _turn(db, agent, by, None, stop=False)
 
 

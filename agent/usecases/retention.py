@@ -1,7 +1,7 @@
-"""The use case of erasing what ended long ago. It needs the rights of the schema's owner, not the service's role.
+"""Erase what ended long ago, with the rights of the schema's owner.
 
-What waits, is under way or is in doubt is never touched. Votes, decisions, digests and the record stay, so that
-the chains still verify; each batch is recorded in the transaction that erases it.
+What waits, is under way or in doubt is never touched. Votes, decisions, digests and audit stay, so the chains still
+verify; each batch is recorded in its own transaction.
 """
 
 from __future__ import annotations
@@ -32,9 +32,8 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ErasureCounts:
-    """How much was erased, or is due to be. ``requests`` includes those of the runs.
-
-    ``broken`` are the runs and requests that the database would not let be erased; the log has their ids.
+    """How much was erased, or is due to be; ``requests`` includes those of runs, ``broken`` what could not be
+    erased.
     """
 
     runs: int = 0
@@ -77,10 +76,10 @@ async def due(db: Database, before: datetime) -> ErasureCounts:
 async def erase(
     db: Database, before: datetime, *, by: str, batch_size: int = 200
 ) -> AsyncIterator[ErasureCounts]:
-    """Erase what ended before that time, a batch a transaction; yields each batch's count.
+    """Erase what ended before that time, a batch a transaction; yields each batch's count. What fails is logged and
+    counted.
 
-    One that cannot be erased is logged and counted, and holds up no other. That somebody erased is part of the record
-    even when there was nothing to erase. Raises DatabaseUnavailable; what was yielded is erased by then.
+    Recorded even when there was nothing to erase. Raises DatabaseUnavailable; what was yielded is erased by then.
     """
     anything = False
     for step in (_runs, _requests, _deliveries, _notices):

@@ -15,10 +15,7 @@ AT_ONCE = 200
 async def store_words(
     db: Database, words_of: Callable[[RequestView], Awaitable[Sequence[str]]], *, at_once: int = AT_ONCE
 ) -> int:
-    """Store the words of requests that are new, or that something was said about. Returns how many.
-
-    ``words_of`` has nothing of what people may not see.
-    """
+    """Store the words of new or changed requests; returns how many. ``words_of`` leaves out what people may not see."""
     async with db.transaction() as tx:
         due = await search.take_due(tx, at_once)
         found = await views.request_views(tx, due)

@@ -1,7 +1,7 @@
-"""The use cases on sessions of the pages: a personal link, signing in, being recognised, signing out.
+"""Use cases on sessions of the pages: a personal link, signing in, being recognised, signing out.
 
-Secrets are shown once, to whom they belong; what stays is their SHA-256. Who is signed in may do nothing by that
-alone: their rights are looked up for every request.
+Secrets are shown once; their SHA-256 is stored. Being signed in gives no right: rights are looked up for every
+request.
 """
 
 from __future__ import annotations

@@ -16,10 +16,10 @@ from agent.usecases.due_messages import Dead, DueMessage
 
 
 async def report_trouble(db: Database, due: DueMessage, cause: str, admin: Destination | None) -> None:
-    """Something cannot be told here, and it may need people; whoever can be told elsewhere is told, once.
+    """Something cannot be told here and may need people: tell those who can be told elsewhere, once.
 
-    ``admin`` (where operators read) once per cause, a waiting request's run in its thread; both anew only after
-    something could be told here meanwhile, to ``admin`` not while anything else still waits for the same cause.
+    ``admin`` once per cause, a waiting request's run in its thread; again only after something got through here
+    meanwhile, and to ``admin`` not while anything else waits for the same cause.
     """
     here = due.destination
     facts = {"channel": here.channel_id, "text": cause}

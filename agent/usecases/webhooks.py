@@ -1,6 +1,6 @@
-"""The use cases on webhooks: add, list, remove, and what could not be told: list it, tell it again.
+"""Use cases on webhooks: add, list, remove, and messages that could not be delivered: list, send again.
 
-A webhook's secret is shown once, when it is added. It signs everything that is sent, so it cannot be kept as a hash.
+The secret is shown once. It signs everything that is sent, so it cannot be stored as a hash.
 """
 
 from __future__ import annotations
@@ -41,10 +41,9 @@ async def add(
     by: str,
     allowed: Sequence[Network] = (),
 ) -> str:
-    """Tell this address of these events from now on. Returns the secret: the only time that it is seen.
+    """Tell this address of these events from now on; returns the secret, which is never shown again.
 
-    ``allowed`` are networks that the operator lets webhooks reach although they are barred otherwise. Raises
-    WebhookRejected and Conflict (name taken).
+    ``allowed``: networks that the operator lets webhooks reach. Raises WebhookRejected and Conflict (name taken).
     """
     _check(name, url, events, allowed)
     webhook = Webhook(new_id(), name, url, START + secrets.token_urlsafe(32))

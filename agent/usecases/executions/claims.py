@@ -42,10 +42,9 @@ class CallToClaim:
 class ClaimCalls(JointUseCase[CallToClaim, ReadyCall, Claim | None]):
     """Take the one open attempt at each ready call, if what it would run is what was decided.
 
-    ``None``: there is nothing to run (any more), its agent is paused, or its run has ended and nobody wanted the
-    call. ``NoRoom``: the concurrency limits among its terms are reached, and the call stays ready. The comparison with
-    the decision is made under the call's lock, which comes behind its run's. After ``OutcomeUnknown``, ``find_claim``
-    tells whether the attempt was written. Members are calls of different runs.
+    ``None``: nothing to run (any more), a pause, or an ended run that nobody wanted the call of. ``NoRoom``: its
+    concurrency limits are reached, and the call stays ready. The comparison is made under the call's lock. After
+    ``OutcomeUnknown``, ``find_claim`` tells. Members are calls of different runs.
     """
 
     async def lock(
@@ -79,8 +78,8 @@ class ClaimCalls(JointUseCase[CallToClaim, ReadyCall, Claim | None]):
 async def find_claim(db: Database, run_id: UUID, call_id: UUID, execution_id: UUID) -> Claim | None:
     """The attempt of a claim whose COMMIT was not answered, with a new lease; ``None``: it was given up.
 
-    It waits for the run's lock, which a transaction that is still about to commit holds. An attempt that was given up
-    in the meantime cannot be used; the record says that it never began. Raises ``NotFound`` when none was written.
+    Waits for the run's lock, which a transaction about to commit holds. Raises ``NotFound`` when no attempt was
+    written.
     """
     async with db.transaction() as tx:
         await runs.lock(tx, run_id)

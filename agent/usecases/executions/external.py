@@ -1,7 +1,7 @@
-"""The use cases of programs that ask and act outside of this house: take back, claim what was approved, report.
+"""Use cases of programs that ask and act outside: take back, claim, report.
 
-At most once, as for calls of our own: who claims an approval has it alone, and one who falls silent leaves it in
-doubt, for a person to settle.
+At most once: who claims an approval has it alone, and one who falls silent leaves it in doubt, for a person to
+settle.
 """
 
 from __future__ import annotations
@@ -97,10 +97,9 @@ async def claim(
     digest: bytes | None = None,
     lease_seconds: float = LEASE_SECONDS,
 ) -> ExternalClaim:
-    """Take what was approved, once, to do it outside.
+    """Take what was approved, once, to do it outside; judged behind the request's lock, by the database's clock.
 
-    ``digest`` is that of the action which the executor believes in, if it says so. Whether it is claimable is judged
-    behind the request's lock, by the database's clock. Raises ``NotFound`` (nothing that this principal opened) and
+    ``digest``: of the action that the executor believes in. Raises ``NotFound`` (nothing of this principal) and
     ``ClaimRefused``.
     """
     token = secrets.token_urlsafe(32)
@@ -148,9 +147,9 @@ async def _claim(
 async def hand_over_together(
     db: Database, request_ids: Sequence[UUID], *, wait: bool
 ) -> list[datetime | None]:
-    """Record, before they are told, that the programs that asked read these approvals; when each was first read.
+    """Record that the programs that asked are about to read these approvals; when each was first read.
 
-    ``None``: it can not be claimed any more. Nothing holds these rows for long, so they are waited for without
+    ``None``: it cannot be claimed any more. Nothing holds these rows for long, so they are waited for without
     ``wait``, too.
     """
     async with db.transaction() as tx:
@@ -181,10 +180,10 @@ def _claimable(found: ClaimableRequest, digest: bytes | None) -> Action:
 
 
 async def report(db: Database, request_id: UUID, principal: Principal, token: str, outcome: Outcome) -> None:
-    """Write how a claimed attempt ended. The same report again is one.
+    """Write how a claimed attempt ended; the same report again is one.
 
-    Raises ``NotFound`` and ``ReportRefused``: a wrong token, another outcome, or too late, in which case the report is
-    kept beside what stands and overwrites nothing. A success ends a doubt that nobody has settled.
+    Raises ``NotFound`` and ``ReportRefused``: a wrong token, another outcome, or too late, in which case the report
+    is kept and overwrites nothing. A success ends a doubt that nobody has settled.
     """
     about = {"request_id": str(request_id), "status": outcome.status.value}
     with tracing.span_within("report", request_id, request_id, about):
@@ -225,10 +224,7 @@ def write_outcome(
 
 
 async def lapse_due(db: Database, *, batch_size: int = 200) -> int:
-    """Approvals that nobody has claimed within their `execute_within`. Returns how many have lapsed.
-
-    What became of one that its asker has read is not known; any other was not run.
-    """
+    """End approvals that nobody claimed within `execute_within`; returns how many. One that was read leaves a doubt."""
     overdue = external_executions.overdue_approvals
     return await isolate_failures(db, overdue, _lapse, size=batch_size, broken=_BROKEN_LAPSES)
 

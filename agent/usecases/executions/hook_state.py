@@ -1,8 +1,8 @@
-"""What a tool has prepared for the action that people are asked about, so that it can take it back, once they are not.
+"""What a tool has prepared for the action that people are asked about, so that it can take it back.
 
-The action is written down before the tool's ``on_pending`` hook runs: should the worker die then, another one knows
-what may have been prepared. An edit by a reviewer makes it another action; what was prepared for the one before is
-taken back first (``on_refused`` with the cause "edited"), then the hook runs for the new one.
+Written before the tool's ``on_pending`` hook runs: after a crash another worker knows what may be prepared. After an
+edit, the earlier preparation is taken back first (``on_refused``, cause "edited"), then the hook runs for the new
+action.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ __all__ = ["clear_prepared", "is_superseded", "mark_announced", "mark_prepared"]
 
 
 async def mark_prepared(db: Database, call_id: UUID, action: bytes) -> bool:
-    """The tool's ``on_pending`` hook is about to run for this action (canonical bytes).
+    """``on_pending`` is about to run for this action.
 
-    False: people are asked about something else by now, or about nothing any more.
+    False: people are asked about something else by now, or nothing.
     """
     return await _while_asked(db, call_id, action, lambda tx: calls.mark_prepared(tx, call_id, action))
 

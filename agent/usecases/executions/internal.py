@@ -1,7 +1,7 @@
-"""The use cases on an attempt to run a call: claim, report, void, call off, renew.
+"""Use cases on an attempt to run a call: claim, report, void, call off, renew.
 
-At most once: an attempt is claimed before its effect begins, and one whose worker is gone is never silently run
-again. Nobody can promise exactly-once for an arbitrary effect; what cannot be known is called *in doubt*.
+At most once: claimed before its effect begins, and never silently run again. Nobody can promise exactly-once for an
+arbitrary effect; what cannot be known is called *in doubt*.
 """
 
 from __future__ import annotations
@@ -62,9 +62,8 @@ class Report:
 class WriteReports(JointUseCase[Report, ReportedAttempt, bool]):
     """Write how each attempt ended, and let its run hear of it.
 
-    False: another outcome had been written already (the lease was over, a person settled it). This result is then
-    recorded beside it and overwrites nothing. A success ends a doubt that nobody has settled. The same report again
-    (a COMMIT whose answer was lost) is one. Members are attempts of different runs.
+    False: another outcome had been written already; this one is recorded beside it and overwrites nothing. A success
+    ends a doubt that nobody has settled. The same report again is one. Members are attempts of different runs.
     """
 
     async def lock(
@@ -152,7 +151,7 @@ async def void_and_ask(
     *,
     outdated: bool = False,
 ) -> OpenOutcome:
-    """What people were shown has changed since they approved, or that is too long ago: void the approval and ask anew.
+    """Void an approval that is too old or whose facts have changed, and ask again.
 
     Raises ``NotFound``, and ``Conflict`` when the call is not waiting to run any more or its run has ended.
     """
@@ -182,10 +181,7 @@ async def void_and_ask(
 
 
 async def call_off(db: Database, call_id: UUID, reason: str, *, principal: str) -> bool:
-    """An approved call that has not begun will not: its agent is told. False when it has begun, or is not approved.
-
-    Raises ``NotFound``.
-    """
+    """Call off an approved call and tell its agent. False: it has begun, or is not approved. Raises ``NotFound``."""
     async with db.transaction() as tx:
         _, call = await _lock(tx, call_id)
         if call.state is not CallState.READY:

@@ -1,7 +1,6 @@
-"""Attempts whose worker or program is gone.
+"""Attempts whose worker or program is gone: in doubt until a person settles them, as their effect is unknown.
 
-Nobody can know whether they had their effect, so they are in doubt until a person settles them. Only a tool that is
-idempotent is tried again by itself, and not for ever: a call that ends its worker would end all of them in turn.
+Only an idempotent tool is tried again, and not for ever: a call that ends its worker would end all of them in turn.
 """
 
 from __future__ import annotations
@@ -26,10 +25,7 @@ _BROKEN = FailedItems("rescue")
 
 
 async def rescue(db: Database, *, batch_size: int = 200) -> int:
-    """Take over the attempts whose lease is over. Returns how many.
-
-    One that cannot be written is logged and skipped; it does not block the rest.
-    """
+    """Take over the attempts whose lease is over; returns how many. One that fails does not block the rest."""
     async with db.connection() as connection:
         lost = await executions.lost(connection, batch_size, _BROKEN.ids)
     return await one_by_one(lost, partial(_rescue_one, db), _BROKEN)

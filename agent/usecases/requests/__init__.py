@@ -1,7 +1,4 @@
-"""The use cases on a request, one transaction each.
-
-Each writes its facts, their audit events, what must be told and whom it wakes, together or not at all.
-"""
+"""Use cases on a request: facts, audit events, messages and wake-ups in one transaction each."""
 
 from agent.store.requests import NewRequest
 from agent.usecases.requests.asking_again import ask_again

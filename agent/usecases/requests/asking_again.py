@@ -18,11 +18,10 @@ from signoff.errors import Conflict
 
 
 async def ask_again(db: Database, request_id: UUID, by: Standing, *, path: str = DIRECT) -> UUID:
-    """Have the action of an expired request judged and asked about again, for its requester.
+    """Judge the action of an expired request again and ask about it again, for its requester.
 
-    It becomes a new call of the same run whose outcome the model hears of when it comes; asking twice is one
-    call. ``path`` is recorded. Returns the call's id. Raises ``NotFound``, ``Conflict`` (not
-    expired) and ``Refused`` (recorded before).
+    A new call of the same run, in the background; asking twice is one call. Returns its id. Raises ``NotFound``,
+    ``Conflict`` (not expired) and ``Refused`` (recorded before).
     """
     async with db.transaction() as tx:
         expired = await request_locks.find_expired(tx, request_id)

@@ -34,10 +34,7 @@ class EditAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What a reviewer made of a revision, judged (``agent.runtime.edit_judgement``).
-
-    ``rule`` is the one that would catch the edited action now, ``None`` when policy would let it run.
-    """
+    """A judged edit of a revision; ``rule`` would catch the edited action now (``None``: policy would let it run)."""
 
     request_id: UUID
     revision: int
@@ -65,10 +62,7 @@ class EditOutcome:
 
 
 async def check_edit(db: Database, attempt: EditAttempt) -> None:
-    """Refuse an edit that ``edit`` would refuse whatever it changes, before its facts are looked up.
-
-    Raises ``Refused`` (recorded), ``BudgetExceeded`` and ``OutcomeUnknown``.
-    """
+    """Refuse an edit that ``edit`` would refuse anyway, before its facts are looked up. Raises as ``edit`` does."""
     async with db.decision_transaction() as tx:
         refused = await _check(tx, attempt)
     if refused is not None:
@@ -76,10 +70,10 @@ async def check_edit(db: Database, attempt: EditAttempt) -> None:
 
 
 async def edit(db: Database, edit: Edit) -> EditOutcome:
-    """Replace the action that was asked about by the edited one. Votes on the earlier revision no longer count.
+    """Replace the action that was asked about by the edited one; votes on the earlier revision no longer count.
 
-    An edit that changes nothing leaves everything as it is (``changed`` is false), and the same edit delivered again
-    is one. Raises ``Refused`` (recorded before), ``BudgetExceeded`` and ``OutcomeUnknown``.
+    One that changes nothing leaves all as it is, and the same edit again is one. Raises ``Refused`` (recorded
+    before), ``BudgetExceeded`` and ``OutcomeUnknown``.
     """
     async with db.decision_transaction() as tx:
         outcome = await _edit(tx, edit)

@@ -24,10 +24,7 @@ from signoff.values import Person
 async def withdraw(
     db: Database, request_id: UUID, by: Person | None, reason: str | None, *, principal: str | None = None
 ) -> bool:
-    """Take the question back. False when it was decided already. Raises ``NotFound``.
-
-    ``principal`` names the key whose call it was, for the record.
-    """
+    """Take the question back, for the key ``principal``. False: decided already. Raises ``NotFound``."""
     async with db.transaction() as tx:
         request = await _lock(tx, request_id)
         if request.status is not RequestStatus.WAITING:
@@ -37,10 +34,7 @@ async def withdraw(
 
 
 async def withdraw_and_rejudge(db: Database, request_id: UUID, reason: str, *, principal: str) -> bool:
-    """Take the question back and let its call be judged once more, by the code that serves it then.
-
-    For what people were asked about under another version. False when it was decided already, or has no call.
-    """
+    """Take the question back and judge its call again with the present code. False: decided already, or no call."""
     async with db.transaction() as tx:
         request = await _lock(tx, request_id)
         if request.status is not RequestStatus.WAITING or request.call_id is None:
@@ -75,11 +69,7 @@ async def _withdraw(
 
 
 async def expire_due(db: Database, *, batch_size: int = 100) -> int:
-    """End what nobody answered in time, or escalate it where its checkpoint says so (once).
-
-    Any number of processes may do so at once, and one that cannot be ended holds up no other. Returns how many
-    deadlines were dealt with.
-    """
+    """End what nobody answered in time, or escalate it (once); returns how many. One that fails holds up no other."""
     due = open_requests.lock_due
     return await isolate_failures(db, due, _expire_or_escalate, size=batch_size, broken=_BROKEN)
 

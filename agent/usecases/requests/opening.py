@@ -50,10 +50,9 @@ class OpenOutcome:
 
 
 async def open(db: Database, new: NewRequest) -> OpenOutcome:  # noqa: A001 - the word of the trade
-    """Put a question to people. Opening the same one again returns it.
+    """Put a question to people; the same one again is one. A blocking call's request parks the run.
 
-    A request of a run's call parks the run (or lets it go on, for a background call). Raises ``Conflict`` when
-    the same client id is used for other content or the run has ended, ``NotFound`` when the call does not exist.
+    Raises ``Conflict`` (the client id has other content, or the run has ended) and ``NotFound`` (no such call).
     """
     async with db.transaction() as tx:
         ask_no = 1

@@ -78,10 +78,9 @@ def end_requests(
     earlier: Sequence[tuple[ChainHead, AuditEntry]] = (),
     later: Sequence[tuple[ChainHead, AuditEntry]] = (),
 ) -> None:
-    """Write the decisions with all that follows from them. The requests, their calls and heads are locked.
+    """Write the decisions with all that follows from them; the requests, their calls and heads are locked.
 
-    ``earlier`` and ``later`` are entries for the same chains that come before the decisions (the deciding vote) and
-    after them (an attempt).
+    ``earlier`` and ``later`` are audit entries before the decisions (the deciding vote) and after them (an attempt).
     """
     if not endings:
         return

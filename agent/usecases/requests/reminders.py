@@ -17,10 +17,10 @@ from signoff.values import Person
 
 
 async def remind_due(db: Database, *, batch_size: int = 200) -> int:
-    """Remind where a fraction of the window (`remind_at`) has passed; any number of processes may do so at once.
+    """Remind where a fraction of the window (`remind_at`) has passed; returns how many. One that fails holds up no
+    other.
 
-    Fractions that passed while nobody looked are one reminder. One that cannot be written holds up no other.
-    Returns how many requests were reminded of.
+    Fractions that passed while nobody looked are one reminder.
     """
     return await isolate_failures(db, reminders.lock_due, _remind, size=batch_size, broken=_BROKEN)
 

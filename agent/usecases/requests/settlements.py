@@ -37,10 +37,10 @@ async def settle(
 ) -> int:
     """A person's word on an execution in doubt: try it again, or take it as done. Returns how many more it takes.
 
-    To try again can cause the effect again, so it takes as many people as its approval did; ``others`` are the
-    standings of those who wanted it before. One is enough to take it as done. ``thread`` (channel, ``ts``) is the run's
-    thread where the button was pressed, if it was there. Raises ``NotFound``, ``Conflict`` (settled or not in doubt),
-    ``Refused`` (recorded before) and ``NewVoters`` (who are missing in ``others``).
+    Trying again can cause the effect again, so it takes as many people as the approval did; ``others`` are the
+    standings of earlier ones. Taking it as done takes one. ``thread`` (channel, ``ts``): the run's thread with the
+    button, if any. Raises ``NotFound``, ``Conflict`` (settled or not in doubt), ``Refused`` (recorded before) and
+    ``NewVoters`` (missing in ``others``).
     """
     needed = 0
     async with db.transaction() as tx:

@@ -1,7 +1,4 @@
-"""Counting reviewers' words until they make a decision.
-
-Refusals are facts too: they are recorded and committed.
-"""
+"""Counting reviewers' votes until they make a decision. Refusals are recorded and committed, too."""
 
 from __future__ import annotations
 
@@ -61,14 +58,14 @@ class Claimant(Protocol):
 
 
 class CountVotes(JointUseCase[Ballot, ReviewedRequest, VoteOutcome]):
-    """Count each reviewer's word on one revision; the one that completes the tally decides.
+    """Count each reviewer's vote on one revision; the one that completes the tally decides.
 
-    One row lock orders all votes on a request, and the deadline is read from the database's clock after it.
-    The same word again changes nothing. A vote may come to ``Refused`` (which is recorded) or ``NewVoters``. After
-    ``BudgetExceeded`` nothing is recorded; after ``OutcomeUnknown`` nothing is known to be, and voting again is safe.
+    One row lock orders all votes on a request, and the deadline is read from the database's clock after it. The same
+    vote again changes nothing. A vote may come to ``Refused`` (recorded) or ``NewVoters``. After ``BudgetExceeded``
+    nothing is recorded; after ``OutcomeUnknown``, voting again is safe.
 
-    Calls are claimed by ``claimant`` with their decisions. ``deadline`` is a monotonic time. The second of two ballots
-    on one request goes alone.
+    ``claimant`` claims calls with their decisions. ``deadline`` is monotonic. The second of two ballots on one
+    request goes alone.
     """
 
     def __init__(self, db: Database, claimant: Claimant | None = None, deadline: float = math.inf) -> None:
@@ -133,9 +130,9 @@ _DECIDES = {Verdict.APPROVE: RequestStatus.APPROVED, Verdict.REJECT: RequestStat
 
 
 def _tally(request: ReviewedRequest, ballot: Ballot) -> Tally:
-    """The count with this ballot in it. Votes of people who lost the right are void for as long as they lack it.
+    """The count with this ballot.
 
-    So a vote that is repeated is counted again: it may complete what an earlier count could not.
+    Votes of people without the right are void meanwhile, so a repeated vote is counted again.
     """
     person = ballot.voter.person
     live = [
@@ -264,10 +261,9 @@ async def record_refusal(
     kind: AuditKind = AuditKind.VOTE_REFUSED,
     principal: str | None = None,
 ) -> None:
-    """Record that somebody was turned away before a vote, or what else ``kind`` says, could be made of it.
+    """Record that somebody was turned away before a vote, or what else ``kind`` says, was made.
 
-    ``principal`` is the key that carried their word, if one did.
-    ``who`` may be a program that had no word at all, by the name of its principal.
+    ``principal``: the key that carried it. ``who`` may be a program without a vote, by the name of its principal.
     """
     async with db.transaction() as tx:
         if await request_locks.lock(tx, request_id) is None:

@@ -38,10 +38,10 @@ async def refuse_call(db: Database, call_id: UUID, answer: CallAnswer) -> bool:
 
 
 async def answer_call(db: Database, call_id: UUID) -> CollaborationError | None:
-    """Let the run hear of a refused call: the model is told, or the run (and its parents) ends.
+    """Tell the run of a refused call: the model hears of it, or the run (and its parents) ends.
 
-    A refused call changes behind its run's lock only, so it need not be locked to be read.
-    Returns the error that ended the run, to be logged and raised by the runtime; ``None`` otherwise.
+    A refused call changes behind its run's lock only, so it need not be locked. Returns the error that ended the
+    run, if any.
     """
     async with db.transaction() as tx:
         run_id = await call_locks.run_of(tx, call_id)

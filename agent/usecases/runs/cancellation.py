@@ -23,10 +23,9 @@ async def cancel(
 ) -> bool:
     """Stop a run and those that it started: nobody is asked any more, and nothing begins that has not begun.
 
-    Its requester may, and whoever may decide a request that one of these runs waits for: by name or group
-    (``by.roles``), or as a member of one of the review ``channels``; both as resolved for ``views.cancel_context``.
-    ``path`` says by which door the wish came. False: it is over already. Raises ``NotFound`` and ``Refused``
-    (recorded before).
+    Its requester may, and whoever decides a request that one of these runs waits for: by name or group
+    (``by.roles``), or as a member of one of the review ``channels``, both as resolved for ``views.cancel_context``.
+    False: it is over already. Raises ``NotFound`` and ``Refused`` (recorded before).
     """
     async with db.transaction() as tx:
         outcome = await _cancel(tx, run_id, by, frozenset(channels), path)

@@ -19,8 +19,8 @@ from agent.usecases.runs.starts import write_run
 async def delegate(db: Database, call: CallToClaim, *, agent: str, version: str) -> UUID | None:
     """Start a child run for a ready call; the call is answered when that run ends.
 
-    The attempt is over at once: what was decided is that the task is handed down. What the child run then does is
-    judged call by call. Returns the id of the child run, and ``None`` where a claim has nothing to run.
+    The attempt is over at once: handing the task down was decided; what the child does is judged call by call.
+    ``None``: nothing to run.
     """
     async with db.transaction() as tx:
         locked = await call_locks.lock_ready(tx, [call.call_id], [call.run_id], [call.subject], wait=True)

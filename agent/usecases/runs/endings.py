@@ -84,11 +84,11 @@ async def end(
     how: RunEnding,
     refused: tuple[EndedCall, CallAnswer] | None = None,
 ) -> None:
-    """End these of the locked runs. Their waiting requests are withdrawn, and nothing of theirs begins any more.
+    """End these of the locked runs: their requests are withdrawn, nothing of theirs begins, attempts under way
+    finish.
 
-    Attempts that are under way finish. The calls that these runs work for are answered, so that parents that go on
-    hear of it; child runs that are not among them are ended by the caller afterwards, or by the sweep. ``refused``
-    is the call whose refusal ends the first run, with its answer.
+    Parents that go on hear of it; child runs that are not among them are ended by the caller afterwards, or by the
+    sweep. ``refused``: the call whose refusal ends the first run, with its answer.
     """
     ids = [run.id for run in ending_runs]
     if refused is not None:

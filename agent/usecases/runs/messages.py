@@ -31,11 +31,11 @@ async def add_message(
     principal: str | None = None,
     administrator: bool = False,
 ) -> bool:
-    """A person says something in the run's thread, or through a program, which is then ``principal``.
+    """A person says something in the run's thread, or through the program ``principal``.
 
-    A run that failed or was denied is taken up again by its requester, by an ``administrator`` of the workspace and
-    by the program that started it. False: heard before, or the run was cancelled. Raises ``NotFound``, and
-    ``Refused`` (recorded) for what others say to a run that is over.
+    Its requester, an ``administrator`` and the program that started it take up a failed or denied run with it.
+    False: heard before, or the run was cancelled. Raises ``NotFound``, and ``Refused`` (recorded) for what others
+    say to a run that is over.
     """
     async with db.transaction() as tx:
         run = await runs.lock(tx, run_id)

@@ -29,10 +29,10 @@ async def resume(
     thread: tuple[str, str] | None = None,
     path: str = DIRECT,
 ) -> None:
-    """Let a failed run go on, with fresh limits: its requester may, and an ``administrator`` of the workspace.
+    """Let a failed run go on, with fresh limits, for its requester or an ``administrator`` of the workspace.
 
-    ``thread`` (channel, ``ts``) is where it was pressed, if it was in a thread; ``path`` says by which door it came.
-    Raises ``NotFound``, ``Conflict`` (it has not failed, or its transcript is erased) and ``Refused`` (recorded).
+    ``thread`` (channel, ``ts``): where the button was. Raises ``NotFound``, ``Conflict`` (not failed, or transcript
+    erased) and ``Refused`` (recorded).
     """
     async with db.transaction() as tx:
         run, seen = await _failed(tx, run_id)

@@ -1,7 +1,7 @@
 """One turn of a run under its lease: take it, journal what came of it, give it back.
 
-A run is a row. What its model should hear is counted (``inputs``), and what the last turn had read (``heard``);
-a run with more of the first is runnable. Leases fence: every write of a turn is conditional on its epoch.
+A run with more to hear (``inputs``) than its last turn had read (``heard``) is runnable. Leases fence: every write
+of a turn is conditional on its epoch.
 """
 
 from __future__ import annotations
@@ -99,9 +99,9 @@ class MadeTurn:
 class RecordTurns(JointUseCase[MadeTurn, HeldRun, None]):
     """Journal each model turn: its words, its calls (not judged yet), what it cost. Gives the lease back.
 
-    ``LeaseLost``: another worker has taken the run over, or this turn is in the journal already (a COMMIT whose answer
-    was lost); nothing is written then. Members are turns of different runs. Without ``wait`` the turn of a run that
-    works for another one is skipped: its end locks that one, before any chain's head.
+    ``LeaseLost``: another worker has the run, or this turn is in the journal already; nothing is written. Members
+    are turns of different runs. Without ``wait`` the turn of a child run is skipped: its end locks the parent,
+    before any chain's head.
     """
 
     async def lock(
@@ -161,10 +161,7 @@ def _note_end(tx: Transaction, run: LockedRun) -> None:
 
 
 async def record_model_failure(db: Database, lease: RunLease, error: str, retry_in: float | None) -> None:
-    """The model could not be asked. With ``retry_in`` seconds it will be again; else the run ends failed.
-
-    Raises ``LeaseLost``.
-    """
+    """The model could not be asked: again in ``retry_in`` seconds, or the run ends failed. Raises ``LeaseLost``."""
     async with db.transaction() as tx:
         run = await _held(tx, lease)
         if retry_in is None:
@@ -189,10 +186,7 @@ async def release(db: Database, lease: RunLease, heard: int) -> None:
 
 
 async def drop_lease(db: Database, run_id: UUID, worker: str) -> None:
-    """Give back the lease that a worker may have taken, and under which it does nothing.
-
-    This waits for a transaction that is still about to commit, which holds the run's row.
-    """
+    """Give back an unused lease; waits for a transaction that is about to commit, which holds the run's row."""
     async with db.transaction() as tx:
         run_leases.drop(tx, run_id, worker)
 
