@@ -1,7 +1,7 @@
-"""The effects that an operation yields. Operations do no I/O, so each is written once for both clients.
+"""The effects that an operation yields, so that operations do no I/O and are written once for both clients.
 
-A client answers an ``HttpRequest`` with an ``HttpResponse`` or throws ``NoResponse`` in. It sleeps for a ``Sleep``. For
-a ``CallFunction`` it calls the function, and sends its result or throws its error in.
+A client answers an ``HttpRequest`` with an ``HttpResponse`` or throws ``NoResponse`` in, sleeps for a ``Sleep``, and
+sends the result of a ``CallFunction`` or throws its error in.
 """
 
 from __future__ import annotations

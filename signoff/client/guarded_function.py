@@ -37,9 +37,9 @@ class GuardedFunction:
     def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Operation[Any]:
         """One call as an operation; its result is the function's.
 
-        Raises what `ask` and `claim` raise, MalformedArguments for an argument that a reviewer added and the function
-        does not have, and what the function raises (both reported before). An end that is no error of the function (a
-        cancellation, say) is not reported: people are asked what happened.
+        Raises what `ask` and `claim` raise, MalformedArguments for an argument that the function does not have, and
+        what the function raises (both reported before). A cancellation, say, is not reported: people are asked what
+        happened.
         """
         bound = inspect.signature(self.function).bind(*args, **kwargs)
         bound.apply_defaults()
@@ -79,7 +79,7 @@ class GuardedFunction:
         return result
 
     def _arguments(self, bound: inspect.BoundArguments) -> dict[str, Any]:
-        """What people are asked about: every argument by its name, but the object that a method belongs to.
+        """What people are asked about: every argument by name, but not `self`.
 
         Raises MalformedArguments for what is no JSON.
         """

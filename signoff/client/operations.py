@@ -156,9 +156,9 @@ def report(
     seconds: float | None = None,
     patience: float = PATIENCE,
 ) -> Operation[Review]:
-    """Say how it went: its result, or the error that ended it. The card shows it; the same report twice is one.
+    """Report the result (what is no JSON as its text), or the error; the same report twice is one.
 
-    A result that is no JSON is reported as its text. Raises ApiError and Unreachable.
+    The card shows it. Raises ApiError and Unreachable.
     """
     body: dict[str, Any] = {"token": claimed.token}
     if error is None:
@@ -181,10 +181,7 @@ def withdraw(request_id: str, *, patience: float = PATIENCE) -> Operation[Review
 
 
 def get(request_id: str, *, wait: float = 0.0, patience: float = PATIENCE) -> Operation[Review]:
-    """A request as it stands now; with ``wait``, as soon as it is decided, or after so many seconds.
-
-    Raises ApiError and Unreachable.
-    """
+    """A request as it stands; with ``wait``, once decided or after so many seconds. Raises ApiError and Unreachable."""
     deadline = time.monotonic() + wait + patience
     until = time.monotonic() + wait
     review = Review.of((yield from send_with_retries(HttpRequest("GET", _path(request_id)), deadline)))

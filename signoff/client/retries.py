@@ -24,9 +24,9 @@ TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 def send_with_retries(call: HttpRequest, deadline: float) -> Operation[Any]:
-    """The content of the answer. Every call that goes this way can be repeated without harm.
+    """The answer's content, for calls that can be repeated.
 
-    Raises ApiError (refused, or still failing at the deadline), Conflict, and Unreachable.
+    Raises ApiError (also at the deadline), Conflict and Unreachable.
     """
     attempt = 0
     while True:

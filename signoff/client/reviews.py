@@ -1,6 +1,6 @@
-"""What a program gets back: a request as it stands, its approval, and the right to act on it.
+"""A request as it stands, its approval, and the right to act on it.
 
-Nothing but an approval is consent: everything else, silence too, is an error.
+Nothing but an approval is consent, silence least of all.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class AttemptOutcome:
 class Review:
     """A request as it stands now. `arguments` have their secrets masked; a claim has them in full.
 
-    `id` is the service's own name for it, `request_id` the caller's. `reviewer` is the Slack user id of who decided.
-    `raw` is everything that the service says of it.
+    `id` is the service's name for it, `request_id` the caller's; `reviewer` the Slack user id of who decided; `raw`
+    all that the service says.
     """
 
     id: str
@@ -118,9 +118,8 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedAction:
-    """The right to do it, once, with the arguments in full as they were decided.
-
-    `idempotency_key` is the same for every attempt at this request: hand it on to whatever can use one.
+    """The right to do it, once, with the decided arguments in full; hand `idempotency_key` on, it is that of every
+    attempt.
     """
 
     id: str
@@ -175,10 +174,7 @@ def concluded(review: Review, arguments: Mapping[str, Any] | None = None) -> App
 
 
 def earlier_outcome(review: Review) -> AttemptOutcome | None:
-    """How an approved action ended before the program was restarted; None if it may start now.
-
-    Raises AlreadyClaimed while nobody knows: it is running, or in doubt.
-    """
+    """How an approved action ended before a restart; None: it may start. AlreadyClaimed: running or in doubt."""
     attempt = review.raw["execution"]
     if attempt is None or attempt["settled_as"] == "retry" or review.outcome is not None:
         return review.outcome

@@ -1,7 +1,7 @@
-"""Tools that answer at once while people still decide: what was approved is done later, in threads of the same process.
+"""Tools that answer at once while people decide; what was approved is done later, in threads of this process.
 
-What waits is kept in LangGraph's own store (`PostgresStore`), so that a process that was killed finds it again when it
-is started. Who resumes: your process, by a sweep every few seconds; a webhook of `decision.made` may `wake` it earlier.
+What waits is kept in LangGraph's own store (`PostgresStore`), so a restarted process finds it. Your process resumes,
+by a sweep every few seconds; a webhook of `decision.made` may `wake` it earlier.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ PAGE = 100
 
 @dataclass(frozen=True)
 class BackgroundCall:
-    """One action that people are asked about. `arguments` are those that were decided, `asked` those of the question.
+    """One action that people are asked about. `arguments` are those that were decided, `asked` those of the
+    question.
 
-    `key` is its name, the same for every attempt: hand it on to whatever can use one. `cause` (`rejected`, `expired`,
-    `withdrawn`, `denied` by policy), `reviewer` and `reason` tell of a refusal; `notes` is what the reviewers wrote
-    when they approved it.
+    `key` is the same for every attempt: hand it on. `cause` (`rejected`, `expired`, `withdrawn`, `denied` by
+    policy), `reviewer` and `reason` tell of a refusal; `notes` is what reviewers wrote when they approved it.
     """
 
     key: str
@@ -67,11 +67,11 @@ class _Handler:
 
 
 class Background:
-    """Asks, and does what was approved when it is: once, through restarts.
+    """Asks, and does what was approved, once, through restarts.
 
-    `store` is a store for threads (`PostgresStore`); several processes may share it. `name` tells them apart: by it a
-    process that is started again takes up what it has begun, so it is this one's alone, and stays when its machine or
-    its container changes. `every` is the time between sweeps in seconds. Raises ValueError without a name.
+    `store` is a store for threads (`PostgresStore`), which processes may share. `name` tells them apart: a restarted
+    process takes up what it has begun by it, so it is this one's alone and outlives its container. `every`: seconds
+    between sweeps. Raises ValueError without a name.
     """
 
     def __init__(
@@ -109,9 +109,8 @@ class Background:
     ) -> None:
         """Say how this action is done. Before `start`, in every process.
 
-        `refused` is called when it will not be done; it may be called again after a crash. With `idempotent`, `run` is
-        called again after a crash in the middle of it; without, people are asked what became of it, and what policy
-        needed nobody for is left as it is.
+        `refused` is called when it will not be done, perhaps again after a crash. `idempotent`: after a crash `run`
+        is called again; else people are asked what became of it, and what policy let run unasked is left as it is.
         """
         self._handlers[action] = _Handler(run, refused, idempotent, lease_seconds)
 

@@ -61,8 +61,8 @@ class NotFromSignoff(SignoffError):
 class DBOSApprovals:
     """Approvals for the workflows of one DBOS application, asked with a key of the scope `request`.
 
-    `webhook_secret` is what `signoff webhooks add` printed; without it nothing is heard and the sweep alone wakes.
-    Raises ValueError for what is no address or no key.
+    Without a `webhook_secret` (`signoff webhooks add` prints it) the sweep alone wakes. Raises ValueError for what
+    is no address or no key.
     """
 
     def __init__(self, url: str, key: str, *, webhook_secret: str | None = None) -> None:

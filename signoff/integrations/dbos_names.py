@@ -14,9 +14,9 @@ _FREE = re.compile(r"[A-Za-z0-9_.@-]")
 
 
 def request_name(workflow: str, step: int) -> str:
-    """The request's name: the workflow's id, with `~` and hex for what a name cannot have, and the step.
+    """Workflow id (with `~` and hex for what a name cannot have) and step.
 
-    Raises ValueError for an id that is too long to be asked about.
+    Raises ValueError for an id that is too long.
     """
     quoted = "".join(
         each if _FREE.match(each) else "".join(f"~{byte:02x}" for byte in each.encode()) for each in workflow

@@ -72,9 +72,8 @@ class InterruptFormat(Protocol):
         """The answer that it may be done with these arguments; ``notes`` are those of its reviewers."""
 
     def refused(self, interrupt: Any, number: int, refusal: InterruptRefusal) -> Any:
-        """The answer that the question of this number is not to be done.
-
-        Raises the refusal's error where the interrupt knows no such answer.
+        """The answer that this question is not to be done; raises the refusal's error where the interrupt knows no
+        such answer.
         """
 
     def whole(self, interrupt: Any, answers: Sequence[Any]) -> Any:

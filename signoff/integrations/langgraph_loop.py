@@ -1,9 +1,8 @@
 """The loop around a graph that waits in an `interrupt`: people are asked, and it resumes with what they decided.
 
-The steps are written once, for graphs and clients of both kinds. Nothing of the graph is changed before all questions
-of a pause are decided. What was approved is claimed before the graph goes on and reported when it pauses again, so that
-no approval is used twice. A process that was killed and is started again comes back to the same questions: their keys
-are made of the interrupts' own ids.
+Nothing changes before all questions of a pause are decided. What was approved is claimed before the graph goes on
+and reported when it pauses again, so no approval is used twice. A restarted process finds the same questions: their
+keys are made of the interrupts' ids.
 """
 
 from __future__ import annotations
@@ -44,9 +43,8 @@ MAX_DESCRIPTION = 2000
 def resume_until_done(graph: GraphThread, shape: InterruptFormat, options: Options) -> Operation[Any]:
     """Ask, resume, and again, until the graph waits for nobody; returns its values.
 
-    Raises TimeoutError (called again, it comes back to the same questions), UnsupportedInterrupt, AlreadyClaimed (what
-    was approved was begun before, and its end is not known), what the graph raises, and what `ApprovalClient.ask` and
-    `claim` raise.
+    Raises TimeoutError (call again: the same questions), UnsupportedInterrupt, AlreadyClaimed (begun before, its end
+    is not known), what the graph raises, and what `ApprovalClient.ask` and `claim` raise.
     """
     claims = yield from _left_over(graph, shape, options)
     state = yield from graph.look()

@@ -167,10 +167,9 @@ class PydanticAIApprovals(AbstractCapability[Any]):
         args: ValidatedToolArgs,
         handler: WrapToolExecuteHandler,
     ) -> Any:
-        """Run an approved call by its claim, and report how it went.
+        """Run an approved call by its claim, and report how it went; a cancelled call is left to people.
 
-        Raises SignoffError for an approval that is none of Signoff's, or of another call. A cancelled call is not
-        reported: people are asked what became of it.
+        Raises SignoffError for an approval that is none of Signoff's, or of another call.
         """
         mark = _mark(ctx) or ""
         if not ctx.tool_call_approved or mark == UNASKED + _digest(call):

@@ -1,7 +1,6 @@
 """Tool calls of a framework's run: people are asked about each, and each has one outcome.
 
-What OpenAI Agents and pydantic-ai have in common. A question is named by its run and its call, so that a process that
-is started again finds it.
+A question is named by its run and its call, so a restarted process finds it.
 """
 
 from __future__ import annotations
@@ -46,8 +45,8 @@ async def ask_about(
 ) -> CallOutcome:
     """Ask people about one call of a tool and wait for their decision.
 
-    Without the name of a run, silence is a refusal. With one, TimeoutError is raised and the question goes on waiting.
-    Raises AlreadyClaimed while nobody knows how the call ended, ApiError, Conflict and Unreachable.
+    Without a run's name, silence is a refusal; with one, TimeoutError, and the question stays. Raises AlreadyClaimed
+    while nobody knows how the call ended, ApiError, Conflict and Unreachable.
     """
     try:
         approval = await client.ask(

@@ -1,7 +1,7 @@
-"""The command `signoff`. What a person did wrong is said in one line, without a traceback, with exit code 2.
+"""The command `signoff`. What a person did wrong is said in one line, with exit code 2.
 
-Each command lives in a room of its own, a module of this package, which is opened when the command is used: the rooms
-stand on the whole service, which takes a second to import, and help is for people in a hurry.
+Each command is a module that is imported when it is used: it needs the whole service, which takes a second, and help
+should not.
 """
 
 from __future__ import annotations

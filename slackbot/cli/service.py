@@ -21,8 +21,9 @@ from slackbot.settings import Role, Settings, SettingsError
 log = structlog.get_logger(__name__)
 
 SWITCH = 0.0005
-"""Seconds after which a busy event loop lets a thread go on: secrets are looked for in threads, and each turn of theirs
-would take ten times that by default."""
+"""Seconds until a busy event loop lets another thread go on: those that look for secrets would take ten times as
+long.
+"""
 
 SELDOM = 200
 """Collections of younger garbage (ten by default) between two looks through everything that lives: with thousands of

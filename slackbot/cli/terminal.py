@@ -48,10 +48,7 @@ def who(person: Person | None) -> str:
 
 
 def moment(option: str, text: str) -> datetime:
-    """A time: a date, RFC 3339, or how long ago (`7d`); without a zone it is UTC.
-
-    Raises typer.BadParameter, which names the option.
-    """
+    """A date, RFC 3339, or how long ago (`7d`); without a zone it is UTC. Raises typer.BadParameter for ``option``."""
     if DURATION.match(text):
         return datetime.now(UTC) - duration(option, text)
     try:

@@ -1,8 +1,7 @@
-"""The drain: says in Slack what the database says should be told, each thing once, in order, at Slack's pace.
+"""The drain: sends what is due in a channel, each thing once, in order, at Slack's pace.
 
-One drain per channel at a time. A card is drawn from the facts at the moment it is sent, so what changed while
-it waited is not told twice. A post whose answer was lost is looked for by its metadata before it is sent again.
-Trouble with a channel is told elsewhere.
+One drain per channel at a time. A card is drawn when it is sent, so what changed while it waited is not told twice.
+A post whose answer was lost is looked for by its metadata before it is sent again.
 """
 
 from __future__ import annotations

@@ -59,9 +59,8 @@ class Failures:
         self._pace = pace
 
     async def outcome(self, due: DueMessage, error: SlackError) -> Outcome:
-        """What to store of a message that was taken from the outbox and failed with ``error``.
-
-        Slack counts what it refuses, too, so the channel rests as after a message.
+        """What to store of a message that failed with ``error``; the channel rests, because Slack counts what it
+        refuses.
         """
         if isinstance(error, SlackRefused) and error.meaning is Meaning.MESSAGE:
             return Dead(due, error.code, self._pace, self._admin)
@@ -70,9 +69,9 @@ class Failures:
         return await self._put_off(due, error)
 
     async def _replace(self, due: DueMessage, error: SlackRefused) -> Outcome:
-        """What people need is posted again: a card, a digest, the first message of a run that goes on or has news.
+        """Post again what people need: a card, a digest, the root of a run that goes on or has news.
 
-        What was deleted later stays deleted.
+        The rest stays deleted.
         """
         if due.newer_digest is not None:
             return Gone(due, False, self._pace)

@@ -1,8 +1,7 @@
-"""Finds the channels where something may be told now, and has it told.
+"""Finds the channels where something is due, and starts their drains.
 
-Wake-ups name a channel as soon as something was written down for it. What no wake-up names (a message that was put
-off, what another process has left) is found by rounds: each asks the database, in one short statement, where something
-may be told. Channels that a drain of another process speaks in are left to it.
+Wake-ups name a channel at once. What none names (a message that was put off, what another process left) is found by
+rounds, one short statement each. Channels that another process drains are left to it.
 """
 
 from __future__ import annotations

@@ -21,9 +21,8 @@ AGAIN = 30.0
 
 
 class ReviewerCheck:
-    """Counts the reviewers left for each waiting request whose card is drawn: when it opens, is edited or escalated.
-
-    The drain and the votes do not wait for it.
+    """Counts the reviewers left for each request whose card is drawn (opened, edited, escalated); nobody waits for
+    it.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Whose message goes next in a channel: that of the sender who has used the least of the channel's time lately.
 
-Slack takes about one message a second in a channel, and drawing a large card takes longer. Senders that take turns one
-by one would let ten of them delay the single card of another by ten large cards.
+Slack takes about one message a second, and a large card takes longer to draw: ten senders that took turns one by one
+would delay another's single card by ten large ones.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The tour: the whole main job on this machine, in a sandbox, with nothing to set up.
+"""The tour: the whole main job on this machine, with nothing to set up.
 
-PostgreSQL is embedded, Slack is a stand-in with a page in the browser, the model is a script that says so. The
-service in between is the real one, in a process of its own, and does not know any of this.
+PostgreSQL is embedded, Slack a stand-in with a page in the browser, the model a script that says so. The service is
+the real one, in a process of its own.
 """
 
 from slackbot.demo.run import run_demo

@@ -88,10 +88,7 @@ async def open_environment(
     port: int,
     agents: str | None = None,
 ) -> AsyncIterator[DemoEnvironment]:
-    """Start database, sandbox, model and service; `agents` are modules of the current folder, or None.
-
-    Raises SignoffError when one of them cannot start.
-    """
+    """Start database, sandbox, model and service; `agents`: modules of the current folder. Raises SignoffError."""
     async with AsyncExitStack() as stack:
         url = _database(stack, workdir, tell)
         if agents is None:

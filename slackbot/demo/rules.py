@@ -127,10 +127,7 @@ def workspace_of_agents() -> SandboxWorkspace:
 
 
 def invite(policy: Policy, workspace: SandboxWorkspace) -> list[str]:
-    """Put whom and what the policy names into the sandbox, so that the file works as it is.
-
-    Returns a line about each newcomer.
-    """
+    """Put whom and what the policy names into the sandbox, so that the file works; a line about each newcomer."""
     terms = (policy.defaults, *policy.rules)
     people = [member.id for member in workspace.members.values() if member.team_id == workspace.team.id]
     said = []

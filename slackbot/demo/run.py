@@ -22,10 +22,9 @@ INTERRUPTED = 130
 
 
 def run_demo(*, auto: bool, agents: str | None, port: int) -> int:
-    """Run the demo until it is stopped, or with `auto` until it is played. Returns the exit code.
+    """Run the demo until it is stopped, or with `auto` until it is played; returns the exit code.
 
-    `agents` names modules of the current folder, as SIGNOFF_AGENTS does. Raises SignoffError, one line, when
-    it cannot start.
+    Raises SignoffError.
     """
     if auto and agents:
         raise SignoffError("--auto plays the tour of the refund agent; leave --agents away")

@@ -37,10 +37,7 @@ class ServiceFailed(SignoffError):
 
 
 class ServiceProcess:
-    """The service, kept alive by `supervise`.
-
-    `connected` waits until its connection to Slack is there; `tell` gets a line about each turn of its life.
-    """
+    """The service, kept alive by `supervise`; `connected` waits for its connection to Slack, `tell` gets its news."""
 
     def __init__(
         self,
@@ -121,10 +118,7 @@ class ServiceProcess:
 def environment(
     caller: Mapping[str, str], settings: Mapping[str, str], modules: Path | None
 ) -> dict[str, str]:
-    """The service's environment: the caller's without any setting of ours, then `settings`.
-
-    `modules` is the folder of the caller's own agents.
-    """
+    """The caller's environment without any setting of ours, then `settings`; `modules`: the caller's own agents."""
     kept = {
         name: value
         for name, value in caller.items()

@@ -1,8 +1,7 @@
 """Secrets do not leave by what people and operators read: cards, modals, answers, files, logs, errors.
 
-`clean_…` return copies that can be shown; `slack_payloads` checks what goes to Slack, `log_events` what is logged.
-`slack_payloads` needs Slack's libraries, so callers import it directly.
-What a tool is given, and what the model reads, is never changed.
+`slack_payloads` needs Slack's libraries, so callers import it directly. What a tool is given, and what the model
+reads, is never changed.
 """
 
 from slackbot.masking.fair_threads import CARDS

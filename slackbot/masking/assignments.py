@@ -43,8 +43,7 @@ _HEADERS = ("authorization", "cookie")
 def assignments(text: str) -> Iterator[TextSpan | None]:
     """Values behind a secret's name: `password=…`, `"api_key": "…"`, `Authorization: Bearer …`, a URL's `?token=`.
 
-    In prose only a name and a colon at the beginning of a line, or a value that ends the sentence: words about
-    secrets are none.
+    In prose only at the beginning of a line, or at the end of a sentence: words about secrets are none.
     """
     low = _lowered(text)
     seen = 0

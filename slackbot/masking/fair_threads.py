@@ -27,9 +27,9 @@ class _Lane:
 
 
 class FairThreads:
-    """Three threads. Work for people (``sender`` is ``None``) goes first and always finds one of them.
+    """Three threads: work for people (``sender`` None) finds any free, cards have one, all others share one.
 
-    Cards have one thread, one after the other. All other senders share one: next is who has used the least time.
+    Of the others, who has used the least time is next.
     """
 
     def __init__(self, name: str) -> None:

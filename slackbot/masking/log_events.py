@@ -1,7 +1,6 @@
 """Secrets in what operators read: log events, tracebacks, messages of the command line.
 
-Done at once and in place: a log line cannot wait for a thread. It has a fifth of a card's time, and what is left
-then is masked whole.
+Done at once and in place, in a fifth of a card's time; what is left then is masked whole.
 """
 
 from __future__ import annotations
@@ -56,9 +55,9 @@ _DEEPEST = 12
 
 
 def clean_now(text: str, *, assigned: bool = True) -> str:
-    """Any text, without leaving the caller's thread.
+    """Any text, in the caller's thread.
 
-    Without `assigned` a sentence of our own may say what is wrong with a setting: `SLACK_BOT_TOKEN: invalid_auth`.
+    Without `assigned` a message may name a setting: `SLACK_BOT_TOKEN: invalid_auth`.
     """
     return mask(text, SecretFinder(budget=BUDGET, assigned=assigned)(text))
 
@@ -70,9 +69,8 @@ def clean_error(error: BaseException) -> str:
 
 
 def clean_event(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
-    """A structlog processor, to stand right before the renderer: every text, key and traceback of the event.
-
-    Whatever is no JSON value is written out here, so that no renderer can find a secret in it later.
+    """A structlog processor right before the renderer: cleans every text, key and traceback, and writes out other
+    values.
     """
     known = {key: value for key, value in event.items() if _is_harmless(key, value)}
     rest = {key: value for key, value in event.items() if key not in known}

@@ -1,7 +1,7 @@
 """Secrets in a text: tokens by their shape, whole private keys, and what stands behind a secret's name.
 
-All of it takes time in proportion to the text, and looks at the clock between steps: what could not be looked
-through in time counts as secret from end to end.
+Takes time in proportion to the text and looks at the clock between steps: what was not looked through in time counts
+as secret.
 """
 
 from __future__ import annotations
@@ -32,17 +32,16 @@ LONGEST = 1_000_000
 """Characters of one text that are looked through; the rest is masked unread."""
 
 HINTED = 200
-"""Characters of a text that is first asked whether any search could find something. Thousands of them may stand in one
-request; in long texts the searches themselves find that out sooner."""
+"""Texts of up to this many characters are first asked whether any search could find something in them."""
 
 Clock = Callable[[], float]
 
 
 class SecretFinder:
-    """Finds secrets in texts, until its time is up. `hidden` values are found as well, wherever they are said.
+    """Finds secrets in texts, and `hidden` values wherever they are said, until its time is up.
 
-    `assigned`: what stands behind a name like `api_key` is taken for a secret, whatever it looks like. `sure`: so many
-    characters of short texts are looked through however late it is.
+    `assigned`: what stands behind a name like `api_key` is a secret. `sure`: so many characters of short texts are
+    looked through however late it is.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The last look at what goes to Slack: whatever a surface forgot is masked here.
 
-Views and lines are cleaned where their meaning is known (`slackbot.masking.views`); here only the shape of a token
-can give it away. Masks are no longer than what they replace, because Slack limits every text.
+Only the shape of a token can give it away here; `views` knows the meanings. Masks are no longer than what they
+replace, because Slack limits every text.
 """
 
 from __future__ import annotations

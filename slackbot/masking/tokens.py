@@ -35,7 +35,7 @@ from signoff.masks import TextSpan
 class Token:
     """A kind of token. One of `anchors` is in every text that has one; `group` of the pattern is the secret.
 
-    `apart`: no letter or digit may touch it. `mixed`: it has a digit or a capital, which plain words have not.
+    `apart`: no letter or digit may touch it. `mixed`: it has a digit or a capital.
     """
 
     kind: str

@@ -1,8 +1,8 @@
 """Stored facts made fit to be shown: copies of views, runs and lines in which no secret can be read.
 
-What takes long is done in threads of their own, within a bounded time: neither a long text nor a busy machine holds
-up a click. What could not be looked through in time is masked whole, and says so; a page of short texts never is.
-Work for people goes before work for cards, and that before work for keys of programs, who take turns.
+Long work is done in threads, within a bounded time: nothing holds up a click. What was not looked through in time is
+masked whole, and says so; a page of short texts never is. People go before cards, and cards before API keys, which
+take turns.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ def work_for(sender: str) -> Iterator[None]:
 async def off_the_loop(
     work: Callable[[Find], T], hidden: Hidden | Callable[[], Hidden] = (), *, budget: float = BUDGET
 ) -> T:
-    """Do this with a finder, in a thread; when no thread gets to it in time, with one that has no time.
+    """Do this with a finder, in a thread; when none is free in time, with one that masks everything.
 
-    ``hidden`` is looked for as well. A function is called in the thread; when none gets to it, everything is masked.
+    ``hidden`` is found, too.
     """
     sender = _sender.get()
     # Of a card the processor time counts, twice as much: a look that others hold up would only be repeated.
@@ -91,10 +91,7 @@ async def off_the_loop(
 
 
 async def clean_view(view: RequestView) -> RequestView:
-    """A request as people may see it. Its action is a `MaskedAction` when something is hidden.
-
-    What was made of the very same view a moment ago is not made again: a decision is told at several places.
-    """
+    """A request as people may see it, with a `MaskedAction` where something is hidden; made once for the same view."""
     earlier = _made.get(view.id)
     if earlier is not None and (earlier[0] is view or earlier[0] == view):
         return earlier[1]

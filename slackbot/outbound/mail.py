@@ -1,6 +1,6 @@
-"""E-mail to reviewers: what waits, the facts that policy names, and links to its page. No link decides anything.
+"""E-mail to reviewers: what waits, facts that policy names, a link to its page. No link decides anything.
 
-What an agent wrote is one inert line: it ends no header, turns no line around, and no mail program makes a link of it.
+What an agent wrote is one inert line: it ends no header, turns no line around, and becomes no link.
 """
 
 from __future__ import annotations

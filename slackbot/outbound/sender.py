@@ -1,8 +1,4 @@
-"""The sender: tells each target what is due, the targets at once, each in its own time.
-
-A receiver that is slow holds up no other. What is sent is
-drawn from the facts at that moment, without secrets.
-"""
+"""Tells all targets at once what is due, each in its own time; drawn from the facts at that moment, without secrets."""
 
 from __future__ import annotations
 

@@ -22,9 +22,9 @@ NO_SUCH_RUN = "There is no such run, or it is not one that you may cancel."
 async def cancel(
     db: Database, directory: Directory, person: Person, run_id: UUID, *, path: str, as_reviewer: bool = True
 ) -> bool:
-    """End the run; False: it was over already. Raises NotFound and Refused (recorded).
+    """End the run; False: it was over. Raises NotFound and Refused.
 
-    Without ``as_reviewer`` only the run's requester may: a key that cannot decide does not make its owner a reviewer.
+    ``as_reviewer``: who may decide its requests may, too.
     """
     _, by, channels = await _standing(db, directory, person, run_id, as_reviewer=as_reviewer)
     return await runs.cancel(db, run_id, by, channels, path=path)

@@ -30,9 +30,8 @@ async def save(
 ) -> EditOutcome:
     """Have the arguments judged and recorded as a new revision.
 
-    Who may not edit is refused and recorded before the tool's look-up runs. ``path`` is recorded, too; ``place`` is
-    where a card's button was pressed, ``None`` on paths without cards. Raises Refused (recorded), MalformedArguments
-    for a value that the tool does not take, and NotFound.
+    Who may not edit is refused before the tool's look-up runs. ``place``: of the pressed button on a card. Raises
+    Refused (recorded), MalformedArguments for a value that the tool does not take, and NotFound.
     """
     editor = await directory.standing(person, view.approvers, view.channel_id)
     await requests.check_edit(services.db, EditAttempt(view.id, revision, editor, path, place))

@@ -47,10 +47,7 @@ GOING = frozenset({RunStatus.WORKING, RunStatus.PENDING_APPROVAL})
 
 @dataclass(frozen=True, slots=True)
 class ListPage(Generic[T]):
-    """A page of a list, without secrets, and where the pages beside it begin (None: there is none).
-
-    ``count`` is how many there are on all pages, where that was counted.
-    """
+    """A page of a list, without secrets, where the pages beside it begin, and the ``count`` on all pages if counted."""
 
     lines: Sequence[T] = ()
     back: Cursor | None = None

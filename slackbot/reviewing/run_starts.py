@@ -50,9 +50,9 @@ async def start(
     session_id: str | None = None,
     api_key_id: UUID | None = None,
 ) -> StartOutcome:
-    """Start this agent in a thread of a channel (None: the service's own).
+    """Start this agent in a thread of a channel; a ``start_key`` finds its run again.
 
-    The same ``start_key`` finds the same run. Raises NotAMember and NotStarted.
+    Raises NotAMember and NotStarted.
     """
     if len(task) > MAX_TASK:
         raise NotStarted(f"This task has {len(task):,} characters; up to {MAX_TASK:,} are taken.")

@@ -20,9 +20,9 @@ async def settle(
     verdict: Literal["retry", "done"],
     path: str,
 ) -> int:
-    """Settle the last attempt of this request, or vote for Retry. Returns how many more people Retry takes.
+    """Settle this request's last attempt, or vote for Retry; how many more Retry takes.
 
-    Raises what ``requests.settle`` does.
+    Raises as ``requests.settle``.
     """
     execution = view.execution
     if execution is None:

@@ -47,10 +47,7 @@ async def visible_request(
 
 @dataclass(frozen=True, slots=True)
 class ReviewerScope:
-    """As whom somebody decides: by id or through `roles` (user groups), and as a member of `channels`.
-
-    `doubt`: why one of the look-ups did not say.
-    """
+    """As whom somebody decides: by id, `roles` (user groups) and `channels`; `doubt`: why a look-up did not say."""
 
     roles: tuple[str, ...] = ()
     channels: tuple[str, ...] = ()

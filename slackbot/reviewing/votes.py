@@ -31,10 +31,8 @@ OUTCOME_UNKNOWN = (
 
 @dataclass(frozen=True, slots=True)
 class NewVote:
-    """A person's verdict on a revision of a request, as it arrived.
-
-    ``path`` is recorded with it, ``principal`` as well: the API key that carried the vote, if one did. ``place`` is
-    where a card's button was pressed, ``None`` on paths without cards.
+    """A person's verdict on a revision, as it arrived; ``place`` of the pressed button, ``principal`` of an API
+    key's vote.
     """
 
     person: Person
@@ -91,8 +89,8 @@ async def _standings(
 ) -> dict[Person, Standing]:
     """The standings of the voter and of everybody whose vote is live.
 
-    When somebody's earlier vote cannot be judged now, this vote has to wait: counted without it, a quorum that
-    is there would be missed, and nobody would be left to complete it.
+    When an earlier vote cannot be judged now, this one has to wait: without it a quorum would be missed, and nobody
+    left to complete it.
     """
     standings = await directory.standings([vote.person, *known.voters], known.approvers, known.channel_id)
     doubt = next((each.refusal for each in standings.values() if each.refusal in DOUBTFUL), None)

@@ -1,7 +1,4 @@
-"""`signoff doctor`: is everything that the service needs there, and if not, what mends it.
-
-It asks the same parts that the service asks, and changes nothing.
-"""
+"""`signoff doctor`: is everything there that the service needs, and what mends it. Changes nothing."""
 
 from __future__ import annotations
 
@@ -57,10 +54,9 @@ class Finding:
 async def examine(
     configured: Settings, policy: Policy | SignoffError, database: Database | None, url: str | None
 ) -> AsyncIterator[Finding]:
-    """Look at everything in turn; a part that cannot be looked at is a finding, not an error.
+    """Look at everything in turn; a part that cannot be looked at is a finding.
 
-    ``policy`` is what the checkpoints file says, or why there is nothing that could be enforced; ``database`` and its
-    address ``url`` are the ones in use: DATABASE_URL, or the embedded server's.
+    ``policy`` may be why it cannot be enforced.
     """
     for name in configured.unknown:
         yield Finding("settings", False, f"there is no setting {name}", "mend its name, or take it away")
@@ -250,8 +246,7 @@ async def _model(configured: Settings) -> Finding:
 async def _ask_for_model(client: AsyncOpenAI, name: str) -> None:
     """Raises OpenAIError when the model cannot be used.
 
-    Not every server that speaks the API has `GET /models/{id}`. A server that fails at it, but does not say that it
-    knows no such model, is asked a question, as an agent would ask it.
+    Not every server has `GET /models/{id}`: one that fails at it is asked a question, as an agent would ask it.
     """
     try:
         await client.models.retrieve(name)

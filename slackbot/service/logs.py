@@ -76,10 +76,7 @@ def configure(level: str = "INFO", form: str = "text") -> None:
 
 
 def _in_one_line(_: Any, __: str, event: EventDict) -> EventDict:
-    """What people and models wrote begins no line of its own and moves no terminal's cursor.
-
-    Line breaks of tracebacks stay.
-    """
+    """What people and models wrote begins no line and moves no cursor; line breaks of tracebacks stay."""
     return {
         key: (_CONTROL_IN_LINES if key in _OF_LINES else _CONTROL).sub(_seen, value)
         if isinstance(value, str)

@@ -1,6 +1,6 @@
-"""The timer: wakes sweeps that find what is due. Any number of processes may run one; every sweep is idempotent.
+"""The timer that wakes the sweeps, which are idempotent: any number of processes may run one.
 
-APScheduler keeps nothing: the truth about what is due stands in the database, by the database's clock.
+APScheduler keeps nothing: what is due stands in the database, by the database's clock.
 """
 
 from __future__ import annotations

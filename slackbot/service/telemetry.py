@@ -1,8 +1,7 @@
-"""Traces on their way out: on as soon as the standard variables of OpenTelemetry name a receiver.
+"""Traces, on as soon as the standard variables of OpenTelemetry name a receiver.
 
-Spans of runs, of requests and of what executors outside did are made here when they are over, from what the database
-says of them, by the process in which they ended. All of it is best effort: a receiver that is away, or a fault in here,
-costs spans and nothing else.
+Spans of runs, requests and programs' executions are made when they are over, from the database, where they ended. A
+receiver that is away, or a fault here, costs spans and nothing else.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""App Home, kept fresh for those who have opened it: their own requests, drawn anew when something has changed.
+"""Keeps open App Homes fresh: drawn again when something about the viewer's requests has changed.
 
-One look at the database every two seconds says whether anything happened at all, and only while somebody looks.
-A view is published only when it differs from the last one, and at most once per person and `PACE`.
+One look at the database every two seconds, only while somebody looks. A view is published only when it differs, and
+at most once per person and `PACE`.
 """
 
 from __future__ import annotations
@@ -200,9 +200,9 @@ class AppHomes:
             await self._client.views_publish(user_id=viewer.person.user_id, view=view)
 
     def _not_published(self, viewer: HomeViewer, error: SlackError) -> None:
-        """Try later: after the silence that Slack asks for, or some time after a refusal.
+        """Try later, when Slack says or some time after a refusal.
 
-        A conflict of hashes means that another process has published since: the Home is that one's now.
+        A conflict of hashes: another process has published since.
         """
         viewer.stale = True
         if isinstance(error, SlackRefused) and error.code == HASH_CONFLICT:

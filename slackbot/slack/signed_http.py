@@ -1,8 +1,8 @@
 """The guard in front of Bolt's HTTP endpoint: nothing unsigned gets past it, no body gets into a log.
 
-Source of the rules: Slack, "Verifying requests from Slack" (`v0=` + HMAC-SHA256 over `v0:{timestamp}:{body}`,
-requests older than five minutes are replays). Bolt's own verification answers 500 to a timestamp that is no
-number and logs the bodies that it refuses; behind this guard it is off (see `slackbot.slack.listeners.new_app`).
+The rules are Slack's, "Verifying requests from Slack": `v0=` + HMAC-SHA256 over `v0:{timestamp}:{body}`, at most
+five minutes old. Bolt's own verification answers 500 to a timestamp that is no number and logs refused bodies; it is
+off.
 """
 
 from __future__ import annotations
@@ -63,9 +63,10 @@ class SignedEndpoint:
         return Route(EVENTS_PATH, self.handle, methods=["POST"])
 
     async def handle(self, request: Request) -> Response:
-        """401: not signed by Slack, or not now. 413: too long. 400: unreadable. 404: of a kind that nobody listens to.
+        """401: not signed by Slack, or not now. 413: too long. 400: unreadable. 404: nobody listens. Else Bolt's
+        answer.
 
-        An empty 200 for Slack's check of our certificate, signed or not. Otherwise: Bolt's answer.
+        An empty 200 for Slack's check of our certificate, signed or not.
         """
         stamp = self._fresh_stamp(request)
         claimed = _only(request, b"x-slack-signature")
@@ -147,10 +148,8 @@ def _is_ssl_check(body: bytes | None) -> bool:
 
 
 def _bolt_request(request: Request, body: bytes) -> AsyncBoltRequest | None:
-    """What Slack said, for Bolt; `None` when it cannot be understood.
-
-    It is handed over parsed, as from a socket: Bolt would read it again, and lose a command whose text has the
-    word "payload".
+    """What Slack said, parsed, for Bolt (None: unreadable): Bolt would lose a command whose text has the word
+    "payload".
     """
     try:
         said = _parsed(body.decode(), _only(request, b"content-type") or b"")
@@ -180,8 +179,8 @@ def _parsed(text: str, content_type: bytes) -> dict[str, Any]:
 def form_fields(text: str) -> dict[str, str]:
     """The fields of a URL-encoded form, each with its last value. Raises ValueError.
 
-    `parse_qsl` decodes escapes one by one, in Python, and JSON in a form is full of them. The commonest are replaced
-    before: none of their characters has a meaning in a form or is part of an escape, so the rest decodes as it would.
+    `parse_qsl` decodes escapes one by one, in Python. The commonest ones of JSON are replaced before: none of their
+    characters has a meaning in a form, so the rest decodes as it would.
     """
     for escape, character in _HARMLESS:
         text = text.replace(escape, character)

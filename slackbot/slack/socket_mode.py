@@ -1,7 +1,6 @@
-"""Socket Mode: Slack's payloads over a WebSocket that this process opens, kept open for ever.
+"""Socket Mode: Slack's payloads over a WebSocket, whose whole boundary is the app-level token.
 
-The SDK's client reconnects by itself, with one gap: an address that is refused is never asked for anew. The
-watchdog here closes it. No signature protects this path: the app-level token is its whole boundary.
+The SDK's client reconnects by itself, but never asks again for an address that is refused: the watchdog here does.
 """
 
 from __future__ import annotations
@@ -68,9 +67,9 @@ class SocketMode:
         return SocketHealth(self._connected, self._connections if self._connected else None)
 
     async def start(self) -> None:
-        """Connect, and stay connected; returns at once when Slack cannot be reached, and goes on trying.
+        """Connect, and go on trying in the background.
 
-        Raises SlackRejected when Slack answers that the token is no good.
+        Raises SlackRejected when Slack says that the token is no good.
         """
         handler = AsyncSocketModeHandler(
             self._app, self._app_token, self._log, self._web, ping_interval=self._ping_interval

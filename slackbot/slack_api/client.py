@@ -1,5 +1,5 @@
-"""The client of every call to Slack: it masks what people are shown, keeps the silence that Slack asks for, never
-sends anything twice, and says in three words of ours why a call failed.
+"""The client of every call to Slack: masks, keeps the silence that Slack asks for, sends nothing twice, names
+failures.
 """
 
 from __future__ import annotations
@@ -49,9 +49,8 @@ _BODIES = ("json", "params", "data")
 
 
 class SlackError(SignoffError):
-    """A call to Slack failed. `seconds`: how long Slack asked us to wait, if it did. `status`: of its answer, if any.
-
-    `reason`: why, for people who know what was called. `taken`: Slack may have done it all the same.
+    """A failed call to Slack; `seconds`: to wait, `status`: of the answer, `taken`: Slack may have done it all the
+    same.
     """
 
     meaning = Meaning.PASSING
@@ -86,9 +85,9 @@ class SlackRefused(SlackError):
 
 
 class SlackClient(AsyncWebClient):
-    """Every method raises RateLimited, SlackUnavailable or SlackRefused.
+    """Raises RateLimited, SlackUnavailable or SlackRefused.
 
-    A 429 silences the method it was given for, everywhere (a post: in its channel), until its `Retry-After`.
+    A 429 silences its method (a post: its channel) for a while.
     """
 
     def __init__(self, token: str, api_url: str, *, clock: Callable[[], float] = monotonic) -> None:

@@ -1,7 +1,7 @@
 """The one judge of people: who may act, and which of a request's reviewers they are.
 
-Slack shows a card, and so its buttons, to everybody in the channel, and says nothing of a clicker's rights.
-What counts is therefore looked up when it is needed, and every doubt is a refusal of its own kind.
+Slack shows buttons to everybody in the channel and says nothing of a clicker's rights. They are looked up when
+needed, and every doubt is a refusal of its own kind.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ _SLACKBOT = "USLACKBOT"  # a bot of which users.info says is_bot = false
 class Directory:
     """Slack's people, groups and channels, as fresh as a decision needs them.
 
-    `budget` is how many seconds one question may take as a whole, however many look-ups it needs; `max_age`
-    how old an answer may be. Nothing is retried inside the budget; a look-up that fails or is late refuses.
+    `budget`: seconds for one question with all its look-ups, without a retry; one that fails or is late refuses.
+    `max_age` of an answer.
     """
 
     def __init__(
@@ -112,9 +112,9 @@ class Directory:
     async def count_reviewers(
         self, approvers: Sequence[str], channel_id: str, *, but: Collection[Person], enough: int
     ) -> int | None:
-        """How many people, without these, may review such a request, counted up to ``enough``.
+        """How many others may review such a request, up to ``enough``; None: Slack does not tell now.
 
-        ``None``: Slack does not tell now. Not for a decision: takes up to `COUNT_BUDGET` seconds. Never raises.
+        Not for a decision.
         """
         deadline = asyncio.get_running_loop().time() + COUNT_BUDGET
         circles = await asyncio.gather(*(self._circle(entry, channel_id, deadline) for entry in approvers))
@@ -154,10 +154,7 @@ class Directory:
         }
 
     async def channel_problem(self, channel_id: str) -> str | None:
-        """Why no card may be posted into this channel, as a sentence for an operator; `None`: it may.
-
-        Raises SlackError or TimeoutError when Slack does not tell: try again later.
-        """
+        """Why no card may be posted into this channel, for an operator. SlackError or TimeoutError: try again later."""
         async with asyncio.timeout_at(self._deadline()):
             channel = await self._channels.get(channel_id)
         if channel is None:
@@ -172,10 +169,7 @@ class Directory:
         return None
 
     async def resolve_channel(self, name_or_id: str) -> str:
-        """The id of a channel given as `C0REVIEW`, `#reviews` or `reviews`; for the start: no budget.
-
-        Raises NotFound and SlackError.
-        """
+        """The id of `C0REVIEW`, `#reviews` or `reviews`; for the start: no budget. Raises NotFound and SlackError."""
         name = name_or_id.removeprefix("#")
         if name == name_or_id and name.isupper():  # names of channels are lower case (Slack's rule)
             return name_or_id

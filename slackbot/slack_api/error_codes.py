@@ -1,7 +1,7 @@
-"""What Slack's error codes mean for a message that could not be posted or changed.
+"""What Slack's error codes mean for a message.
 
-Slack documents dozens of codes and adds more. A code that is not in this table says nothing about the message, so
-the message is kept and tried again, and operators are told.
+Slack documents dozens and adds more. An unknown code says nothing about the message, so it is tried again, and
+operators are told.
 """
 
 from __future__ import annotations
@@ -47,11 +47,7 @@ _OF_A_MESSAGE = ("invalid_blocks", "invalid_metadata", "metadata_")  # prefixes 
 
 
 def meaning_of(code: str, method: str) -> Meaning:
-    """What the code means as an answer to this method.
-
-    Only `chat.update` says that a message cannot be changed, and only a post that a thread is gone. Of a message,
-    `no_permission` may mean its channel.
-    """
+    """What the code means as an answer to this method. Of a message, `no_permission` may mean its channel."""
     if code.startswith(_OF_A_MESSAGE):
         return Meaning.MESSAGE
     found = _MEANINGS.get(code, Meaning.UNKNOWN)

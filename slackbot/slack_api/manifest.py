@@ -36,10 +36,7 @@ def bot_scopes() -> list[str]:
 
 
 def render(url: str | None = None) -> str:
-    """The manifest to paste into Slack; with ``url`` (https, our public address) for HTTP instead of Socket Mode.
-
-    Raises SignoffError for an address that Slack would not take.
-    """
+    """The manifest to paste into Slack; with ``url`` (https) for HTTP instead of Socket Mode, else SignoffError."""
     manifest = read()
     if url is not None:
         _serve_at(manifest, _endpoint(url))

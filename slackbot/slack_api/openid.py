@@ -1,7 +1,7 @@
 """Sign in with Slack: OpenID Connect's authorization code flow (OpenID Connect Core 1.0, section 3.1).
 
-No PKCE: at Slack it makes an app a public client for good, and ours keeps a secret; `state` and `nonce` bind the
-flow to the browser that began it.
+No PKCE: at Slack it makes an app public for good, and ours keeps a secret; `state` and `nonce` bind the flow to the
+browser.
 """
 
 from __future__ import annotations

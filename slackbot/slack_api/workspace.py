@@ -63,10 +63,7 @@ async def identify(client: SlackClient) -> Workspace:
 
 
 async def find_channel(client: SlackClient, directory: Directory, name: str) -> str:
-    """The id of a channel given as name or id. Raises NotFound, SlackRejected and SlackError.
-
-    One that is there but cannot be used yet (we are not in it, it is archived) is warned about.
-    """
+    """The id of a channel, warned about if it cannot be used yet. Raises NotFound, SlackRejected and SlackError."""
     with token_of("SLACK_BOT_TOKEN"):
         channel_id = await directory.resolve_channel(name)
         try:

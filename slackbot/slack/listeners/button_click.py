@@ -75,10 +75,9 @@ def _place(nonce: str, body: Mapping[str, Any]) -> Place:
 
 
 async def card_of(ctx: ListenerContext, click: ButtonClick) -> RequestView:
-    """The request that a button is about, for the place where it was pressed.
+    """The request that a button is about, for the place where it was pressed; Refused where it does not belong.
 
-    Raises Refused for a button that does not belong there. A card whose post is not known to have arrived has no
-    `ts` yet: its secret nonce and its channel have to do.
+    A card whose post is not known to have arrived has no `ts` yet: its secret nonce and its channel have to do.
     """
     async with ctx.db.connection() as connection:
         found = await views.request_at(connection, click.value.request_id, click.place.nonce)

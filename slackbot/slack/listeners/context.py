@@ -48,10 +48,7 @@ class BackgroundTasks:
 
 @dataclass(frozen=True)
 class ListenerContext:
-    """Everything that a listener may use. `budget` is in seconds, from a payload to its answer.
-
-    `invitation` makes the address of a personal link from its secret; `None`: nobody could follow one.
-    """
+    """What listeners use. `budget`: seconds from payload to answer; `invitation`: a personal link from its secret."""
 
     db: Database
     directory: Directory

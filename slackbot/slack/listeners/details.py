@@ -96,9 +96,9 @@ async def fill(ctx: ListenerContext, view_id: str, person: Person, request_id: U
 def show_change(
     ctx: ListenerContext, click: ButtonClick, body: Mapping[str, Any], *, outdated: bool = False
 ) -> None:
-    """What a person's own surface shows is not, or may not be, how things are now: it is drawn anew soon.
+    """A person's own surface is outdated: draw it again.
 
-    Channel cards are drawn by delivery, with every change, and when one was ``outdated``: it showed something else.
+    Delivery draws the channel's card when it was ``outdated``, too.
     """
     if click.place.surface == "modal":
         view = body["view"]

@@ -43,10 +43,7 @@ _KEYED = re.compile(r"([A-Za-z]+)[:=](.+)\Z", re.DOTALL)
 
 
 class UnclearQuery(SignoffError):
-    """What was typed cannot be meant; its text says what could be.
-
-    `meant` is the word that was probably meant, and once `read_query` raises it, the whole query with that word.
-    """
+    """A query that cannot be meant; the text says what could be. `meant`: the probable word, or the query with it."""
 
     def __init__(self, problem: str, meant: str | None = None) -> None:
         super().__init__(problem)

@@ -17,10 +17,7 @@ _MENTION = re.compile(r"\s*<@(?P<user>[UW][A-Z0-9]+)(?:\|[^>]*)?>[\s:,]*")
 
 @dataclass(frozen=True, slots=True)
 class IncomingMessage:
-    """A person's message. `words` are as typed, without a mention of us in front.
-
-    `direct`: in the conversation of this person with the app.
-    """
+    """A person's message, without a mention of us in front. `direct`: in this person's conversation with the app."""
 
     person: Person
     channel_id: str

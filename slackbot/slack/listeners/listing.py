@@ -1,6 +1,6 @@
-"""Lists of requests and runs as answers to commands and in modals, a page at a time.
+"""Lists as answers to commands and in modals.
 
-A list is named by a word and a query, both of which travel in its paging buttons and are claims like any other.
+Word and query travel in the paging buttons, and are claims like others.
 """
 
 from __future__ import annotations
@@ -53,9 +53,8 @@ async def _mine(ctx: ListenerContext, person: Person, query: Query) -> Card:
 
 
 async def _waiting(ctx: ListenerContext, person: Person, query: Query) -> Card:
-    """Everything that waits and that this person may see; of one `agent` or `key`, if the query says so.
-
-    Behind a digest, what has no card of its own comes first, and the rest behind it.
+    """Everything that waits and this person may see; behind a digest (`agent` or `key`), what has no card comes
+    first.
     """
     agent, key, folded = query.get("agent", ""), query.get("key", ""), _FOLDED.get(query.get("folded", ""))
     wanted = RequestFilter(agent=agent, key=key, folded=folded)

@@ -1,8 +1,7 @@
-"""What people write: replies in an agent's thread are heard, mentions and direct messages start agents; nothing else is
-for us.
+"""What people write: replies in an agent's thread are heard, mentions and direct messages start agents.
 
-A word in a request's thread decides nothing. An exception here is not caught: Slack is then not answered and
-sends the event again, and the message's own place is the key by which it is heard once.
+A word in a request's thread decides nothing. Exceptions are not caught: Slack then sends the event again, and the
+message's place is the key by which it is heard once.
 """
 
 from __future__ import annotations
@@ -78,9 +77,9 @@ def register(app: AsyncApp, ctx: ListenerContext) -> None:
 
 
 async def _reply(ctx: ListenerContext, message: IncomingMessage, *, tell: bool) -> bool:
-    """Let the thread's run hear it. False: it is no run's thread. Raises when it is not known who speaks.
+    """Let the thread's run hear it; False: no run's thread.
 
-    `tell`: say so to somebody who is not listened to; one of a message's two events is enough for that.
+    `tell`: answer those not heard, for one of a message's two events.
     """
     team_id = ctx.directory.own_team_id
     async with asyncio.timeout(ctx.budget):

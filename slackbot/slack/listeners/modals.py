@@ -1,7 +1,7 @@
-"""What a person is shown beside the acknowledgement: forms, modals on top of modals, a word about what went wrong.
+"""What a person is shown beside the acknowledgement: forms, modals, a word about what went wrong.
 
-A trigger lives for three seconds and works once (Slack, "Handling user interaction"), so a modal that needs
-looking things up is opened empty and filled in afterwards.
+A trigger works once, for three seconds (Slack, "Handling user interaction"), so a modal that needs look-ups is
+opened empty and filled later.
 """
 
 from __future__ import annotations

@@ -36,10 +36,7 @@ def unescape(text: str) -> str:
 async def start(
     ctx: ListenerContext, person: Person, words: str, *, channel_id: str, start_key: str, by: str
 ) -> Card:
-    """Start the agent named by the first word, with the rest as its task; returns what the person is told.
-
-    `start_key` makes a repeated delivery one run; `by` is the principal that is recorded.
-    """
+    """Start the agent named by the first word, with the rest as its task; `start_key` makes a repetition one run."""
     name, task = split(words)
     agent = ctx.agents.find(name)
     if agent is None or not task:

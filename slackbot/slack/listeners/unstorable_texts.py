@@ -1,7 +1,4 @@
-"""Texts from Slack that cannot be stored: refused before a listener sees them, and the person is told.
-
-Whether a message is meant for us is known only once it has been looked at: `messages` asks `objection` itself.
-"""
+"""Texts from Slack that cannot be stored are refused, and the person told. `messages` asks `objection` itself."""
 
 from __future__ import annotations
 
