@@ -22,10 +22,8 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A key that was recognised, for the length of one call.
-
-    ``owner`` is the person behind it: the requester of what it asks, and the one whose vote it casts. ``agent``
-    is the name that requests of this key bear, if it is bound to one.
+    """A recognised key; ``owner`` asks and votes with it, ``agent`` is the name that its requests bear, if it is
+    bound to one.
     """
 
     key_id: UUID

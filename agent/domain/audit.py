@@ -1,7 +1,7 @@
-"""The record as a chain: each event's hash covers its content and the hash before it, one chain per subject.
+"""The audit log as a chain: each event's hash covers its content and the hash before it, one chain per subject.
 
-Whoever keeps a chain's head (the last event's number and hash) elsewhere can tell whether anything was
-edited, deleted, inserted, swapped or cut. Details hold ids and digests, never arguments.
+Who keeps a chain's head (the last event's number and hash) elsewhere can tell whether anything was changed. Details
+hold ids and digests, never arguments.
 """
 
 import hashlib
@@ -131,10 +131,10 @@ def event_hash(
     event: str,
     detail: Mapping[str, Any],
 ) -> bytes:
-    """The hash of an event: SHA-256 over canonical JSON of all of it and the hash before, 32 bytes.
+    """SHA-256 over canonical JSON of the whole event and the hash before it.
 
-    `at` must be aware; it counts to the microsecond, which is what PostgreSQL keeps. Raises ValueError for a
-    naive one and MalformedArguments for a detail without canonical form.
+    `at` counts to the microsecond, as in PostgreSQL. Raises ValueError for a naive one and MalformedArguments for a
+    detail without canonical form.
     """
     content = {
         "previous": previous.hex(),
@@ -149,11 +149,10 @@ def event_hash(
 
 
 def verify_chain(events: Iterable[AuditEvent], head: Head | None = None) -> list[ChainProblem]:
-    """What is wrong with one subject's chain, given in stored order; an empty list: nothing.
+    """What is wrong with one subject's chain, in stored order; an empty list: nothing.
 
-    Edits, deletions, insertions and swaps show in the chain itself; a cut at its end, or a chain that was
-    rewritten from some point on, shows only against the `head`. A chain that does not fit is followed
-    further from its stored hashes, so that one edit is one problem.
+    A cut at the end, or a chain rewritten from some point on, shows only against the `head`. A chain that does not
+    fit is followed further from its stored hashes, so one edit is one problem.
     """
     chain = list(events)
     if not chain:

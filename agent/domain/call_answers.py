@@ -56,9 +56,9 @@ def stop_cause(kind: AnswerKind, on_reject: str | None) -> Literal["rejected", "
 
 
 def note_wakes(status: RunStatus, call: EndedCall, given: CallAnswer) -> bool:
-    """Whether the outcome of a background call wakes its run.
+    """Whether a background call's outcome wakes its run.
 
-    A run that a person stopped stays stopped until a person writes to it, or had asked for this very call again.
+    One that a person stopped stays so, unless they asked for it again.
     """
     if not status.over:
         return True

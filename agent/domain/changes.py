@@ -16,9 +16,8 @@ Difference = tuple[tuple[Step, ...], Any, Any]
 def differences(before: Any, after: Any, steps: tuple[Step, ...] = ()) -> list[Difference]:
     """Where two JSON values differ, as steps with both values.
 
-    Objects are compared key by key (a key that only one has differs against None) and lists of the same length
-    item by item; anything else as a whole, by its canonical form, so that `1` and `1.0` are the same and `1` and
-    `true` are not.
+    Objects are compared key by key (a missing key is None), lists of one length item by item, all else by canonical
+    form: `1` and `1.0` are the same, `1` and `true` are not.
     """
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         keys = [*before, *(key for key in after if key not in before)]
@@ -31,10 +30,7 @@ def differences(before: Any, after: Any, steps: tuple[Step, ...] = ()) -> list[D
 
 
 def between(proposed: bytes | None, decided: bytes | None) -> tuple[Change, ...]:
-    """What was changed on the way from one action to the other, as canonical bytes; nothing without both.
-
-    Those of an erased request are empty.
-    """
+    """What changed between two actions (canonical bytes, empty when erased); nothing without both."""
     if not proposed or not decided:
         return ()
     before, after = Action.from_canonical(bytes(proposed)), Action.from_canonical(bytes(decided))

@@ -1,6 +1,6 @@
-"""What each key of a checkpoints file may say: functions from the TOML value to the field's value.
+"""What each key of a checkpoints file may say: functions from TOML to the field's value.
 
-All raise ValueError with a phrase that follows the key's name, for a value that could not be enforced.
+They raise ValueError with a phrase that follows the key's name.
 """
 
 # ruff: noqa: TRY004 (in a file that somebody wrote, a wrong type is a wrong value)

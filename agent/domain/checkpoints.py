@@ -1,7 +1,7 @@
 """Reads a checkpoints file (TOML) into a policy, or says with file and line why it cannot be enforced.
 
-All problems are found in one go. A key that is not enforced is refused, never ignored: a control that
-somebody wrote down and nobody carries out is worse than none.
+All problems are found in one go. A key that is not enforced is refused: a control that nobody carries out is worse
+than none.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ Problem = tuple[str | None, str]
 def load(text: str, *, filename: str, no_mail: str | None = None) -> Policy:
     """The policy that this text describes; an empty text asks for everything that is not read-only.
 
-    `no_mail` says why nobody can be sent e-mail, if so; the key `email` is a problem then. Raises PolicyError with
-    one line per problem: `checkpoints.toml:12: checkpoint "refund": …`.
+    `no_mail`: why nobody can be sent e-mail, which makes `email` a problem. PolicyError has a line per problem:
+    `checkpoints.toml:12: …`.
     """
     try:
         tables = tomllib.loads(text)

@@ -1,10 +1,9 @@
 """`description_template`: what a card says that an action does, filled in from its arguments and facts.
 
-`{args.order_id}` and `{facts.price}` name a value by its path, `{args.a.b}` and `{args.items.0}` go deeper,
-`{{` and `}}` are braces, `$` is a dollar sign; a broken number under a name like `price` or `total_cost` is
-shown with cents, thousands apart. There are no attributes, calls or formats: a template can read
-the JSON that it is given and nothing else. Texts stand in quotation marks that they cannot close: all other words
-are the operator's. The text is plain; whoever shows it makes it inert.
+`{args.order_id}` and `{facts.price}` name a value by its path, `{args.a.b}` and `{args.items.0}` go deeper, `{{` and
+`}}` are braces, `$` is a dollar sign; a broken number under a name like `price` is shown with cents, thousands
+apart. A template can read its JSON and nothing else. Texts stand in quotation marks that they cannot close: all
+other words are the operator's. Whoever shows the text makes it inert.
 """
 
 import re
@@ -30,9 +29,9 @@ def check(template: str) -> None:
 
 
 def render(template: str, args: Mapping[str, Any], facts: Mapping[str, Any] | None) -> str:
-    """The template with its values in place; a path that leads nowhere shows as `⟨missing: args.x⟩`.
+    """The template filled in; a path to nothing shows as `⟨missing: args.x⟩`.
 
-    Raises ValueError for a template that `check` refuses.
+    ValueError: `check` refuses the template.
     """
     roots = {"args": args, "facts": facts or {}}
     return "".join(part if path is None else _show(path, roots) for part, path in parts(template))

@@ -1,8 +1,8 @@
 """Who may act on a request or a run, and why not. In doubt they may not.
 
-Facts come in as values and a refusal, or ``None``, goes out. Whose approval does not count, and why, is stored with a
-request when it opens (`exclusions`); every edit adds to it (`with_editor`). Requesters, owners of the key that
-asked and instructors may neither vote, edit nor settle; advisers and editors may do all but approve and retry.
+Facts come in as values; a refusal or ``None`` goes out. Exclusions are stored when a request opens (`exclusions`);
+an edit adds its editor (`with_editor`). Requesters, key owners and instructors may neither vote, edit nor settle;
+advisers and editors may do all but approve and retry.
 """
 
 from __future__ import annotations
@@ -147,8 +147,8 @@ def settlement_refusal(
 ) -> Refusal | None:
     """Why this person may neither retry an execution in doubt nor take it as done, or ``None``.
 
-    Reviewers of the request settle it; Retry takes those who may approve, because it can have an effect. A call that
-    needed no approval is settled by the requester of its run or an administrator of the workspace.
+    Reviewers of the request settle it; Retry takes those who may approve. A call without approval is settled by the
+    requester of its run or an administrator.
     """
     if settler.refusal is not None:
         return settler.refusal
@@ -166,9 +166,9 @@ def asking_again_refusal(requester: Person | None, by: Standing) -> Refusal | No
 def cancel_refusal(
     requester: Person | None, waiting: Iterable[WaitingRequest], by: Standing, channels: Collection[str]
 ) -> Refusal | None:
-    """Why this person may not cancel a run, or ``None``.
+    """Why this person may not cancel a run.
 
-    Its requester may, and the reviewers of what it waits for; ``channels`` are the review channels they are in.
+    Its requester may, and reviewers of what it waits for, by their ``channels``.
     """
     if by.refusal is not None or by.person == requester:
         return by.refusal

@@ -163,10 +163,10 @@ _SENTENCES: dict[Refusal, str] = {
 
 
 def sentence(code: Refusal, **facts: object) -> str:
-    """What the refused person is told.
+    """What the refused person is told; the caller makes it inert. Facts that are missing are left out.
 
-    `already_decided` uses the facts `outcome`, `by` and `at` (a datetime, shown in UTC, or ready text);
-    `expired` uses `at`. Facts that are missing are left out, others are ignored. The caller makes it inert.
+    `already_decided` uses the facts `outcome`, `by` and `at` (a datetime, shown in UTC, or ready text); `expired`
+    uses `at`.
     """
     at = _moment(facts.get("at"))
     if code is Refusal.ALREADY_DECIDED:

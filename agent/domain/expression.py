@@ -1,13 +1,12 @@
 """`when`: a condition in CEL (Common Expression Language) over an action, read so that doubt means "ask".
 
-Only a real boolean `false` says that a checkpoint does not apply. An error, a missing field, another type and
-an evaluation that would take too long all say that it does.
+Only a real boolean `false` says that a checkpoint does not apply: not an error, a missing field, another type or too
+long an evaluation.
 
-The evaluator (`common-expression-language`, cel-rust) compares int with double by value, as JSON needs it:
-`facts.price > 1000.0` holds for 1500 and for 1500.5. Arithmetic is strict about types: write
-`double(facts.price) * 1.2`. Its regular expressions run in linear time, but it has no limit of its own for
-loops over large arguments, so a bound on their work stands in front of it. Its `duration` takes "nans" and "1h?" for
-times, so a stricter one stands in its place.
+cel-rust compares int with double by value, as JSON needs it; its arithmetic is strict about types: write
+`double(facts.price) * 1.2`. Regular expressions run in linear time, but loops over large arguments have no limit, so
+a bound on their work stands in front. Its `duration` takes "nans" and "1h?" for times, so a stricter one replaces
+it.
 """
 
 import re
@@ -94,8 +93,8 @@ class When:
 def compile_when(text: str) -> When:
     """Read a condition once, at load.
 
-    Raises ValueError, with line and column where there is one, for broken syntax and for names of variables
-    and functions that do not exist (at run time these would make every action ask).
+    Raises ValueError, with line and column if known, for broken syntax and unknown names, which would make every
+    action ask.
     """
     import cel  # noqa: PLC0415 - it brings a command line of its own along, which takes a while
 

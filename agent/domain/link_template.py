@@ -1,7 +1,7 @@
 """`link_template`: the one live link on a card. It leads to the operator's own host, whatever the arguments say.
 
 Scheme and host are literal; placeholders stand behind the first "/" and are filled in URL-encoded (RFC 3986, nothing
-reserved is left as it is), so that a value can be one part of a path or of a query and nothing else.
+reserved stays), so a value is one part of a path or query and nothing else.
 """
 
 import re

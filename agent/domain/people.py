@@ -14,12 +14,11 @@ CHANNEL = "channel"
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is known about a person at the moment of a click, resolved by the front end.
+    """What is known about a person at the moment of a click.
 
-    ``refusal`` is the reason why this person may not act at all (guest, bot, failed look-up …), or
-    ``None``. ``roles`` are those entries of the request's ``approvers`` that the person matches: their
-    own user id, user groups they are a member of now, and ``"channel"`` when they are a current member
-    of the review channel. An empty set is never consent.
+    ``refusal``: why they may not act at all (guest, bot, failed look-up …). ``roles``: the ``approvers`` that they
+    match: their user id, groups they are in now, ``"channel"`` as a current member of the review channel. An empty
+    set is never consent.
     """
 
     person: Person

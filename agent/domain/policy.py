@@ -1,10 +1,8 @@
 """Which actions people must see first, who decides them, and how.
 
-A tool call is judged by the checkpoints in file order; the first that names the tool and whose `when` is not
-false catches it. A call that checkpoints name, and that every one of them lets pass by a real `false`, runs:
-the operator has said when that tool needs review. `unmatched` is for tools that no checkpoint names.
-What a tool says of itself can make the answer stricter, never milder. What is not known (facts that could not
-be looked up, a condition that fails) is a reason to ask.
+The first checkpoint, in file order, that names the tool and whose `when` is not false catches a call. A call that
+all its checkpoints let pass by a real `false` runs; `unmatched` is for tools that none names. What a tool says of
+itself can only be stricter. What is not known (facts, a condition that fails) is a reason to ask.
 """
 
 import hashlib
@@ -158,10 +156,7 @@ class Rule(Terms):
         return matches_from_start(self.action_pattern, tool)
 
     def describe(self, action: Action, facts: Mapping[str, Any] | None) -> str:
-        """What the action does, in the words of the template, or the tool's name and arguments.
-
-        It stands in lists and notifications, so what is secret by its name or by `redact` is masked in it.
-        """
+        """What the action does, masked (by name and `redact`), because it stands in lists and notifications."""
         arguments = redact_by_name(action.arguments, self.redact).value
         if self.description_template is None:
             return tool_and_arguments(action.tool, arguments)
@@ -231,8 +226,8 @@ class Policy:
     ) -> Judgement:
         """Whether this action runs, is asked about, or is denied.
 
-        `facts_failed`: the tool declares facts, and they could not be looked up; the action never just runs.
-        Facts without a canonical form count as failed too.
+        `facts_failed`: declared facts could not be looked up, so it never just runs; nor with facts that have no
+        canonical form.
         """
         known = None if facts_failed else _sound(facts)
         facts_failed = facts_failed or (known is None and facts is not None)
@@ -287,10 +282,10 @@ def snapshot_digest(snapshot: Snapshot) -> bytes:
 
 
 def stricter(a: Rule, b: Rule) -> bool:
-    """Whether b asks more than a, so that an approval given under a is not enough under b.
+    """Whether an approval given under a is not enough under b.
 
-    More approvals, a higher risk, a new ban on self-review, a reason to be given, or somebody who may decide
-    under a, not under b.
+    More approvals, a higher risk, a new ban on self-review, a required reason, or somebody who may decide under a,
+    not b.
     """
     return (
         b.approvals_required > a.approvals_required
@@ -303,9 +298,8 @@ def stricter(a: Rule, b: Rule) -> bool:
 
 
 def allows_edit(opened: Rule, now: Rule) -> bool:
-    """Whether a request that was opened under one rule may be edited into an action that `now` catches.
-
-    Both must allow edits, and approvals given under the first must be enough for the second.
+    """Whether a request opened under one rule may be edited into an action that `now` catches: both allow it, and it
+    suffices.
     """
     stays_separate = opened.editor_may_approve <= now.editor_may_approve
     return opened.allow_edit and now.allow_edit and stays_separate and not stricter(opened, now)

@@ -1,8 +1,7 @@
 """Where a hidden value is said again: a tool's error repeats the password, a model's answer the card number.
 
-A value that only its key or a checkpoint's `redact` makes a secret looks like any other word, so it can be found
-elsewhere only by comparison: as it is, as JSON and URLs write it, with other spaces, with its digits grouped
-otherwise, or cut off at its end.
+Only comparison finds a value that just its key or `redact` makes a secret: as it is, as JSON and URLs write it, with
+other spaces, its digits grouped otherwise, or cut off at its end.
 """
 
 import json

@@ -105,8 +105,8 @@ class ReviewerVotes:
 class Report:
     """What one reader may see of a workspace, over a number of days.
 
-    Waiting is as of now; all else is about requests that came to an outcome in these days, and the votes on them.
-    A vote is ``unread`` when its voter had not opened the request's Details in Slack, nor voted on its page.
+    Waiting is as of now; all else is about requests with an outcome in these days. ``unread``: votes without Details
+    or page opened.
     """
 
     days: int

@@ -1,7 +1,7 @@
 """The question put to people: its states, its ballot and what a card shows of it.
 
-Request: ``waiting -> approved | rejected | expired | cancelled``; the four on the right absorb.
-Everything here is a value; rows become these values in ``agent.store.views``.
+Request: ``waiting -> approved | rejected | expired | cancelled``, final. Rows become these values in
+``agent.store.views``.
 """
 
 from __future__ import annotations
@@ -86,10 +86,9 @@ class StoredPlace:
 class Ballot:
     """One vote as it arrives at the use case.
 
-    ``standings`` holds the voter's standing and, for the tally, those of everybody whose vote is live:
-    a vote whose reviewer lost the right no longer counts. ``path`` says how it arrived
-    (``slack_button``, ``slack_modal``, ``api`` …). ``place`` is ``None`` only for paths without a card,
-    ``principal`` the key that carried the voter's word, if one did.
+    ``standings``: of the voter and of everybody whose vote is live, since one who lost the right no longer counts.
+    ``path``: ``slack_button``, ``api`` …. ``place``: None for paths without a card. ``principal``: the key that
+    carried the vote.
     """
 
     request_id: UUID
@@ -160,10 +159,8 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class FollowUp:
-    """What became of an expired request that was asked once more.
-
-    ``request_id`` is the new one, ``None`` while nobody is asked (not yet, or not needed); ``link`` its card's address,
-    which only Slack knows.
+    """The request that asks an expired one again: its id (None while nobody is asked) and its card's ``link``, if
+    known.
     """
 
     request_id: UUID | None = None

@@ -19,10 +19,7 @@ class RequestKind(StrEnum):
 
 
 class RequestOrder(StrEnum):
-    """By time (of the outcome in a list of decided requests, else of the question), by deadline, or by risk.
-
-    Of the same risk, the newest come first.
-    """
+    """By time (of the outcome where decided, else of the question), by deadline, or by risk (then the newest first)."""
 
     OLDEST = "oldest"
     NEWEST = "newest"
@@ -34,10 +31,9 @@ class RequestOrder(StrEnum):
 class RequestFilter:
     """What a request must be; None and the empty text ask for nothing.
 
-    ``key`` is the one of the program that asks; ``person`` asked or decided. ``since`` is the earliest time by which
-    the list is ordered, ``ends_before`` the latest deadline.
-    ``folded`` selects requests that a digest shows in place of a card.
-    ``words`` are case-folded; each begins a word of what people may read of the request.
+    ``key``: of the program that asks. ``person`` asked or decided. ``since``: the earliest time of the list's order.
+    ``folded``: shown by a digest instead of a card. ``words``, case-folded, each begin a word of what people may
+    read of it.
     """
 
     status: RequestStatus | None = None

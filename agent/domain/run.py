@@ -1,12 +1,11 @@
 """One agent at work, as rows: a run, its messages and its tool calls.
 
-Run: ``working | pending_approval | completed | denied | failed | cancelled``. A run is *runnable* when it
-has inputs that no model turn has heard yet; parking it costs nothing but its row.
+Run: ``working | pending_approval | completed | denied | failed | cancelled``; *runnable* with inputs that no model
+turn has heard yet.
 
-Tool call: ``new`` (policy has not judged it) ``-> asked | ready | refused``; ``asked -> ready | refused``;
-``ready -> claimed | asked`` (asked again when what was shown has changed); ``claimed -> in_doubt | answered``;
-``in_doubt -> ready | answered`` (a person settles it); ``refused -> answered``. One that another agent carries out:
-``ready -> delegated -> answered``, when that agent's run has ended.
+Tool call: ``new`` (not judged) ``-> asked | ready | refused``; ``asked -> ready | refused``; ``ready -> claimed |
+asked`` (again, when what was shown has changed); ``claimed -> in_doubt | answered``; ``in_doubt -> ready |
+answered`` (settled); ``refused -> answered``; for another agent ``ready -> delegated -> answered``.
 """
 
 from __future__ import annotations
@@ -195,10 +194,10 @@ class RunView:
 
     @property
     def shown(self) -> RunStatus:
-        """Its status as people mean it: `pending_approval` exactly while somebody's word is waited for.
+        """Its status as people mean it: `pending_approval` exactly while somebody's decision is waited for.
 
-        A run that has answered while a call of its waits in the background waits for people, too, and so does one
-        that waits for an agent below it which waits for them; one whose request has just been decided is at work again.
+        Also for a background call, and for an agent below it; one whose request has just been decided is at work
+        again.
         """
         if self.status not in (RunStatus.WORKING, RunStatus.PENDING_APPROVAL, RunStatus.COMPLETED):
             return self.status
@@ -216,9 +215,8 @@ class RunView:
 
 @dataclass(frozen=True, slots=True)
 class PendingQuestion:
-    """One question of a run, or of one below it, that people have not answered yet.
-
-    ``agent`` asks it, ``above`` are those that handed the task down to it, the first one first.
+    """An open question of a run or of one below it; ``agent`` asks, ``above`` handed the task down, the first one
+    first.
     """
 
     request_id: UUID
@@ -241,9 +239,9 @@ class RunLine:
 
 @dataclass(frozen=True, slots=True)
 class RunValues:
-    """What a run's calls, and those of the runs below it, were about: its task or its answer may say it again.
+    """What a run's calls and those below it were about: its task or answer may say it again.
 
-    ``arguments`` and ``facts`` as they are stored (JSON), ``redact`` of all checkpoints that its requests fell under.
+    ``redact`` of all checkpoints.
     """
 
     arguments: tuple[str | bytes, ...] = ()

@@ -1,8 +1,7 @@
-"""Ids in few characters: 16 hexadecimal digits that fit a line on a phone and that every command takes.
+"""Ids in 16 hexadecimal digits, which fit a line on a phone and which every command takes.
 
-An id is a UUIDv7 (RFC 9562): its first 12 digits are the millisecond, then comes a counter, nearly the same for ids of
-one millisecond and process, and chance at the end. So the short form is the millisecond and the last four digits. It
-says where in a primary key to look, and ids of the same millisecond share one once in 65,536 pairs.
+A UUIDv7 (RFC 9562) has the millisecond, a counter, and chance at the end; the short form is the millisecond and the
+last four digits. It says where in a primary key to look; two ids of a millisecond share one once in 65,536.
 """
 
 from __future__ import annotations

@@ -9,9 +9,8 @@ Outcome = Literal["approved", "rejected"]
 
 @dataclass(frozen=True)
 class LiveVote:
-    """A vote that still counts: not superseded, on the present revision, by somebody who may still review.
-
-    `verdict` is "approve" or "reject".
+    """A vote ("approve" or "reject") that counts: not superseded, on the present revision, by somebody with the
+    right.
     """
 
     team_id: str
@@ -31,8 +30,7 @@ class Tally:
 def tally(votes: Sequence[LiveVote], approvals_required: int) -> Tally:
     """One rejection ends it; otherwise that many distinct people (by team and user) have to approve.
 
-    Raises ValueError for a verdict that is neither and for a quorum below one: both would be a defect, and
-    silence about it could become consent.
+    Raises ValueError for another verdict or a quorum below one: silence about such a defect could become consent.
     """
     if approvals_required < 1:
         raise ValueError(f"a request needs at least one approval, not {approvals_required}")

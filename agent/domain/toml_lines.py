@@ -1,7 +1,6 @@
-"""Where in a TOML text a table or key stands; tomllib reads values and forgets their lines.
+"""Where in a TOML text a table or key stands, for the line in an error: tomllib forgets it.
 
-Only used to point at a line in an error: a spelling of TOML that is not recognised here (dotted keys, tables
-written inline) points at the nearest thing that is.
+Dotted keys and inline tables are not recognised: the nearest thing that is, is pointed at.
 """
 
 import re

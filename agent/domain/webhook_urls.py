@@ -1,8 +1,8 @@
-"""Which addresses a webhook may have: nobody who may add one shall reach what only this machine may reach.
+"""Which URLs a webhook may have. Guards against SSRF.
 
-A cloud machine learns its own credentials at a link-local address, and databases and sidecars listen on loopback; so
-these are barred, wherever a name leads, unless an operator lists them. Where clouds tell credentials is barred even
-then. Addresses of private networks are allowed: that is where many receivers stand.
+A cloud machine learns its credentials at a link-local address, and databases and sidecars listen on loopback: both
+are barred, wherever a name leads, unless an operator lists them; addresses of credentials even then. Private
+networks, where many receivers stand, are allowed.
 """
 
 from __future__ import annotations

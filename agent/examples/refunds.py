@@ -1,8 +1,7 @@
 """The agent of the tour: it refunds orders. Small ones at once; larger ones are for people to decide.
 
-`process_refund` takes the order's number and nothing else. What the order costs is looked up in the shop's own
-table, so a model that claims another price changes nothing. Which price needs people is said in
-`checkpoints.toml`, not here.
+`process_refund` takes the order's number alone. The price comes from the shop's own table, so a model that claims
+another one changes nothing. `checkpoints.toml` says which price needs people.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
-"""The shop of the refund agent: one table of orders, in a schema of its own, on any PostgreSQL.
+"""The shop of the refund agent: one table of orders in a schema of its own (`SIGNOFF_SHOP_URL`, else
+`DATABASE_URL`).
 
-The address is `SIGNOFF_SHOP_URL`, else `DATABASE_URL`. Every change of an order is one conditional statement,
-so that it does not matter how often, or how late, somebody asks for it.
+Every change is one conditional statement, so it does not matter how often, or how late, somebody asks for it.
 """
 
 import os

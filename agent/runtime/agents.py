@@ -89,8 +89,8 @@ class Agent:
     ) -> Tool:
         """This agent as a tool of another one: a call of it is a run of its own, and its answer is the result.
 
-        Handing a task down is not asked about unless a checkpoint names the tool or it ``requires_approval``; what
-        the agent then wants to do is judged like anything that it does.
+        Handing a task down is asked about only if a checkpoint names the tool or it ``requires_approval``; what the
+        agent then does is judged.
         """
         return Delegate(
             _handed_down,
@@ -142,10 +142,7 @@ def _handed_down(task: str) -> str:
 
 
 class Registry:
-    """The agents that this process serves, by name, and those that they hand tasks down to.
-
-    Raises LoadError for two of the same name.
-    """
+    """The agents that this process serves, by name, with those below them. LoadError for two of the same name."""
 
     def __init__(self, agents: Iterable[Agent] = ()) -> None:
         self._agents: dict[str, Agent] = {}
@@ -171,10 +168,9 @@ class Registry:
 
 
 def load_agents(modules: Sequence[str]) -> Registry:
-    """Import the modules and collect every `Agent` at their top level.
+    """Import the modules and collect the `Agent`s at their top level.
 
-    Raises LoadError, one line, for a module that cannot be imported or has no agent, and for two agents of
-    the same name.
+    LoadError in one line, also for two of the same name.
     """
     found: dict[str, tuple[Agent, str]] = {}
     for name in modules:

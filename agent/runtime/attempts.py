@@ -1,7 +1,7 @@
 """One attempt at a call that may run: claim it, call the tool, say truly how it ended.
 
-Exactly once cannot be promised of an arbitrary effect. A tool that is not idempotent is called at most once,
-and when nobody can know whether its effect happened, that is what is reported.
+A tool that is not idempotent is called at most once; when nobody can know whether its effect happened, that is
+reported.
 """
 
 import asyncio
@@ -39,8 +39,9 @@ log = structlog.get_logger(__name__)
 
 
 SHOWN_AFTER = 0.4
-"""Seconds after which the run's first message says that a call at once after its decision is at work: most have ended
-by then, and the message changes once, with what follows."""
+"""Seconds until the run's first message says that such a call is at work: most have ended by then, so it changes
+once.
+"""
 
 
 class CallingRun(JudgementSubject, Protocol):
@@ -69,8 +70,8 @@ def _concurrency(services: Services, work: OpenCallDetails, tool: Tool) -> Seque
 async def run_tool(services: Services, work: OpenCallDetails, tool: Tool, judged: Action | None) -> None:
     """Claim the call and run its tool with the arguments that were decided, byte for byte, in a `room`.
 
-    `judged` is what the checks just before were about, when they could be made. Raises NoRoom when as many calls run
-    in all processes as the tool or the agent allows.
+    `judged`: what the checks just before were about, if they could be made. NoRoom: as many calls run as tool or
+    agent allow.
     """
     if isinstance(tool, Delegate) and tool.agent is not None:
         await _hand_down(services, work, tool.agent)
@@ -92,7 +93,7 @@ async def run_tool(services: Services, work: OpenCallDetails, tool: Tool, judged
 
 
 async def _claim(services: Services, work: OpenCallDetails, terms: ClaimTerms) -> tuple[Claim, float] | None:
-    """Claim the call. Returns the claim and the time (``lease_clock``) from which its lease counts.
+    """Claim the call; the claim and the time (``lease_clock``) from which its lease counts.
 
     A COMMIT that was not answered is looked up, so that no call is in doubt whose tool never began.
     """
@@ -113,9 +114,9 @@ def _to_claim(work: OpenCallDetails, terms: ClaimTerms) -> CallToClaim:
 async def find_claim(
     services: Services, run_id: UUID, call_id: UUID, execution_id: UUID
 ) -> tuple[Claim, float] | None:
-    """What became of a claim whose COMMIT was not answered, and the time from which its lease counts.
+    """A claim whose COMMIT was not answered, and since when its lease counts. ``None``: given up.
 
-    ``None``: it was given up. Raises NotFound when none was written. Asks for as long as the database is away.
+    NotFound: none was written.
     """
     find = partial(executions.find_claim, services.db, run_id, call_id, execution_id)
     return await until_answered(partial(_timed, find), "execution.unconfirmed")
@@ -237,10 +238,7 @@ def _check_lease(services: Services, claim: Claim) -> None:
 
 
 async def _straggle(services: Services, claim: Claim, tool: Tool, call: UserCall) -> None:
-    """A tool that outlived its timeout: what it says in the end is recorded beside what was reported.
-
-    A coroutine is cancelled; a thread cannot be and goes on.
-    """
+    """Record beside the report what a tool says after its timeout. A coroutine is cancelled; a thread cannot be."""
     if call.withdraw():
         return
     call.interrupt()
@@ -288,9 +286,9 @@ def _failed(why: str) -> Outcome:
 
 
 async def _report(services: Services, claim: Claim, outcome: Outcome) -> None:
-    """Write the outcome down, however long the database is away: the effect cannot be taken back.
+    """Write the outcome, however long the database is away.
 
-    If the service stops meanwhile, the attempt is found when its lease is over, and people settle it.
+    If the service stops meanwhile, people settle the attempt.
     """
     write = partial(services.joint_writes.reports.join, Report(claim, outcome))
     about = {

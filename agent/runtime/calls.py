@@ -1,7 +1,7 @@
 """`advance_call`: do the next thing for one tool call, whatever state it is in.
 
-`new`: judge it. `asked`: tell the tool that it waits. `ready`: check once more and run it. `refused`: tell the
-tool and let the run hear of it. Every other state is somebody else's turn.
+`new`: judge it. `asked`: tell the tool that it waits. `ready`: check once more and run it. `refused`: tell the tool
+and the run.
 """
 
 from uuid import UUID
@@ -31,10 +31,7 @@ log = structlog.get_logger(__name__)
 
 
 async def advance_call(services: Services, call_id: UUID) -> None:
-    """Move the call on as far as it goes now. May be called at any time, any number of times.
-
-    Raises DatabaseError; a look finds the call again.
-    """
+    """Move the call on as far as it goes now, at any time. Raises DatabaseError; a look finds the call again."""
     while await _step(services, call_id):
         pass
 
@@ -180,10 +177,7 @@ async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool
 
 
 def _outdated(work: OpenCallDetails) -> str | None:
-    """Why an approval is too old to begin by, after a long outage or from a restored backup, or None.
-
-    What began in time may go on: a repeated attempt, or a Retry that people decided on.
-    """
+    """Why an approval is too old to begin by, or None. What began in time may go on: another attempt, or a Retry."""
     return "its approval is older than `execute_within`" if work.outdated and not work.attempts else None
 
 
@@ -207,9 +201,9 @@ async def _ask_anew(
 
 
 async def _announce(services: Services, work: OpenCallDetails, tool: Tool | None) -> bool:
-    """The tool hears what people are asked about, and first what they are not asked about any more.
+    """Tell the tool what people are asked about, and first what no longer.
 
-    True: an edit has come in between, so there is more to do.
+    True: an edit came in between; do it again.
     """
     db, call_id, asked = services.db, work.call.id, work.action_decided
     await _take_back(services, work, tool)

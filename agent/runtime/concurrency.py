@@ -1,7 +1,7 @@
 """How many calls of a tool, and of an agent, run at the same time.
 
-Limits of this process are counted here. One that holds across processes is counted here, too, which spares the database
-most attempts; the claim counts it in the whole installation.
+Limits across processes are counted here too, which spares the database most attempts; the claim counts the whole
+installation.
 """
 
 from __future__ import annotations
@@ -32,10 +32,7 @@ def limits_of(agent_name: str, agent: Agent | None, tool: Tool) -> list[Concurre
 
 
 class Concurrency:
-    """Counts what runs, by what bounds it, and wakes what waits.
-
-    ``announce`` tells other processes that a call has ended that their calls may have waited for.
-    """
+    """Counts what runs and wakes what waits; ``announce`` tells other processes that a call of theirs may go on."""
 
     def __init__(self, wake: Callable[[Sequence[Wakeup]], object], announce: Callable[[], object]) -> None:
         self._wake = wake
@@ -47,10 +44,7 @@ class Concurrency:
 
     @contextmanager
     def running(self, call: Wakeup, limits: Collection[ConcurrencyLimit]) -> Iterator[None]:
-        """The call runs until the block ends. When the block itself raises NoRoom, it has not run.
-
-        Raises NoRoom.
-        """
+        """The call runs until the block ends; when the block raises NoRoom, it has not run. Raises NoRoom."""
         for limit in limits:
             if self._running[limit] >= limit.most:
                 self._wait(call, limit)

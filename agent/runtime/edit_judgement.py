@@ -40,8 +40,8 @@ async def judge_edit(
 ) -> JudgedEdit:
     """Read a reviewer's arguments as the tool would, look up their facts (``within`` seconds) and ask policy.
 
-    Raises MalformedArguments, with the path, for arguments that the tool does not take, ``NotFound`` when this
-    process does not serve the tool, and ``Refused`` when facts cannot be looked up or policy denies the action.
+    Raises MalformedArguments for what the tool does not take, ``NotFound`` when the tool is not served here, and
+    ``Refused`` when facts cannot be looked up or policy denies the action.
     """
     if view.source == API:
         return _judge_outside_edit(services, view, arguments)
@@ -60,10 +60,9 @@ async def judge_edit(
 
 
 def schema_of(registry: Registry, view: RequestView) -> Mapping[str, Any]:
-    """The JSON schema of the arguments that a reviewer may change.
+    """The JSON schema of the arguments that a reviewer may change; outside, what is there keeps its type.
 
-    Nobody has told us the schema of an action that is done outside: what is there keeps its type. Raises
-    ``NotFound`` when this process does not serve the tool.
+    Raises ``NotFound``.
     """
     if view.source != API:
         schema: Mapping[str, Any] = _tool(registry, view).offered["function"]["parameters"]
@@ -91,10 +90,10 @@ def _tool(registry: Registry, view: RequestView) -> Tool:
 
 
 def _judge_outside_edit(services: Services, view: RequestView, arguments: Mapping[str, Any]) -> JudgedEdit:
-    """The same for an action that is done outside: policy judges what it is told. Raises as ``judge_edit`` does.
+    """The same for an action that is done outside: policy judges what it is told.
 
-    No argument may be added, at the top: frameworks drop what a tool does not take, and then something else would run
-    than what people approved. As each edit is held against the one before it, none is ever added to what was asked.
+    No argument may be added at the top: frameworks drop what a tool does not take, and something else than the
+    approved would run.
     """
     if view.action.tool == EXTERNAL:
         raise Refused(Refusal.EDIT_NOT_ALLOWED)

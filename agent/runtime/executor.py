@@ -1,7 +1,6 @@
 """The executor: does the work that the tables hold for the agents of this process.
 
-Wake-ups name the work that a transaction of this process has left. Announcements say that another process has left
-some. Both may be lost: the next look at the tables finds everything.
+Wake-ups (of this process) and announcements (of others) may be lost: the next look at the tables finds everything.
 """
 
 from __future__ import annotations
@@ -36,8 +35,9 @@ AFTER_FAILURE = 1.0
 """Seconds until the database is asked again when it did not answer."""
 
 UNSERVED = 60.0
-"""Seconds for which the run of an agent that is not loaded here is left to other processes. Then this one
-tries and fails: the run's thread says that the agent is not loaded, and the run fails after the usual attempts."""
+"""Seconds for which a run of an agent not loaded here is left to other processes; then it fails, and its thread says
+so.
+"""
 
 OVERDUE = 10.0
 """Seconds after which a look should have ended."""

@@ -57,10 +57,9 @@ class NonDeterministic(SignoffError):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What people said. ``cause`` is approved, rejected, expired, withdrawn or denied (by policy: nobody was asked).
+    """What people said. ``cause``: approved, rejected, expired, withdrawn or denied (by policy: nobody was asked).
 
-    ``arguments`` are those that were decided about, perhaps edited, and ``notes`` what its reviewers wrote; only an
-    approval has any.
+    Only an approval has ``arguments``, perhaps edited, and the reviewers' ``notes``.
     """
 
     approved: bool
@@ -89,8 +88,7 @@ class Decision:
 class StepTool(Tool):
     """A tool as a function agent calls it: its result is kept as JSON, to be given back as it was.
 
-    `plain`: the author's own function, not a `@tool`. Checkpoints that name it are asked all the same; one that no
-    checkpoint names runs, because no model proposed it.
+    `plain`: the author's own function. Only checkpoints that name it ask about it, because no model proposed it.
     """
 
     plain: bool = True

@@ -22,9 +22,8 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 
 
 def lease_clock() -> float:
-    """Seconds by a clock that goes on while the machine sleeps: leases in the database run out meanwhile.
-
-    Linux has ``CLOCK_BOOTTIME`` for that; other systems use their monotonic clock.
+    """Seconds by a clock that counts while the machine sleeps, as leases in the database do (Linux:
+    ``CLOCK_BOOTTIME``).
     """
     return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)
 
@@ -32,8 +31,7 @@ def lease_clock() -> float:
 class Heartbeat:
     """Keeps leases alive while their work goes on: `holding_…` around the work, `run` beside it.
 
-    A beat that fails is logged and tried again. Losing a lease needs no word from here: every write of the
-    work is conditional on its lease, and whoever took over has the truth.
+    A beat that fails is tried again. Losing a lease needs no word: every write of the work is conditional on it.
     """
 
     def __init__(self, db: Database, worker: str, interval: float = INTERVAL) -> None:
@@ -62,9 +60,8 @@ class Heartbeat:
             del self._executions[execution_id]
 
     def surely_holds(self, execution_id: UUID) -> bool:
-        """Whether the attempt's lease cannot be over yet. May be called by any thread.
-
-        A process that was stopped for a while (SIGSTOP, a machine that slept) knows nothing of that but by its clock.
+        """Whether the attempt's lease cannot be over yet, by the clock: a stopped process (SIGSTOP) knows nothing
+        else. Any thread.
         """
         return lease_clock() < self._executions.get(execution_id, 0.0)
 

@@ -29,10 +29,7 @@ async def run_hook(
     action: Action,
     **more: str,
 ) -> None:
-    """Run a hook with the action's arguments, a few times if need be.
-
-    One that fails for good is logged as an error, and the call goes on: a decision must not wait for it.
-    """
+    """Run a hook, a few times if need be. One that fails for good is logged: a decision must not wait for it."""
     try:
         arguments = user_code.with_context(tool.signature.values(action.arguments) | more, _context(work))
     except MalformedArguments as error:

@@ -1,7 +1,7 @@
 """From a proposed call to a verdict: read its arguments, look up its facts, ask policy, word the question.
 
-Whatever is in doubt on this way becomes a question to people, and what cannot be read becomes an answer to
-the model. Nothing here executes anything.
+What is in doubt becomes a question to people, what cannot be read an answer to the model. Nothing here executes
+anything.
 """
 
 from collections.abc import Mapping

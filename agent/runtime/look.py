@@ -15,10 +15,7 @@ _FIRST = datetime.min.replace(tzinfo=UTC)
 
 
 class Look:
-    """Finds the work of these agents, in each lane of each agent from where the last look ended.
-
-    ``more``: the last one has not seen the end of some lane. Behind its end, a lane begins anew.
-    """
+    """Finds the work of these agents, each lane from where the last look ended; ``more``: some lane has not ended."""
 
     def __init__(self, db: Database, agents: Callable[[], Sequence[str]], page: int = due_work.PAGE) -> None:
         self._db = db

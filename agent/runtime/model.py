@@ -1,7 +1,4 @@
-"""One question to a language model over the Chat Completions API, and every way in which it can go wrong.
-
-Nothing is retried here: whoever asks decides when to ask again, and keeps count in the database.
-"""
+"""One question to a language model over the Chat Completions API. Retries are its caller's, counted in the database."""
 
 from __future__ import annotations
 
@@ -59,9 +56,8 @@ class Model:
         may_call: bool = True,
         model: str | None = None,
     ) -> Reply:
-        """Ask for one turn. With `may_call` false the tools are shown, and the model is told to use none.
-
-        Raises ModelError, and nothing else, for whatever goes wrong on the way or in the answer.
+        """Ask for one turn; without `may_call` the model is told to use no tools. Raises ModelError and nothing
+        else.
         """
         try:
             reply = await self._complete(messages, tools, may_call=may_call, model=model)

@@ -6,10 +6,7 @@ from signoff.errors import SignoffError
 
 
 class ModelError(SignoffError):
-    """The model gave no usable answer. The text is safe to show: no key, no body, no address.
-
-    `retryable`: asking again may help. `retry_after`: seconds that the provider asked us to wait, if it did.
-    """
+    """No usable answer. The text is safe to show: no key, body or address. `retry_after`: seconds, if asked for."""
 
     def __init__(self, text: str, *, retryable: bool, retry_after: float | None = None) -> None:
         super().__init__(text)

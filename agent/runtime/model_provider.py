@@ -1,6 +1,6 @@
-"""The provider behind a model: one call of the `openai` library, and its errors in our words.
+"""One call of the `openai` library, and its errors in our words.
 
-Imported with the first question, because the library takes longer to load than the rest of the service together.
+Loaded late: it is larger than the rest of the service.
 """
 
 from __future__ import annotations

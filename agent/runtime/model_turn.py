@@ -1,7 +1,4 @@
-"""`advance_run`: lease a run, make one model turn, journal it, let go. It never runs tools.
-
-Everything that the next turn needs is in the rows, so any process can make it, also after this one is gone.
-"""
+"""`advance_run`: lease a run, make one model turn, journal it, let go. All state is in rows; it never runs tools."""
 
 import random
 from functools import partial
@@ -33,10 +30,9 @@ log = structlog.get_logger(__name__)
 
 
 async def advance_run(services: Services, run_id: UUID) -> None:
-    """Make the run's next model turn, if it has anything to hear and nobody else is at it.
+    """Make the run's next model turn, if it has anything to hear and is free. A lost lease ends the work silently.
 
-    A lease that is lost on the way ends the work silently: whoever has it now makes the turn. Raises
-    DatabaseError; a look finds the run again.
+    Raises DatabaseError; a look finds the run again.
     """
     leased = await services.joint_writes.lease(run_id)
     if leased is None:
@@ -107,10 +103,11 @@ async def _failed(services: Services, leased: LeasedRun, error: ModelError) -> N
 
 
 def retry_in(error: ModelError, failures: int, jitter: float) -> float | None:
-    """Seconds until the model is asked again: 1, 2, 4 … 60, times 0.75 to 1.25 by `jitter` (0 to 1).
+    """Seconds until the model is asked again: 1, 2, 4 … 60, times 0.75 to 1.25 by `jitter`, or later if it wants
+    that.
 
-    Never before the provider wants it. None: give up, at once when asking again cannot help, else after
-    MAX_TRIES; `failures` counts those before this one.
+    None: give up, at once when asking again cannot help, else after MAX_TRIES; `failures` counts those before this
+    one.
     """
     asked_for = error.retry_after or 0.0
     if not error.retryable or failures + 1 >= MAX_TRIES or asked_for > _LONGEST_ASKED_FOR:

@@ -1,7 +1,7 @@
-"""What a checkpoints file says that fits none of the tools that are loaded: misspelt names, most of the time.
+"""What a checkpoints file says that fits none of the loaded tools: misspelt names, most of the time.
 
-Nothing of it is an error. Programs elsewhere may ask for what no agent here does, a missing value stands as such on the
-card, and a condition that cannot be judged asks. But whoever wrote it meant something else.
+No error: programs elsewhere may ask for it, a missing value shows as such, a failing condition asks. But its author
+meant something else.
 """
 
 from __future__ import annotations

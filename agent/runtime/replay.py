@@ -1,7 +1,7 @@
-"""Running a function agent: from its start, through what is recorded, to the first thing that is not.
+"""Runs a function agent from its start, through what is recorded, to the first thing that is not.
 
-One look makes at most one new call; its answer wakes the run, and the next look goes one further. Nothing waits in
-between: no task, no thread, no connection.
+One look makes at most one new call, whose answer wakes the run. Nothing waits in between: no task, no thread, no
+connection.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ _CAUSES = {
 
 
 class _Suspended(BaseException):
-    """Leaves the function where it cannot go on now; no `except Exception` of its author holds it up.
+    """Leaves the function where it cannot go on; no `except Exception` of its author holds it up.
 
-    Other constructs can (`except:`, a task group, `gather` with `return_exceptions`), so the journal keeps in mind
-    that the function was left: from then on it does nothing more, and what it returns or raises does not count.
+    `except:`, a task group or `gather` can, so the journal remembers: from then on nothing that the function does
+    counts.
     """
 
 
@@ -99,10 +99,7 @@ class Replay:
             self.status = stored_text.storable_text(status)[:500]
 
     def outdated(self) -> str | None:
-        """Why people's last approval is none of what the function would do next, or None.
-
-        It was given to another version of the agent, and nobody has resumed the run since. A question may be put.
-        """
+        """Why people's last approval (given to another version, and nobody resumed the run) covers no step, or None."""
         decisions = [
             (view.decision.at, view.agent_version)
             for view in self.asked.values()

@@ -26,10 +26,7 @@ def worker_name() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The parts that `advance_run` and `advance_call` work with.
-
-    `destination` says where a request's card goes, from its rule's channel (None: the service's own).
-    """
+    """The parts that work with runs and calls. `destination`: where a card goes, from its rule's channel."""
 
     db: Database
     policy: Policy

@@ -14,10 +14,7 @@ log = structlog.get_logger(__name__)
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[None]], seconds: float) -> None:
-    """Let these end within so many seconds; what takes longer is cut off. What they raise is theirs to tell.
-
-    What still writes then, for example because the database is away, is cut off after a while, too.
-    """
+    """Let these end within so many seconds; then cut them off, also where the database keeps them from writing."""
     under_way = set(tasks)
     for patience in (seconds, LAST_WORDS, LAST_WORDS):
         if not under_way:

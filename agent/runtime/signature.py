@@ -1,7 +1,7 @@
 """A function's parameters as a JSON schema for the model, and the model's JSON as values for the function.
 
-Validation is strict: a value is taken as it is or refused, never bent into shape (`"7"` is no integer), also
-inside nested models. What has no JSON schema is refused when the tool is defined, by the parameter's name.
+A value is taken as it is or refused, never bent (`"7"` is no integer), also inside nested models. What has no JSON
+schema is refused when the tool is defined.
 """
 
 import hashlib
@@ -47,9 +47,9 @@ class Signature:
     _model: type[BaseModel]
 
     def complete(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments with every default written out, so that people approve what the function will get.
+        """The arguments with all defaults, so that people approve what the function gets.
 
-        Raises MalformedArguments, with the path, when they do not fit the schema.
+        MalformedArguments: they do not fit.
         """
         given = self._read(arguments)
         try:

@@ -1,8 +1,7 @@
 """What the model reads: the stored rows of a run as Chat Completions messages. Pure.
 
-The API wants every proposed call answered right after the message that proposed it, so a call that has no
-answer yet gets a placeholder, and a background call keeps it: its outcome follows as a note, in its time. What tools
-and people said there is data: it is quoted line by line, and never in the system role.
+Every proposed call must be answered at once, so an open one gets a placeholder; a background call keeps it, and its
+outcome follows as a note. What tools and people said is data: quoted line by line, never in the system role.
 """
 
 import json
@@ -57,10 +56,7 @@ def steps_since_person(messages: Iterable[Message]) -> int:
 def context(
     task: str, messages: Sequence[Message], calls: Iterable[CallView], but: UUID | None = None
 ) -> dict[str, Any]:
-    """The snapshot kept with a request: the task, and as much of what led to it as fits, the latest kept.
-
-    `omitted` counts what was left out. The call `but` is the one being asked about and not part of it.
-    """
+    """What led to a request, the latest kept; `omitted` counts the rest. The call `but` is the one asked about."""
     said = [{"role": message.role, "text": _short(message.text or "")} for message in messages]
     done = [_line(call) for call in _in_order(calls) if call.id != but]
     snapshot: dict[str, Any] = {"task": _short(task), "transcript": said, "earlier_calls": done, "omitted": 0}

@@ -17,9 +17,8 @@ T = TypeVar("T")
 
 
 async def until_answered(ask: Callable[[], Awaitable[T]], action: str) -> T:
-    """Repeat ``ask`` until the database answers; ``action`` names each failure in the log.
-
-    ``ask`` may have been written by an attempt whose answer was lost, so it must be safe to repeat.
+    """Repeat ``ask``, which must be safe to repeat, until the database answers; ``action`` names failures in the
+    log.
     """
     wait = 0.2
     while True:

@@ -10,10 +10,7 @@ from typing import Any
 
 
 class UserCall:
-    """One call of a user's function, as the service sees it.
-
-    `ended` belongs to the loop of the caller. It is cancelled when the function ended with CancelledError.
-    """
+    """One call of a user's function. `ended` belongs to the caller's loop; cancelled: it ended with CancelledError."""
 
     def __init__(self, user_loop: asyncio.AbstractEventLoop) -> None:
         self._service = asyncio.get_running_loop()

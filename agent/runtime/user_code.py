@@ -1,9 +1,8 @@
 """Run what users wrote (tools, facts, hooks, function agents) off the service's event loop.
 
-Async functions run in one event loop in one thread, which all of them share for the life of the process: a client
-that binds itself to a loop on first use works in every tool. Sync functions run in a bounded pool of threads.
-User code that blocks can delay other user code, but no click, heartbeat or sweep. What it calls of ours (`step`,
-`ask`, `set_status`) touches only values in memory, so nothing has to come back to the service's loop but the result.
+Async functions share one event loop in one thread for the life of the process: a client that binds itself to a loop
+works in every tool. Sync functions run in a bounded pool. User code that blocks can delay other user code, but no
+click, heartbeat or sweep.
 """
 
 from __future__ import annotations
@@ -60,9 +59,9 @@ class UserCode:
     async def call(
         self, function: Callable[..., Any], arguments: Mapping[str, Any], *, name: str, within: float
     ) -> Any:
-        """The function's result, with those of the arguments that it has parameters for.
+        """The function's result, with those arguments that it takes.
 
-        Raises what it raises, and TimeoutError after `within` seconds; it is then cancelled, if it can be.
+        Raises its errors, and TimeoutError after `within` seconds.
         """
         call = self.start(function, arguments, name=name)
         try:

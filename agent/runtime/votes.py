@@ -1,7 +1,7 @@
 """People's votes in this process, and the tools that they let run at once.
 
-A call is claimed in the transaction that decides its request if this process serves its agent and has a free slot, and
-if nothing has to be looked up or told before its tool begins. Any other becomes ready, and ``advance_call`` judges it.
+A call is claimed in the transaction that decides its request if this process serves its agent, has a free slot, and
+nothing is looked up or told before its tool begins. Any other becomes ready, and ``advance_call`` judges it.
 """
 
 from __future__ import annotations
@@ -54,10 +54,7 @@ class _Cast:
 
 
 class Votes:
-    """Counts the votes of this process, those that come together in one transaction.
-
-    ``calls`` runs the tools, where the process is a worker.
-    """
+    """Counts votes that come together in one transaction; ``calls`` runs the tools, where the process is a worker."""
 
     def __init__(self, services: Services, calls: WorkQueue | None = None) -> None:
         self._services = services
@@ -74,8 +71,8 @@ class Votes:
     async def cast(self, ballot: Ballot, deadline: float = math.inf) -> VoteOutcome:
         """Count a vote (``CountVotes``); what it lets run may have begun when this returns.
 
-        At its ``deadline`` (monotonic) the vote is counted, or it is not and will not be, or nobody knows
-        (``OutcomeUnknown``). Raises Refused, NewVoters, BudgetExceeded and OutcomeUnknown.
+        At its ``deadline`` (monotonic) it is counted, will not be, or nobody knows (``OutcomeUnknown``). Also raises
+        Refused, NewVoters and BudgetExceeded.
         """
         return await self._wave.join(_Cast(ballot, deadline))
 

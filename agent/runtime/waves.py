@@ -1,7 +1,4 @@
-"""Waves: members that arrive while a transaction is under way share the next one.
-
-A statement, a commit and a flush cost about the same for one member as for thirty. A single member waits for nothing.
-"""
+"""Waves: members that arrive while a transaction is under way share the next one, at about the cost of one member."""
 
 from __future__ import annotations
 
@@ -58,13 +55,12 @@ class _Waiting(Generic[Member, Result]):
 class Wave(Generic[Member, Result]):
     """Sends members together, one transaction at a time, in the order in which they came.
 
-    ``key`` names the row of a member that another one may write, too: such members go into different waves.
-    ``abandon`` does what is due for the result of a member that was cancelled while it was under way.
-    ``patience`` is how many seconds members wait for a transaction; then the next one begins beside it.
+    ``key``: members that write one row go into different waves. ``abandon`` does what is due for the result of a
+    cancelled member. ``patience``: seconds until the next transaction begins beside one that is stuck.
 
-    A transaction that fails is repeated for each member alone, so a poisonous one fails alone; for as long as it is
-    tried again it stays alone. Members whose rows are locked go alone and wait, and hold nobody up. When the database
-    is away, or does not answer a COMMIT, everybody hears that.
+    A transaction that fails is repeated for each member alone, so a poisonous one fails alone, and stays alone.
+    Members whose rows are locked go alone and wait. When the database is away, or does not answer a COMMIT,
+    everybody hears that.
     """
 
     def __init__(
@@ -88,10 +84,10 @@ class Wave(Generic[Member, Result]):
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def join(self, member: Member) -> Result:
-        """Have this member sent; returns its result. Cancelling this takes back only what is not under way.
+        """Have this member sent; returns its result, or raises it. Cancelling takes back only what is not under way.
 
-        Raises the exception that is its result, or what its own transaction raises. After OutcomeUnknown it may be
-        written or not, whatever became of others: look behind its lock before it is sent again.
+        After OutcomeUnknown it may be written or not, whatever became of others: look behind its lock before it is
+        sent again.
         """
         waiting = _Waiting[Member, Result](member, self._key(member))
         if waiting.key in self._suspects:

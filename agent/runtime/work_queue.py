@@ -22,8 +22,7 @@ from signoff.errors import SignoffError
 log = structlog.get_logger(__name__)
 
 FIRST_REST, LONGEST_REST = 2.0, 60.0
-"""Seconds for which looks leave out what has failed: doubled with each failure, unless it was the database that
-failed. A wake-up has it tried at once."""
+"""Seconds for which looks leave out what failed: doubled each time, but not for the database. Wake-ups try at once."""
 
 MOST_FAILURES = 10_000
 """Things whose failures are counted; beyond, all are counted anew."""
@@ -34,19 +33,14 @@ _give_back: ContextVar[Callable[[], None]] = ContextVar("give_back", default=lam
 def give_back_slot() -> None:
     """Say, in a task of a queue, that what it still does is only to write down what has come of its work.
 
-    Writes wait for one another to go together. With its slot kept meanwhile, so many votes find no free slot and have
-    their calls claimed in a transaction of their own that a call takes 1.6 times as much processor time. As many tasks
-    as there are slots may be written down at a time, so that what a crash leaves in doubt stays bounded.
+    Writes go together. If they kept their slots, votes would find none and have their calls claimed alone, at 1.6
+    times the processor time. As many tasks as slots may write at a time, which bounds what a crash leaves in doubt.
     """
     _give_back.get()()
 
 
 class WorkQueue:
-    """Starts what waits as soon as a slot is free.
-
-    ``work`` is called with a key, and says itself whether there is anything to do. ``hungry`` is called when less
-    waits than there are slots.
-    """
+    """Starts what waits as soon as a slot is free. ``hungry`` is called when less waits than there are slots."""
 
     def __init__(
         self, work: Callable[[UUID], Awaitable[None]], slots: int, hungry: Callable[[], None]
