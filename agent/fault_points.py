@@ -1,8 +1,7 @@
 """Named points at which a crash test may kill the process; without `SIGNOFF_FAULT` they do nothing.
 
-`SIGNOFF_FAULT=after_claim` ends the process at the first pass of that point, `after_claim:3` at the
-third, the way `kill -9` does: no clean-up, no flush, status 137. With `freeze@` before the name the process is
-stopped there instead (SIGSTOP), until somebody lets it go on.
+`after_claim` ends the process at the first pass of that point, `after_claim:3` at the third, as `kill -9` does. With
+`freeze@` before the name it is stopped there instead (SIGSTOP).
 """
 
 import itertools

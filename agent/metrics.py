@@ -1,6 +1,6 @@
-"""What this process has done, counted for `/metrics`. Every label has few values, all of them ours.
+"""What this process has done, counted for `/metrics` once its transaction is committed.
 
-Counted when its transaction is committed: one that is rolled back, and made again, counts once.
+Labels have few values, all ours.
 """
 
 from __future__ import annotations

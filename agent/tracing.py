@@ -1,12 +1,11 @@
 """Traces (OpenTelemetry) of what a run does, in one trace across every wait and every process.
 
-Nothing is stored for it. Ids of runs and requests are uuid7, so a run's id is its trace's id, the end of it is its
-span's, and its first half says when it began; whichever process goes on with the run finds the same trace. What ends
-in a transaction (runs, requests, attempts of executors outside) is noted here and told by whoever follows `ended`, once
-it is committed. The trace of a program's request is that of the request.
+Nothing is stored for it: a run's id (uuid7) is its trace's id, the end of it its span's, and its first half says
+when it began. What ends in a transaction is noted here and told by whoever follows `ended`, after COMMIT. The trace
+of a program's request is that of the request.
 
-Only the API of OpenTelemetry is used: without a provider all of this does nothing. Attributes are ids, names, states,
-and numbers, never arguments, texts or people. Nothing here raises.
+Without a provider all of this does nothing. Attributes are ids, names, states and numbers, never arguments, texts or
+people. Nothing here raises.
 """
 
 from __future__ import annotations
@@ -116,10 +115,7 @@ def span_within(
     *,
     kind: trace.SpanKind = trace.SpanKind.INTERNAL,
 ) -> Iterator[Span]:
-    """A span around what is done within, below the span of a run or a request; ``root`` is the run at the top.
-
-    What the block raises is its status, by the error's type alone.
-    """
+    """A span below that of a run or request; ``root`` is the run at the top. An error's type alone is the status."""
     span = open_span(name, root, parent, attributes, kind=kind)
     token = None
     with suppress(Exception):

@@ -1,8 +1,7 @@
 """Canonical JSON (RFC 8785): one byte string for each value, and strict reading of what others wrote.
 
-RFC 8785 knows one kind of number, the IEEE 754 double, written
-the way ECMAScript writes it: `1.0` and `1` are the same argument (`1`), `1e16` is `10000000000000000`.
-Reading canonical bytes therefore gives an int for every whole number up to 2**53 - 1, a float for all others.
+RFC 8785 knows one kind of number, the IEEE 754 double, as ECMAScript writes it: `1.0` and `1` are the same argument.
+Reading gives an int for every whole number up to 2**53 - 1, a float for all others.
 """
 
 import json
@@ -45,10 +44,7 @@ def canonical_bytes(value: Any) -> bytes:
 
 
 def plain_json(value: Any) -> Any:
-    """A copy of this value made of dict, list, str, int, float, bool and None alone.
-
-    Raises MalformedArguments, with the path, for what has no canonical form.
-    """
+    """A copy made of dict, list, str, int, float, bool and None alone. Raises MalformedArguments, with the path."""
     return _plain(value, None, 1)
 
 
@@ -79,10 +75,7 @@ def parse_arguments(text: str | bytes) -> dict[str, Any]:
 
 
 def parse_canonical(encoded: bytes) -> Any:
-    """Read bytes back that `canonical_bytes` wrote.
-
-    Raises MalformedArguments when the bytes are not the canonical form of what they say.
-    """
+    """Read bytes back that `canonical_bytes` wrote; MalformedArguments when they are not the canonical form."""
     return _read_canonical(encoded, depth=1)
 
 

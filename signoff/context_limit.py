@@ -1,7 +1,6 @@
 """Cuts what a program tells reviewers of its state to what a request has room for. Pure.
 
-A context that is too large must not keep its action from being asked about: its beginnings and ends stay, and what is
-left out is counted in its place, with the name of the field.
+Beginnings and ends stay; what is left out is counted in its place, with the name of the field.
 """
 
 import json

@@ -25,10 +25,7 @@ class SignoffError(Exception):
 
 
 class MalformedArguments(SignoffError):
-    """A value that has no canonical JSON form, so that nobody could approve exactly it.
-
-    `path` is where (`$.items[2].price`), `problem` is what, as a phrase that follows it.
-    """
+    """A value without canonical JSON form: `path` is where (`$.items[2].price`), `problem` a phrase that follows it."""
 
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(f"{path}: {problem}")

@@ -1,8 +1,7 @@
-"""Names that our errors and values had in earlier versions, for pickles that were made then.
+"""Former names of our errors and values, for pickles.
 
-DBOS pickles what workflows and steps return and raise, and a pickle names the module of each class. A workflow that
-recorded an error of ours before an upgrade has to read it after. `agent` makes these modules importable; nothing in our
-own code imports them.
+DBOS pickles what workflows return and raise, with the module of each class, and reads it after an upgrade. `agent`
+makes these modules importable; nothing in our own code imports them.
 """
 
 from collections.abc import Mapping, Sequence

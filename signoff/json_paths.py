@@ -1,8 +1,7 @@
 """Where a value stands in JSON: paths such as `$.items[2].price`, and which of them `redact` means.
 
-An entry of `redact` is a name (`card_number`: every value under a key of that name, however deep) or a dotted path
-(`customer.card`, `args.customer.card`, `items.0.price`; `items.price` means every item's): the value there and
-everything below.
+An entry of `redact` is a name (`card_number`, however deep) or a dotted path (`customer.card`, `args.customer.card`,
+`items.0.price`; `items.price` means every item's): the value there and everything below.
 """
 
 import json

@@ -1,8 +1,7 @@
-"""What nobody is shown: masks instead of secrets, by what a value looks like, by its name, or by policy.
+"""Masks instead of secrets, by what a value looks like, by its name, or by policy.
 
-A mask says what kind of value stood there and how long it was, and it stands at the value's own place; what is
-executed never changes. How secrets are recognised in a text is somebody else's business: `find` tells where
-they are.
+A mask says what kind of value stood there and how long it was; what is executed never changes. `find` tells where
+secrets are in a text.
 """
 
 import re
@@ -77,8 +76,7 @@ class RedactedValue(NamedTuple):
 def mask(text: str, spans: Iterable[TextSpan], *, tight: bool = False) -> str:
     """The text with each span replaced by a sign: `⟦redacted github-token, 40 characters⟧`.
 
-    Spans that touch become one; masks that are there already stay. `tight`: no sign is longer than what it
-    replaces, for places with a limit of their own.
+    Spans that touch become one; earlier masks stay. `tight`: no sign is longer than what it replaces.
     """
     pieces, end = [], 0
     for span in merge_spans(text, spans):
@@ -134,8 +132,8 @@ def redact_value(
 ) -> RedactedValue:
     """A copy of a JSON value in which no secret can be read, keys included.
 
-    Everything under a secret's name, and everything that `redact` means (`signoff.json_paths`), is masked
-    whole; in other texts what `find` finds. `root` is "args" or "facts", `steps` lead from there to the value.
+    What is under a secret's name or meant by `redact` is masked whole; in other texts what `find` finds. `steps`
+    lead from `root` ("args" or "facts") to the value.
     """
     walk = _Walk(find, tuple(redact), root)
     named = any(isinstance(step, str) and is_secret_name(step) for step in steps)

@@ -1,7 +1,6 @@
-"""What approvals are about: the action that people consent to, people themselves, and how much can go wrong.
+"""What approvals are about: the action that people consent to, people, and how much can go wrong.
 
-The canonical bytes of an action are the truth. Digest, card and execution all read them, so what was shown is what is
-approved and what is approved is what runs.
+Digest, card and execution all read an action's canonical bytes, so what was shown is what is approved and what runs.
 """
 
 import hashlib
@@ -28,10 +27,7 @@ COMMAND = "signoff_command"
 
 @dataclass(frozen=True)
 class Action:
-    """A tool call as consented to. `arguments` is a copy, read from the canonical bytes.
-
-    Raises MalformedArguments when the arguments have no canonical form.
-    """
+    """A tool call as consented to; `arguments` come from the canonical bytes. MalformedArguments: there are none."""
 
     tool: str
     tool_version: str
@@ -57,10 +53,7 @@ class Action:
 
     @staticmethod
     def from_canonical(encoded: bytes) -> "Action":
-        """Read an action back from its stored bytes.
-
-        Raises MalformedArguments when they are not the canonical bytes of an action.
-        """
+        """Read an action back from its stored bytes; MalformedArguments when they are not canonical."""
         value = parse_envelope(encoded)
         if not isinstance(value, dict) or value.keys() != {"arguments", "tool", "tool_version"}:
             raise MalformedArguments("$", "is not an action")

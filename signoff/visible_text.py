@@ -1,7 +1,6 @@
 """Text in which nothing is hidden: it moves no cursor, colours nothing and does not turn the line around.
 
-Some characters are drawn as nothing, and others change how their neighbours are drawn. Each becomes a sign that can be
-seen, on cards and in terminals alike.
+Characters that are drawn as nothing, or change how others are drawn, become signs that can be seen.
 """
 
 from __future__ import annotations
@@ -39,10 +38,7 @@ BLANK_LINES = re.compile(r" *\n(?: *\n)+")
 
 
 def is_hidden(character: str, before: str = "") -> bool:
-    """Whether this character is drawn as nothing, or changes how others are drawn.
-
-    `before` is the character in front of it: an emoji may be followed by one variation selector.
-    """
+    """Whether this character is drawn as nothing, or changes others. An emoji may have one variation selector."""
     if character in _EMOJI_STYLE:
         return not (before and (before in _KEYCAPS or unicodedata.category(before) in {"So", "Sm", "Po"}))
     return _is_never_shown(character)

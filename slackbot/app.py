@@ -153,9 +153,9 @@ class Service:
     # --- life -----------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Start every part. Raises SignoffError when a part can never work as it is configured.
+        """Start every part. Slack being away is waited for.
 
-        Slack being away is waited for; a token that Slack rejects, and a channel that does not exist, are not.
+        Raises SignoffError when a part can never work: a token that Slack rejects, a channel that does not exist.
         """
         self._failed = asyncio.get_running_loop().create_future()
         if self._client is not None:

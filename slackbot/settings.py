@@ -1,7 +1,4 @@
-"""Configuration: from the environment, from `.env`, and for secrets from files named by `*_FILE`.
-
-What is wrong is said in one line per setting, and by its name in the environment.
-"""
+"""Configuration: from the environment, `.env`, and files named by `*_FILE`. One line for each wrong setting."""
 
 from __future__ import annotations
 
@@ -229,9 +226,9 @@ def read(
     folder: Path | None = None,
     extra: Mapping[str, str] | None = None,
 ) -> Settings:
-    """The settings of this process: ``extra`` (the command line), the environment, then `.env` in the folder.
+    """``extra`` (the command line), the environment, then `.env` in the folder.
 
-    Raises SettingsError with one line for each setting that is wrong.
+    SettingsError: a line per wrong setting.
     """
     where = (folder or Path.cwd()) / ".env"
     try:

@@ -44,7 +44,6 @@ class CommandResult:
 def environment_of(arguments: Mapping[str, Any]) -> dict[str, str]:
     """The decided arguments as environment variables: texts as they are, everything else as JSON.
 
-    The command's own words are not among them.
     Raises SignoffError where two arguments would have one name, and for what no environment can hold.
     """
     found: dict[str, str] = {}
@@ -84,10 +83,7 @@ def deferred() -> Iterator[list[int]]:
 
 
 def run_command(command: list[str], given: Mapping[str, str], stopped: list[int]) -> CommandResult:
-    """Run it with these variables, and wait. SIGTERM and SIGHUP go on to it; Ctrl-C reaches it by itself.
-
-    ``stopped`` are the signals that came before it was there.
-    """
+    """Run it with these variables, and wait. SIGTERM and SIGHUP go on to it; ``stopped`` came before it was there."""
     kept = {
         name: value for name, value in os.environ.items() if name not in GIVEN and not name.startswith(PREFIX)
     }

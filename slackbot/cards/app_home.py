@@ -1,7 +1,4 @@
-"""App Home: what waits for its reader, with the card's buttons, what they asked for, what runs, what was decided.
-
-A view has at most 100 blocks; each part shows its first rows and pages through the rest.
-"""
+"""App Home: what waits for its reader, with the card's buttons, what they asked for, what runs, what was decided."""
 
 from __future__ import annotations
 
@@ -28,9 +25,9 @@ PAGE_OF_HOME = "home"
 class HomeView:
     """What one person's App Home shows.
 
-    `waiting`: the first requests that this person may decide now, each with the nonce of its place here;
-    `waiting_count`: how many there are on all pages, None when nobody counted. `cancellable`: those runs that this
-    person may end. `links`: the address of a decided request's thread, as Slack gave it.
+    `waiting`: what this person may decide now, with the nonces of its places here; `waiting_count`: on all pages,
+    None when not counted. `cancellable`: runs that this person may end. `links`: addresses of decided requests'
+    threads.
     """
 
     waiting: Sequence[RequestView] = ()

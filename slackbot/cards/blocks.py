@@ -1,6 +1,6 @@
-"""Small constructors for Block Kit, typed by what they accept; limits are those of Slack's reference.
+"""Small constructors for Block Kit, with the limits of Slack's reference.
 
-Rich text carries everything that others wrote: Slack parses none of it. Mentions are elements made from ids.
+Rich text carries what others wrote: Slack parses none of it. Mentions are elements made from ids.
 """
 
 from __future__ import annotations

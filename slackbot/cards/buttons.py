@@ -30,9 +30,8 @@ MAX_ADDRESS = 3000
 
 
 def row(view: RequestView, names: Names, *, approvable: bool, details: bool = True) -> list[Json]:
-    """The row for the place that `view.place_nonce` names, as a list of blocks; none without a nonce.
-
-    `approvable`: everything that would run can be read from here.
+    """The row for the place that `view.place_nonce` names, if any. `approvable`: all that would run can be read
+    here.
     """
     if not view.place_nonce:
         return blocks.actions(*_link(view))

@@ -14,10 +14,7 @@ MAX_TEXT = 3000
 
 
 def combine_lines(lines: Sequence[Card], *, delivery_id: object | None = None) -> Card:
-    """One message that shows the lines in order; its metadata names the first delivery.
-
-    What does not fit is told in short, then counted. Raises ValueError for no line at all.
-    """
+    """One message that shows the lines in order, shortened, then counted; its metadata names the first delivery."""
     if not lines:
         raise ValueError("no line to show")
     if len(lines) == 1:

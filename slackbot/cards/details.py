@@ -1,6 +1,5 @@
-"""Everything that is stored about a request, in a modal of as many pages as it takes, and as one text for a file.
+"""All that is stored about a request, in a modal of as many pages as it takes, and as one text for a file.
 
-No page limit: every byte of arguments and facts can be reached by turning pages. The file is for comfort.
 Slack has no documented limit on the text of a view; pages stay well below that of a message and below 250 KB.
 """
 
@@ -35,10 +34,7 @@ def details_modal(
     names: Names | None = None,
     permalink: str | None = None,
 ) -> Json:
-    """A page of the details, counted from 1; one that does not exist becomes the nearest.
-
-    It has the card's buttons when `view.place_nonce` names a place of the modal.
-    """
+    """A page of the details, from 1, or the nearest; with the card's buttons when `view.place_nonce` names a place."""
     names = names or Names()
     pages = _pages(list(_content(view, names, permalink)))
     page = max(1, min(page, len(pages)))

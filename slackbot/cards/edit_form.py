@@ -25,10 +25,7 @@ _NOTHING = "None of these arguments can be edited here."
 
 
 def edit_modal(view: RequestView, schema: Mapping[str, Any], carry: str) -> Json:
-    """Inputs for the arguments of `view`, by the tool's JSON schema; redacted ones stand there as text.
-
-    `view` shows arguments as people may see them, so secrets are masked already.
-    """
+    """Inputs for the arguments of `view` (masked), by the tool's JSON schema; redacted ones stand there as text."""
     rows = form.inputs(edit_fields(view, schema))
     editable = any(row["type"] == "input" for row in rows)
     told = _TOLD if view.editor_may_approve else f"{_TOLD} {_SOMEONE_ELSE}"
@@ -63,10 +60,10 @@ def argument_fields(original: Action, schema: Mapping[str, Any]) -> list[form.Fi
 def read_edit(
     values: Mapping[str, Any], schema: Mapping[str, Any], original: Action
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """The arguments as edited, and errors by block_id, from `view.state.values` of a submission.
+    """The arguments as edited, and errors by block_id, from `view.state.values`.
 
-    `original` has the true values: what had no input, like a secret, stays as it was. Whether the result fits
-    the tool is for the tool to say; see `edit_errors`.
+    `original` has the true values: what had no input, like a secret, stays. The tool says whether the result fits;
+    see `edit_errors`.
     """
     return form.read(values, _fields(original.arguments, schema, ()), original.arguments)
 
@@ -81,8 +78,8 @@ def edit_errors(
 ) -> dict[str, str]:
     """A complaint as the error of an input, so that the form stays open with all that was typed.
 
-    It stands at the input that `path` (`$.items[2].price`) came from, else at the first that was changed, else at the
-    first of all. `view` is the submission's `view`: Slack refuses errors for blocks that are no inputs of it.
+    At the input that `path` came from, else the first that was changed, else the first. `view` is the submission's:
+    Slack refuses errors for other blocks.
     """
     there = [block["block_id"] for block in view.get("blocks", []) if block.get("type") == "input"]
     known = [each for each in _fields(original.arguments, schema, ()) if each.block_id in there]

@@ -20,9 +20,8 @@ PAGE_OF_WAITING = "waiting"
 
 @dataclass(frozen=True, slots=True)
 class FloodDigest:
-    """A flood: how many requests wait without a card, by tool, and the first deadline among them.
-
-    `sender` is an agent of ours, or `key:NAME`: a program, whatever agents it speaks for.
+    """A flood: how many requests of ``sender`` (an agent, or `key:NAME`) wait without a card, and their first
+    deadline.
     """
 
     sender: str

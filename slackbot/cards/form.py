@@ -1,7 +1,7 @@
 """A form made from a JSON schema and the values that are there, and the values that come back from it.
 
-What a form cannot carry to the letter is not offered for editing, and an input that nobody touched gives back
-exactly the value that it was drawn from. Limits: Slack's reference, "Block elements" (`initial_value` 3,000).
+What cannot be carried to the letter is not offered, and an untouched input gives back exactly its value. Limits:
+Slack's reference, "Block elements" (`initial_value` 3,000).
 """
 
 from __future__ import annotations
@@ -72,9 +72,8 @@ def inputs(made: Sequence[Field]) -> list[Json]:
 def read(
     values: Mapping[str, Any], made: Sequence[Field], original: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """What the form says: the values, and errors by block_id. Without an input, the original stays.
-
-    `values` is `view.state.values` of a submission.
+    """The values of a submission's `view.state.values`, and errors by block_id. Without an input, the original
+    stays.
     """
     result, errors = dict(original), {}
     for field in made:

@@ -1,10 +1,9 @@
 """Text from agents, tools and people made harmless: it can be read, and it can do nothing.
 
-Slack reads mrkdwn for mentions, links and formatting, draws some characters invisibly, and lets others turn
-the line around. Wherever possible cards use plain text and rich text, which are not parsed; this module
-takes care of the characters, and of the few places where mrkdwn cannot be avoided (`Card.text`).
+Slack reads mrkdwn for mentions and links, and draws some characters invisibly or turns the line around. Cards use
+plain and rich text where they can; this module takes care of characters, and of the rest (`Card.text`).
 
-Sizes are counted the way Slack stores a text: `&`, `<`, `>` as entities, in UTF-16 units.
+Sizes are counted as Slack stores a text: `&`, `<`, `>` as entities, in UTF-16 units.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ def paragraph(text: str, limit: int, max_lines: int) -> str:
 def mrkdwn(text: str, limit: int) -> str:
     """One inert line for a place that Slack reads as mrkdwn: no mention, link, format or emoji comes alive.
 
-    What Slack would act on is replaced by a sign that looks like it; entities are never cut in two.
+    What Slack would act on becomes a sign that looks like it; entities are never cut in two.
     """
     text = one_line(text).translate(_FORMATTING)
     for pattern, sign in ((_SCHEME, "꞉"), (_SHORTCODE, "꞉"), (_UNDERSCORE, "ˍ"), (_DOMAIN_DOT, "․")):

@@ -1,7 +1,6 @@
-"""JSON for people's eyes: exact, complete and readable; what it shows parses back to the same value.
+"""JSON for people's eyes: exact and complete; what it shows parses back to the same value.
 
-Characters that could deceive the eye are written as JSON escapes (`\\u202e`), which only a real such
-character can produce: a backslash in the data is itself escaped.
+Deceptive characters are JSON escapes (`\u202e`), which no backslash in the data can imitate: it is itself escaped.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ _DEEPEST_PRETTY = 16
 
 
 def arguments_of(action: Action) -> dict[str, Any]:
-    """The arguments as the canonical bytes have them: what is shown is read from what would run.
+    """The arguments as the canonical bytes have them, which would run.
 
-    The bytes were checked when the action was made; checking again takes a second for the largest ones.
+    Unchecked: that takes a second for the largest.
     """
     read: dict[str, Any] = json.loads(action.canonical, parse_int=_whole)["arguments"]
     return read

@@ -1,7 +1,4 @@
-"""Lines in threads: a request's history, a run's conversation. Each tells one stored fact (`delivery.body`).
-
-The sentence is ours and comes first; what agents, tools and people said stands below it, quoted and labelled.
-"""
+"""Lines in threads: each tells one stored fact (`delivery.body`). Our sentence first; others' words quoted below it."""
 
 from __future__ import annotations
 
@@ -177,10 +174,7 @@ def run_root(run: RunView, *, delivery_id: object | None = None) -> Card:
 
 
 def run_words(run: RunView) -> str:
-    """Where a run stands, in a sign and a few words; one that has answered may still wait for people.
-
-    Where only agents below it have asked them, these words name those.
-    """
+    """Where a run stands, in a sign and a few words, naming agents below it where these alone have asked people."""
     if run.status is RunStatus.COMPLETED and run.asked:
         return (
             f"⏳ Answered; {run.asked:,} {'request waits' if run.asked == 1 else 'requests wait'} for review"

@@ -75,10 +75,7 @@ def request_list(
     pages: Pages | None = None,
     count: Count | None = None,
 ) -> Card:
-    """Requests in the caller's order, each with a button to its details.
-
-    `count`: how many there are on all pages, where somebody counted.
-    """
+    """Requests in the caller's order, each with a button to its details; `count` on all pages, if counted."""
     if not lines:
         return _said(empty)
     made = [row for line in lines[:MAX_ROWS] for row in rows.request(line)]
@@ -147,8 +144,8 @@ def usage(command: str) -> Card:
 def misunderstood_command(command: str, problem: str, *, guess: str | None = None, about: str = "") -> Card:
     """What was wrong with what was typed, and in a line how it is used.
 
-    `guess` is the whole command that was probably meant: it stands first and alone, to be copied. `about` is the word
-    of the command (`history`) whose usage helps.
+    `guess`, the whole command that was probably meant, stands first and alone, to be copied. `about`: the word whose
+    usage helps.
     """
     meant = _copyable(guess) if guess else None
     wrong = inert.line(problem, 300) or "That was not understood."

@@ -51,10 +51,7 @@ def skeleton_modal(heading: str) -> Json:
 
 
 def notice_modal(heading: str, message: str, typed: str | None = None) -> Json:
-    """A sentence and nothing to do: what replaces a skeleton when there is no question to ask.
-
-    `typed` is what the person had written into the form that it replaces: there to be copied, not lost.
-    """
+    """A sentence and nothing to do, instead of a form; `typed` is what was written into it: to be copied, not lost."""
     rows = [blocks.rich_text(blocks.section(*_named(inert.line(message, 2000) or "…")))]
     if typed:
         rows += [

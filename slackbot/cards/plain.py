@@ -13,9 +13,9 @@ _SHORTENED_LINE = "Slack does not take the full message. The pages of the run an
 
 
 def plain_request_card(view: RequestView, *, delivery_id: object | None, findable: bool) -> Card:
-    """Title, where the request stands, deadline and id, with Details and Reject: nobody approves what is not shown.
+    """Title, state, deadline and id, with Details and Reject: nobody approves what is not shown.
 
-    `findable`: with metadata, by which a post whose answer was lost is found again.
+    `findable`: with metadata.
     """
     waiting = view.status is RequestStatus.WAITING
     rows = [

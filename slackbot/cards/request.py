@@ -1,9 +1,7 @@
 """The message that puts a request to people: a pure function of what is stored.
 
-Order: risk and object, where it stands, facts, arguments, who asks and under which rule, then the agent's own
-words, then the buttons. Approve is offered only when every byte that would run can be read.
-
-Slack refuses about 13,200 characters over all blocks (undocumented); these sizes add up to less than 12,000.
+Approve is offered only when every byte that would run can be read. Slack refuses about 13,200 characters over all
+blocks (undocumented); these sizes add up to less than 12,000.
 """
 
 from __future__ import annotations
@@ -41,8 +39,7 @@ def request_card(
 ) -> Card:
     """The card at the place that `view.place_nonce` names; without a nonce it has no buttons.
 
-    What is cut here stands in full behind the Details button; that is where facts and arguments go when nobody has to
-    judge them any more, unless the card is to be ``whole``.
+    What is cut here stands in full behind Details, as do facts and arguments of a decided request, unless ``whole``.
     """
     names = names or Names()
     withheld = unreadable(view)

@@ -1,7 +1,6 @@
 """Single values in words: money, dates, yes and no, short lists; each told apart by its type.
 
-A text that could be taken for another type (`"yes"`, `"12"`) keeps its quotation marks. Nothing here is inert
-yet: values can hold words that strangers wrote into a database.
+A text that looks like another type (`"yes"`, `"12"`) keeps its quotation marks. Nothing here is inert yet.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which input fits a JSON schema: one `Kind` for each property, from the schema and the value that is there.
 
-Understands what pydantic writes: `$ref` into `$defs`, `anyOf` with null, `enum`, `const`, `format`. Everything
-else is written as JSON, which can say it all. Source: JSON Schema 2020-12.
+Understands what pydantic writes (`$ref`, `anyOf` with null, `enum`, `const`, `format`; JSON Schema 2020-12); all
+else is written as JSON.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Objects as people read them: one line a value, nested objects and lists indented, before and after as a diff.
 
-Every value is made inert and has a size of its own: no value can push another one off the card. What does not
-fit is counted.
+Every value is inert and has a size of its own: none pushes another off the card. What does not fit is counted.
 """
 
 from __future__ import annotations

@@ -71,10 +71,9 @@ _VALUE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A message: its fallback text (mrkdwn, what a phone's notification shows), its blocks and its metadata.
+    """A message: fallback text (mrkdwn, in notifications), blocks, and metadata, which the whole workspace can read.
 
-    Metadata can be read by the whole workspace: it holds ids, never arguments. Post it with
-    `parse="none"`, `link_names=False`, `unfurl_links=False` and `unfurl_media=False`.
+    Post it with `parse="none"`, `link_names=False`, `unfurl_links=False` and `unfurl_media=False`.
     """
 
     text: str
@@ -140,9 +139,9 @@ def parse_button_value(text: object) -> ButtonValue | None:
 
 
 def page_value(what: str, **query: object) -> str:
-    """The value of a paging button: which list or view, and where in it. Raises ValueError beyond 2,000 characters.
+    """The value of a paging button, without None; values come back as text.
 
-    Values that are None are left out; the others come back as text.
+    Raises ValueError beyond 2,000 characters.
     """
     known = {name: str(value) for name, value in query.items() if value is not None}
     value = json.dumps([what, known], separators=(",", ":"), sort_keys=True)

@@ -30,10 +30,7 @@ _WITHOUT_BODY = frozenset({"GET", "HEAD", "DELETE"})
 
 
 def application(ctx: WebContext, more: Sequence[BaseRoute] = ()) -> FastAPI:
-    """Our routes, and before them `more` (Slack's events, health), which look after themselves.
-
-    Routes are compared one after the other, so a click is not compared with all of the API's.
-    """
+    """Our routes, behind `more` (Slack's events, health): a click is not compared with all of the API's."""
     app = FastAPI(
         title="Signoff",
         version=API_VERSION,

@@ -292,10 +292,7 @@ async def _of_agent(ctx: WebContext, caller: Principal, agent: str, run_id: UUID
 
 
 async def _settled(ctx: WebContext, run_id: UUID, seconds: float) -> RunOutput:
-    """The run when nothing more happens in it without people, or as it is after so many seconds.
-
-    Whoever waits holds neither a thread nor a connection.
-    """
+    """The run when nothing more happens in it without people, or as it is after so many seconds."""
     deadline, seen = time.monotonic() + seconds, None
     while (left := deadline - time.monotonic()) > 0 and not ctx.watch.closing:
         seen = await ctx.watch.run(run_id, seen, left)

@@ -1,7 +1,7 @@
 """What happens, told to any number of listeners at the cost of one: ids and states, never what is in a request.
 
-Each event is told at least once: after a break a listener names the last one that it had, and is told again what lies
-shortly before it, because transactions do not commit in the order of their clocks. An event's id names it for good.
+Each event, with an id for good, is told at least once: after a break a listener hears again what lies shortly before
+the last one, as transactions do not commit in the order of their clocks.
 """
 
 from __future__ import annotations

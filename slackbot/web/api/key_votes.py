@@ -24,10 +24,9 @@ PATH = "api"
 
 
 async def key_owner(ctx: WebContext, principal: Principal, asked: Sequence[tuple[UUID, int]]) -> Person:
-    """The person whose word this key carries, about these requests in these revisions.
+    """The person whose word this key carries.
 
-    Raises Refused, recorded with each request, for a key that asks; ProblemRaised (403) for any other without the
-    scope.
+    Refused, recorded with each request, for a key that asks; else ProblemRaised.
     """
     if principal.may(Scope.DECIDE) and principal.owner is not None:
         return principal.owner
@@ -55,8 +54,8 @@ async def cast_key_vote(
 ) -> VoteOutcome:
     """Cast a vote of the key's owner. ``named`` is the revision that the caller gives, ``present`` the latest one.
 
-    An approval that names none is on the first revision: after an edit it is stale, and nobody approves what they may
-    not have seen. A rejection is one of every revision. What a card would not offer for approval is refused.
+    An approval that names none is on the first: nobody approves what they may not have seen. A rejection is one of
+    every revision. What a card would not offer for approval is refused.
     """
     revision = named or (1 if verdict is Verdict.APPROVE else present)
     if verdict is Verdict.APPROVE and await _is_unreadable(ctx, request_id):

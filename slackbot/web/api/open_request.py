@@ -142,10 +142,10 @@ class OpenedRequest(ResponseModel):
 async def ask(
     ctx: WebContext, principal: Principal, body: AskIn, size: int
 ) -> OpenedRequest | NotRequiredOut:
-    """Put the question, unless it was put before or policy says something else. ``size`` is the body's, in bytes.
+    """Put the question, unless it was put before or policy says something else; ``size`` of the body in bytes.
 
-    Raises ProblemRaised (403: policy denies it, or the key may not ask so; 429: too much of it waits; 503: Slack is
-    away), Conflict and MalformedArguments.
+    ProblemRaised: 403 policy denies it, or the key may not ask so; 429 too much of it waits; 503 Slack is away. Also
+    raises Conflict and MalformedArguments.
     """
     agent, requester = _agent(principal, body), claimed_requester(ctx, principal, body.requester)
     body = await by_size(size, body.with_fitting_context)

@@ -36,10 +36,7 @@ async def find_visible_request(ctx: WebContext, principal: Principal, name: str)
 
 
 async def find_request(ctx: WebContext, principal: Principal, name: str) -> RequestView:
-    """The request, for whoever judges the caller next. Raises ProblemRaised (404; 409: several have that name).
-
-    Our own ids come first: nobody can put a request in the place of another by naming it like that.
-    """
+    """The request; our own ids go before names. Raises ProblemRaised (404; 409: several have that name)."""
     if _is_id(name) and (view := await ctx.snapshots.get(UUID(name))) is not None:
         return _of_team(ctx, view)
     return await _read(ctx, principal, name, views.request_view)

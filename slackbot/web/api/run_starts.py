@@ -37,10 +37,7 @@ async def start(
     start_key: str | None = None,
     session_id: str | None = None,
 ) -> StartOutcome:
-    """Start the agent; its thread opens in the service's own channel, so that people see it at work.
-
-    The same start key finds the same run. Raises Conflict when that one was started for something else.
-    """
+    """Start the agent, with a thread in the service's own channel. Conflict: its start key began something else."""
     started = await run_starts.start(
         ctx.services,
         ctx.slack.directory,

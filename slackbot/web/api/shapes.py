@@ -1,7 +1,4 @@
-"""What travels as JSON: times, pages, people, and a request as every program sees it.
-
-Whatever is shown of a request has been through `slackbot.masking` before; only a claim hands out more.
-"""
+"""What travels as JSON: times, pages, people, and a request, masked; only a claim hands out more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who visits a page: a session's cookie, the person behind it looked up anew, and forms that only our pages can send.
+"""Who visits a page: a session's cookie, the person behind it, and forms that only our pages can send.
 
 A cookie says who somebody is, never what they may: rights are looked up for each request, as for a click in Slack.
 """
@@ -83,8 +83,7 @@ async def submitted_form(request: Request, who: Annotated[Visitor, Depends(visit
 def check_origin(request: Request) -> None:
     """Raises ForeignForm unless the browser says that the page was ours.
 
-    `Sec-Fetch-Site` (Fetch Metadata) is sent to https and to this machine; elsewhere there is `Origin`. What sends
-    neither is no browser of today.
+    By `Sec-Fetch-Site` (https and this machine), else by `Origin`. What sends neither is no browser of today.
     """
     ctx = request.headers.get("sec-fetch-site")
     if ctx is not None:
@@ -112,8 +111,7 @@ def cookie_name(name: str, ctx: WebContext) -> str:
 def set_cookie(response: Response, ctx: WebContext, name: str, value: str, seconds: int) -> None:
     """A cookie that no script can read.
 
-    Lax, not Strict: people come here by links in Slack and in mail, which Strict would show a sign-in page. Nothing
-    is changed by following a link.
+    Lax, not Strict: people come here by links, and following one changes nothing.
     """
     response.set_cookie(
         cookie_name(name, ctx),

@@ -1,7 +1,4 @@
-"""Bodies and addresses as they arrive: read only for callers who may call, and in one way only.
-
-`APIRouter(route_class=StrictRoute)` is how a router of the API asks for it.
-"""
+"""Bodies and addresses, read only for callers who may call: `APIRouter(route_class=StrictRoute)`."""
 
 from __future__ import annotations
 
@@ -55,10 +52,9 @@ class StrictRequest(Request):
 
 
 class StrictRoute(APIRoute):
-    """A route for programs. The key and its scope are checked before a byte of the body is asked for.
+    """A route for programs: the key and its scope are checked before a byte of the body is asked for.
 
-    FastAPI itself reads and parses a body before it asks any dependency. A POST is made once for each
-    `Idempotency-Key`.
+    FastAPI would parse a body first. A POST is made once for each `Idempotency-Key`.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -88,10 +84,7 @@ def read_json(text: str | bytes, most_bytes: int = MAX_BYTES) -> Any:
 
 
 def _has_too_many_values(encoded: bytes) -> bool:
-    """Counted without parsing: one value, one more for each comma, one more for each array or object with content.
-
-    Commas and brackets in strings make the first count too high, never too low.
-    """
+    """Counts without parsing, a value for each comma, array and object: too high for strings, but never too low."""
     if _delimiters(encoded) < MOST_VALUES:
         return False
     bare = _STRING.sub(b"0", encoded)
@@ -117,10 +110,7 @@ async def read_form(request: Request, most_fields: int) -> FormData:
 
 
 async def refuse_unstorable(request: Request) -> None:
-    """A dependency of every route: no parameter of the path or the query, and no header, is text that cannot be stored.
-
-    Raises ProblemRaised.
-    """
+    """A dependency of every route: ProblemRaised for a parameter or header that cannot be stored."""
     _check_storable((name, str(value)) for name, value in request.path_params.items())
     _check_storable(
         (name, each) for name, value in request.query_params.multi_items() for each in (name, value)

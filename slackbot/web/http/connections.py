@@ -1,8 +1,7 @@
 """Connections that are only half read: each has little time and little room, and there are few of them.
 
-A stranger costs a look-up and no more. Where too many connections wait for bytes, the one that has waited longest is
-closed first: who has just connected, like Slack with a click, is always heard. A limit on all connections would turn
-Slack away instead.
+Too many of them: the one that has waited longest is closed, so who has just connected, like Slack with a click, is
+heard. A limit on all connections would turn Slack away.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0
 class ConnectionLimits:
     """What a caller may take before it has said all: bytes of a head, seconds for head and body.
 
-    ``linger`` are the seconds for the rest of a body that was answered before its end. ``half_read`` connections wait
-    for bytes at the same time; one on which nobody has proved who they are counts also while it idles.
+    ``linger``: seconds for the rest of a body that was answered early. ``half_read`` connections may wait for bytes;
+    one of an unknown caller counts while it idles, too.
     """
 
     head_bytes: int = 65_536
@@ -62,9 +61,9 @@ class HalfRead:
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol within these limits. An answer under way has all the time that it takes.
+    """uvicorn's protocol within these limits; answers may take their time.
 
-    Whoever finds out who calls notes it as ``request.state.known``.
+    ``request.state.known``: the caller is known.
     """
 
     def __init__(self, *, limits: ConnectionLimits, half_read: HalfRead, **more: Any) -> None:

@@ -38,10 +38,9 @@ class SlackConnection:
 
 @dataclass(frozen=True)
 class WebContext:
-    """Everything that a route may use.
+    """What a route may use.
 
-    ``public_url`` is our address as people reach it, without a slash behind. ``webhook_networks`` may be reached by
-    webhooks although they are barred otherwise.
+    ``public_url`` has no slash behind; ``webhook_networks`` are open to webhooks though barred.
     """
 
     db: Database

@@ -1,7 +1,7 @@
 """`/healthz`, `/readyz` and `/metrics`.
 
-Ready means: the database answers and its schema is current, and nobody has told this process to stop. Slack, model
-and workers being away is told in the body, and is no reason to take the service out of traffic: what arrives is kept.
+Ready: the database answers with a current schema, and the process is not stopping. Slack, model and workers being
+away is told in the body, and is no reason to take the service out of traffic: what arrives is kept.
 """
 
 from __future__ import annotations

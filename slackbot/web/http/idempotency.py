@@ -1,8 +1,7 @@
 """`Idempotency-Key`: a call that is repeated with the same key is made once and answered the same.
 
-Only answers that tell of success are kept: whatever was refused may be tried again with the same key. An answer may
-hold a claim's token, true arguments or a webhook's secret. It is encrypted with a key that is derived from the caller's
-API key, which the database does not have.
+Only successes are kept. An answer may hold secrets, so it is encrypted with a key derived from the caller's API key,
+which the database does not have.
 """
 
 from __future__ import annotations

@@ -37,9 +37,9 @@ class ProblemDetails(BaseModel):
 
 
 class ProblemRaised(HTTPException):
-    """Ends a call with these problem details; `more` are members of its own, `headers` go with it.
+    """Ends a call with these problem details.
 
-    An HTTPException, because FastAPI lets only those pass while it reads a body.
+    An HTTPException, because FastAPI lets only those pass while reading a body.
     """
 
     def __init__(

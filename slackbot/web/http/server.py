@@ -25,10 +25,9 @@ BACKLOG = 2048
 
 
 class HttpServer:
-    """Serves this application. ``port`` is known after ``start``.
+    """Serves this application on ``port`` (known after ``start``).
 
-    What `X-Forwarded-For` and `X-Forwarded-Proto` say is believed of the ``trusted_proxies`` (addresses and networks)
-    and of nobody else.
+    Only ``trusted_proxies`` are believed (`X-Forwarded-…`).
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Waiting for something to change, for any number of callers at the cost of one look at the database.
 
-Nobody who waits holds a thread or a connection: one task looks, four times a second, and only while somebody waits.
-Only those are woken whom a change concerns. That a request ends in this very process is told at once.
+Nobody who waits holds a thread or a connection: one task looks, four times a second, while somebody waits. What ends
+in this process is told at once.
 """
 
 from __future__ import annotations
@@ -46,10 +46,7 @@ class _Watched:
 
 
 class ChangeWatch:
-    """Tells waiters when a request or a run, or anything at all, is no longer as they saw it.
-
-    How a thing stands is a token: an opaque text that is another one after every change.
-    """
+    """Tells waiters when a request or a run, or anything, is no longer as they saw it, by an opaque token."""
 
     def __init__(self, db: Database, pace: float = PACE) -> None:
         self._db = db
@@ -121,10 +118,7 @@ class ChangeWatch:
             future.set_result(watched.token or watched.waiters[future] or "")
 
     def _ended(self, request_id: UUID, recorded: int) -> None:
-        """Told at once, so that who has decided and who waits for it are read for together.
-
-        How many things are on record is a request's token; a run's is another.
-        """
+        """Told at once; the number of things on record is a request's token, and a run's is another."""
         if (watched := self._watched.get(request_subject(request_id))) is not None:
             watched.is_now(str(recorded))
 

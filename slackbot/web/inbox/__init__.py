@@ -1,6 +1,6 @@
-"""The inbox page: what waits, what was decided, each request and each run, for people who are signed in.
+"""The inbox page, for people who are signed in.
 
-Rendered here and complete without a script; with one, parts of it are fetched anew when something has changed.
+Complete without a script; with one, parts are fetched when they change.
 """
 
 from fastapi import APIRouter

@@ -1,7 +1,4 @@
-"""Scripts and styles, under addresses that change with their content, so that browsers may keep them for good.
-
-htmx lies here as it is released, with its version in its name and its licence beside it.
-"""
+"""Scripts and styles, under addresses that change with their content. htmx lies here as released, with its licence."""
 
 from __future__ import annotations
 

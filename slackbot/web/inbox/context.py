@@ -1,7 +1,4 @@
-"""What led to a request, as it was stored with it: the task, earlier calls, the conversation.
-
-Programs write it too, so no part of it is taken for granted; whatever has another shape is shown as JSON.
-"""
+"""What led to a request, as stored. Programs write it too, so whatever has another shape is shown as JSON."""
 
 from __future__ import annotations
 

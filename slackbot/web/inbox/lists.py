@@ -43,10 +43,7 @@ async def start() -> Response:
 
 @router.get("/inbox")
 async def inbox(request: Request, who: Signed, at: At = "", done: Word = "") -> Response:
-    """What waits for the visitor, what waits for others, and the latest outcomes.
-
-    ``done`` is the request that the visitor has just answered from its row.
-    """
+    """What waits for the visitor, or for others, and the latest outcomes; ``done``: just answered from its row."""
     ctx, query = web_context(request), ListQuery.of_waiting(request)
     return page(
         "inbox.html",

@@ -1,7 +1,7 @@
 """Telling an open page that something has changed, by server-sent events (WHATWG HTML, section 9.2).
 
-Nothing is told but that: the page fetches what its reader may see. No thread and no connection to the database is
-held while nothing changes, and whoever is signed out is not told any more.
+The page then fetches what its reader may see. No thread and no connection to the database is held meanwhile, and
+whoever is signed out hears nothing.
 """
 
 from __future__ import annotations

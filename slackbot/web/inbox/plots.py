@@ -1,7 +1,4 @@
-"""Numbers as bars and columns, drawn as SVG. The same numbers stand beside each mark in words.
-
-An SVG holds shapes only and is stretched to the width that there is; labels are text of the page, which never shrinks.
-"""
+"""Numbers as bars and columns in SVG, and beside them in words. Labels are text of the page, which never shrinks."""
 
 from __future__ import annotations
 

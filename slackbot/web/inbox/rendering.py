@@ -1,7 +1,4 @@
-"""Pages as answers: rendered with everything escaped, under a policy that lets nothing in but our own files.
-
-What goes wrong on the way to a page is told on a page.
-"""
+"""Pages as answers: everything escaped, under a policy that lets only our own files in; errors are pages, too."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""One request: its page, and the forms by which people decide, edit and withdraw it.
-
-A form is judged as a click in Slack is; one that is refused comes back with what was typed and the reason.
-"""
+"""One request: its page, and forms, judged as a click in Slack; a refused one comes back with what was typed."""
 
 from __future__ import annotations
 

@@ -17,10 +17,10 @@ from slackbot.masking import clean_view
 
 @dataclass(frozen=True, slots=True)
 class RowForm:
-    """The buttons of one row, for the revision that it shows.
+    """The buttons of one row, for the revision that it shows; ``approvable``: people can read what would run.
 
-    ``at_once``: Approve counts from the row. High risk takes its tick, and a comment that policy demands its field;
-    both are on the request's page. ``approvable`` is false where nobody can read what would run.
+    ``at_once``: Approve counts from the row. High risk takes its tick, and a required comment its field, on the
+    request's page.
     """
 
     revision: int

@@ -1,7 +1,7 @@
 """Signing in and out: by a personal link that Slack has shown to one person, or through Sign in with Slack.
 
-Looking at a link changes nothing, so that no preview can use it up; the button on its page does. No GET changes what
-is stored, but for the return from Slack, which brings the `state` that its visitor's browser was given.
+Looking at a link changes nothing, so no preview can use it up; the button on its page does. No GET changes what is
+stored, but the return from Slack with the browser's own `state`.
 """
 
 from __future__ import annotations

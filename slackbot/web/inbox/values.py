@@ -1,7 +1,4 @@
-"""Objects as people read them on a page: one value a line, nested ones below each other, before and after as a diff.
-
-Nothing is cut here: a page has room. What hides in a text is made visible; escaping is the templates' business.
-"""
+"""Objects as people read them on a page: one value a line, nested ones below each other, before and after as a diff."""
 
 from __future__ import annotations
 
