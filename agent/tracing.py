@@ -91,7 +91,6 @@ class Span:
         self._span = span
 
     def set(self, **attributes: str | float | bool | None) -> None:
-        """Say more of it."""
         with suppress(Exception):
             self._span.set_attributes(_known(attributes))
 
@@ -101,7 +100,6 @@ class Span:
             self._span.set_status(Status(StatusCode.ERROR, kind))
 
     def end(self, at_ns: int | None = None) -> None:
-        """It is over."""
         with suppress(Exception):
             self._span.end(at_ns)
 

@@ -26,7 +26,6 @@ class Writes:
         return bool(self._last or any(self._members))
 
     def add(self, statement: TextClause, parameters: Row) -> None:
-        """Collect a statement."""
         self._members[-1].append((statement, parameters))
 
     def add_rows(self, statement: TextClause, rows: Sequence[Row], *, last: bool) -> None:
@@ -41,7 +40,6 @@ class Writes:
         self._members.append([])
 
     def statements(self) -> Iterator[tuple[TextClause, Row]]:
-        """The statements with their parameters."""
         for statement, values in [*_together(self._members), *self._last.items()]:
             if isinstance(values, list):
                 yield statement, {"rows": json_rows(values), "many": len(values)}

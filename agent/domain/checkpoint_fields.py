@@ -46,7 +46,6 @@ def text(value: Any) -> str:
 
 
 def boolean(value: Any) -> bool:
-    """A TOML boolean."""
     if not isinstance(value, bool):
         raise ValueError("must be true or false, without quotes")
     return value
@@ -79,7 +78,6 @@ def condition(value: Any) -> str:
 
 
 def template(value: Any) -> str:
-    """A description template."""
     try:
         check(text(value))
     except ValueError as error:

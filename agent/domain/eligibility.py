@@ -29,8 +29,6 @@ _MAY_NOT_APPROVE = (Involvement.ADVISER, Involvement.EDITOR)
 
 
 class Reviewed(Protocol):
-    """Who reviews a request."""
-
     @property
     def approvers(self) -> tuple[str, ...]: ...
     @property

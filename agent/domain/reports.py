@@ -69,7 +69,6 @@ class Outcomes:
 
     @property
     def decided(self) -> int:
-        """By people."""
         return self.approved + self.rejected
 
     @property

@@ -112,7 +112,6 @@ class Agent:
             raise ValueError(f"{title}: across_processes needs a concurrency")
 
     def tool(self, name: str) -> Tool | None:
-        """The tool of this name, or None."""
         return self._by_name.get(name)
 
     def blocks(self, tool: str) -> bool:
@@ -157,7 +156,6 @@ class Registry:
                 self._add(tool.agent)
 
     def find(self, name: str) -> Agent | None:
-        """The agent of this name, or None."""
         return self._agents.get(name)
 
     def __iter__(self) -> Iterator[Agent]:

@@ -80,7 +80,6 @@ class Executor:
 
     @property
     def calls(self) -> WorkQueue:
-        """Where calls are worked on."""
         return self._queues[WakeupKind.CALL]
 
     @property

@@ -90,7 +90,6 @@ class Model:
         return self._provider
 
     async def close(self) -> None:
-        """Close the connections."""
         if self._provider is not None:
             await self._provider.close()
 

@@ -46,7 +46,6 @@ class Provider:
             raise unusable(f"it could not be read ({type(error).__name__})") from None
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._client.close()
 
 

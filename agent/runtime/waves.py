@@ -40,8 +40,6 @@ class Send(Protocol[M_contra, R_co]):
 
 
 class _Waiting(Generic[Member, Result]):
-    """A member, and who waits for its result."""
-
     def __init__(self, member: Member, key: Hashable) -> None:
         self.member = member
         self.key = key

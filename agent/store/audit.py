@@ -81,7 +81,6 @@ async def lock_heads(connection: Connection, subjects: Sequence[str]) -> dict[st
 
 
 async def lock_head(connection: Connection, subject: str) -> ChainHead:
-    """Lock and read one head."""
     return (await lock_heads(connection, [subject]))[subject]
 
 

@@ -9,7 +9,6 @@ from agent.domain.audit import ChainProblem
 
 
 async def find(connection: Connection) -> list[ChainProblem]:
-    """All differences, in one snapshot."""
     found = []
     for statement in (_SUBJECTS, _REVISIONS, _VOTES, _LIVE_VOTES, _DECISIONS, _EXECUTIONS, _SETTLEMENTS):
         rows = await connection.execute(statement)

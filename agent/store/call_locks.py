@@ -94,19 +94,16 @@ class StoredCall:
 
 
 async def run_of(connection: Connection, call_id: UUID) -> UUID | None:
-    """Which run a call belongs to."""
     found: UUID | None = (await connection.execute(_RUN_OF_CALL, {"id": call_id})).scalar_one_or_none()
     return found
 
 
 async def find(connection: Connection, call_id: UUID) -> StoredCall | None:
-    """The call, not locked."""
     found = await fetch(connection, _CALL, calls=[call_id])
     return _stored(found[0]) if found else None
 
 
 async def lock(connection: Connection, call_id: UUID) -> StoredCall | None:
-    """The call, locked."""
     _, found = await query(connection, _TAKE_CALLS, _CALL, calls=[call_id])
     return _stored(found[0]) if found else None
 

@@ -31,7 +31,6 @@ async def channel_of_card(connection: Connection, request_id: UUID) -> Destinati
 
 
 async def request_of_card(connection: Connection, destination: Destination, ts: str) -> UUID | None:
-    """The request whose card this message is."""
     key = {"team": destination.team_id, "channel": destination.channel_id, "ts": ts}
     found: UUID | None = (await connection.execute(_REQUEST, key)).scalar_one_or_none()
     return found

@@ -33,7 +33,6 @@ class Room:
         self._claimed = Counter({row.name: row.claimed for row in counted})
 
     def holds(self, limits: Iterable[ConcurrencyLimit]) -> bool:
-        """Whether all of them are locked."""
         return all(limit.name in self._locked for limit in limits)
 
     def take(self, limits: Collection[ConcurrencyLimit]) -> bool:

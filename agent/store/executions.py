@@ -19,7 +19,6 @@ from signoff.values import Person
 
 
 async def run_of(connection: Connection, execution_id: UUID) -> UUID | None:
-    """Which run an execution belongs to."""
     found: UUID | None = (
         await connection.execute(_RUN_OF_EXECUTION, {"id": execution_id})
     ).scalar_one_or_none()

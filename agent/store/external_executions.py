@@ -62,7 +62,6 @@ async def lock(connection: Connection, execution_id: UUID) -> ExternalAttempt | 
 
 
 async def find_by_token(connection: Connection, request_id: UUID, claim_hash: bytes) -> UUID | None:
-    """The attempt at this request that was claimed with a token of this hash."""
     parameters = {"request": request_id, "hash": claim_hash}
     found: UUID | None = (await connection.execute(_CLAIMED_WITH, parameters)).scalar_one_or_none()
     return found

@@ -31,7 +31,6 @@ class StoredCall:
 
 
 async def find(connection: Connection, principal: str, key: str) -> StoredCall | None:
-    """The call with this key."""
     row = (await connection.execute(_FIND, {"principal": principal, "key": key})).one_or_none()
     return row_as(StoredCall, row) if row else None
 

@@ -53,7 +53,6 @@ async def lock_due(
 
 
 async def lock_waiting(connection: Connection, runs: Sequence[UUID]) -> list[OpenRequest]:
-    """The waiting requests of these runs, locked."""
     _, found = await query(connection, _TAKE_OPEN_OF_RUNS, _OPEN_OF_RUNS, runs=list(runs))
     return [row_as(OpenRequest, row) for row in found]
 

@@ -90,7 +90,6 @@ async def forget(connection: Connection, days: int) -> int:
 
 
 async def lock(connection: Connection, name: str) -> UUID | None:
-    """The webhook of that name, locked."""
     found: UUID | None = (await connection.execute(_LOCK, {"name": name})).scalar_one_or_none()
     return found
 

@@ -79,7 +79,6 @@ async def lock_of_call(connection: Connection, call_id: UUID) -> None:
 
 
 async def revision(connection: Connection, request_id: UUID, n: int) -> StoredRevision:
-    """One revision of a request."""
     row = (await connection.execute(_REVISION, {"id": request_id, "n": n})).one()
     return StoredRevision(bytes(row.action), bytes(row.digest), row.policy)
 

@@ -49,7 +49,6 @@ class LockedRun:
 
 
 async def lock(connection: Connection, run_id: UUID) -> LockedRun | None:
-    """Lock the run."""
     _, found = await query(connection, _TAKE_RUN, READ, id=run_id, runs=[run_id])
     return locked(found[0]) if found else None
 

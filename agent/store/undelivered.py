@@ -17,8 +17,6 @@ from agent.store.tables import delivery
 
 @dataclass(frozen=True, slots=True)
 class DeadMessage:
-    """A message that was given up."""
-
     id: UUID
     kind: str
     channel_id: str
@@ -84,7 +82,6 @@ async def list_dead(connection: Connection, limit: int) -> list[DeadMessage]:
 
 
 async def count_dead(connection: Connection, most: int) -> int:
-    """How many of them there are, up to ``most``."""
     [row] = await fetch(connection, _COUNT_DEAD, most=most)
     return int(row.number)
 

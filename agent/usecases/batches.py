@@ -27,8 +27,6 @@ log = structlog.get_logger(__name__)
 
 
 class Identified(Protocol):
-    """An item of a batch."""
-
     @property
     def id(self) -> UUID: ...
 

@@ -37,7 +37,6 @@ async def lock_delegated(tx: Transaction, child: LockedRun) -> EndedCall | None:
 
 
 async def answer_parent(tx: Transaction, child: LockedRun, given: CallAnswer) -> None:
-    """Answer the call that a child run has worked for, if the run has a parent."""
     if child.parent_run_id is None:
         return
     parent = await runs.lock(tx, child.parent_run_id)

@@ -30,7 +30,6 @@ async def resume(db: Database, agent: str | None, *, by: Person | str) -> bool:
 
 
 async def active_pauses(db: Database) -> list[Pause]:
-    """What is paused now."""
     async with db.connection() as connection:
         return await pauses.active_pauses(connection)
 

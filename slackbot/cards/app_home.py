@@ -43,7 +43,6 @@ class HomeView:
 
 
 def home(view: HomeView) -> Json:
-    """The view for `views.publish`."""
     count = f" ({view.waiting_count})" if view.waiting_count is not None else ""
     made = [
         *_part(

@@ -61,7 +61,6 @@ def details_text(view: RequestView) -> str:
 
 
 def details_pages(view: RequestView) -> int:
-    """How many pages there are."""
     return len(_pages(list(_content(view, Names(), None))))
 
 

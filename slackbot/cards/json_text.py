@@ -45,7 +45,6 @@ def readable(value: Any) -> str:
 
 
 def compact(value: Any) -> str:
-    """All in one line."""
     return _write(value, None)
 
 

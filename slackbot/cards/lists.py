@@ -60,8 +60,6 @@ _USAGE = {
 
 @dataclass(frozen=True, slots=True)
 class AgentLine:
-    """An agent in one line of a list."""
-
     name: str
     version: str
     tools: tuple[str, ...] = ()

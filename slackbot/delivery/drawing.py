@@ -21,8 +21,6 @@ PATIENT_LOOKS = 3
 
 
 class MessageDrawing:
-    """Draws messages."""
-
     def __init__(
         self, db: Database, directory: Directory, permalinks: Permalinks, reviewers: ReviewerCheck
     ) -> None:

@@ -60,7 +60,6 @@ class Actors:
         return [each for each in self._slack.messages(REVIEWS) if words in each["text"]]
 
     def card(self, order: int) -> Message:
-        """The latest of them."""
         return self.cards(order)[-1]
 
     def buttons(self, order: int) -> list[str]:

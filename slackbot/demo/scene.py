@@ -24,7 +24,6 @@ class Check:
 
     @property
     def ok(self) -> bool:
-        """Whether it was as expected."""
         return bool(self.observed == self.expected)
 
 

@@ -63,7 +63,6 @@ async def content(ctx: WebContext, notice: OutboundMessage) -> dict[str, Any]:
 
 
 async def view_of(db: Database, request_id: UUID | None) -> RequestView | None:
-    """The request that a notice is about."""
     if request_id is None:
         return None
     async with db.connection() as connection:

@@ -54,7 +54,6 @@ class WebhookPoster:
         )
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._client.aclose()
 
     async def post(self, notice: OutboundMessage, webhook: Webhook, content: Mapping[str, Any]) -> None:

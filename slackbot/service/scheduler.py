@@ -83,7 +83,6 @@ class Scheduler:
         self._timer.start()
 
     def stop(self) -> None:
-        """Sweep no more."""
         if self._timer.running:
             self._timer.shutdown(wait=False)
         for task in self._sweeping.values():

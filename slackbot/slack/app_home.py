@@ -107,7 +107,6 @@ class AppHomes:
         self._rouse()
 
     def turn_to(self, person: Person, waiting: Cursor, mine: Cursor) -> None:
-        """They turned a page."""
         viewer = self._viewers.setdefault(person, HomeViewer(person))
         viewer.waiting, viewer.mine, viewer.opened_at = waiting, mine, self._clock()
         viewer.stale, viewer.not_before, viewer.hash = True, 0.0, ""

@@ -24,7 +24,6 @@ def path() -> Path:
 
 
 def read() -> dict[str, Any]:
-    """The manifest as data."""
     found: dict[str, Any] = yaml.safe_load(path().read_text(encoding="utf-8"))
     return found
 

@@ -34,7 +34,6 @@ class Backlog:
 
 
 async def backlog(connection: Connection) -> Backlog:
-    """All of it, in one statement."""
     return row_as(Backlog, (await connection.execute(_BACKLOG)).one())
 
 

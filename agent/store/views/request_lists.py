@@ -38,7 +38,6 @@ async def found_requests(
     limit: int = 20,
     after: UUID | None = None,
 ) -> list[HistoryLine]:
-    """Requests of a kind that a filter finds, in that order."""
     given = request_filters.values(wanted)
     person = wanted.person
     of_whom = {"person_team": person.team_id, "person_user": person.user_id} if person else {}

@@ -31,7 +31,6 @@ def present_revision(request: FromClause, revision: FromClause) -> ColumnElement
 
 
 def channel_card(request: FromClause, place: FromClause) -> ColumnElement[bool]:
-    """Joins a request to the place of its card in the channel."""
     return and_(place.c.request_id == request.c.id, place.c.surface == "channel")
 
 

@@ -24,7 +24,6 @@ from signoff.values import Person
 
 
 async def run_view(connection: Connection, run_id: UUID) -> RunView | None:
-    """One run, or ``None``."""
     rows = await fetch(connection, _RUN, id=run_id)
     return run_of(rows[0]) if rows else None
 
@@ -86,7 +85,6 @@ async def values_of(connection: Connection, run_ids: Sequence[UUID]) -> dict[UUI
 
 
 async def run_in_thread(connection: Connection, team_id: str, channel_id: str, thread_ts: str) -> UUID | None:
-    """The run whose conversation that thread is."""
     parameters = {"team": team_id, "channel": channel_id, "ts": thread_ts}
     found: UUID | None = (await connection.execute(_IN_THREAD, parameters)).scalar_one_or_none()
     return found

@@ -173,7 +173,6 @@ def _agents(table: Table) -> CTE:
 
 
 def _of_each(agents: CTE, rows: Select[tuple[UUID]], agent: ColumnElement[str]) -> Select[tuple[UUID]]:
-    """The newest of these rows of each agent."""
     rows = rows.where(agent == agents.c.agent).correlate(agents)
     newest = rows.order_by(rows.selected_columns[0].desc()).limit(bindparam("limit")).lateral()
     return (

@@ -50,7 +50,6 @@ class LockedRuns:
     waiting: Sequence[OpenRequest]
 
     def parent_of(self, run: LockedRun) -> LockedRun | None:
-        """The parent of one of these runs."""
         return self.by_id.get(run.parent_run_id) if run.parent_run_id else None
 
 

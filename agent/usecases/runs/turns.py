@@ -90,8 +90,6 @@ def _leased(taken: TakenLease, worker: str) -> LeasedRun:
 
 @dataclass(frozen=True, slots=True)
 class MadeTurn:
-    """A turn and the lease under which it was made."""
-
     lease: RunLease
     turn: Turn
 

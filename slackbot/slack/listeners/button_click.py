@@ -56,7 +56,6 @@ class ButtonClick:
         return _BY_BUTTON[self.place.surface]
 
     def vote(self, verdict: Verdict, path: str, reason: str | None = None) -> NewVote:
-        """The vote that it is."""
         value = self.value
         return NewVote(self.person, value.request_id, value.revision, verdict, path, reason, self.place)
 

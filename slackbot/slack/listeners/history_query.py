@@ -91,7 +91,6 @@ def _key(word: str, value: str) -> str:
 
 
 def _guess(word: str, agents: Sequence[str]) -> str:
-    """What a bare word is about."""
     if _PERSON.match(word):
         return "user"
     if word in agents:

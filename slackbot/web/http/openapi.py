@@ -87,7 +87,6 @@ _METHODS = ("get", "put", "post", "delete", "patch")
 
 @router.get("/docs")
 async def docs(request: Request) -> HTMLResponse:
-    """The page."""
     title: str = request.app.title
     return HTMLResponse(_PAGE.format(title=html.escape(f"{title}: the HTTP API")), headers=_HEADERS)
 

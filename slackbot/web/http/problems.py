@@ -88,7 +88,6 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
 def problem(
     status: int, kind: str, title: str, detail: str, *, headers: Mapping[str, str] | None = None, **more: Any
 ) -> JSONResponse:
-    """An answer of problem details."""
     content = {"type": f"urn:signoff:{kind}", "title": title, "status": status, "detail": detail, **more}
     return JSONResponse(content, status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
 

@@ -55,7 +55,6 @@ async def cancel(request: Request, run_id: str, who: Signed, _: Form) -> Respons
 
 @router.post("/inbox/pause")
 async def pause(request: Request, who: Signed, form: Form) -> Response:
-    """Stop an agent, or all of them."""
     ctx, agent = web_context(request), _text(form.get("agent")) or None
     if agent is not None and ctx.services.registry.find(agent) is None:
         raise NotFound(agent)

@@ -41,7 +41,6 @@ class RequestContext:
 
 
 def read(stored: Mapping[str, Any]) -> RequestContext | None:
-    """The stored context; ``None`` when there is none."""
     if not stored:
         return None
     rest = {name: value for name, value in stored.items() if name not in _KNOWN}

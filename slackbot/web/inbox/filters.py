@@ -98,11 +98,9 @@ class ListQuery:
         return RequestKind.ANY if self.asked["q"] and not status else RequestKind.DECIDED
 
     def order(self, otherwise: RequestOrder) -> RequestOrder:
-        """In which order."""
         return self._read(self.asked["sort"], RequestOrder, "There is no order “{}”.") or otherwise
 
     def read(self, ctx: WebContext) -> RequestFilter:
-        """The filter that is meant."""
         status = "" if self.asked["status"] in set(RequestKind) else self.asked["status"]
         due = DUE.get(self.asked["due"])
         if self.asked["due"] and due is None:

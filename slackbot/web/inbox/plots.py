@@ -41,8 +41,6 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One day."""
-
     day: date
     x: float
     segments: tuple[Segment, ...]
@@ -72,7 +70,6 @@ def by_group(groups: Sequence[GroupOutcomes]) -> list[Bar]:
 
 
 def by_reviewer(reviewers: Sequence[ReviewerVotes], names: Names) -> list[Bar]:
-    """Votes of each person."""
     most = max((each.votes for each in reviewers), default=0)
     return [
         Bar(

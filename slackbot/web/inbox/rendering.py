@@ -63,7 +63,6 @@ _templates = _environment()
 
 
 def page(template: str, status: int = 200, **facts: Any) -> HTMLResponse:
-    """A template, filled in."""
     return HTMLResponse(_templates.get_template(template).render(facts), status, HEADERS)
 
 

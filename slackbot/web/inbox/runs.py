@@ -61,7 +61,6 @@ async def runs(request: Request, who: Signed) -> Response:
 
 
 async def show_runs(ctx: WebContext, who: Visitor, form: StartForm, status: int = 200) -> Response:
-    """The page of the runs."""
     directory = ctx.slack.directory
     found = await PersonalLists(ctx.db, directory, who.person).latest_runs()
     seen = await without_secrets(ctx.db, found)
@@ -85,7 +84,6 @@ async def show_runs(ctx: WebContext, who: Visitor, form: StartForm, status: int 
 
 @router.get("/inbox/runs/{run_id}")
 async def run(request: Request, run_id: str, who: Signed) -> Response:
-    """A run with its conversation."""
     return page("run.html", here="runs", visitor=who, **await _opened(web_context(request), who, run_id))
 
 

@@ -40,7 +40,6 @@ def tree(values: Mapping[str, Any]) -> tuple[tuple[Node, ...], int]:
 
 
 def changed_values(changes: Iterable[Change]) -> list[Node]:
-    """What an edit changed."""
     return [_change(each.path.removeprefix("$."), each.before, each.after) for each in changes]
 
 
