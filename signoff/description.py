@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from signoff import formats
 from signoff.canonical import canonical_bytes
 from signoff.masks import redact_by_name
 from signoff.values import Action
@@ -27,7 +28,7 @@ def describe(action: Action) -> str:
 
 def tool_and_arguments(tool: str, arguments: Mapping[str, Any]) -> str:
     """`describe` for arguments that are masked already."""
-    named = ", ".join(f"{name}: {quoted_text(value)}" for name, value in arguments.items())
+    named = ", ".join(f"{name}: {named_value(name, value)}" for name, value in arguments.items())
     return shorten(f"{tool}({named})", MAX_LINE)
 
 
@@ -37,9 +38,11 @@ def quoted(text: str, limit: int = MAX_QUOTED) -> str:
     return f"“{text}”" if len(text) <= limit else f"“{text[:limit]}…” (+{len(text) - limit} characters)"
 
 
-def quoted_text(value: Any) -> str:
+def named_value(name: str, value: Any) -> str:
     """A JSON value among the words of somebody else: a text is `quoted`, unless it is a number or a date."""
-    return quoted(value) if isinstance(value, str) and not _NUMBER.match(value) else plain(value)
+    if isinstance(value, str):
+        return plain(value) if _NUMBER.match(value) else quoted(value)
+    return formats.amount(name, value) or plain(value)
 
 
 def shorten(text: str, limit: int = MAX_VALUE) -> str:

@@ -1,8 +1,8 @@
 """`description_template`: what a card says that an action does, filled in from its arguments and facts.
 
 `{args.order_id}` and `{facts.price}` name a value by its path, `{args.a.b}` and `{args.items.0}` go deeper, `{{` and
-`}}` are braces, `$` is a dollar sign; a broken number under a name like `price` is shown with cents, thousands
-apart. A template can read its JSON and nothing else. Texts stand in quotation marks that they cannot close: all
+`}}` are braces, `$` is a dollar sign; a number under a name like `price` is written as money, like
+everywhere. A template can read its JSON and nothing else. Texts stand in quotation marks that they cannot close: all
 other words are the operator's. Whoever shows the text makes it inert.
 """
 
@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from signoff.description import quoted_text
+from signoff.description import named_value
 from signoff.errors import MalformedArguments
 
 ROOTS = ("args", "facts")
 
 _PART = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]|[^{}]+")
 _PATH = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)*\Z")
-_AMOUNT = re.compile(r"(?i)(?:^|_)(?:price|amount|total|cost|fee|sum|balance|refund|payment)(?:$|_)")
 MISSING = object()
 """What `value_at` finds where a path leads nowhere."""
 
@@ -76,19 +75,9 @@ def _show(path: tuple[str, ...], roots: Mapping[str, Any]) -> str:
     if value is MISSING:
         return f"⟨missing: {'.'.join(path)}⟩"
     try:
-        return f"{value:,.2f}" if _is_money(path[-1], value) else quoted_text(value)
+        return named_value(path[-1], value)
     except MalformedArguments:
         return f"⟨unreadable: {'.'.join(path)}⟩"
-
-
-def _is_money(name: str, value: Any) -> bool:
-    """An amount with cents: `1249.5` would read as a mistake on a card. What is finer than cents stays exact."""
-    return (
-        isinstance(value, float)
-        and bool(_AMOUNT.search(name))
-        and value == round(value, 2)
-        and value % 1 != 0
-    )
 
 
 def _step(value: Any, step: str) -> Any:

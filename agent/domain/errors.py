@@ -9,10 +9,11 @@ SignoffError
 """
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from signoff import formats
 from signoff.errors import SignoffError
 from signoff.former_names import former_name
 
@@ -193,7 +194,7 @@ def _already_decided(outcome: object, by: object, at: str) -> str:
 
 def _moment(at: object) -> str:
     if isinstance(at, datetime):
-        at = at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+        at = formats.moment(at)
     return f" at {at}" if at else ""
 
 

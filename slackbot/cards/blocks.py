@@ -9,9 +9,10 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
+from signoff import formats
 from signoff.values import Person
 from slackbot.cards import inert
 from slackbot.cards.values import Json
@@ -68,7 +69,12 @@ def channel(channel_id: str) -> Json:
 
 def moment(at: datetime) -> Json:
     """A point in time, in the reader's own time zone; clients that cannot show UTC."""
-    return {"type": "date", "timestamp": int(at.timestamp()), "format": _DATE_FORMAT, "fallback": utc(at)}
+    return {
+        "type": "date",
+        "timestamp": int(at.timestamp()),
+        "format": _DATE_FORMAT,
+        "fallback": formats.moment(at),
+    }
 
 
 def link(url: str, label: str) -> Json:
@@ -88,12 +94,7 @@ def mention_mrkdwn(person_or_group: str) -> str:
 
 def moment_mrkdwn(at: datetime) -> str:
     """`<!date^…>`: the reader's time zone, with UTC as the fallback."""
-    return f"<!date^{int(at.timestamp())}^{_DATE_FORMAT}|{utc(at)}>"
-
-
-def utc(at: datetime) -> str:
-    """A point in time for places without a reader: 2027-01-31 09:05 UTC."""
-    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return f"<!date^{int(at.timestamp())}^{_DATE_FORMAT}|{formats.moment(at)}>"
 
 
 # ---------------------------------------------------------------- parts of a rich text block

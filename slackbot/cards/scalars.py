@@ -1,4 +1,4 @@
-"""Single values in words: money, dates, yes and no, short lists; each told apart by its type.
+"""Single values in words: money, yes and no, short lists; each told apart by its type.
 
 A text that looks like another type (`"yes"`, `"12"`) keeps its quotation marks. Nothing here is inert yet.
 """
@@ -8,43 +8,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from decimal import Decimal
 from typing import Any
 
+from signoff import formats
 from slackbot.cards import inert, json_text
 
-_AMOUNT = re.compile(
-    "amount|balance|budget|charge|costs?|discount|fees?|payment|prices?|refund|salary|subtotal|sum|total"
-)
-_NOT_MONEY = re.compile(
-    "bytes|cents?|count|days|hours|id|index|items|minor|minutes|ms|no|number|pct|pence|percent|qty|quantity|"
-    "rate|ratio|rows|seconds|tokens|units|users|year"
-)
-_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _DATETIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)\Z", re.ASCII)
 _CURRENCY = re.compile(r"[A-Z]{3}\Z", re.ASCII)
 _LOOKS_TYPED = re.compile(
     r"\s*(?:yes|no|none|null|true|false|empty|[-+]?[\d.,]+(?:e[-+]?\d+)?)\s*\Z|[\"“”'«\[{].*|\s.*|.*\s\Z",
     re.IGNORECASE | re.DOTALL,
 )
-_MOST_DIGITS = 16  # a double knows no more
 _LONGEST_ITEM = 60
 _MOST_ITEMS = 30
-
-
-def is_amount(name: str) -> bool:
-    """Whether a value of this name is money, by the words in it: `refundAmount`, but not `total_rows`."""
-    words = [word.lower() for word in _WORDS.findall(name)]
-    return any(map(_AMOUNT.fullmatch, words)) and not any(map(_NOT_MONEY.fullmatch, words))
-
-
-def money(value: float) -> str:
-    """1,499.00: thousands apart, two places, more when the value has more; never rounded."""
-    exact = Decimal(repr(value))
-    places = max(2, -int(exact.as_tuple().exponent)) if exact.is_finite() else 0
-    if not exact.is_finite() or abs(exact.adjusted()) >= _MOST_DIGITS or places > _MOST_DIGITS:
-        return json_text.compact(value)
-    return f"{exact:,.{places}f}"
 
 
 def currency_in(siblings: Mapping[str, Any]) -> str | None:
@@ -62,10 +38,8 @@ def words(name: str, value: Any, currency: str | None = None) -> str:
             return "none"
         case bool():
             return "yes" if value else "no"
-        case int() | float() if is_amount(name):
-            return f"{money(value)} {currency}" if currency else money(value)
-        case int() | float():
-            return json_text.compact(value)
+        case int() | float() if shown := formats.amount(name, value):
+            return f"{shown} {currency}" if currency else shown
         case str():
             return json_text.string(value) if _LOOKS_TYPED.match(value) or not value else value
         case list() | tuple() if is_short_list(value):
@@ -81,21 +55,19 @@ def is_short_list(value: Any) -> bool:
     )
 
 
-def is_money(name: str, value: Any) -> bool:
-    """A number that is an amount by its name."""
-    return is_amount(name) and isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def amounts(facts: Mapping[str, Any] | None, said: str = "") -> str:
     """The money among the facts that has not been `said` yet, in a few words: `price 1,499.00 EUR`. Inert."""
     facts = facts or {}
-    found = [
-        (str(name), words(str(name), value, currency_in(facts)), money(value))
+    currency = currency_in(facts)
+    money = [
+        (str(name), value, shown)
         for name, value in facts.items()
-        if is_money(str(name), value)
+        if (shown := formats.amount(str(name), value))
     ]
     return ", ".join(
-        f"{inert.line(name, 30)} {shown}" for name, shown, plain in found[:3] if plain not in said
+        f"{inert.line(name, 30)} {words(name, value, currency)}"
+        for name, value, shown in money[:3]
+        if shown not in said
     )
 
 

@@ -16,6 +16,7 @@ from agent.domain.short_ids import short_id
 from agent.store.undelivered import DeadMessage
 from agent.usecases import undelivered
 from signoff.errors import SignoffError
+from slackbot.cli import terminal
 from slackbot.cli.cli_context import EmbeddedFlag, read_settings, with_database
 from slackbot.cli.list_by_default import ListByDefault
 from slackbot.masking import clean_now
@@ -43,10 +44,9 @@ def list_dead(
     table = Table("id", "written", "what", "channel", "about", "why")
     for each in found:
         about = each.request_id or each.run_id
-        written = each.created_at.strftime("%Y-%m-%d %H:%M:%SZ")
         shown = (
             str(each.id),
-            written,
+            terminal.when(each.created_at),
             each.kind,
             each.channel_id,
             short_id(about) if about else "",

@@ -47,7 +47,7 @@ async def _retain(configured: Settings, url: str, ago: timedelta, *, dry_run: bo
     async with Database(url, configured.db_schema, role=None, pool_size=2, application_name=name) as db:
         before = await erasing.cutoff(db, ago)
         due = await erasing.due(db, before)
-        typer.echo(f"ended before {terminal.when(before)} UTC: {_told(due)}")
+        typer.echo(f"ended before {terminal.when(before)}: {_told(due)}")
         if dry_run:
             return
         if due.total and not yes:

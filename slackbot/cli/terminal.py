@@ -15,6 +15,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from agent.runtime.stored_text import storable_text
+from signoff import formats
 from signoff.gate.options import DURATION, duration
 from signoff.values import Person
 from slackbot.cards import inert
@@ -34,8 +35,8 @@ def line(text: str, limit: int = 2000) -> str:
 
 
 def when(at: datetime | None) -> str:
-    """A time as people read it, in UTC."""
-    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M") if at else ""
+    """A time as people read it; empty for none."""
+    return formats.moment(at) if at else ""
 
 
 def rfc3339(at: datetime | None) -> str | None:

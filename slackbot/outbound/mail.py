@@ -17,6 +17,7 @@ import aiosmtplib
 
 from agent.domain.outbound import OutboundMessage
 from agent.domain.request import RequestView
+from signoff import formats
 from slackbot.cards import scalars
 from slackbot.cards.inert import without_links
 from slackbot.outbound.failures import RetryLater, Undeliverable
@@ -40,11 +41,10 @@ def message(
 ) -> EmailMessage:
     """What a reviewer reads. `view` has no secrets any more; the message's id is that of the notice."""
     description = without_links(view.description, MAX_DESCRIPTION)
-    until = view.expires_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
     lines = [
         ("Agent", without_links(view.chain, 100)),
         ("Risk", view.risk.value),
-        ("Decide before", until),
+        ("Decide before", formats.moment(view.expires_at)),
         *_named_facts(view),
     ]
     links = [(label, f"{url}{query}") for label, query in LINKS]

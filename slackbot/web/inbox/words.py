@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.domain.run import RunStatus
+from signoff import formats
 from signoff.visible_text import visible
 from slackbot.cards import inert
 from slackbot.cards.status import roughly
@@ -19,10 +20,7 @@ _MINUTE = 60
 
 def moment(at: datetime) -> Markup:
     """A point in time, in UTC; the page's script says it in the reader's own time."""
-    at = at.astimezone(UTC)
-    return Markup('<time datetime="{}" data-moment>{}</time>').format(
-        at.isoformat(timespec="seconds"), at.strftime("%-d %b %Y, %H:%M UTC")
-    )
+    return Markup('<time datetime="{}" data-moment>{}</time>').format(_machine(at), formats.moment(at))
 
 
 def ago(at: datetime) -> Markup:
@@ -48,10 +46,13 @@ def relative_future(at: datetime) -> str:
 
 
 def _relative(at: datetime, kind: str, said: str) -> Markup:
-    at = at.astimezone(UTC)
     return Markup('<time datetime="{}" title="{}" data-{}>{}</time>').format(
-        at.isoformat(timespec="seconds"), at.strftime("%-d %b %Y, %H:%M UTC"), kind, said
+        _machine(at), formats.moment(at), kind, said
     )
+
+
+def _machine(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="seconds")
 
 
 def line(text: str, limit: int = 300) -> str:

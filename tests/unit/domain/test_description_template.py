@@ -5,12 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.domain.description_template import check, render
+from slackbot.cards import scalars
 
 
 @pytest.mark.parametrize(
     ("template", "expected"),
     [
-        ("Refund ${facts.price} for order {args.order_id}", "Refund $1500 for order 7"),
+        ("Refund ${facts.price} for order {args.order_id}", "Refund $1,500.00 for order 7"),
         ("{{{args.order_id}}} {{args.order_id}}", "{7} {args.order_id}"),
         ("{args.to.name}: {args.items.1.sku}", "“Ann”: “B”"),
         ("{args.to}", '{"name":"Ann"}'),
@@ -84,8 +85,10 @@ def test_a_fact_without_json_form_is_said_to_be_unreadable():
     assert render("{facts.x}", {}, {"x": float("nan")}) == "⟨unreadable: facts.x⟩"
 
 
-def test_an_amount_of_money_is_shown_with_its_cents():
-    """A price of 1249.5 reads as 1,249.50; a rate, a whole number and what is finer than cents stay exact."""
-    facts = {"price": 1249.5, "total_cost": 0.125, "rate": 1.5, "amount": 1500}
-    shown = render("{facts.price} {facts.total_cost} {facts.rate} {facts.amount}", {}, facts)
-    assert shown == "1,249.50 0.125 1.5 1500"
+def test_money_reads_in_a_title_as_it_does_in_the_facts():
+    """A price is written as on the rest of the card; ids, rates and texts stay as they are."""
+    facts = {"price": 1899, "total_cost": 0.125, "rate": 1.5, "order_id": 12345, "amount": "1899"}
+    shown = render("{facts.price} {facts.total_cost} {facts.rate} {facts.order_id} {facts.amount}", {}, facts)
+    assert shown == "1,899.00 0.125 1.5 12345 1899"
+    said = f"Refund ${shown.split()[0]} for order 5"
+    assert (said, scalars.amounts({"price": 1899}, said)) == ("Refund $1,899.00 for order 5", "")

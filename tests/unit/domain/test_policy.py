@@ -30,7 +30,7 @@ def test_facts_decide_and_not_the_models_words():
     judged = judge(Policy((REFUND,)), arguments=told, facts={"price": 1500})
     assert judged.verdict == "ask"
     assert judged.rule == REFUND
-    assert judged.description == "Refund $1500 for 7"
+    assert judged.description == "Refund $1,500.00 for 7"
 
 
 def test_a_condition_that_is_false_lets_a_named_tool_run():

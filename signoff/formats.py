@@ -1,0 +1,42 @@
+"""Money and times as people read them, in one way everywhere: titles, cards, pages, e-mail and the command line."""
+
+import re
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+_AMOUNT = re.compile(
+    "amount|balance|budget|charge|costs?|discount|fees?|payment|prices?|refund|salary|subtotal|sum|total"
+)
+_NOT_MONEY = re.compile(
+    "bytes|cents?|count|days|hours|id|index|items|minor|minutes|ms|no|number|pct|pence|percent|qty|quantity|"
+    "rate|ratio|rows|seconds|tokens|units|users|year"
+)
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
+_MOST_DIGITS = 16  # a double knows no more
+
+
+def amount(name: str, value: Any) -> str | None:
+    """A number that is money by its name, such as `1,499.00`; None for anything else.
+
+    Thousands are apart; there are two places, or more when the value has more: it is never rounded. What no double
+    holds exactly is not shown as money.
+    """
+    if not isinstance(value, int | float) or isinstance(value, bool) or not _is_amount(name):
+        return None
+    exact = Decimal(repr(value))
+    if not exact.is_finite() or abs(exact.adjusted()) >= _MOST_DIGITS:
+        return None
+    places = max(2, -int(exact.as_tuple().exponent))
+    return f"{exact:,.{places}f}" if places <= _MOST_DIGITS else None
+
+
+def moment(at: datetime) -> str:
+    """A time in UTC, to the minute: `2026-12-24 10:00 UTC`. Where a program can, it shows the reader's own time."""
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _is_amount(name: str) -> bool:
+    """By the words in the last name of a path: `refundAmount`, `items[0].price`, but not `total_rows`."""
+    words = [word.lower() for word in _WORDS.findall(name.rpartition(".")[2])]
+    return any(map(_AMOUNT.fullmatch, words)) and not any(map(_NOT_MONEY.fullmatch, words))
