@@ -138,6 +138,18 @@ def matches_from_start(pattern: str, text: str) -> bool:
     return cel.compile(_MATCHES).execute({"text": text, "pattern": f"^(?:{pattern})"}) is True
 
 
+def matches_whole(pattern: str, text: str) -> bool:
+    """Whether the pattern fits all of the text; false for what is no pattern by itself. Never raises."""
+    import cel  # noqa: PLC0415 - as above
+
+    try:
+        compile_pattern(pattern)  # alone: "a)|(b" would be one within the parentheses
+        found: object = cel.compile(_MATCHES).execute({"text": text, "pattern": f"^(?:{pattern})$"})
+    except (ValueError, RuntimeError):
+        return False
+    return found is True
+
+
 _MATCHES = "text.matches(pattern)"
 
 

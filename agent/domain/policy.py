@@ -113,8 +113,10 @@ class Terms(BaseModel):
     def _known_before(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Without what is new and unused: a worker of the previous version refuses a snapshot with an unknown key."""
         made: dict[str, Any] = written(self)
-        return {key: value for key, value in made.items() if key != "email_facts" or value}
+        return {key: value for key, value in made.items() if key not in _NEW_KEYS or value}
 
+
+_NEW_KEYS = frozenset({"email_facts", "allow_grants", "grant_free"})
 
 CARDS_PER_MINUTE = 10
 
@@ -150,6 +152,11 @@ class Rule(Terms):
     """Where the card's one live button leads: the operator's own host, with values filled in."""
 
     on_reject: OnReject
+    allow_grants: bool = False
+    """Whether reviewers may allow calls like one of its own in advance (`agent.domain.grants`)."""
+
+    grant_free: tuple[tuple[str, str], ...] = ()
+    """Which texts a grant may leave open: `args.<name>` or `facts.<name>`, each with the pattern that it must fit."""
 
     def names(self, tool: str) -> bool:
         """Whether the pattern fits the tool's name from its start: `delete_*` also names `delete_records`."""

@@ -1,0 +1,123 @@
+"""What one argument or fact must be for a grant to cover a call: exact, or freed within bounds.
+
+Anything that does not have the expected type is not allowed; `allows` never raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from agent.domain.expression import matches_whole
+from signoff.canonical import canonical_bytes
+
+MOST_CHOICES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """The very same value."""
+
+    value: Any
+
+    def allows(self, value: Any) -> bool:
+        return canonical_bytes(value) == canonical_bytes(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """A number, bounds included."""
+
+    low: Decimal
+    high: Decimal
+
+    def allows(self, value: Any) -> bool:
+        number = exact_number(value)
+        return number is not None and self.low <= number <= self.high
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """One of these values: booleans, or choices that the tool's parameters list."""
+
+    values: tuple[Any, ...]
+
+    def allows(self, value: Any) -> bool:
+        return any(canonical_bytes(value) == canonical_bytes(each) for each in self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Fits:
+    """A text that a pattern of the checkpoint fits as a whole."""
+
+    pattern: str
+
+    def allows(self, value: Any) -> bool:
+        return isinstance(value, str) and matches_whole(self.pattern, value)
+
+
+Constraint = Exact | Between | OneOf | Fits
+
+
+def exact_number(value: Any) -> Decimal | None:
+    """A JSON number as it is written; ``None`` for anything else, booleans included."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return Decimal(value) if isinstance(value, int) else Decimal(repr(value))
+
+
+def json_number(exact: Decimal) -> int | float:
+    """A number as JSON has it."""
+    return int(exact) if exact == exact.to_integral_value() else float(exact)
+
+
+def constraint_as_json(constraint: Constraint) -> dict[str, Any]:
+    """As a grant's request shows it."""
+    match constraint:
+        case Exact(value):
+            return {"is": value}
+        case Between(low, high):
+            return {"from": json_number(low), "to": json_number(high)}
+        case OneOf(values):
+            return {"one_of": list(values)}
+        case Fits(pattern):
+            return {"fits": pattern}
+
+
+def read_constraint(told: Any) -> Constraint:
+    """Read it back. Raises ValueError."""
+    match told:
+        case {"is": value, **more} if not more:
+            return Exact(value)
+        case {"from": low, "to": high, **more} if not more:
+            at_least, at_most = exact_number(low), exact_number(high)
+            if at_least is None or at_most is None or at_least > at_most:
+                raise ValueError("has no bounds")
+            return Between(at_least, at_most)
+        case {"one_of": [*values], **more} if not more and 0 < len(values) <= MOST_CHOICES:
+            return OneOf(tuple(values))
+        case {"fits": str(pattern), **more} if not more:
+            return Fits(pattern)
+        case _:
+            raise ValueError("is no constraint")
+
+
+def constraint_in_words(name: str, constraint: Constraint) -> str | None:
+    """What is freed, in one phrase; ``None`` for what stays exact."""
+    match constraint:
+        case Between(low, high):
+            return f"{name} from {json_number(low):,} to {json_number(high):,}"
+        case OneOf(values):
+            return f"{name} one of {', '.join(map(str, values))}"
+        case Fits(pattern):
+            return f"{name} fitting {pattern}"
+        case Exact():
+            return None
+
+
+def freed(constraints: Mapping[str, Constraint]) -> list[str]:
+    """The phrases of all that is freed."""
+    words = (constraint_in_words(name, each) for name, each in constraints.items())
+    return [each for each in words if each is not None]

@@ -1,0 +1,285 @@
+"""Grants: consent that reviewers give in advance, for calls like the one that they approve.
+
+A grant is the action of a request of its own: its arguments say everything that it allows, and it holds once people
+have approved that request. A call is covered only if every one of its arguments and facts fits; whatever cannot be
+compared does not. Objections name fields and never values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from agent.domain import eligibility
+from agent.domain.eligibility import Reviewed
+from agent.domain.field_constraints import (
+    Constraint,
+    constraint_as_json,
+    exact_number,
+    freed,
+    json_number,
+    read_constraint,
+)
+from agent.domain.people import Standing
+from agent.domain.policy import Rule, snapshot_digest
+from agent.domain.request import Verdict
+from signoff.values import Action, Person, Risk
+
+GRANT = "allow_similar"
+"""The action, and the `source`, of the request by which people give a grant."""
+
+GRANT_VERSION = "1"
+MOST_LIVE = 50
+"""Grants of one agent for one tool that may be live at a time."""
+
+ANYONE = "anyone"
+
+
+@dataclass(frozen=True, slots=True)
+class GrantLimits:
+    """The `[grants]` of the policy: beyond them a grant is refused."""
+
+    max_for: timedelta
+    max_uses: int
+
+
+@dataclass(frozen=True, slots=True)
+class CallKind:
+    """What must be the same for a grant to cover a call, to the letter."""
+
+    agent: str
+    agent_version: str
+    above: tuple[str, ...]
+    """The agents that handed the task down, the first one first."""
+    tool: str
+    version: str
+    parameters: str | None
+    """The digest of the tool's parameters, in hexadecimal; ``None`` for programs."""
+    checkpoint: str
+    policy: str
+    """The digest of the rule that asks, in hexadecimal."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallToCover:
+    """A call that policy asks people about, as a grant sees it."""
+
+    action: Action
+    facts: Mapping[str, Any] | None
+    facts_failed: bool
+    rule: Rule
+    requester: Person | None
+    agent: str
+    agent_version: str
+    above: tuple[str, ...] = ()
+    signature: bytes | None = None
+
+    @property
+    def kind(self) -> CallKind:
+        return CallKind(
+            agent=self.agent,
+            agent_version=self.agent_version,
+            above=self.above,
+            tool=self.action.tool,
+            version=self.action.tool_version,
+            parameters=self.signature.hex() if self.signature else None,
+            checkpoint=self.rule.checkpoint_id,
+            policy=snapshot_digest(self.rule.snapshot()).hex(),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What people allow. ``requester``: on whose behalf a call must be, unless ``anyone``."""
+
+    kind: CallKind
+    arguments: Mapping[str, Constraint]
+    facts: Mapping[str, Constraint] | None
+    anyone: bool
+    requester: Person | None
+    until: datetime
+    max_uses: int
+    sum_of: str | None = None
+    """The number that is added up: `args.amount`, `facts.price`."""
+    max_sum: Decimal | None = None
+    like: str = field(default="", compare=False)
+    """The id of the request on whose card it was made."""
+
+    def as_action(self) -> Action:
+        """The action of its request. Raises MalformedArguments."""
+        named = ANYONE if self.anyone else str(self.requester) if self.requester else None
+        content = {
+            **asdict(self.kind),
+            "above": list(self.kind.above),
+            "arguments": _constraints_as_json(self.arguments),
+            "facts": None if self.facts is None else _constraints_as_json(self.facts),
+            "requester": named,
+            "until": self.until.astimezone(UTC).isoformat(),
+            "uses": self.max_uses,
+            "sum_of": self.sum_of,
+            "sum": None if self.max_sum is None else json_number(self.max_sum),
+            "like": self.like,
+        }
+        return Action(GRANT, GRANT_VERSION, content)
+
+    @classmethod
+    def from_action(cls, action: Action) -> Grant:
+        """Read it back. Raises ValueError for anything that is not exactly what `as_action` makes."""
+        told = action.arguments
+        try:
+            named, facts = told["requester"], told["facts"]
+            kind = {each.name: told[each.name] for each in fields(CallKind)}
+            read = cls(
+                kind=CallKind(**{**kind, "above": tuple(told["above"])}),
+                arguments=_constraints(told["arguments"]),
+                facts=None if facts is None else _constraints(facts),
+                anyone=named == ANYONE,
+                requester=None if named in (None, ANYONE) else Person(*named.split("/")),
+                until=datetime.fromisoformat(told["until"]),
+                max_uses=int(told["uses"]),
+                sum_of=told["sum_of"],
+                max_sum=exact_number(told["sum"]),
+                like=told["like"],
+            )
+            whole = read.as_action().canonical == action.canonical
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError("is not a grant") from error
+        if not whole:
+            raise ValueError("is not a grant")
+        return read
+
+    def describe(self) -> str:
+        """What it allows, in one line: what is freed, on whose behalf, how often and until when."""
+        open_fields = [*freed(self.arguments), *freed(self.facts or {})]
+        for_whom = "for anyone" if self.anyone else "for the same requester"
+        total = (
+            f", {self.sum_of} up to {json_number(self.max_sum):,} in total"
+            if self.max_sum is not None
+            else ""
+        )
+        until = self.until.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+        return (
+            f"Allow similar calls of {self.kind.tool} ({'; '.join(open_fields) or 'all the same'}) {for_whom}, "
+            f"{self.max_uses:,} times until {until}{total}"
+        )
+
+    def objection(self, call: CallToCover) -> str | None:
+        """Why this call is not one of those that it allows, or ``None``."""
+        return (
+            uncoverable(call)
+            or _other_kind(self.kind, call.kind)
+            or (None if self.anyone or call.requester == self.requester else "it is asked for somebody else")
+            or _misfit("args", self.arguments, call.action.arguments)
+            or _facts_misfit(self.facts, call.facts)
+            or self._uncountable(call)
+        )
+
+    def amount(self, call: CallToCover) -> Decimal:
+        """What a covered call adds to the sum."""
+        return (_field(self.sum_of, call) if self.sum_of else None) or Decimal(0)
+
+    def exhausted(self, now: datetime, uses: int, used_sum: Decimal, amount: Decimal) -> str | None:
+        """Why it has no room for one more use of this amount at this time of the database, or ``None``."""
+        if now >= self.until:
+            return "its time is over"
+        if uses >= self.max_uses:
+            return "it is used up"
+        if self.max_sum is not None and used_sum + amount > self.max_sum:
+            return "its sum would be exceeded"
+        return None
+
+    def _uncountable(self, call: CallToCover) -> str | None:
+        if self.sum_of is None:
+            return None
+        amount = _field(self.sum_of, call)
+        return None if amount is not None and amount >= 0 else f"{self.sum_of} cannot be added up"
+
+
+def uncoverable(call: CallToCover) -> str | None:
+    """Why no grant at all covers this call, or ``None``."""
+    if not call.rule.allow_grants:
+        return "its checkpoint allows no grants"
+    if call.rule.risk >= Risk.CRITICAL:
+        return "it is critical"
+    if call.facts_failed:
+        return "its facts could not be looked up"
+    return None
+
+
+def granters_refusal(granters: Iterable[Standing], call: Reviewed) -> Standing | None:
+    """The first of those who gave a grant who could not approve this very call now, or ``None``."""
+    for each in granters:
+        if eligibility.reviewer_refusal(call, each, Verdict.APPROVE) is not None:
+            return each
+    return None
+
+
+def rule_of_grant(rule: Rule) -> Rule:
+    """How the request that gives a grant is decided: by the people and the quorum of the calls that it covers."""
+    return rule.model_copy(
+        update={
+            "when": None,
+            "description_template": None,
+            "link_template": None,
+            "allow_edit": False,
+            "allow_grants": False,
+            "grant_free": (),
+            "on_timeout": "expire",
+            "escalate_to": (),
+            "email": (),
+            "email_facts": (),
+        }
+    )
+
+
+def _other_kind(granted: CallKind, call: CallKind) -> str | None:
+    if granted == call:
+        return None
+    for name, words in _KIND_WORDS:
+        if getattr(granted, name) != getattr(call, name):
+            return f"{words} another"
+    return "it is of another kind"
+
+
+_KIND_WORDS = (
+    ("agent", "its agent is"),
+    ("agent_version", "its agent's version is"),
+    ("above", "the agent above is"),
+    ("tool", "its tool is"),
+    ("version", "its tool's version is"),
+    ("parameters", "its tool's parameters are"),
+    ("checkpoint", "its checkpoint is"),
+    ("policy", "the rule of its checkpoint is"),
+)
+
+
+def _facts_misfit(granted: Mapping[str, Constraint] | None, facts: Mapping[str, Any] | None) -> str | None:
+    if granted is None or facts is None:
+        return None if granted is None and facts is None else "its facts are others"
+    return _misfit("facts", granted, facts)
+
+
+def _misfit(root: str, granted: Mapping[str, Constraint], values: Mapping[str, Any]) -> str | None:
+    if granted.keys() != values.keys():
+        return f"its {root} are others"
+    for name, constraint in granted.items():
+        if not constraint.allows(values[name]):
+            return f"{root}.{name} is not what was allowed"
+    return None
+
+
+def _field(path: str, call: CallToCover) -> Decimal | None:
+    root, _, name = path.partition(".")
+    values = call.action.arguments if root == "args" else call.facts
+    return exact_number((values or {}).get(name))
+
+
+def _constraints_as_json(constraints: Mapping[str, Constraint]) -> dict[str, Any]:
+    return {name: constraint_as_json(each) for name, each in constraints.items()}
+
+
+def _constraints(told: Mapping[str, Any]) -> dict[str, Constraint]:
+    return {name: read_constraint(each) for name, each in told.items()}
