@@ -16,6 +16,8 @@ SCHEMA = "signoff"
 APP_ROLE = "signoff_app"
 OLDEST_SERVER = 15
 """The first PostgreSQL whose views can check the reader's own rights (`security_invoker`)."""
+ENCODING = "UTF8"
+"""The only encoding of a database that can hold what people and agents write."""
 
 # A peer that has vanished without a word is noticed within ten seconds. The address may say otherwise.
 _SIGNS_OF_LIFE = {
@@ -62,14 +64,19 @@ class Address:
         }
         return make_conninfo(**merged)
 
-    def too_old(self, server_version: int) -> DatabaseUnusable | None:
-        """The error to raise when a server of this version (as libpq counts: 150004) cannot be used."""
-        if server_version >= OLDEST_SERVER * 10_000:
-            return None
-        major = server_version // 10_000
-        return DatabaseUnusable(
-            f"the database {self} is PostgreSQL {major}; Signoff needs {OLDEST_SERVER} or newer"
-        )
+    def refusal(self, server_version: int, encoding: str | None) -> DatabaseUnusable | None:
+        """The error to raise when this server (150004 is libpq's way to write 15.4) or its encoding cannot be used."""
+        if server_version < OLDEST_SERVER * 10_000:
+            major = server_version // 10_000
+            return DatabaseUnusable(
+                f"the database {self} is PostgreSQL {major}; Signoff needs {OLDEST_SERVER} or newer"
+            )
+        if encoding != ENCODING:
+            return DatabaseUnusable(
+                f"the database {self} has the encoding {encoding}, and Signoff needs {ENCODING}; make one with: "
+                f"CREATE DATABASE … TEMPLATE template0 ENCODING '{ENCODING}'"
+            )
+        return None
 
     @property
     def user(self) -> str | None:

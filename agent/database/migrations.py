@@ -24,6 +24,7 @@ from agent.database.locations import migrations_path
 _OLDEST: LiteralString = """
 SELECT w.oldest FROM {schema}.works_with AS w JOIN {schema}.alembic_version AS a ON a.version_num = w.version
 """
+_NO_RIGHT = errors.InsufficientPrivilege.sqlstate
 _ONE_AT_A_TIME = threading.Lock()  # alembic keeps its environment in module globals
 
 
@@ -110,7 +111,10 @@ def _ask(address: Address, question: LiteralString, role: str) -> str | None:
                 return None
             except (errors.InsufficientPrivilege, errors.InvalidParameterValue):
                 if attempt == "role":
-                    raise
+                    raise DatabaseUnusable(
+                        f"the login of {address} may not work as the role {role}; `signoff db upgrade` grants it, "
+                        "with SIGNOFF_OWNER_URL set to the owner of the schema"
+                    ) from None
     raise AssertionError("unreachable")
 
 
@@ -168,7 +172,24 @@ def _run(step: Any, target: Target, revision: str) -> None:
     config = _config()
     config.attributes["target"] = target
     with _ONE_AT_A_TIME, _told(target.owner):
-        step(config, revision)
+        try:
+            step(config, revision)
+        except (psycopg.Error, exc.DBAPIError) as error:
+            if getattr(getattr(error, "orig", error), "sqlstate", None) != _NO_RIGHT:
+                raise
+            raise DatabaseUnusable(_unprivileged(target, error)) from error
+
+
+def _unprivileged(target: Target, error: BaseException) -> str:
+    """What to do when the login may not migrate."""
+    asked = in_one_line(error).removeprefix("(psycopg.errors.InsufficientPrivilege) ")
+    if "run this once" in asked:  # 0001-rights.sql says what to do
+        return f"the database {target.owner} refused: {asked}"
+    if target.login is None:
+        mend = "set SIGNOFF_OWNER_URL to a login that owns the schema, or may create it"
+    else:
+        mend = "the login of SIGNOFF_OWNER_URL must own the schema, or be allowed to create it"
+    return f"the database {target.owner} refused: {asked}; {mend}"
 
 
 def _config() -> Config:
@@ -184,7 +205,8 @@ def _scripts() -> ScriptDirectory:
 
 def _connect(address: Address, *, autocommit: bool) -> psycopg.Connection[Any]:
     connection = psycopg.connect(address.conninfo("signoff migrations"), autocommit=autocommit)
-    if problem := address.too_old(connection.info.server_version):
+    info = connection.info
+    if problem := address.refusal(info.server_version, info.parameter_status("server_encoding")):
         connection.close()
         raise problem
     return connection

@@ -229,7 +229,8 @@ class Database:
         async def connect() -> psycopg.AsyncConnection[Any]:
             connection = await psycopg.AsyncConnection.connect(conninfo)
             version = connection.info.server_version
-            if problem := self.address.too_old(version):
+            encoding = connection.info.parameter_status("server_encoding")
+            if problem := self.address.refusal(version, encoding):
                 await connection.close()
                 raise problem
             if "statement_timeout" in settings and version >= 170_000:

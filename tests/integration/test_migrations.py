@@ -391,6 +391,34 @@ def test_no_right_to_create_roles(logins: dict[str, str], postgres: Any, fresh_r
     assert not migrations.pending(logins["owner"], role=fresh_role)
 
 
+def test_a_login_without_rights_is_told_of_the_owners_setting(
+    logins: dict[str, str], fresh_role: str
+) -> None:
+    """Whoever may not migrate, or may not work as the service's role, reads one line that names SIGNOFF_OWNER_URL."""
+    wanted = r"permission denied for database [^\n]*; set SIGNOFF_OWNER_URL to a login that [^\n]*\Z"
+    with pytest.raises(DatabaseUnusable, match=wanted):
+        migrations.upgrade(logins["service"], role=fresh_role)
+    with pytest.raises(DatabaseUnusable, match=r"; the login of SIGNOFF_OWNER_URL must [^\n]*\Z"):
+        migrations.upgrade(logins["service"], owner_url=logins["service"], role=fresh_role)
+    migrations.upgrade(logins["owner"].replace("owner@", "postgres@"), role=fresh_role)
+    with pytest.raises(
+        DatabaseUnusable, match=r"may not work as the role app_of_the_test; [^\n]*SIGNOFF_OWNER"
+    ):
+        migrations.pending(logins["service"], role=fresh_role)
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_the_encoding_is_looked_at_before_anything_is_made(postgres: Any, encoding: str) -> None:
+    """A database that cannot hold every character is refused in one line that says how to make one that can."""
+    name = f"encoded_{encoding.lower()}"
+    postgres.admin.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING '{encoding}' LOCALE 'C'")
+    try:
+        with pytest.raises(DatabaseUnusable, match=rf"\A[^\n]*{encoding}[^\n]*ENCODING 'UTF8'\Z"):
+            migrations.upgrade(postgres.url(name))
+    finally:
+        postgres.drop(name)
+
+
 def test_unreachable_is_one_line(tmp_path: Path) -> None:
     """A database that is not there is named in one line, without the password."""
     with pytest.raises(DatabaseUnavailable) as caught:
