@@ -1,6 +1,8 @@
 # The service as an image: no compiler, no shell script, no root, and nothing written outside /tmp.
 #   docker build -t signoff .
-# Your agents go into an image of your own:  FROM signoff / COPY my_agents.py /app/
+# Your agents are mounted at /app, as compose.yaml does, or go into an image of your own:
+#   FROM signoff
+#   COPY my_agents.py checkpoints.toml /app/
 FROM python:3.12-slim AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 RUN python -m venv /opt/signoff

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from slackbot import settings
+from slackbot.cli import templates
 from slackbot.settings import SECRETS, Settings
 from tests.metric_families import families
 
@@ -143,19 +144,57 @@ def test_kustomize_builds_the_manifests() -> None:
             assert pod_of(each)["volumes"][1]["configMap"]["name"] in policy
 
 
+def compose(**environment: str) -> dict[str, Any]:
+    """The services of the compose file; what is in braces is read as Compose reads it."""
+
+    def value(found: re.Match[str]) -> str:
+        name, _, otherwise = found[1].partition(":")
+        if otherwise.startswith("?"):
+            return environment[name]
+        return environment.get(name) or otherwise.removeprefix("-")
+
+    text = (ROOT / "compose.yaml").read_text(encoding="utf-8")
+    services: dict[str, Any] = yaml.safe_load(re.sub(r"\$\{([^}]*)\}", value, text))["services"]
+    return services
+
+
 def test_the_compose_file_migrates_before_it_serves() -> None:
     """PostgreSQL is healthy, then the migration ends well, then the service starts; ports are of this machine alone."""
-    services = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["services"]
+    services = compose(POSTGRES_PASSWORD="p@ss/word")
+    # On its socket PostgreSQL answers while it is still being set up, and is about to stop again.
+    assert "-h 127.0.0.1" in services["database"]["healthcheck"]["test"][1]
     assert services["migrate"]["command"] == ["db", "upgrade"]
     assert services["migrate"]["depends_on"]["database"]["condition"] == "service_healthy"
     needs = services["signoff"]["depends_on"]["migrate"]["condition"]
     assert needs == "service_completed_successfully"
     assert all(port.startswith("127.0.0.1:") for port in services["signoff"]["ports"])
     for name in ("migrate", "signoff"):
-        assert set(services[name]["environment"]) <= NAMES
+        given = services[name]["environment"]
+        assert set(given) <= NAMES | {"PGPASSWORD"}
+        assert given["PGPASSWORD"] == services["database"]["environment"]["POSTGRES_PASSWORD"]
+        assert services[name]["build"] == "."  # an image that is not built here would be looked for elsewhere
         assert services[name]["read_only"] is True
+        assert services[name]["tmpfs"] == ["/tmp"]
         assert services[name]["cap_drop"] == ["ALL"]
-    assert all("change" not in str(each.get("environment")) for each in services.values())
+
+
+def test_the_compose_file_runs_what_init_wrote(tmp_path: Path) -> None:
+    """The folder of `signoff init`, with its `.env`, is all that the service needs: agents, policy and settings."""
+    templates.write(tmp_path)
+    shutil.copy(tmp_path / ".env.example", tmp_path / ".env")
+    service = compose(POSTGRES_PASSWORD="secret", SIGNOFF_FOLDER=str(tmp_path))["signoff"]
+    [mount], [env] = service["volumes"], service["env_file"]
+    assert (mount["source"], mount["read_only"]) == (str(tmp_path), True)
+    assert mount["bind"] == {"create_host_path": False}
+    docker = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    assert f"\nWORKDIR {mount['target']}\n" in docker
+    assert Path(env) == tmp_path / ".env"
+    read = settings.read(service["environment"], Path(mount["source"]))
+    assert read.database_url is not None
+    assert read.database_url.get_secret_value() == "postgresql://signoff@database:5432/signoff"
+    assert (read.host, read.port, read.health_port) == ("0.0.0.0", 8080, 8081)
+    assert [(tmp_path / f"{name}.py").is_file() for name in read.agents] == [True]
+    assert (tmp_path / read.checkpoints).is_file()
 
 
 def test_the_image_runs_as_nobody_of_importance() -> None:
