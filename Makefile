@@ -15,15 +15,18 @@ BIN    := .venv/bin
 # Packages are compiled when they are imported first. Where that may not be kept, every process would compile them anew.
 unexport PYTHONDONTWRITEBYTECODE
 
+# The banner of Material for MkDocs about its successor is no concern of a build.
+MKDOCS  = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 PYTEST  = echo 'hypothesis seed $(SEED)'; $(BIN)/python -m pytest --hypothesis-seed=$(SEED)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check e2e pictures stress bench constraints clean venv venv-dev venv-e2e venv-bench
+.PHONY: help demo test check docs e2e pictures stress bench constraints clean venv venv-dev venv-e2e venv-bench
 
 help:
 	@echo 'make demo           the main job in a local sandbox; AUTO=1 plays it through by itself'
 	@echo 'make test           all tests but the slow ones below'
-	@echo 'make check          ruff, mypy, import contracts'
+	@echo 'make check          ruff, mypy, import contracts, links of the documentation'
+	@echo 'make docs           the documentation as a site, in site/'
 	@echo 'make e2e            the sandbox page in a real browser'
 	@echo 'make pictures       the pictures of the documentation, taken from the running demo'
 	@echo 'make stress         the promises at their full size'
@@ -43,6 +46,10 @@ check: venv-dev
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
+	@$(MKDOCS) --quiet
+
+docs: venv-dev
+	@$(MKDOCS) && echo 'open site/index.html'
 
 e2e: venv-e2e
 	@$(PYTHON) bootstrap.py --browser
@@ -63,7 +70,7 @@ constraints:
 
 clean:
 	@test ! -L .venv || rm -rf "$$(readlink .venv)"
-	@rm -rf .venv .venv.lock build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf .venv .venv.lock build dist site .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
 
 # One line of make per set of extras; bootstrap.py ends at once when nothing changed, and excludes itself from

@@ -1,0 +1,127 @@
+"""What the documentation shows works: its Python, its policies and its commands are taken from the pages."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from agent.domain import checkpoints
+from agent.runtime.agents import Agent, Registry
+from agent.runtime.tool import tool
+from slackbot import cli
+
+ROOT = Path(__file__).parents[2]
+PAGES = (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("packages/*/README.md")))
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page."""
+
+    page: str
+    line: int
+    language: str
+    code: str
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+def _blocks() -> Iterator[Block]:
+    for page in PAGES:
+        text = page.read_text()
+        for found in FENCE.finditer(text):
+            line = text.count("\n", 0, found.start()) + 1
+            code = re.sub(r'^--8<-- "(.+)"$', lambda match: (ROOT / match[1]).read_text(), found[2])
+            yield Block(str(page.relative_to(ROOT)), line, found[1], code)
+
+
+BLOCKS = list(_blocks())
+PYTHON = [block for block in BLOCKS if block.language == "python"]
+RUNNABLE = ("README.md", "docs/agents.md", "docs/quickstart.md")
+
+
+def _compiled(block: Block) -> ast.Module:
+    """The block as the body of an async function, since pages show awaits and returns without their function."""
+    body = textwrap.indent(block.code, "    ")
+    return ast.parse(f"async def page():\n{body}\n    ...", str(block))
+
+
+@pytest.mark.parametrize("block", PYTHON, ids=str)
+def test_python_parses_and_imports_what_exists(block: Block) -> None:
+    """Each Python block is valid, and every name that it imports from Signoff exists."""
+    for node in ast.walk(_compiled(block)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "signoff":
+            module = import_module(node.module or "")
+            assert [each.name for each in node.names if not hasattr(module, each.name)] == []
+
+
+@pytest.mark.parametrize("page", RUNNABLE)
+def test_agents_of_a_page_can_be_served(page: str) -> None:
+    """A page's agents and tools are what its blocks say, read from top to bottom, and a service can register them."""
+    spoken_of = {name: _function(name) for name in ("prepare", "carry_out", "process_refund")}
+    names: dict[str, object] = {
+        "__name__": "page",
+        **spoken_of,
+        "process_refund": tool(_function("process_refund")),
+    }
+    for block in PYTHON:
+        if block.page == page and "ApprovalClient" not in block.code:
+            exec(compile(block.code, str(block), "exec"), names)  # the documentation's own code
+    served = Registry(value for value in names.values() if isinstance(value, Agent))
+    assert len(served) > 0
+
+
+@pytest.mark.parametrize("block", [each for each in BLOCKS if each.language == "toml"], ids=str)
+def test_policies_load(block: Block) -> None:
+    """Each policy is one that the service would start with."""
+    assert checkpoints.load(block.code, filename=str(block)).rules
+
+
+def _commands() -> Iterator[tuple[str, str]]:
+    """Each command of a console block, and each in a sentence that is written out in full."""
+    for block in BLOCKS:
+        if block.language in ("", "console", "bash"):
+            for line in block.code.replace("\\\n", " ").splitlines():
+                if found := re.match(r"(?:\$ )?(?:[A-Z_]+=\S+ )*(?:\.venv/bin/)?(signoff [a-z].*)", line):
+                    yield str(block), found[1]
+    for page in PAGES:
+        for found in re.finditer(r"`(signoff [a-z][^`\n]*)`", page.read_text()):
+            if not set(found[1]) & set("…|["):
+                yield str(page.relative_to(ROOT)), found[1]
+
+
+@pytest.mark.parametrize(("place", "line"), sorted(set(_commands())), ids=str)
+def test_commands_exist_with_their_options(place: str, line: str) -> None:
+    """Each command that a page shows exists, and has the options that stand there."""
+    _, name, *words = shlex.split(line, comments=True)
+    assert name in cli.COMMANDS, f"{place}: signoff {name}"
+    command = cli.opened(name)
+    words = words[: words.index("--")] if "--" in words else words
+    shown = [command]
+    while words and words[0] in (inner := getattr(shown[-1], "commands", {})):
+        shown.append(inner[words.pop(0)])
+    if "list" in getattr(shown[-1], "commands", {}):  # what such a group does without a name
+        shown.append(shown[-1].commands["list"])
+    known = {option for each in shown for parameter in each.params for option in parameter.opts}
+    given = {word.partition("=")[0] for word in words if word.startswith("--")}
+    assert given <= known | {"--help"}
+
+
+def _function(name: str) -> Callable[[str], str]:
+    """A function that a page speaks of and does not show."""
+
+    def function(task: str) -> str:
+        return task
+
+    function.__name__ = name
+    return function
