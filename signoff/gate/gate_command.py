@@ -79,7 +79,7 @@ def gate(
     url: options.Url = None,
     key_file: options.KeyFile = None,
 ) -> None:
-    """Ask people; run a command when they approve, and only then, with its exit code.
+    """Ask people, and run a command only if they approve.
 
     The command finds what was decided in its environment: SIGNOFF_ARG_ENV for `--arg env=…`, all of them as JSON in
     SIGNOFF_ARGUMENTS, and SIGNOFF_IDEMPOTENCY_KEY. Ctrl-C while it waits takes the question back.

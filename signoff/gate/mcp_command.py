@@ -17,7 +17,9 @@ def mcp(
     url: options.Url = None,
     key_file: options.KeyFile = None,
 ) -> None:
-    """Serve MCP over standard input and output: request_approval, get_decision, permission_prompt.
+    """Serve MCP over standard input and output, for coding agents.
+
+    Its tools are request_approval, get_decision and permission_prompt.
 
     For Claude Code: `claude mcp add signoff -- signoff mcp`, then
     `claude -p … --permission-prompt-tool mcp__signoff__permission_prompt`.

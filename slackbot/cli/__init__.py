@@ -20,67 +20,64 @@ from typer.main import get_group
 from signoff.errors import SignoffError
 from signoff.storable_text import unstorable
 
-COMMANDS = {
-    "serve": (
-        "service.serve",
-        "Run the service: Slack's front door, the workers and the scheduler, or some of them.",
-    ),
-    "check": (
-        "policy.check",
-        "Check the settings, the checkpoints file and the agents; list which rule catches each tool.",
-    ),
-    "init": ("project.init", "Write a ten-line example agent, a checkpoints file and an .env template."),
-    "demo": (
-        "project.demo",
-        "The main job in a local sandbox: a stand-in for Slack, a scripted model, an embedded database.",
-    ),
-    "pause": (
-        "pause.pause",
-        "Stop an agent and what is done for it, or all: nothing begins any more, approved or not.",
-    ),
-    "resume": (
-        "pause.resume",
-        "Let an agent go on, or end the stop of all; what was approved meanwhile begins.",
-    ),
-    "doctor": (
-        "doctor.doctor",
-        "Look whether everything is there that the service needs, and say what mends it; exit code 1 if not.",
-    ),
-    "mcp": (
-        "signoff.gate.mcp_command.mcp",
-        "Serve MCP over standard input and output: request_approval, get_decision, permission_prompt.",
-    ),
-    "manifest": (
-        "project.manifest",
-        "Print the manifest to create the Slack app from; SIGNOFF_PUBLIC_URL is the address where none is given.",
-    ),
-    "export": (
-        "export.export",
-        "Write every request that was opened or decided in that time, and every vote cast; secrets are masked.",
-    ),
-    "retention": (
-        "retention.retention",
-        "Erase arguments, facts, contexts, transcripts and results of what ended longer ago than that.",
-    ),
-    "gate": (
-        "signoff.gate.gate_command.gate",
-        "Ask people; run a command when they approve, and only then, with its exit code.",
-    ),
-    "db": ("database.commands", "The database: migrate it, or ask where it stands."),
-    "audit": ("audit.commands", "The record of what happened."),
-    "webhooks": ("webhooks.commands", "Webhooks: add, list, remove, and replay what was given up."),
-    "deliveries": (
-        "deliveries.commands",
-        "Messages to Slack that were given up: list them, or try them again.",
-    ),
-    "keys": ("keys.commands", "Keys for programs that call the HTTP API."),
-    "requests": (
-        "requests.commands",
-        "Look at requests, or withdraw one. Deciding is for people whom Slack knows: on a card or on the page.",
-    ),
-    "runs": ("runs.commands", "Look at runs of agents, or resume one that failed."),
+GROUPS = {
+    "Get started": {
+        "demo": (
+            "project.demo",
+            "Try Signoff in a local sandbox, without Slack, a model or a database server.",
+        ),
+        "init": ("project.init", "Write an example agent, a policy file and an .env template."),
+        "doctor": (
+            "doctor.doctor",
+            "Test everything that the service needs, and say how to fix what is wrong.",
+        ),
+        "manifest": ("project.manifest", "Print the manifest of the Slack app."),
+    },
+    "Run the service": {
+        "serve": (
+            "service.serve",
+            "Run the service: Slack, agents and scheduler, or only some of these roles.",
+        ),
+        "db": ("database.commands", "Migrate the database, or show its version."),
+        "check": (
+            "policy.check",
+            "Check settings, policy and agents, and list which checkpoint catches each tool.",
+        ),
+        "pause": ("pause.pause", "Stop one agent, or all: no call begins, approved or not."),
+        "resume": (
+            "pause.resume",
+            "Let a paused agent, or all, go on; calls approved in the meantime begin.",
+        ),
+    },
+    "Look and act": {
+        "requests": ("requests.commands", "List, show or withdraw requests."),
+        "runs": ("runs.commands", "List or show runs, or resume a failed one."),
+        "keys": ("keys.commands", "Manage API keys for programs."),
+        "webhooks": ("webhooks.commands", "Manage webhooks, and replay notices that were given up."),
+        "deliveries": (
+            "deliveries.commands",
+            "List messages to Slack that were given up, or try them again.",
+        ),
+    },
+    "Keep the record": {
+        "audit": ("audit.commands", "Verify the record."),
+        "export": ("export.export", "Export requests and votes as JSON lines or CSV, with secrets masked."),
+        "retention": (
+            "retention.retention",
+            "Erase the content of requests and runs that ended before a given age.",
+        ),
+    },
+    "Ask from a program": {
+        "gate": ("signoff.gate.gate_command.gate", "Ask people, and run a command only if they approve."),
+        "mcp": (
+            "signoff.gate.mcp_command.mcp",
+            "Serve MCP over standard input and output, for coding agents.",
+        ),
+    },
 }
-"""Each command with where it is, and the first sentence of its help."""
+"""Each command, as `--help` groups them, with where it is and the first sentence of its help."""
+
+COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
 
 WRONG = 2
 
@@ -120,7 +117,6 @@ def _version(wanted: bool) -> None:
 cli = typer.Typer(
     cls=CommandGroup,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     help="Approvals in Slack for AI agents: an agent asks, a person clicks, the agent goes on, once.",
 )
@@ -137,8 +133,9 @@ def signoff(
     ctx.obj = _masked
 
 
-for _name, (_, _sentence) in COMMANDS.items():
-    cli.command(_name, help=_sentence)(lambda: None)
+for _group, _commands in GROUPS.items():
+    for _name, (_, _sentence) in _commands.items():
+        cli.command(_name, help=_sentence, rich_help_panel=_group)(lambda: None)
 
 
 def main() -> None:

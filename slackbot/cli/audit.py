@@ -14,12 +14,12 @@ from slackbot.cli.cli_context import EmbeddedFlag, check_schema, database_url, o
 from slackbot.masking import clean_now
 from slackbot.settings import Settings
 
-commands = typer.Typer(no_args_is_help=True, help="The record of what happened.")
+commands = typer.Typer(no_args_is_help=True, help="Verify the record.")
 
 
 @commands.callback()
 def audit() -> None:
-    """The record of what happened."""
+    """Verify the record."""
 
 
 @commands.command()

@@ -7,7 +7,7 @@ import typer
 from agent.database import migrations
 from slackbot.cli.cli_context import EmbeddedFlag, database_url, read_settings
 
-commands = typer.Typer(no_args_is_help=True, help="The database: migrate it, or ask where it stands.")
+commands = typer.Typer(no_args_is_help=True, help="Migrate the database, or show its version.")
 
 
 @commands.command()

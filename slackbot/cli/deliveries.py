@@ -22,7 +22,7 @@ from slackbot.cli.list_by_default import ListByDefault
 from slackbot.masking import clean_now
 
 commands = typer.Typer(
-    cls=ListByDefault, help="Messages to Slack that were given up: list them, or try them again."
+    cls=ListByDefault, help="List messages to Slack that were given up, or try them again."
 )
 
 

@@ -15,7 +15,10 @@ from slackbot.settings import Settings
 
 
 def doctor(use_embedded: EmbeddedFlag = False) -> None:
-    """Look whether everything is there that the service needs, and say what mends it; exit code 1 if not."""
+    """Test everything that the service needs, and say how to fix what is wrong.
+
+    The exit code is 1 if anything is wrong.
+    """
     configured = read_settings()
     policy = _policy(configured)
     url = configured.database_url

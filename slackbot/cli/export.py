@@ -99,7 +99,7 @@ def export(
     audit: Annotated[bool, typer.Option("--audit", help="The events of the record, too.")] = False,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
-    """Write every request that was opened or decided in that time, and every vote cast; secrets are masked."""
+    """Export requests and votes as JSON lines or CSV, with secrets masked."""
     begin = terminal.moment("--since", since)
     end = terminal.moment("--until", until) if until else datetime.now(UTC)
     if begin >= end:

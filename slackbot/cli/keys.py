@@ -18,7 +18,7 @@ from slackbot.cli import terminal
 from slackbot.cli.cli_context import EmbeddedFlag, read_settings, with_database
 from slackbot.settings import Settings
 
-commands = typer.Typer(no_args_is_help=True, help="Keys for programs that call the HTTP API.")
+commands = typer.Typer(no_args_is_help=True, help="Manage API keys for programs.")
 
 Name = Annotated[str, typer.Argument(help="What the key is called, in lists and in the record.")]
 

@@ -23,7 +23,7 @@ def pause(
     reason: Annotated[str | None, typer.Option(help="Why, for the record.")] = None,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
-    """Stop an agent and what is done for it, or all: nothing begins any more, approved or not.
+    """Stop one agent, or all: no call begins, approved or not.
 
     What is under way ends as it ends.
     """
@@ -31,7 +31,7 @@ def pause(
 
 
 def resume(agent: Agent = None, use_embedded: EmbeddedFlag = False) -> None:
-    """Let an agent go on, or end the stop of all; what was approved meanwhile begins."""
+    """Let a paused agent, or all, go on; calls approved in the meantime begin."""
     _turn(agent, None, use_embedded, stop=False)
 
 

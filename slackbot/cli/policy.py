@@ -40,7 +40,7 @@ def check(
     cancel: CancelFlag = False,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
-    """Check the settings, the checkpoints file and the agents; list which rule catches each tool."""
+    """Check settings, policy and agents, and list which checkpoint catches each tool."""
     if re_ask and cancel:
         raise typer.BadParameter("--re-ask and --cancel exclude each other")
     if (re_ask or cancel) and not pending:

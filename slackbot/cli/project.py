@@ -14,7 +14,7 @@ from slackbot.cli.cli_context import read_settings
 def init(
     folder: Annotated[Path, typer.Argument(help="Where to put the files.")] = Path(),
 ) -> None:
-    """Write a ten-line example agent, a checkpoints file and an .env template."""
+    """Write an example agent, a policy file and an .env template."""
     for written in templates.write(folder):
         typer.echo(f"wrote {written}")
     typer.echo("\nTry it at once, in a local sandbox:  signoff demo --agents my_agents")
@@ -30,7 +30,7 @@ def demo(
     ] = None,
     port: Annotated[int, typer.Option(help="Where the sandbox's page is.", min=0, max=65535)] = 8765,
 ) -> None:
-    """The main job in a local sandbox: a stand-in for Slack, a scripted model, an embedded database."""
+    """Try Signoff in a local sandbox, without Slack, a model or a database server."""
     from slackbot.demo import run_demo  # noqa: PLC0415 - only this command knows the sandbox
 
     raise SystemExit(run_demo(auto=auto, agents=agents, port=port))
@@ -41,7 +41,10 @@ def manifest(
         str | None, typer.Option(help="Our public https address, for HTTP instead of Socket Mode.")
     ] = None,
 ) -> None:
-    """Print the manifest to create the Slack app from; SIGNOFF_PUBLIC_URL is the address where none is given."""
+    """Print the manifest of the Slack app.
+
+    SIGNOFF_PUBLIC_URL is the address if none is given.
+    """
     from slackbot.slack_api import manifest as slack_manifest  # noqa: PLC0415 - it knows the web edge, and so Bolt
 
     configured = read_settings()

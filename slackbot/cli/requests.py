@@ -22,8 +22,7 @@ from slackbot.settings import Settings
 
 commands = typer.Typer(
     cls=ListByDefault,
-    help="Look at requests, or withdraw one. Deciding is for people whom Slack knows: on a card or on the page."
-    "\n\nWithout a command it lists, with the options of `list`.",
+    help="List, show or withdraw requests.\n\nWithout a command it lists, with the options of `list`.",
 )
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="JSON instead of a table, in the API's shape.")]

@@ -27,7 +27,7 @@ def retention(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask: for a timer.")] = False,
     use_embedded: EmbeddedFlag = False,
 ) -> None:
-    """Erase arguments, facts, contexts, transcripts and results of what ended longer ago than that.
+    """Erase the content of requests and runs that ended before a given age.
 
     Votes, decisions, digests and the record stay, and `signoff audit verify` still holds. What waits, is under way or
     is in doubt is never touched. Nothing brings back what was erased. It needs the rights of the schema's owner:

@@ -23,7 +23,7 @@ from slackbot.masking import Hidden, clean_run, clean_runs, clean_text, clean_va
 
 commands = typer.Typer(
     cls=ListByDefault,
-    help="Look at runs of agents, or resume one that failed."
+    help="List or show runs, or resume a failed one."
     "\n\nWithout a command it lists, with the options of `list`.",
 )
 

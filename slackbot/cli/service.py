@@ -38,7 +38,7 @@ def serve(
     roles: Annotated[str | None, typer.Option(help="Any of web,worker,scheduler; all by default.")] = None,
     port: Annotated[int | None, typer.Option(help="Where to listen for HTTP.", min=0, max=65535)] = None,
 ) -> None:
-    """Run the service: Slack's front door, the workers and the scheduler, or some of them."""
+    """Run the service: Slack, agents and scheduler, or only some of these roles."""
     configured = read_settings(roles=roles, port=port)
     policy, registry = read_policy(configured), load_agents(configured.agents)
     _check_complete(configured, policy, use_embedded)

@@ -21,9 +21,7 @@ from slackbot.masking import clean_now
 SHOWN = 20
 """Dead notices in the list; all of them count in its table."""
 
-commands = typer.Typer(
-    no_args_is_help=True, help="Webhooks: add, list, remove, and replay what was given up."
-)
+commands = typer.Typer(no_args_is_help=True, help="Manage webhooks, and replay notices that were given up.")
 
 
 @commands.command()

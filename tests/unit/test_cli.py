@@ -27,7 +27,11 @@ HEAVY = {"alembic", "fastapi", "openai", "psycopg", "slack_bolt", "slack_sdk", "
 @pytest.mark.parametrize(
     ("arguments", "says", "more"),
     [
-        ("--help", "Ask people; run a command when they approve", {"pydantic", "httpx2", "detect_secrets"}),
+        (
+            "--help",
+            "Ask people, and run a command only if they approve",
+            {"pydantic", "httpx2", "detect_secrets"},
+        ),
         ("--version", "signoff", {"pydantic", "httpx2", "detect_secrets"}),
         ("gate --help", "the command has not run", set()),
     ],
@@ -61,6 +65,23 @@ def test_a_time_that_is_none_is_refused_by_its_options_name(
         main()
     assert end.value.code == 2
     assert f"Invalid value for {option}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"), [("signoff re", "retention"), ("signoff runs --st", "--status")]
+)
+def test_a_shell_can_complete_commands_and_their_options(
+    typed: str, completed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`signoff --install-completion` also completes the options of commands that are imported on use."""
+    words = {"COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1), "_TYPER_COMPLETE_ARGS": typed}
+    for name, value in {"_SIGNOFF_COMPLETE": "complete_bash", **words}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "argv", ["signoff"])
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with pytest.raises(SystemExit):
+        main()
+    assert completed in capsys.readouterr().out.split()
 
 
 def test_the_gate_prints_no_secret(
