@@ -169,7 +169,7 @@ def workplace(site: Street) -> None:
 
 def in_trouble(site: Street, who: Who) -> None:
     """What Slack does when it is asked about this person."""
-    connected = site.service._connected()
+    connected = site.service.slack.connection()
     assert connected is not None
     connected.directory.forget_person(who.user)
     if who.trouble == "error":

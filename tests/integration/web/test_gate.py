@@ -154,9 +154,9 @@ class Gate:
     @property
     def ctx(self) -> ListenerContext:
         """What the service's forms work with."""
-        slack = self.site.service._slack
-        assert slack is not None
-        return slack.ctx
+        parts = self.site.service.slack.parts
+        assert parts is not None
+        return parts.ctx
 
     async def view(self, request: str) -> RequestView:
         async with self.site.db.connection() as connection:

@@ -1,0 +1,217 @@
+"""The half of a process that talks to Slack. Its parts exist once Slack has told us who we are."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from functools import partial
+
+import structlog
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from agent.database.pools import Database
+from agent.domain.errors import NotFound
+from agent.domain.policy import Policy
+from agent.runtime.services import Services
+from agent.runtime.votes import Votes
+from agent.store.outbox import Destination
+from signoff.errors import SignoffError
+from slackbot.delivery.drain import Drain
+from slackbot.delivery.poller import DeliveryPoller
+from slackbot.settings import Role, Settings
+from slackbot.slack.app_home import AppHomes
+from slackbot.slack.listeners import ListenerContext, new_app, register
+from slackbot.slack.signed_http import SignedEndpoint
+from slackbot.slack.socket_mode import SocketMode
+from slackbot.slack_api.client import SlackClient, SlackError
+from slackbot.slack_api.directory import Directory
+from slackbot.slack_api.permalinks import Permalinks
+from slackbot.slack_api.workspace import Workspace, find_channel, identify, identify_until_known
+from slackbot.web import SlackConnection
+from slackbot.web.inbox.sign_in import link_for
+
+log = structlog.get_logger(__name__)
+
+
+class NotConnected(SignoffError):
+    """Slack has not told us yet who we are; what depends on it is looked at again later."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What needs to know who we are in Slack."""
+
+    workspace: Workspace
+    directory: Directory
+    ctx: ListenerContext
+    edge: SignedEndpoint | None
+    sockets: SocketMode | None
+    drain: Drain
+    poller: DeliveryPoller
+
+
+class SlackService:
+    """Connects to Slack, in the background where it does not answer yet, and stops what that started."""
+
+    def __init__(self, settings: Settings, db: Database, policy: Policy, worker: str) -> None:
+        self.parts: Parts | None = None
+        self._settings = settings
+        self._db = db
+        self._policy = policy
+        self._worker = worker
+        token = settings.slack_bot_token
+        self._client = SlackClient(token.get_secret_value(), settings.slack_api_url) if token else None
+        self._channels: dict[str, str] = {}
+        self._connecting: asyncio.Task[None] | None = None
+
+    async def start(self, services: Services, votes: Votes, failed: asyncio.Future[None]) -> None:
+        """Connect now, or in the background if Slack is away; `failed` is told if it turns out never to work.
+
+        Raises SignoffError for a token that Slack rejects and a channel that does not exist.
+        """
+        client = self._client
+        if client is None:
+            return
+        client.keep_connections()
+        build = partial(self._build, client, services, votes)
+        try:
+            await build(await identify(client))
+        except SlackError as error:
+            log.warning("Slack cannot be reached yet", action="slack.unreachable", error=str(error))
+            self._connecting = asyncio.create_task(identify_until_known(client, build), name="slack")
+            self._connecting.add_done_callback(partial(_report, failed))
+
+    async def _build(
+        self, client: SlackClient, services: Services, votes: Votes, workspace: Workspace
+    ) -> None:
+        """Build the parts, then let Slack in. Raises SlackError, too."""
+        settings, defaults = self._settings, self._policy.defaults
+        directory = Directory(client, workspace.team_id, workspace.bot_user_id)
+        await self._find_channels(client, directory)
+        permalinks = Permalinks(client)
+        ctx = ListenerContext(
+            db=self._db,
+            directory=directory,
+            client=client,
+            services=services,
+            votes=votes,
+            homes=AppHomes(self._db, directory, client, permalinks),
+            permalinks=permalinks,
+            invitation=partial(link_for, settings.public_url) if settings.public_url else None,
+        )
+        bolt = new_app(
+            client, team_id=workspace.team_id, bot_user_id=workspace.bot_user_id, bot_id=workspace.bot_id
+        )
+        register(bolt, ctx)
+        listens = Role.WEB in settings.roles
+        sockets = edge = None
+        if listens and settings.slack_app_token:
+            sockets = SocketMode(bolt, settings.slack_app_token.get_secret_value(), settings.slack_api_url)
+        elif listens and settings.slack_signing_secret:
+            edge = SignedEndpoint(bolt, settings.slack_signing_secret.get_secret_value())
+        admin = defaults.admin_channel
+        drain = Drain(
+            self._db,
+            client,
+            directory,
+            self._worker,
+            admin=Destination(workspace.team_id, self._channels[admin]) if admin else None,
+            cards_per_minute=defaults.cards_per_minute,
+        )
+        poller = DeliveryPoller(self._db, workspace.team_id, drain)
+        self.parts = Parts(workspace, directory, ctx, edge, sockets, drain, poller)
+        if sockets is not None:
+            await sockets.start()
+        if Role.WORKER in settings.roles:
+            poller.start()
+        log.info(
+            "connected to Slack", action="slack.connected", team=workspace.team, team_id=workspace.team_id
+        )
+
+    async def _find_channels(self, client: SlackClient, directory: Directory) -> None:
+        """Names of channels become ids; a channel that does not exist could hide a request from everybody."""
+        policy, where = self._policy, str(self._settings.checkpoints)
+        named = {rule.channel: where for rule in policy.rules}
+        named[policy.defaults.channel] = where
+        named[policy.defaults.admin_channel] = where
+        named[self._settings.channel] = "SIGNOFF_CHANNEL"
+        for name, said_in in named.items():
+            if name:
+                try:
+                    self._channels[name] = await find_channel(client, directory, name)
+                except NotFound as error:
+                    raise SignoffError(f"{said_in}: {error}") from None
+
+    def destination(self, channel: str | None) -> Destination:
+        """Where a rule's card goes. Raises NotConnected until Slack has told us who we are."""
+        if self.parts is None:
+            raise NotConnected("Slack has not been reached yet, so nobody can be asked")
+        name = channel or self._policy.defaults.channel or self._settings.channel
+        if name is None or name not in self._channels:
+            raise NotConnected(f"no channel for requests ({name})")
+        return Destination(self.parts.workspace.team_id, self._channels[name])
+
+    def connection(self) -> SlackConnection | None:
+        """What the web asks Slack with; None until Slack has told us who we are."""
+        if self.parts is None:
+            return None
+        ctx = self.parts.ctx
+        return SlackConnection(self.parts.workspace.team_id, ctx.directory, ctx.client, ctx.permalinks)
+
+    async def events(self, request: Request) -> Response:
+        """Slack's requests, once we know who we are; until then Slack is told to come back."""
+        if self.parts is None:
+            return PlainTextResponse("", status_code=503)
+        if self.parts.edge is None:
+            return PlainTextResponse("", status_code=404)
+        return await self.parts.edge.handle(request)
+
+    @property
+    def health(self) -> str:
+        """`connected`, or what is wrong."""
+        if self._client is None:
+            return "not configured"
+        if self.parts is None:
+            return "unreachable"
+        if self.parts.sockets is not None and not self.parts.sockets.health.connected:
+            return "socket closed"
+        return self.parts.drain.problem or "connected"
+
+    @property
+    def delivers(self) -> bool:
+        """Whether every channel is looked after; true while there is none yet."""
+        return self.parts is None or self.parts.poller.alive
+
+    async def stop_connecting(self) -> None:
+        """Stop waiting for Slack, where it was still away."""
+        if self._connecting is not None:
+            self._connecting.cancel()
+            await asyncio.gather(self._connecting, return_exceptions=True)
+
+    async def stop_delivering(self) -> None:
+        """Let messages that are being sent arrive, within the drain time."""
+        if self.parts is not None:
+            await self.parts.poller.stop(self._settings.drain_seconds)
+
+    async def stop_listening(self) -> None:
+        """Take nothing more from Socket Mode; what comes by HTTP ends with the HTTP server."""
+        if self.parts is not None and self.parts.sockets is not None:
+            await self.parts.sockets.stop()
+
+    async def finish(self) -> None:
+        """Let the work in the background end."""
+        if self.parts is not None:
+            await self.parts.ctx.background.finish()
+            await self.parts.ctx.homes.stop()
+            await self.parts.drain.reviewers.stop()
+
+    async def close(self) -> None:
+        """Close the connections to Slack."""
+        if self._client is not None:
+            await self._client.close()
+
+
+def _report(failed: asyncio.Future[None], connecting: asyncio.Task[None]) -> None:
+    if not connecting.cancelled() and (error := connecting.exception()) and not failed.done():
+        failed.set_exception(error)
