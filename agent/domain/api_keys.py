@@ -15,6 +15,7 @@ class Scope(StrEnum):
 
     REQUEST = "request"
     ON_BEHALF = "on_behalf"
+    FACTS = "facts"
     DECIDE = "decide"
     READ = "read"
     ADMIN = "admin"

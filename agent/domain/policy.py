@@ -24,7 +24,8 @@ from pydantic import (
 
 from agent.domain.description_template import render
 from agent.domain.expression import compile_when, matches_from_start
-from agent.domain.link_template import render_link
+from agent.domain.facts import FACTS_MAX_AGE
+from agent.domain.link_template import placeholder_names, render_link
 from signoff.canonical import canonical_bytes, plain_json
 from signoff.description import describe, tool_and_arguments
 from signoff.errors import MalformedArguments
@@ -96,6 +97,9 @@ class Terms(BaseModel):
     redact: tuple[str, ...] = ()
     """Names or dotted paths of arguments and facts whose values nobody is shown (`signoff.json_paths`)."""
 
+    facts_max_age: timedelta = FACTS_MAX_AGE
+    """How old the facts that a program told may be when it claims; older ones that a rule reads are told again."""
+
     execute_within: timedelta = timedelta(hours=24)
     """How long an approval can be claimed by an executor outside; then it lapses. Our own agents start at once."""
 
@@ -105,7 +109,7 @@ class Terms(BaseModel):
     email_facts: tuple[str, ...] = ()
     """Names or dotted paths of the facts that these e-mails carry."""
 
-    @field_serializer("timeout", "execute_within")
+    @field_serializer("timeout", "execute_within", "facts_max_age")
     def _seconds(self, duration: timedelta) -> float:
         return duration.total_seconds()
 
@@ -113,10 +117,12 @@ class Terms(BaseModel):
     def _known_before(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Without what is new and unused: a worker of the previous version refuses a snapshot with an unknown key."""
         made: dict[str, Any] = written(self)
-        return {key: value for key, value in made.items() if key not in _NEW_KEYS or value}
+        return {key: value for key, value in made.items() if key not in _NEW_KEYS or value not in _UNUSED}
 
 
-_NEW_KEYS = frozenset({"email_facts", "allow_grants", "grant_free"})
+_NEW_KEYS = frozenset({"email_facts", "allow_grants", "grant_free", "facts_max_age"})
+_UNUSED: tuple[Any, ...] = (False, (), [], {}, FACTS_MAX_AGE.total_seconds())
+"""What these say where nobody has said anything."""
 
 CARDS_PER_MINUTE = 10
 
@@ -161,6 +167,14 @@ class Rule(Terms):
     def names(self, tool: str) -> bool:
         """Whether the pattern fits the tool's name from its start: `delete_*` also names `delete_records`."""
         return matches_from_start(self.action_pattern, tool)
+
+    @property
+    def reads_facts(self) -> bool:
+        """Whether its condition, a template of it or its e-mails read facts."""
+        templates = (self.description_template or "", self.link_template or "")
+        filled_in = {path[0] for template in templates for path in placeholder_names(template)}
+        judged = self.when is not None and compile_when(self.when).uses_facts
+        return judged or "facts" in filled_in or bool(self.email_facts)
 
     def describe(self, action: Action, facts: Mapping[str, Any] | None) -> str:
         """What the action does, masked (by name and `redact`), because it stands in lists and notifications."""
@@ -247,6 +261,10 @@ class Policy:
                 return _ask(_stricter_risk(rule, tool), because, action, known)
             exempt.append(because)
         return self._uncaught(tool, action, known, exempt, facts_failed=facts_failed)
+
+    def reads_facts(self, tool: str) -> bool:
+        """Whether any rule that names this tool reads facts, to judge the action or to describe it."""
+        return any(rule.reads_facts for rule in self.rules if rule.names(tool))
 
     def synthetic(self, checkpoint_id: str, tool: ToolTraits) -> Rule:
         """A rule made of the defaults, for a tool that no checkpoint catches."""

@@ -14,6 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from agent.domain.ancestors import ancestor_names
+from agent.domain.facts import FactsSource
 from agent.domain.people import Exclusion, Standing
 from signoff.values import Action, Person, Risk
 
@@ -228,6 +229,10 @@ class RequestView:
     lapsed_at: datetime | None = None
     handed_over_at: datetime | None = None  # its asker has read that it is approved, and may have acted on it
     context: Mapping[str, Any] = field(default_factory=dict)  # task, transcript, earlier_calls
+    facts_source: FactsSource | None = (
+        None  # who told or looked up the facts; None: the tool itself, or nobody
+    )
+    facts_at: datetime | None = None  # when they were told or looked up
     erased_at: datetime | None = None  # arguments, facts and context are gone; the description says so
     recorded: int = 0  # how many things are on record about it: a greater number after every change
     above: tuple[str, ...] = ()  # the agents that handed the task down to this one, the first one first

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from agent.domain.facts import Facts
 from agent.domain.policy import Rule, stricter
 from agent.runtime.agents import Agent
-from agent.runtime.judgement import Facts
 from agent.runtime.tool import Tool
 from signoff.values import Action
 

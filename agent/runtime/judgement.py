@@ -5,13 +5,14 @@ anything.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Protocol
 
 import structlog
 from pydantic_core import to_jsonable_python
 
+from agent.domain.facts import Facts
 from agent.domain.policy import Judgement, Rule
 from agent.runtime import stored_text, transcript
 from agent.runtime.agents import Agent
@@ -20,7 +21,7 @@ from agent.runtime.tool import NotDone, Tool
 from agent.store import views
 from agent.store.requests import NewRequest
 from agent.store.views import OpenCallDetails
-from signoff.canonical import canonical_bytes, parse_arguments
+from signoff.canonical import parse_arguments
 from signoff.values import Action, Person
 
 FACTS_TIMEOUT = 10.0
@@ -37,19 +38,6 @@ class JudgementSubject(Protocol):
 
     @property
     def requester(self) -> Person | None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What the tool's look-up said. `failed`: it should have said something and did not."""
-
-    values: Mapping[str, Any] | None = None
-    failed: bool = False
-
-    @property
-    def canonical(self) -> bytes | None:
-        """The bytes by which facts are compared with those that people were shown."""
-        return None if self.values is None else canonical_bytes(dict(self.values))
 
 
 def read_action(tool: Tool, raw_arguments: str) -> Action:

@@ -19,12 +19,13 @@ from agent.database.errors import BudgetExceeded, OutcomeUnknown
 from agent.database.pools import Database
 from agent.database.wakeups import Wakeup
 from agent.domain.errors import NotFound
+from agent.domain.facts import Facts
 from agent.domain.request import Ballot, Verdict
 from agent.fault_points import point
 from agent.runtime import approval_check, attempts
 from agent.runtime.agents import Delegate
 from agent.runtime.heartbeat import lease_clock
-from agent.runtime.judgement import Facts, judge
+from agent.runtime.judgement import judge
 from agent.runtime.services import Services
 from agent.runtime.tool import Tool
 from agent.runtime.waves import Wave

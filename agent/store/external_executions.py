@@ -10,6 +10,7 @@ from uuid import UUID
 from sqlalchemy import text
 
 from agent.database.transaction import Connection, Transaction, query
+from agent.domain.facts import ApprovedFacts, FactsSource
 from agent.domain.request import RequestStatus
 from agent.store import pause
 from agent.store.executions import Attempt
@@ -37,6 +38,22 @@ class ClaimableRequest:
     attempts: int
     settled_as: str | None
     """The last attempt's settlement."""
+    client_id: str
+    voided: bool
+    """What was approved changed before it began: its asker's name for it is that of the request that asks again."""
+    facts: bytes | None
+    facts_source: FactsSource | None
+    facts_age: float
+    facts_max_age: float | None
+    ask_no: int
+
+    @property
+    def approved_facts(self) -> ApprovedFacts:
+        """The facts that people decided about."""
+        known = (self.facts, self.facts_source, self.facts_age)
+        return (
+            ApprovedFacts(*known) if self.facts_max_age is None else ApprovedFacts(*known, self.facts_max_age)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +151,9 @@ SELECT r.principal, r.call_id, r.status::text AS status, r.team_id, r.channel_id
        (SELECT decode(detail ->> 'digest', 'hex') FROM audit_event
         WHERE subject = 'request:' || r.id AND event = 'request.decided') AS recorded_digest,
        v.action, v.erased_at IS NOT NULL AS erased, v.editor_user_id IS NOT NULL AS edited,
-       s.verdict::text AS settled_as,
+       s.verdict::text AS settled_as, r.client_id, r.ask_no, r.voided_at IS NOT NULL AS voided,
+       v.facts, v.facts_source, extract(epoch FROM clock_timestamp() - v.created_at)::float AS facts_age,
+       (r.policy ->> 'facts_max_age')::float AS facts_max_age,
        coalesce(e.attempt, 0) AS attempts,
        EXISTS (SELECT 1 FROM pause WHERE scope IN ('*', r.agent)) AS paused
 FROM approval_request AS r

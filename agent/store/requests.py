@@ -11,6 +11,7 @@ from psycopg.types.json import Jsonb
 from sqlalchemy import text
 
 from agent.database.transaction import Transaction
+from agent.domain.facts import FactsSource
 from agent.domain.people import Exclusion
 from agent.domain.policy import Rule, snapshot_digest
 from agent.domain.request import Change, Verdict
@@ -56,6 +57,7 @@ class NewRequest:
     """SHA-256 over all that a program sent; ``None``: over what people are shown."""
     api_key_id: UUID | None = None
     """Of the key, when ``principal`` is one."""
+    facts_source: FactsSource | None = None
 
 
 def insert(
@@ -105,6 +107,7 @@ def insert(
         digest=new.action.digest,
         arguments=Jsonb(dict(new.action.arguments)),
         facts=None if new.facts is None else canonical_bytes(dict(new.facts)),
+        facts_source=new.facts_source,
         author=f"agent:{new.agent}",
         description=new.description,
         rationale=new.rationale,
@@ -140,6 +143,7 @@ class Revision:
     changes: tuple[Change, ...]
     excluded: tuple[Exclusion, ...]
     signature_digest: bytes | None = None
+    facts_source: FactsSource | None = None
 
 
 def revise(tx: Transaction, revision: Revision) -> None:
@@ -156,6 +160,7 @@ def revise(tx: Transaction, revision: Revision) -> None:
         digest=revision.action.digest,
         arguments=Jsonb(dict(revision.action.arguments)),
         facts=None if revision.facts is None else canonical_bytes(dict(revision.facts)),
+        facts_source=revision.facts_source,
         author=audit.actor(revision.editor),
         description=revision.description,
         signature=revision.signature_digest,
@@ -222,17 +227,18 @@ FROM (SELECT clock_timestamp() AS now) AS clock
 _INSERT_REVISION = text("""
 INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, arguments, facts, author,
                               description, rationale, context, editor_team_id, editor_user_id, changes,
-                              signature_digest)
+                              signature_digest, facts_source)
 VALUES (:id, 1, :tool, :version, :action, :digest, :arguments, :facts, :author,
         :description, :rationale, :context, :editor_team, :editor_user, :changes,
-        :signature)
+        :signature, :facts_source)
 """)
 _INSERT_EDIT = text("""
 INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, arguments, facts, author,
                               description, rationale, context, editor_team_id, editor_user_id, changes,
-                              signature_digest)
+                              signature_digest, facts_source)
 SELECT request_id, :n, :tool, :version, :action, :digest, :arguments, :facts, :author,
-       :description, rationale, context, :editor_team, :editor_user, :changes, :signature
+       :description, rationale, context, :editor_team, :editor_user, :changes, :signature,
+       :facts_source
 FROM request_revision WHERE request_id = :id AND n = :n - 1
 """)
 _MOVE_ON = text("""

@@ -131,6 +131,8 @@ def _check(name: str, scopes: frozenset[Scope], owner: Person | None, per_minute
         raise KeyRejected("a key that may request can never decide; make two keys")
     if Scope.ON_BEHALF in scopes and Scope.REQUEST not in scopes:
         raise KeyRejected("on_behalf adds to request, and says nothing without it")
+    if Scope.FACTS in scopes and Scope.REQUEST not in scopes:
+        raise KeyRejected("facts adds to request, and says nothing without it")
     if Scope.DECIDE in scopes and owner is None:
         raise KeyRejected("a key that decides needs an owner: the person whose word it carries")
     if per_minute < 1:

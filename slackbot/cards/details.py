@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agent.domain.request import RequestView
-from slackbot.cards import blocks, buttons, inert, json_text, status, tree
+from slackbot.cards import blocks, buttons, facts, inert, json_text, status, tree
 from slackbot.cards.modals import modal
 from slackbot.cards.request import arguments_label, origin, small_print, title, unreadable, withheld_note
 from slackbot.cards.values import ACTION_FILE, Json, Names, Pages, button_value, page_value
@@ -74,8 +74,7 @@ def _content(view: RequestView, names: Names, permalink: str | None) -> Iterator
         changed = tree.changes(view.previous_facts, view.facts or {}, MAX_READABLE)
         head = blocks.section(blocks.text("Facts: what has changed since an earlier approval", bold=True))
         yield blocks.rich_text(head, *changed.parts)
-    facts = dict(view.facts or {})
-    yield from _values(blocks.section(blocks.text("Facts, looked up by the tool", bold=True)), facts)
+    yield from _values(facts.heading(view), dict(view.facts or {}))
     yield from _values(arguments_label(view.action), json_text.arguments_of(view.action))
     for label, text in _said(view):
         yield from _boxes(blocks.section(blocks.text(label, bold=True)), text)
@@ -129,7 +128,7 @@ def _context(context: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _texts(view: RequestView) -> Iterator[tuple[str, str]]:
-    yield "Facts, looked up by the tool:", json_text.readable(dict(view.facts or {}))
+    yield f"{facts.title(view)}:", json_text.readable(dict(view.facts or {}))
     action = view.action
     yield (
         f"Arguments of {inert.line(action.tool, 200)}, version {inert.line(action.tool_version, 200)}:",

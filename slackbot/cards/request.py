@@ -10,7 +10,7 @@ from agent.domain.masked_action import MaskedAction
 from agent.domain.request import RequestStatus, RequestView
 from agent.domain.short_ids import short_id
 from signoff.values import Action
-from slackbot.cards import blocks, buttons, inert, json_text, scalars, status, tree
+from slackbot.cards import blocks, buttons, facts, inert, json_text, scalars, status, tree
 from slackbot.cards.buttons import subject
 from slackbot.cards.values import Card, Json, Names, metadata
 
@@ -111,7 +111,7 @@ def _description(view: RequestView) -> list[Json]:
 
 
 def facts_blocks(view: RequestView) -> list[Json]:
-    """What the tool looked up, and what of it has changed since an earlier approval."""
+    """What is known besides the agent's words and who says so, and what of it has changed since an earlier approval."""
     parts: list[Json] = []
     if view.previous_facts is not None:
         changed = tree.changes(view.previous_facts, view.facts or {}, MAX_CHANGES)
@@ -122,12 +122,10 @@ def facts_blocks(view: RequestView) -> list[Json]:
         )
         parts += [blocks.section(blocks.text(label, bold=True)), *changed.parts]
     if view.facts:
-        label = "Facts, looked up by the tool"
-        parts.append(blocks.section(blocks.text(label, bold=True)))
+        parts.append(facts.heading(view))
         parts += tree.show_values(view.facts, MAX_FACTS, 20).parts
     else:
-        note = "No facts were looked up: everything below is the agent's own claim."
-        parts.append(blocks.section(blocks.text(note, italic=True)))
+        parts.append(blocks.section(blocks.text(facts.absent(view), italic=True)))
     return [blocks.rich_text(*parts)]
 
 

@@ -162,6 +162,10 @@ BROKEN = {
         INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, author, description, context,
                                       editor_team_id, editor_user_id, changes, signature_digest)
         VALUES ('{REQUEST}', 2, 't', '1', 'a', sha256('a'), 'U1', 'd', '{{}}', 'T1', 'U1', '[]', 'a')""",
+    "ck_request_revision_known_facts_source": f"""
+        INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, author, description, context,
+                                      editor_team_id, editor_user_id, changes, facts_source)
+        VALUES ('{REQUEST}', 2, 't', '1', 'a', sha256('a'), 'U1', 'd', '{{}}', 'T1', 'U1', '[]', 'the model')""",
     "ck_request_revision_n_from_one": f"""
         INSERT INTO request_revision (request_id, n, tool, tool_version, action, digest, author, description, context)
         VALUES ('{REQUEST}', 0, 't', '1', 'a', sha256('a'), 'U1', 'd', '{{}}')""",

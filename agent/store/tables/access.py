@@ -38,7 +38,7 @@ api_key = Table(
     CheckConstraint("octet_length(hash) = 32", name="hash_size"),
     CheckConstraint("(old_hash IS NULL) = (old_until IS NULL)", name="old_whole"),
     CheckConstraint(
-        """scopes <@ '["request", "on_behalf", "decide", "read", "admin"]' AND scopes <> '[]'""",
+        """scopes <@ '["request", "on_behalf", "facts", "decide", "read", "admin"]' AND scopes <> '[]'""",
         name="known_scopes",
     ),
     CheckConstraint("NOT (scopes ? 'request' AND scopes ? 'decide')", name="who_asks_never_decides"),

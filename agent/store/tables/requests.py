@@ -163,6 +163,7 @@ request_revision = Table(
     Column("digest", LargeBinary, nullable=False),
     Column("arguments", JSONB(none_as_null=True)),  # a projection for queries, never read back for execution
     Column("facts", LargeBinary),  # RFC 8785 bytes
+    Column("facts_source", Text),  # "program" or "signoff"; None: the tool itself, or nobody
     Column("author", Text, nullable=False),
     Column("description", Text, nullable=False),
     Column("rationale", Text),
@@ -179,6 +180,7 @@ request_revision = Table(
         name="erased_whole",
     ),
     CheckConstraint("octet_length(signature_digest) = 32", name="signature_digest_size"),
+    CheckConstraint("facts_source IN ('program', 'signoff')", name="known_facts_source"),
     CheckConstraint("n >= 1", name="n_from_one"),
     CheckConstraint("(editor_user_id IS NULL) = (editor_team_id IS NULL)", name="editor_with_team"),
     CheckConstraint("(editor_user_id IS NULL) = (changes IS NULL)", name="edit_with_changes"),

@@ -90,7 +90,7 @@ _OPENED_AS = text(
 # The size on disk, for which nothing has to be unpacked.
 _WAITING_OF_KEY = text("""
 SELECT count(*) AS requests, coalesce(sum(w.size), 0)::bigint AS size FROM (
-    SELECT pg_column_size(v.action) + pg_column_size(v.context) AS size
+    SELECT pg_column_size(v.action) + pg_column_size(v.context) + coalesce(pg_column_size(v.facts), 0) AS size
     FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = r.revision
     WHERE r.principal = :principal AND r.status = 'waiting' AND r.call_id IS NULL LIMIT :limit
 ) AS w

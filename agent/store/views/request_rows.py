@@ -42,11 +42,18 @@ _earlier, _earlier_revision = (
     tables.approval_request.alias("earlier"),
     request_revision.alias("earlier_revision"),
 )
-_previous_facts = (
-    select(_earlier_revision.c.facts)
-    .join(_earlier, present_revision(_earlier, _earlier_revision))
-    .where(_earlier.c.call_id == _request.c.call_id, _earlier.c.ask_no == _request.c.ask_no - 1)
-    .scalar_subquery()
+_earlier_facts = select(_earlier_revision.c.facts).join(
+    _earlier, present_revision(_earlier, _earlier_revision)
+)
+_previous_facts = func.coalesce(
+    _earlier_facts.where(
+        _earlier.c.call_id == _request.c.call_id, _earlier.c.ask_no == _request.c.ask_no - 1
+    ).scalar_subquery(),
+    # What a program asks again has the name that the request before it gave up.
+    _earlier_facts.where(
+        _earlier.c.principal == _request.c.principal,
+        _earlier.c.client_id == _request.c.client_id + literal("#") + cast(_request.c.ask_no - 1, Text),
+    ).scalar_subquery(),
 )
 _ballot = tables.vote.alias("ballot")
 _live = (
@@ -85,7 +92,10 @@ _withdrawn = func.coalesce(tool_call.c.answer_kind == AnswerKind.WITHDRAWN, Fals
 _VIEW = (
     select(
         *_request.c,
-        *_revision.c["tool", "tool_version", "action", "digest", "facts", "description", "rationale"],
+        *_revision.c[
+            "tool", "tool_version", "action", "digest", "facts", "description", "rationale", "facts_source"
+        ],
+        _revision.c.created_at.label("facts_at"),
         *_revision.c["context", "changes", "erased_at", "editor_team_id", "editor_user_id"],
         audit_head.c.seq,
         agent_run.c.ancestor_agents.label("above"),

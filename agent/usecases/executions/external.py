@@ -20,6 +20,7 @@ from agent.database.transaction import Transaction
 from agent.domain.api_keys import Principal
 from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import NotFound
+from agent.domain.facts import Coverage, Facts, coverage
 from agent.domain.request import ExecutionStatus, RequestStatus
 from agent.fault_points import point
 from agent.store import audit, external_executions, outbox
@@ -36,6 +37,9 @@ LEASE_SECONDS = 3600.0
 """How long an executor may be silent, unless its claim says otherwise."""
 
 LONGEST_LEASE = 86_400.0
+
+FACTS_CHANGED = "facts-changed"
+"""The kind of refusal after which people are asked again."""
 
 
 class ClaimRefused(Conflict):
@@ -96,15 +100,18 @@ async def claim(
     *,
     digest: bytes | None = None,
     lease_seconds: float = LEASE_SECONDS,
+    facts: Facts | None = None,
+    facts_are_read: bool = False,
 ) -> ExternalClaim:
     """Take what was approved, once, to do it outside; judged behind the request's lock, by the database's clock.
 
-    ``digest``: of the action that the executor believes in. Raises ``NotFound`` (nothing of this principal) and
+    ``digest``: of the action that the executor believes in. ``facts`` are those that were told or looked up for this
+    claim; ``facts_are_read``: a rule for this tool reads facts. Raises ``NotFound`` (nothing of this principal) and
     ``ClaimRefused``.
     """
     token = secrets.token_urlsafe(32)
     with tracing.span_within("claim", request_id, request_id, {"request_id": str(request_id)}) as span:
-        claimed = await _claim(db, request_id, principal, digest, lease_seconds, token)
+        claimed = await _claim(db, request_id, principal, digest, lease_seconds, token, facts, facts_are_read)
         span.set(execution_id=str(claimed.execution_id), attempt=claimed.attempt)
     point("after_claim")
     return claimed
@@ -117,12 +124,15 @@ async def _claim(
     digest: bytes | None,
     lease_seconds: float,
     token: str,
+    facts: Facts | None,
+    facts_are_read: bool,
 ) -> ExternalClaim:
     async with db.transaction() as tx:
         found = await external_executions.lock_approval(tx, request_id)
         if found is None or found.principal != principal.name or found.call_id is not None:
             raise NotFound("there is no such request")
-        action = _claimable(found, digest)
+        action = claimable_action(found, digest)
+        _check_facts(found, facts, are_read=facts_are_read)
         execution_id, attempt = new_id(), found.attempts + 1
         external_executions.insert(
             tx,
@@ -157,12 +167,16 @@ async def hand_over_together(
     return [handed_over.get(each) for each in request_ids]
 
 
-def _claimable(found: ClaimableRequest, digest: bytes | None) -> Action:
-    """What may begin now, once. Raises ``ClaimRefused``."""
+def claimable_action(found: ClaimableRequest, digest: bytes | None) -> Action:
+    """What may begin now, once, if its facts are those that were approved. Raises ``ClaimRefused``."""
     if found.status is RequestStatus.WAITING:
         raise ClaimRefused("not-approved", "the request is still waiting")
     if found.status is not RequestStatus.APPROVED:
         raise ClaimRefused("not-approved", f"the request is {found.status.value}, not approved")
+    if found.voided:
+        raise ClaimRefused(
+            FACTS_CHANGED, "its facts have changed since people approved it; they are asked again"
+        )
     if found.attempts and found.settled_as != "retry":
         raise ClaimRefused("claimed", "the approval was claimed already")
     if found.lapsed or found.erased or found.action is None:
@@ -177,6 +191,18 @@ def _claimable(found: ClaimableRequest, digest: bytes | None) -> Action:
     if not action.digest == found.digest == found.recorded_digest:
         raise ClaimRefused("altered", "what is stored is not what was approved")
     return action
+
+
+def _check_facts(found: ClaimableRequest, facts: Facts | None, *, are_read: bool) -> None:
+    """Raises ``ClaimRefused`` unless people have approved just these facts."""
+    match coverage(found.approved_facts, facts, are_read=are_read):
+        case Coverage.CHANGED:
+            raise ClaimRefused(FACTS_CHANGED, "its facts have changed since people approved it")
+        case Coverage.NEEDED:
+            words = "the claim must tell the facts of now in `facts`: those that people saw are too old or missing"
+            raise ClaimRefused("facts-needed", words)
+        case Coverage.COVERED:
+            pass
 
 
 async def report(db: Database, request_id: UUID, principal: Principal, token: str, outcome: Outcome) -> None:

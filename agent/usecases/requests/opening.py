@@ -16,6 +16,7 @@ from agent.database.wakeups import Wakeup
 from agent.domain import eligibility
 from agent.domain.audit import AuditKind, request_subject
 from agent.domain.errors import NotFound
+from agent.domain.facts import Facts
 from agent.domain.people import Exclusion, Involvement
 from agent.domain.run import CallState
 from agent.fault_points import point
@@ -106,6 +107,7 @@ def write_request(
         "risk": new.rule.risk.value,
         "ask_no": ask_no,
         "call": str(new.call_id) if new.call_id else None,
+        **Facts(new.facts, source=new.facts_source).on_record,
     }
     actor = f"agent:{new.agent}" if new.call_id else new.principal
     audit.append(tx, head, AuditEntry(AuditKind.REQUEST_OPENED, actor, detail))

@@ -9,16 +9,24 @@ from uuid import UUID
 from fastapi import APIRouter, Request
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
+from agent.domain.facts import Facts
 from agent.domain.request import ExecutionStatus
 from agent.usecases.executions import Outcome, external
-from agent.usecases.executions.external import LEASE_SECONDS, LONGEST_LEASE, ClaimRefused, ReportRefused
+from agent.usecases.executions.external import (
+    FACTS_CHANGED,
+    LEASE_SECONDS,
+    LONGEST_LEASE,
+    ClaimRefused,
+    ReportRefused,
+)
 from signoff.canonical import canonical_bytes
 from slackbot.cards import json_text
 from slackbot.web.api import request_lookup
+from slackbot.web.api.facts import ask_again, check_may_tell_facts, told_facts
 from slackbot.web.api.request_lookup import RequestId
 from slackbot.web.api.shapes import ActionOut, RequestModel, ResponseModel, ReviewOut, review
 from slackbot.web.http.api_keys import Asker
-from slackbot.web.http.bodies import StrictRoute
+from slackbot.web.http.bodies import StrictRoute, by_size
 from slackbot.web.http.context import web_context
 from slackbot.web.http.idempotency import IDEMPOTENT
 from slackbot.web.http.problems import ProblemRaised, documented
@@ -34,6 +42,10 @@ class ClaimIn(RequestModel):
     model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra={"examples": [{}]})
 
     digest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
+    facts: dict[str, Any] | None = Field(
+        default=None,
+        description="The facts of now, where the question was put with facts; needs the scope facts.",
+    )
     lease_seconds: float = Field(
         default=LEASE_SECONDS,
         ge=1,
@@ -113,15 +125,31 @@ class ResultIn(RequestModel):
 async def claim_request(
     request: Request, request_id: RequestId, principal: Asker, body: ClaimIn = NOTHING_KNOWN
 ) -> ClaimOut:
-    """Take what was approved, to do it now. Only the key that asked can, once, and before the approval lapses."""
+    """Take what was approved, to do it now. Only the key that asked can, once, and before the approval lapses.
+
+    Where facts have changed since people approved it, the answer is 409 `facts-changed`: that approval is void, people
+    are asked again, `id` is the request to wait for, and `changes` is what differs.
+    """
     ctx = web_context(request)
     view = await request_lookup.find_visible_request(ctx, principal, request_id)
     digest = bytes.fromhex(body.digest) if body.digest else None
+    if body.facts is not None:
+        check_may_tell_facts(principal)
+    told = await by_size(len(await request.body()), lambda: told_facts(body.facts))
+    facts = told if body.facts is not None else None
     try:
         claimed = await external.claim(
-            ctx.db, view.id, principal, digest=digest, lease_seconds=body.lease_seconds
+            ctx.db,
+            view.id,
+            principal,
+            digest=digest,
+            lease_seconds=body.lease_seconds,
+            facts=facts,
+            facts_are_read=ctx.services.policy.reads_facts(view.action.tool),
         )
     except ClaimRefused as refused:
+        if refused.kind == FACTS_CHANGED:
+            raise await ask_again(ctx, principal, view, facts or Facts()) from None
         raise ProblemRaised(409, refused.kind, "Cannot be claimed", f"{refused}.") from None
     action = claimed.action
     return ClaimOut(

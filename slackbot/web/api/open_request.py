@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from agent.domain.api_keys import Principal
 from agent.domain.audit import AuditKind
+from agent.domain.facts import Facts, FactsSource
 from agent.domain.policy import Judgement, Rule, ToolTraits
 from agent.domain.request import API, EXTERNAL
 from agent.store import views
@@ -24,6 +25,7 @@ from signoff.values import Action
 from slackbot.masking import clean_value
 from slackbot.reviewing.members import check_member
 from slackbot.reviewing.run_starts import Requester
+from slackbot.web.api.facts import check_may_tell_facts, narrowed, told_facts
 from slackbot.web.api.requesters import claimed_requester
 from slackbot.web.api.shapes import ActionOut, RequestModel, ResponseModel, SentTime
 from slackbot.web.http.bodies import by_size
@@ -45,6 +47,8 @@ RequestName = Annotated[
 
 AgentName = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$", min_length=1, max_length=80)]
 ToolName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.:-]*$", max_length=128)]
+_ABOUT_FACTS = {"facts", "facts_failed"}
+
 UserId = Annotated[str, StringConstraints(pattern=r"^[UW][A-Z0-9]{2,20}$")]
 
 _EXAMPLE: dict[str, Any] = {
@@ -62,7 +66,8 @@ class AskIn(RequestModel):
 
     With `action` (a tool's name) and `arguments` the checkpoints judge whether anybody has to be asked; without,
     somebody always is, and what they agree to is all of these fields. `requester` (a Slack user id) takes a key with
-    `on_behalf`.
+    `on_behalf`. `facts` is what the program itself has looked up about the arguments, never the model's words; it takes
+    a key with `facts`. `facts_failed` says that they could not be looked up: then somebody is asked.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra={"examples": [_EXAMPLE]})
@@ -76,6 +81,8 @@ class AskIn(RequestModel):
     agent: AgentName | None = None
     requester: UserId | None = None
     rationale: Annotated[str, StringConstraints(max_length=8000)] | None = None
+    facts: dict[str, Any] | None = None
+    facts_failed: bool = False
 
     @model_validator(mode="after")
     def _whole(self) -> AskIn:
@@ -83,7 +90,16 @@ class AskIn(RequestModel):
             raise ValueError(f"`{EXTERNAL}` is the action of requests that name none")
         if self.arguments is not None and self.action is None:
             raise ValueError("`arguments` are those of an `action`, which is missing")
+        if self.tells_facts and self.action is None:
+            raise ValueError("`facts` are about the arguments of an `action`, which is missing")
+        if self.facts is not None and self.facts_failed:
+            raise ValueError("`facts_failed` says that there are no `facts`, and here they are")
         return self
+
+    @property
+    def tells_facts(self) -> bool:
+        """Whether it says anything of facts, which takes a key that may."""
+        return self.facts is not None or self.facts_failed
 
     @property
     def traits(self) -> ToolTraits:
@@ -99,12 +115,24 @@ class AskIn(RequestModel):
 
     def with_fitting_context(self) -> AskIn:
         """The same with as much of its context as has room. Raises MalformedArguments."""
-        others = self.model_dump(mode="json", exclude={"agent_context"})
+        others = self.model_dump(mode="json", exclude={"agent_context", *_ABOUT_FACTS})
         return self.model_copy(update={"agent_context": fit_context(self.agent_context, others)})
 
     def content(self) -> bytes:
-        """SHA-256 over everything: whoever asks again under the same id must repeat all of it."""
-        return hashlib.sha256(canonical_bytes(self.model_dump(mode="json"))).digest()
+        """SHA-256 over everything but facts: whoever asks again under the same id must repeat all of it.
+
+        Facts change by themselves. Those of the first time stand until the claim, which tells them again.
+        """
+        told = self.model_dump(mode="json", exclude=_ABOUT_FACTS)
+        return hashlib.sha256(canonical_bytes(told)).digest()
+
+    def told_facts(self) -> Facts:
+        """What the program has looked up, if it says anything of that. Raises MalformedArguments."""
+        return (
+            told_facts(self.facts)
+            if not self.facts_failed
+            else Facts(failed=True, source=FactsSource.PROGRAM)
+        )
 
 
 class NotRequiredOut(ResponseModel):
@@ -130,6 +158,9 @@ class NotRequiredOut(ResponseModel):
     because: str
     action: ActionOut
     digest: str
+    facts_source: FactsSource | None = Field(
+        default=None, description="Whose facts let it run; their digest is on record."
+    )
 
 
 class OpenedRequest(ResponseModel):
@@ -148,8 +179,12 @@ async def ask(
     raises Conflict and MalformedArguments.
     """
     agent, requester = _agent(principal, body), claimed_requester(ctx, principal, body.requester)
+    if body.tells_facts:
+        check_may_tell_facts(principal)
     body = await by_size(size, body.with_fitting_context)
-    action, content = await by_size(size, lambda: (body.as_action(), body.content()))
+    action, content, facts = await by_size(
+        size, lambda: (body.as_action(), body.content(), body.told_facts())
+    )
     async with ctx.db.connection() as connection:
         found = await views.client_request(connection, principal.name, body.request_id)
         waiting = await views.waiting_of_key(connection, principal.name, MAX_WAITING)
@@ -158,10 +193,15 @@ async def ask(
             raise Conflict(f"request {body.request_id!r} exists with other content")
         return OpenedRequest(id=found.request_id, created=False)
     judged = ctx.services.policy.judge(
-        body.traits, action, None, agent, requester.person.user_id if requester.person else None
+        body.traits,
+        action,
+        facts.values,
+        agent,
+        requester.person.user_id if requester.person else None,
+        facts_failed=facts.failed,
     )
     if judged.rule is None:
-        return await _without_review(ctx, principal, body, action, judged)
+        return await _without_review(ctx, principal, body, action, facts, judged)
     if waiting.requests >= MAX_WAITING or waiting.size >= MAX_WAITING_BYTES:
         words = (
             f"{waiting.requests:,} requests of the key {principal.key} wait for people; no more are taken before some "
@@ -174,9 +214,10 @@ async def ask(
     except SignoffError as away:
         raise retry_later("slack-away", "Slack cannot be reached", str(away), 5) from None
     new = NewRequest(
-        rule=judged.rule,
+        rule=narrowed(judged.rule, facts),
         action=action,
-        facts=None,
+        facts=facts.values,
+        facts_source=facts.source,
         description=_description(judged.rule, judged, body),
         rationale=_rationale(judged.rule, body),
         context=_context(body),
@@ -196,22 +237,27 @@ async def ask(
 
 
 async def _without_review(
-    ctx: WebContext, principal: Principal, body: AskIn, action: Action, judged: Judgement
+    ctx: WebContext, principal: Principal, body: AskIn, action: Action, facts: Facts, judged: Judgement
 ) -> NotRequiredOut:
-    """Policy lets it run, or denies it. Either is on record, in the chain of the key."""
+    """Policy lets it run, or denies it. Either is on record with the facts it rests on, in the chain of the key."""
     denied = judged.verdict != "run"
     kind = AuditKind.REVIEW_DENIED if denied else AuditKind.REVIEW_NOT_REQUIRED
     digest = action.digest.hex()
-    await external.record_in_key_chain(
-        ctx.db, principal, kind, {"request": body.request_id, "tool": action.tool, "digest": digest}
-    )
+    detail = {"request": body.request_id, "tool": action.tool, "digest": digest, **facts.on_record}
+    await external.record_in_key_chain(ctx.db, principal, kind, detail)
     because = await clean_value(judged.because)
     if denied:
         raise ProblemRaised(403, "denied", "Denied by policy", f"Policy denies this action: {because}.")
     shown = ActionOut(
         tool=action.tool, tool_version=EXTERNAL, arguments=await clean_value(dict(action.arguments))
     )
-    return NotRequiredOut(request_id=body.request_id, because=because, action=shown, digest=digest)
+    return NotRequiredOut(
+        request_id=body.request_id,
+        because=because,
+        action=shown,
+        digest=digest,
+        facts_source=facts.source,
+    )
 
 
 def _agent(principal: Principal, body: AskIn) -> str:

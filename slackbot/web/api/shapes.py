@@ -11,6 +11,7 @@ from uuid import UUID
 from fastapi import Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 
+from agent.domain.facts import FactsSource
 from agent.domain.request import (
     API,
     EXTERNAL,
@@ -170,7 +171,9 @@ class ReviewOut(ResponseModel):
     although nothing was reported; without it, what has lapsed was not done. `digest` (SHA-256, hex) stands for exactly
     the action of this `revision`, which is another one after each edit. `description` is what people are shown;
     `action_description` is what the asker called it. `above` are the agents that handed the task down to `agent`, the
-    first one first. `erased_at`: arguments, facts and context are gone since.
+    first one first. `erased_at`: arguments, facts and context are gone since. `facts_source`: the program told the
+    facts, or Signoff looked them up; `null`: the agent's own tool did, or nobody. `voided`: the facts changed after the
+    approval, so nothing was done, and people are asked again.
     """
 
     request_id: str
@@ -206,6 +209,8 @@ class ReviewOut(ResponseModel):
     slack_url: str | None
     run_id: UUID | None
     erased_at: Moment | None = None
+    facts_source: FactsSource | None = None
+    voided: bool = False
 
     @classmethod
     def of(cls, view: RequestView, *, url: str | None = None, slack_url: str | None = None) -> ReviewOut:
@@ -257,6 +262,8 @@ class ReviewOut(ResponseModel):
             slack_url=slack_url,
             run_id=view.run_id,
             erased_at=view.erased_at,
+            facts_source=view.facts_source,
+            voided=view.voided,
         )
 
 

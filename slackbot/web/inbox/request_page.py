@@ -15,7 +15,16 @@ from agent.domain.request import Count, RequestLine, RequestStatus, RequestView,
 from agent.runtime.edit_judgement import schema_of
 from agent.store import views
 from signoff.values import Person, Risk
-from slackbot.cards import OWN_WORDS_EXCLUDE, Names, edit_fields, json_text, parse_id, status, unreadable
+from slackbot.cards import (
+    OWN_WORDS_EXCLUDE,
+    Names,
+    edit_fields,
+    facts,
+    json_text,
+    parse_id,
+    status,
+    unreadable,
+)
 from slackbot.masking import clean_view
 from slackbot.reviewing.listing import PersonalLists
 from slackbot.reviewing.visibility import visible_request
@@ -121,6 +130,14 @@ class RequestPage:
     def sure(self) -> bool:
         """High risk and above: approving takes a second, deliberate act."""
         return self.view.risk >= Risk.HIGH
+
+    @property
+    def facts_title(self) -> str:
+        return facts.title(self.view)
+
+    @property
+    def no_facts(self) -> str:
+        return facts.absent(self.view)
 
     @property
     def facts(self) -> tuple[tuple[Node, ...], int]:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from agent.domain.facts import FactsSource
 from agent.domain.request import Change, ExecutionStatus, FollowUp, RequestStatus, Verdict, VoteView
 from agent.domain.short_ids import short_id
 from signoff.values import Risk
@@ -415,3 +416,25 @@ def test_a_required_comment_replaces_the_dialog(samples: Any, referee: Any) -> N
     made = referee.buttons(request_card(samples.view(reason_required=frozenset({"approve"}))))
     assert "confirm" not in made["Approve"]
     assert "Approve + note" not in made
+
+
+@pytest.mark.parametrize(
+    ("source", "facts", "said"),
+    [
+        (FactsSource.PROGRAM, {"price": 5}, "Facts, told by the program bill\u202aing"),
+        (FactsSource.SIGNOFF, {"price": 5}, "Facts, looked up by Signoff at 2027-01-30 09:00 UTC"),
+        (FactsSource.PROGRAM, None, "The program bill\u202aing could not look up the facts"),
+        (FactsSource.PROGRAM, {}, "The program bill\u202aing found no facts"),
+        (FactsSource.SIGNOFF, None, "Signoff could not look up the facts"),
+    ],
+)
+def test_the_card_says_where_facts_come_from(
+    source: FactsSource, facts: dict[str, Any] | None, said: str, samples: Any, referee: Any
+) -> None:
+    """Whoever told or looked them up is named, with the time of a look-up; hidden characters are shown."""
+    at = samples.view().created_at
+    changes = {"facts_source": source, "facts_at": at, "principal": "key:bill\u202aing", "facts": facts}
+    card = request_card(samples.view(**changes))
+    referee.judge(card)
+    words = referee.words(card.blocks)
+    assert said.replace("\u202a", "⟦U+202A⟧") in words

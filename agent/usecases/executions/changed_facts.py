@@ -1,0 +1,71 @@
+"""A claim finds other facts than people were shown: their approval is void, and they are asked again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+from agent.database.pools import Database
+from agent.domain.api_keys import Principal
+from agent.domain.audit import AuditKind, request_subject
+from agent.domain.errors import NotFound
+from agent.domain.facts import Coverage, Facts, coverage
+from agent.domain.policy import Rule
+from agent.store import audit, exclusions, external_executions, outbox, void_requests
+from agent.store.audit import AuditEntry
+from agent.store.ids import new_id
+from agent.store.outbox import Destination
+from agent.usecases.executions.external import claimable_action
+from agent.usecases.requests.opening import write_request
+from signoff.errors import Conflict
+
+BECAUSE = "its facts have changed"
+
+
+async def void_and_ask(
+    db: Database,
+    request_id: UUID,
+    principal: Principal,
+    facts: Facts,
+    *,
+    rule: Rule | None,
+    destination: Destination | None,
+) -> UUID:
+    """Make an approval void whose facts are not these any more, and ask people again: once, however often it is called.
+
+    ``rule`` and ``destination`` are those of the judgement on these facts; without them the earlier ones hold: who was
+    asked before is asked again, also where policy would let the action run by now. Returns the id of the request that
+    asks again. Raises ``NotFound``, ``ClaimRefused`` and ``Conflict`` (the facts are the same after all).
+    """
+    async with db.transaction() as tx:
+        found = await external_executions.lock_approval(tx, request_id)
+        if found is None or found.principal != principal.name or found.call_id is not None:
+            raise NotFound("there is no such request")
+        if found.voided:
+            again = await void_requests.find_successor(tx, found.principal, found.client_id)
+            if again is None:
+                raise NotFound("there is no such request any more")
+            return again
+        claimable_action(found, None)
+        if coverage(found.approved_facts, facts, are_read=True) is not Coverage.CHANGED:
+            raise Conflict("the facts are those that were approved")
+        question = await void_requests.void(tx, request_id)
+        new = replace(
+            question,
+            rule=rule or question.rule,
+            destination=destination or question.destination,
+            facts=facts.values,
+            facts_source=facts.source,
+        )
+        if new.rule.description_template is not None:
+            new = replace(new, description=new.rule.describe(new.action, new.facts))
+        again = new_id()
+        old = await audit.lock_head(tx, request_subject(request_id))
+        detail = {"because": BECAUSE, "anew": str(again)}
+        audit.append(tx, old, AuditEntry(AuditKind.REQUEST_REOPENED, audit.SYSTEM, detail))
+        now, involved = await exclusions.involved(tx, None, new.api_key_id)
+        head = audit.new_head(request_subject(again), now)
+        write_request(tx, again, new, found.ask_no + 1, head, involved)
+        line = outbox.request_line(found.destination, request_id, "voided")
+        outbox.enqueue(tx, [outbox.card(found.destination, request_id), line])
+    return again

@@ -1,0 +1,47 @@
+"""Where the facts of a request come from, in words: the tool, the program that asks, or Signoff itself."""
+
+from __future__ import annotations
+
+from agent.domain.facts import FactsSource
+from agent.domain.request import RequestView
+from signoff import formats
+from slackbot.cards import blocks, inert
+from slackbot.cards.values import Json
+
+
+def heading(view: RequestView) -> Json:
+    """What stands above the facts: `Facts, told by the program billing`."""
+    if view.facts_source is not FactsSource.SIGNOFF or view.facts_at is None:
+        return blocks.section(blocks.text(title(view), bold=True))
+    return blocks.section(blocks.text(f"{_title(view)} at ", bold=True), blocks.moment(view.facts_at))
+
+
+def title(view: RequestView) -> str:
+    """The same in one line of plain text, with the time in UTC."""
+    if view.facts_source is FactsSource.SIGNOFF and view.facts_at is not None:
+        return f"{_title(view)} at {formats.moment(view.facts_at)}"
+    return _title(view)
+
+
+def absent(view: RequestView) -> str:
+    """What stands where there are no facts."""
+    own = "everything below is the agent's own claim."
+    if view.facts_source is None:
+        return f"No facts were looked up: {own}"
+    who = f"The program {_program(view)}" if view.facts_source is FactsSource.PROGRAM else "Signoff"
+    found = "could not look up the facts" if view.facts is None else "found no facts"
+    return f"{who} {found}: {own}"
+
+
+def _title(view: RequestView) -> str:
+    match view.facts_source:
+        case FactsSource.PROGRAM:
+            return f"Facts, told by the program {_program(view)}"
+        case FactsSource.SIGNOFF:
+            return "Facts, looked up by Signoff"
+        case None:
+            return "Facts, looked up by the tool"
+
+
+def _program(view: RequestView) -> str:
+    return inert.line(view.principal.removeprefix("key:"), 70)

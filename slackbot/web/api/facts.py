@@ -1,0 +1,94 @@
+"""Facts about what programs ask: told with a question or a claim, and what follows when they have changed."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from agent.domain.api_keys import Principal, Scope
+from agent.domain.changes import differences
+from agent.domain.facts import Facts, FactsSource, read_facts
+from agent.domain.policy import Rule, ToolTraits
+from agent.domain.request import RequestView
+from agent.usecases.executions import changed_facts
+from agent.usecases.executions.external import FACTS_CHANGED
+from signoff.errors import MalformedArguments, SignoffError
+from signoff.json_paths import format_path
+from slackbot.masking import clean_view
+from slackbot.web.api.request_lookup import not_found
+from slackbot.web.http.context import WebContext
+from slackbot.web.http.problems import ProblemRaised, retry_later
+
+MAX_DIFFERENCES = 50
+"""Differences in one answer; the request itself has all facts."""
+
+
+def check_may_tell_facts(principal: Principal) -> None:
+    """Raises ProblemRaised (403) for a key without the scope."""
+    if not principal.may(Scope.FACTS):
+        words = f"The key {principal.key} may not tell facts; that needs the scope facts."
+        raise ProblemRaised(403, "scope-missing", "Scope missing", words)
+
+
+def told_facts(values: dict[str, Any] | None) -> Facts:
+    """What a program tells. Raises MalformedArguments, with the path below `$.facts`."""
+    if values is None:
+        return Facts()
+    try:
+        return read_facts(values, FactsSource.PROGRAM)
+    except MalformedArguments as fault:
+        raise MalformedArguments(f"$.facts{fault.path.removeprefix('$')}", fault.problem) from None
+
+
+def narrowed(rule: Rule, facts: Facts) -> Rule:
+    """The rule as it holds for a request with these facts.
+
+    Told facts are about the arguments as they are, and nobody but the program could tell those of an edit.
+    """
+    return rule.model_copy(update={"allow_edit": False}) if facts.source is FactsSource.PROGRAM else rule
+
+
+async def ask_again(ctx: WebContext, principal: Principal, view: RequestView, facts: Facts) -> ProblemRaised:
+    """Put the question again, with the facts of now, and say so: the answer to the claim that found them.
+
+    Raises ProblemRaised (403: policy denies it now; 503: Slack is away), NotFound and ClaimRefused.
+    """
+    requester = view.requester.user_id if view.requester else None
+    traits = ToolTraits(view.action.tool, view.action.tool_version)
+    judged = ctx.services.policy.judge(traits, view.action, facts.values, view.agent, requester)
+    if judged.verdict == "deny":
+        raise ProblemRaised(403, "denied", "Denied by policy", f"Policy denies this now: {judged.because}.")
+    rule = None if judged.rule is None else narrowed(judged.rule, facts)
+    try:
+        destination = ctx.services.destination(rule.channel) if rule else None
+    except SignoffError as away:
+        raise retry_later("slack-away", "Slack cannot be reached", str(away), 5) from None
+    again = await changed_facts.void_and_ask(
+        ctx.db, view.id, principal, facts, rule=rule, destination=destination
+    )
+    return await _asked_again(ctx, again)
+
+
+async def _asked_again(ctx: WebContext, request_id: UUID) -> ProblemRaised:
+    """What the program is told: which request it has to wait for now, and what has changed."""
+    view = await ctx.snapshots.get(request_id)
+    if view is None:
+        raise not_found()
+    clean = await clean_view(view)
+    made = differences(dict(clean.previous_facts or {}), dict(clean.facts or {}))
+    changes = [
+        {"path": format_path(steps), "before": before, "after": after}
+        for steps, before, after in made[:MAX_DIFFERENCES]
+    ]
+    words = (
+        "Its facts have changed since people approved it. That approval is void, and people are asked again."
+    )
+    return ProblemRaised(
+        409,
+        FACTS_CHANGED,
+        "Asked again",
+        words,
+        id=str(view.id),
+        request_id=view.client_id,
+        changes=changes,
+    )
