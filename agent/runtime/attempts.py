@@ -217,7 +217,7 @@ async def _run(services: Services, run: CallingRun, tool: Tool, claim: Claim) ->
             await _report(services, claim, stopped if unbegun else doubtful)
         raise
     if call.ended.done():
-        outcome = _outcome(call, tool)
+        outcome = _outcome(call, tool, claim)
     elif tool.repeatable and claim.attempt < executions.MAX_ATTEMPTS:
         services.watch(_straggle(services, claim, tool, call))
         return None  # not reported: when the lease is over, the call is ready for another attempt
@@ -244,10 +244,10 @@ async def _straggle(services: Services, claim: Claim, tool: Tool, call: UserCall
     call.interrupt()
     await asyncio.wait({call.ended})
     if not call.ended.cancelled():
-        await _report(services, claim, _outcome(call, tool))
+        await _report(services, claim, _outcome(call, tool, claim))
 
 
-def _outcome(call: UserCall, tool: Tool) -> Outcome:
+def _outcome(call: UserCall, tool: Tool, claim: Claim) -> Outcome:
     ended, seconds = call.ended, call.seconds
     if ended.cancelled():
         return _overdue(tool, call, "it was cancelled from within")
@@ -259,6 +259,9 @@ def _outcome(call: UserCall, tool: Tool) -> Outcome:
         case TimeoutError() as error:  # something that the tool waited for may have done its part
             return _overdue(tool, call, stored_text.error_text(error))
         case error:
+            why = stored_text.log_text(error, claim.action.arguments)
+            call_id = str(claim.call_id)
+            log.warning("tool raised", action="tool.raised", tool=tool.name, call_id=call_id, error=why)
             return Outcome(ExecutionStatus.FAILED, stored_text.error_text(error), seconds)
 
 

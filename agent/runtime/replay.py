@@ -225,7 +225,8 @@ async def _came_out(replay: Replay, answer: Any, raised: Exception | None) -> No
     elif isinstance(raised, CollaborationError):
         await _ended(replay, RunStatus.DENIED, raised.cause, f"{type(raised).__name__}: {raised}")
     elif raised is not None:
-        await _ended(replay, RunStatus.FAILED, stored_text.error_text(raised), stored_text.error_text(raised))
+        told = stored_text.log_text(raised, {"task": replay.leased.run.task})
+        await _ended(replay, RunStatus.FAILED, stored_text.error_text(raised), told)
     else:
         await _returned(replay, answer)
 

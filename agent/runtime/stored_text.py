@@ -8,10 +8,13 @@ from typing import Any
 from pydantic_core import to_json
 
 from agent.domain.repetitions import repetitions
+from agent.runtime import author_frames
 from signoff.masks import mask, redact_by_name
 
 MAX_BYTES = 64 * 1024
 """How much of a tool's result the model gets to read, in UTF-8."""
+
+NOT_JSON = "[the tool returned {}, which is not JSON: return a dict, list, str, number, bool or None]"
 
 _MAX_ERROR = 500
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # PostgreSQL's text takes neither NUL nor lone surrogates
@@ -31,35 +34,43 @@ def result_text(value: Any) -> str:
     """What a tool returned: a string as it is, anything else as JSON; cut, with a word about it, when long."""
     if value is None:
         return "Done."
-    return _cut(storable_text(value if isinstance(value, str) else _as_json(value)))
+    if isinstance(value, str):
+        return _cut(storable_text(value))
+    try:
+        return _cut(storable_text(to_json(value, inf_nan_mode="constants").decode()))
+    except (ValueError, TypeError, RecursionError):
+        # The effect has happened, whatever its result looks like.
+        return f"{_cut(storable_text(_shown(value)))}\n{NOT_JSON.format(type(value).__name__)}"
 
 
 def error_text(raised: BaseException) -> str:
-    """Type and message in one line, without a traceback."""
-    return _named(raised, _one_line(raised))
+    """`KeyError: 'no such customer' (my_agents.py:57)`: type, message and the author's line, without a traceback."""
+    return _named(raised, _one_line(raised), author_frames.place(raised))
 
 
 def log_text(raised: BaseException, arguments: Mapping[str, Any]) -> str:
     """`error` for a log, where the values of arguments have no place: each of them is masked in it."""
     hidden = [(text, "argument") for text, _ in redact_by_name({"all": arguments}, redact=["all"]).hidden]
     message = _one_line(raised)
-    return _named(raised, mask(message, repetitions(message, hidden)))
+    return _named(raised, mask(message, repetitions(message, hidden)), author_frames.trail(raised))
 
 
 def _one_line(raised: BaseException) -> str:
     return " ".join(storable_text(str(raised)).split())
 
 
-def _named(raised: BaseException, message: str) -> str:
+def _named(raised: BaseException, message: str, where: str | None) -> str:
     text = f"{type(raised).__name__}: {message}" if message else type(raised).__name__
-    return text if len(text) <= _MAX_ERROR else f"{text[:_MAX_ERROR]}… (+{len(text) - _MAX_ERROR} characters)"
+    if len(text) > _MAX_ERROR:
+        text = f"{text[:_MAX_ERROR]}… (+{len(text) - _MAX_ERROR} characters)"
+    return f"{text} ({where})" if where else text
 
 
-def _as_json(value: Any) -> str:
+def _shown(value: Any) -> str:
     try:
         return to_json(value, fallback=repr, inf_nan_mode="constants").decode()
     except (ValueError, TypeError, RecursionError):
-        return json.dumps(repr(value))  # the effect has happened, whatever its result looks like
+        return json.dumps(repr(value))
 
 
 def _cut(text: str) -> str:

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, fields
+from difflib import get_close_matches
 from typing import Any, Generic, overload
 from uuid import UUID
 
@@ -194,9 +195,15 @@ def tool(
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a `Tool` of a function: `@tool`, or `@tool(background=True, …)`; `Tool` tells what can be said."""
+    for given in options.keys() - _OPTIONS:
+        meant = get_close_matches(given, _OPTIONS, n=1)
+        raise TypeError(f"@tool: unknown option {given}" + (f" (did you mean {meant[0]}?)" if meant else ""))
     if function is not None:
         return Tool(function)
     return lambda decorated: Tool(decorated, **options)
+
+
+_OPTIONS = {each.name for each in fields(Tool) if each.init} - {"function"}
 
 
 def _risk(value: Risk | str, title: str) -> Risk:
