@@ -3,6 +3,7 @@
 SignoffError
 ├── MalformedArguments      a value has no canonical JSON form
 ├── CollaborationError      a person's decision (or its absence) stopped the run, or a parent of it
+├── FactsFailed             the program could not look up its facts, so nothing was begun
 ├── Conflict                the same id with other content, or a fact that is already settled otherwise
 ├── ApiError                the service refuses a call over HTTP
 │   └── AlreadyClaimed      the action has been started already; also a Conflict
@@ -54,6 +55,10 @@ class CollaborationError(SignoffError):
         self.request_id = request_id
         self.reason = reason
         self.reviewer = reviewer
+
+
+class FactsFailed(SignoffError):
+    """The program's own facts about an action could not be looked up, so it was not begun. `__cause__` says why."""
 
 
 class Conflict(SignoffError):

@@ -2,7 +2,7 @@
 
 from signoff.client.clients import ApprovalClient, AsyncApprovalClient
 from signoff.client.reviews import Approval, AttemptOutcome, ClaimedAction, Review, concluded, earlier_outcome
-from signoff.errors import AlreadyClaimed, ApiError, Unreachable
+from signoff.errors import AlreadyClaimed, ApiError, FactsFailed, Unreachable
 
 __all__ = [
     "AlreadyClaimed",
@@ -12,6 +12,7 @@ __all__ = [
     "AsyncApprovalClient",
     "AttemptOutcome",
     "ClaimedAction",
+    "FactsFailed",
     "Review",
     "Unreachable",
     "concluded",

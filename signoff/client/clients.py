@@ -12,8 +12,17 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import httpx2
 
-from signoff.client import operations
-from signoff.client.effects import HttpRequest, HttpResponse, NoResponse, Operation, Sleep
+from signoff.client import attempts, operations
+from signoff.client.effects import (
+    CallFunction,
+    HttpRequest,
+    HttpResponse,
+    LookUpFacts,
+    NoResponse,
+    Operation,
+    Sleep,
+)
+from signoff.client.facts import FactsFunction
 from signoff.client.guarded_function import GuardedFunction, TextOrFunction
 from signoff.client.operations import TIMEOUT
 
@@ -94,8 +103,8 @@ class ApprovalClient:
 
     ask = _blocking(operations.ask)
     submit = _blocking(operations.submit)
-    claim = _blocking(operations.claim)
-    report = _blocking(operations.report)
+    claim = _blocking(attempts.claim)
+    report = _blocking(attempts.report)
     withdraw = _blocking(operations.withdraw)
     get = _blocking(operations.get)
     pending = _blocking(operations.pending)
@@ -110,11 +119,12 @@ class ApprovalClient:
         context: Any = None,
         requester: str | None = None,
         lease_seconds: float | None = None,
+        facts: FactsFunction | None = None,
     ) -> Callable[[Callable[P, R]], Callable[P, R]]:
         """A decorator: each call waits for people and then runs with the arguments that they decided.
 
         `action` is the function's name unless given. `key`, `description` and `context` may be functions of its
-        arguments. See `ask` for what is raised.
+        arguments; `facts` is one. See `ask` for what is raised.
         """
 
         def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -122,7 +132,7 @@ class ApprovalClient:
                 raise TypeError(f"{function.__name__} is async: use AsyncApprovalClient")
             name = action or function.__name__
             guard = GuardedFunction(
-                function, name, timeout_seconds, key, description, context, requester, lease_seconds
+                function, name, timeout_seconds, key, description, context, requester, lease_seconds, facts
             )
 
             @wraps(function)
@@ -144,7 +154,7 @@ class ApprovalClient:
                     effect = operation.send(None)
                     continue
                 try:
-                    came = self._call(effect) if isinstance(effect, HttpRequest) else effect.function()
+                    came = self._carried_out(effect)
                 except BaseException as error:
                     effect = operation.throw(error)
                 else:
@@ -152,6 +162,15 @@ class ApprovalClient:
         except StopIteration as end:
             result: T = end.value
             return result
+
+    def _carried_out(self, effect: HttpRequest | CallFunction | LookUpFacts) -> Any:
+        if isinstance(effect, HttpRequest):
+            return self._call(effect)
+        came = effect.function()
+        if isinstance(effect, LookUpFacts) and inspect.iscoroutine(came):
+            came.close()
+            raise TypeError("the function of facts is async: use AsyncApprovalClient")
+        return came
 
     def close(self) -> None:
         """Close the connections."""
@@ -178,8 +197,8 @@ class AsyncApprovalClient:
 
     ask = _awaited(operations.ask)
     submit = _awaited(operations.submit)
-    claim = _awaited(operations.claim)
-    report = _awaited(operations.report)
+    claim = _awaited(attempts.claim)
+    report = _awaited(attempts.report)
     withdraw = _awaited(operations.withdraw)
     get = _awaited(operations.get)
     pending = _awaited(operations.pending)
@@ -194,6 +213,7 @@ class AsyncApprovalClient:
         context: Any = None,
         requester: str | None = None,
         lease_seconds: float | None = None,
+        facts: FactsFunction | None = None,
     ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Coroutine[Any, Any, R]]]:
         """A decorator for async functions, as `ApprovalClient.requires_approval`."""
 
@@ -202,7 +222,7 @@ class AsyncApprovalClient:
                 raise TypeError(f"{function.__name__} is not async: use ApprovalClient")
             name = action or function.__name__
             guard = GuardedFunction(
-                function, name, timeout_seconds, key, description, context, requester, lease_seconds
+                function, name, timeout_seconds, key, description, context, requester, lease_seconds, facts
             )
 
             @wraps(function)
@@ -224,9 +244,7 @@ class AsyncApprovalClient:
                     effect = operation.send(None)
                     continue
                 try:
-                    came = await (
-                        self._call(effect) if isinstance(effect, HttpRequest) else effect.function()
-                    )
+                    came = await self._carried_out(effect)
                 except BaseException as error:
                     effect = operation.throw(error)
                 else:
@@ -234,6 +252,14 @@ class AsyncApprovalClient:
         except StopIteration as end:
             result: T = end.value
             return result
+
+    async def _carried_out(self, effect: HttpRequest | CallFunction | LookUpFacts) -> Any:
+        if isinstance(effect, HttpRequest):
+            return await self._call(effect)
+        if isinstance(effect, CallFunction):
+            return await effect.function()
+        came = await asyncio.to_thread(effect.function)  # it may be async, or wait for a database
+        return await came if inspect.isawaitable(came) else came
 
     async def close(self) -> None:
         """Close the connections."""

@@ -48,8 +48,15 @@ class CallFunction:
     function: Callable[[], Any]
 
 
+@dataclass(frozen=True, slots=True)
+class LookUpFacts:
+    """The program's look-up of facts: ordinary or async, whatever the client."""
+
+    function: Callable[[], Any]
+
+
 class NoResponse(Exception):
     """No response came. The service may have carried the request out or not."""
 
 
-Operation = Generator[HttpRequest | Sleep | CallFunction, Any, T]
+Operation = Generator[HttpRequest | Sleep | CallFunction | LookUpFacts, Any, T]

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from signoff.canonical import canonical_bytes
-from signoff.client import operations
+from signoff.client import attempts, operations
 from signoff.client.effects import CallFunction, Operation
+from signoff.client.facts import FactsFunction
 from signoff.client.reviews import ClaimedAction
 from signoff.errors import MalformedArguments, SignoffError
 
@@ -33,6 +34,7 @@ class GuardedFunction:
     context: Any = None
     requester: str | None = None
     lease_seconds: float | None = None
+    facts: FactsFunction | None = None
 
     def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Operation[Any]:
         """One call as an operation; its result is the function's.
@@ -52,10 +54,17 @@ class GuardedFunction:
             timeout_seconds=self.timeout_seconds,
             key=_words(self.key, arguments),
             requester=self.requester,
+            facts=self.facts,
         )
         if decision.status == "not_required":
             return (yield CallFunction(lambda: self.function(*bound.args, **bound.kwargs)))
-        claimed = yield from operations.claim(decision, lease_seconds=self.lease_seconds)
+        claimed = yield from attempts.claim(
+            decision,
+            lease_seconds=self.lease_seconds,
+            facts=self.facts,
+            timeout_seconds=self.timeout_seconds,
+            keep=self.key is not None,
+        )
         if added := claimed.arguments.keys() - arguments.keys():
             words = f"a reviewer added it, and {self.action} takes no such argument; nothing was done"
             error = MalformedArguments(f"$.{min(added)}", words)
@@ -101,7 +110,7 @@ def _told(
 ) -> Operation[None]:
     """Report, and never let a report that fails hide what the function did."""
     try:
-        yield from operations.report(claimed, result, error=error, seconds=time.monotonic() - began)
+        yield from attempts.report(claimed, result, error=error, seconds=time.monotonic() - began)
     except SignoffError as failed:
         log.error("could not report how it went: %s (request %s)", failed, claimed.id)  # noqa: TRY400 - no fault of ours
 

@@ -12,11 +12,12 @@ from uuid import uuid4
 
 from signoff.canonical import canonical_bytes
 from signoff.client.effects import HttpRequest, Operation
+from signoff.client.facts import FactsOrFunction, look_up_to_ask
 from signoff.client.retries import TRANSIENT, send_with_retries
-from signoff.client.reviews import Approval, ClaimedAction, Review, Status, concluded
+from signoff.client.reviews import Approval, Review, Status, concluded
 from signoff.context_limit import fit_context
 from signoff.description import describe
-from signoff.errors import AlreadyClaimed, ApiError, Conflict, MalformedArguments, SignoffError, Unreachable
+from signoff.errors import ApiError, Conflict, Unreachable
 from signoff.values import Action
 
 log = logging.getLogger("signoff.client")
@@ -33,9 +34,6 @@ LONGEST_WAIT = 50.0
 VERSION = "external"
 """The version of every action that is asked about from outside."""
 
-MAX_RESULT = 20_000
-MAX_ERROR = 4_000
-
 
 def ask(
     action: str | None,
@@ -48,6 +46,7 @@ def ask(
     requester: str | None = None,
     agent: str | None = None,
     rationale: str | None = None,
+    facts: FactsOrFunction = None,
 ) -> Operation[Approval]:
     """Ask people whether this may be done, and wait for their decision.
 
@@ -55,6 +54,8 @@ def ask(
     ``description``. ``context`` is what a reviewer should know (any JSON; what there is no room for is left out in its
     middle, and counted). ``key`` names the question: a process that
     was started again and asks the same under the same key gets the request that is there already, decided or not.
+    ``facts`` is what the program itself knows about the arguments, or a function of them that looks it up: policy
+    judges on it as `facts.…`. It takes a key of the scope `facts`. Where the function fails, people are asked.
 
     After ``timeout_seconds`` without a decision raises TimeoutError, and takes the request back unless it has a key.
     Raises CollaborationError (logged before) when people rejected it, when its time ran out, or when it was
@@ -70,15 +71,16 @@ def ask(
         requester=requester,
         agent=agent,
         rationale=rationale,
+        facts=facts,
         patience=max(timeout_seconds, 1.0),
     )
     if isinstance(asked, Approval):
         return asked
     if asked.status == "waiting":
         log.info("paused: waiting for people to decide about %s (request %s)", asked.description, asked.id)
-        asked = yield from _decided(asked, deadline)
+        asked = yield from decided(asked, deadline)
     if asked.status == "waiting":
-        asked = yield from _given_up(asked, timeout_seconds, keep=key is not None)
+        asked = yield from given_up(asked, timeout_seconds, keep=key is not None)
     return concluded(asked, arguments)
 
 
@@ -92,6 +94,7 @@ def submit(
     requester: str | None = None,
     agent: str | None = None,
     rationale: str | None = None,
+    facts: FactsOrFunction = None,
     patience: float = PATIENCE,
 ) -> Operation[Review | Approval]:
     """Ask people as `ask` does, and wait for nobody: the request as it stands, or an Approval where policy needs none.
@@ -102,81 +105,18 @@ def submit(
     body = _question(action, arguments or {}, description, context, key)
     optional = {"requester": requester, "agent": agent, "rationale": rationale}
     body |= {name: value for name, value in optional.items() if value is not None}
+    body |= yield from look_up_to_ask(facts, arguments or {}, action)
     told = yield from send_with_retries(HttpRequest("POST", "/pending", body), time.monotonic() + patience)
     if told["status"] == "not_required":
         return Approval("not_required", str(action), dict(arguments or {}), told["request_id"])
     return Review.of(told)
 
 
-def claim(
-    decision: Approval | Review | str,
-    *,
-    lease_seconds: float | None = None,
-    attempt: str | None = None,
-    patience: float = PATIENCE,
-) -> Operation[ClaimedAction]:
-    """Take what was approved, to do it now: once, and only before the approval lapses.
-
-    ``lease_seconds`` is how long it may take; without a result by then people are asked what happened. ``attempt``
-    names this very claim (1 to 255 visible ASCII characters): claimed again under the same name within a day it is the
-    same claim, so that a process that was killed can take up what may safely be done twice, and only such. Raises
-    AlreadyClaimed, ApiError (409: not approved, lapsed, paused …) and Unreachable.
-    """
-    name, digest = _named(decision)
-    body: dict[str, Any] = {"digest": digest} if digest else {}
-    if lease_seconds is not None:
-        body["lease_seconds"] = lease_seconds
-    call = HttpRequest(
-        "POST", f"{_path(name)}/claim", body, headers={"Idempotency-Key": attempt or str(uuid4())}
-    )
-    told = yield from send_with_retries(call, time.monotonic() + patience)
-    action = Action(told["action"]["tool"], told["action"]["tool_version"], told["action"]["arguments"])
-    if action.digest.hex() != told["digest"] or (digest and told["digest"] != digest):
-        raise SignoffError(f"what came back is not what was approved (request {name}); nothing was done")
-    return ClaimedAction(
-        id=told["id"],
-        request_id=told["request_id"],
-        action=action.tool,
-        arguments=action.arguments,
-        digest=told["digest"],
-        revision=told["revision"],
-        edited=told["edited"],
-        attempt=told["attempt"],
-        execution_id=told["execution_id"],
-        idempotency_key=told["idempotency_key"],
-        token=told["token"],
-    )
-
-
-def report(
-    claimed: ClaimedAction,
-    result: Any = None,
-    *,
-    error: str | BaseException | None = None,
-    seconds: float | None = None,
-    patience: float = PATIENCE,
-) -> Operation[Review]:
-    """Report the result (what is no JSON as its text), or the error; the same report twice is one.
-
-    The card shows it. Raises ApiError and Unreachable.
-    """
-    body: dict[str, Any] = {"token": claimed.token}
-    if error is None:
-        body |= {"status": "succeeded", "result": _reportable(result)}
-    else:
-        words = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
-        body |= {"status": "failed", "error": _text(words)[:MAX_ERROR] or "failed"}
-    if seconds is not None:
-        body["seconds"] = seconds
-    told = yield from send_with_retries(
-        HttpRequest("POST", f"{_path(claimed.id)}/result", body), time.monotonic() + patience
-    )
-    return Review.of(told)
-
-
 def withdraw(request_id: str, *, patience: float = PATIENCE) -> Operation[Review]:
     """Take the question back. Raises Conflict when it was decided already, ApiError and Unreachable."""
-    told = yield from send_with_retries(HttpRequest("DELETE", _path(request_id)), time.monotonic() + patience)
+    told = yield from send_with_retries(
+        HttpRequest("DELETE", path_of(request_id)), time.monotonic() + patience
+    )
     return Review.of(told)
 
 
@@ -184,9 +124,9 @@ def get(request_id: str, *, wait: float = 0.0, patience: float = PATIENCE) -> Op
     """A request as it stands; with ``wait``, once decided or after so many seconds. Raises ApiError and Unreachable."""
     deadline = time.monotonic() + wait + patience
     until = time.monotonic() + wait
-    review = Review.of((yield from send_with_retries(HttpRequest("GET", _path(request_id)), deadline)))
+    review = Review.of((yield from send_with_retries(HttpRequest("GET", path_of(request_id)), deadline)))
     if review.status == "waiting" and wait > 0:
-        review = yield from _decided(review, until)
+        review = yield from decided(review, until)
     return review
 
 
@@ -218,7 +158,7 @@ def pending(
 # --- parts ------------------------------------------------------------------------------------------------
 
 
-def _path(name: str) -> str:
+def path_of(name: str) -> str:
     """The address of one request. No name reaches another one's, whatever characters it has."""
     return f"/pending/{quote(name, safe='')}"
 
@@ -242,11 +182,11 @@ def _question(
     return body
 
 
-def _decided(review: Review, deadline: float) -> Operation[Review]:
+def decided(review: Review, deadline: float) -> Operation[Review]:
     """The request once it is decided, or as it stands at the deadline. A service that is away is waited for."""
     while review.status == "waiting" and (left := deadline - time.monotonic()) > 0:
         wait = min(left, LONGEST_WAIT)
-        call = HttpRequest("GET", _path(review.id), query={"wait": f"{wait:.3f}"}, seconds=wait + 10.0)
+        call = HttpRequest("GET", path_of(review.id), query={"wait": f"{wait:.3f}"}, seconds=wait + 10.0)
         try:
             review = Review.of((yield from send_with_retries(call, deadline)))
         except Unreachable:
@@ -258,7 +198,7 @@ def _decided(review: Review, deadline: float) -> Operation[Review]:
     return review
 
 
-def _given_up(review: Review, seconds: float, *, keep: bool) -> Operation[Review]:
+def given_up(review: Review, seconds: float, *, keep: bool) -> Operation[Review]:
     """Nobody decided in time: take it back and raise TimeoutError, unless somebody decides at this very moment."""
     if keep:
         words = f"it goes on waiting under its key {review.request_id}"
@@ -273,24 +213,4 @@ def _given_up(review: Review, seconds: float, *, keep: bool) -> Operation[Review
     raise TimeoutError(f"nobody has decided within {seconds:g} s; {words} (request {review.id})")
 
 
-def _named(decision: Approval | Review | str) -> tuple[str, str | None]:
-    if isinstance(decision, str):
-        return decision, None
-    return decision.id or decision.request_id, decision.digest
-
-
-def _reportable(result: Any) -> Any:
-    """The result as the card can show it: JSON as it is unless it is too long, anything else as its text."""
-    try:
-        encoded = canonical_bytes(result)
-    except MalformedArguments:
-        return _text(str(result))[:MAX_RESULT]
-    return json.loads(encoded) if len(encoded) <= MAX_RESULT else encoded.decode()[:MAX_RESULT]
-
-
-def _text(words: str) -> str:
-    """Words that JSON can carry and a database can keep."""
-    return words.encode("utf-8", "replace").decode().replace("\x00", "␀")
-
-
-__all__ = ["AlreadyClaimed", "ask", "claim", "concluded", "get", "pending", "report", "submit", "withdraw"]
+__all__ = ["ask", "concluded", "decided", "get", "given_up", "path_of", "pending", "submit", "withdraw"]

@@ -17,6 +17,7 @@ from signoff.client import ApprovalClient
 from signoff.description import shorten
 from signoff.errors import MalformedArguments, SignoffError
 from signoff.gate import options
+from signoff.gate.facts_command import facts_command
 from signoff.gate.gate_steps import Gate, GateClosed, GateQuestion
 from signoff.gate.run_command import environment_of
 from signoff.values import COMMAND
@@ -69,6 +70,14 @@ def gate(
         str | None,
         typer.Option(help="On whose behalf (a Slack user id); takes a key of the scope on_behalf."),
     ] = None,
+    facts: Annotated[
+        str | None,
+        typer.Option(
+            "--facts-command",
+            help="A command that reads the arguments as JSON and prints the facts, a JSON object; "
+            "takes a key of the scope facts.",
+        ),
+    ] = None,
     accept_edits: Annotated[
         bool,
         typer.Option(
@@ -87,9 +96,13 @@ def gate(
     arguments = _pairs("--arg", arg or [])
     environment_of(arguments)
     told = _pairs("--context", context or [])
+    try:
+        look_up = None if facts is None else facts_command(facts)
+    except ValueError as error:
+        raise typer.BadParameter(f"--facts-command: {error}") from None
     more = {"description": description, "context": told or None, "requester": requester}
     question = GateQuestion(
-        action, arguments | {COMMAND: command}, key or f"gate-{uuid4()}", key is not None, more
+        action, arguments | {COMMAND: command}, key or f"gate-{uuid4()}", key is not None, more, look_up
     )
     seconds = options.duration("--timeout", timeout).total_seconds() if timeout else None
     lease_seconds = options.duration("--lease", lease).total_seconds()
@@ -107,7 +120,7 @@ def gate(
             if approval.status == "not_required":
                 status = steps.run_unasked(command)
             else:
-                status = steps.run_approved(command, approval, accept_edits, lease_seconds)
+                status = steps.run_approved(command, approval, accept_edits, lease_seconds, seconds)
     except GateClosed as closed:
         for each in closed.args:
             say(each)

@@ -12,11 +12,13 @@ from typing import Any
 
 from signoff.canonical import canonical_bytes
 from signoff.client import Approval, ApprovalClient, ClaimedAction, Review, concluded
+from signoff.client.facts import FactsFunction
 from signoff.errors import (
     AlreadyClaimed,
     ApiError,
     CollaborationError,
     Conflict,
+    FactsFailed,
     MalformedArguments,
     SignoffError,
     Unreachable,
@@ -55,6 +57,11 @@ class GateQuestion:
     key: str
     keeps: bool
     more: dict[str, Any] = field(default_factory=dict)
+    facts: FactsFunction | None = None
+
+
+class _AskedAgain(Exception):
+    """The facts are not those that people approved: they decide anew."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,7 @@ class Gate:
                     question.action,
                     question.arguments,
                     key=question.key,
+                    facts=question.facts,
                     patience=30.0 if seconds is None else max(1.0, seconds),
                     **question.more,
                 )
@@ -162,9 +170,27 @@ class Gate:
             return run_command(command, environment_of(self.question.arguments), stopped).code
 
     def run_approved(
+        self,
+        command: list[str],
+        approval: Approval,
+        accept_edits: bool,
+        lease_seconds: float,
+        seconds: float | None,
+    ) -> int:
+        """Claim, run, report. Raises GateClosed when it may not start.
+
+        Where people are asked again, because the facts have changed, it waits for them as long as before.
+        """
+        while True:
+            try:
+                return self._run_claimed(command, approval, accept_edits, lease_seconds)
+            except _AskedAgain:
+                self.say("asked again: the facts have changed since it was approved")
+                approval = self.decision(seconds)
+
+    def _run_claimed(
         self, command: list[str], approval: Approval, accept_edits: bool, lease_seconds: float
     ) -> int:
-        """Claim, run, report. Raises GateClosed when it may not start."""
         with deferred() as stopped:
             claim = self._claim(approval, lease_seconds)
             changed = canonical_bytes(dict(claim.arguments)) != canonical_bytes(self.question.arguments)
@@ -188,11 +214,17 @@ class Gate:
 
     def _claim(self, approval: Approval, lease_seconds: float) -> ClaimedAction:
         try:
-            return self.client.claim(approval, lease_seconds=lease_seconds)
+            return self.client.claim(
+                approval, lease_seconds=lease_seconds, facts=self.question.facts, timeout_seconds=None
+            )
         except AlreadyClaimed as error:
             words = f"an earlier start has begun with it already: {error}"
             raise GateClosed(ExitCode.ALREADY_STARTED, words) from None
+        except FactsFailed as error:
+            raise GateClosed(ExitCode.REFUSED, f"it was approved but may not begin: {error}") from None
         except ApiError as error:
+            if error.kind == "facts-changed":
+                raise _AskedAgain from None
             code = ExitCode.REFUSED if error.status == 409 else ExitCode.UNAVAILABLE
             raise GateClosed(code, f"it was approved but may not begin: {error}") from None
         except Unreachable as error:

@@ -22,7 +22,7 @@ except ImportError as error:
     raise missing_framework("LangGraph", "langgraph") from error
 
 from signoff.canonical import canonical_bytes
-from signoff.client import ClaimedAction, Review, concluded, operations
+from signoff.client import ClaimedAction, Review, attempts, concluded, operations
 from signoff.client.effects import Operation
 from signoff.errors import AlreadyClaimed, ApiError, CollaborationError, SignoffError
 from signoff.integrations.langgraph_interrupts import (
@@ -170,7 +170,7 @@ def _claimed(
     """The right to go on with this one. If there is none, the others are given up as well: nothing has begun."""
     try:
         return (
-            yield from operations.claim(
+            yield from attempts.claim(
                 review,
                 lease_seconds=options.get("lease_seconds"),
                 attempt=_attempt(question, review, options),
@@ -244,7 +244,7 @@ def _taken_up(
     retry = _settled(review) == "retry"
     if (status == "claimed" and options.get("idempotent")) or (retry and underway):
         return (
-            yield from operations.claim(
+            yield from attempts.claim(
                 review,
                 lease_seconds=options.get("lease_seconds"),
                 attempt=_attempt(question, review, options),
@@ -279,7 +279,7 @@ def _report(
     claim: ClaimedAction, result: Any, error: Any = None, seconds: float | None = None
 ) -> Operation[None]:
     try:
-        yield from operations.report(claim, result, error=error, seconds=seconds)
+        yield from attempts.report(claim, result, error=error, seconds=seconds)
     except SignoffError as failed:
         log.error("could not report how it went: %s (request %s)", failed, claim.id)  # noqa: TRY400 - no fault of ours
 

@@ -24,7 +24,8 @@ from agent.runtime.edit_judgement import schema_of
 from agent.store import views
 from agent.usecases import api_keys
 from agent.usecases.requests import EditOutcome
-from signoff.errors import MalformedArguments
+from signoff.errors import MalformedArguments, SignoffError
+from signoff.gate.facts_command import facts_command
 from signoff.values import COMMAND
 from slackbot import cli
 from slackbot.cards import edit_fields
@@ -63,6 +64,11 @@ when = "args.env == 'prod'"
 checkpoint_id = "removals"
 action_pattern = "restart"
 when = "args.signoff_command[0] == 'rm'"
+
+[[checkpoint]]
+checkpoint_id = "refunds"
+action_pattern = "refund"
+when = "facts.price > 1000.0"
 """
 
 
@@ -175,7 +181,7 @@ class Gate:
 
 @pytest.fixture
 async def gate(site: Street, tmp_path: Path, processes: ForkServerContext) -> AsyncIterator[Gate]:
-    secret = await api_keys.create(site.db, "ci", [Scope.REQUEST], by="test", owner=ADA)
+    secret = await api_keys.create(site.db, "ci", [Scope.REQUEST, Scope.FACTS], by="test", owner=ADA)
     (tmp_path / "key").write_text(f"{secret}\n")
     gate = Gate(
         site, tmp_path, {"SIGNOFF_URL": site.url, "SIGNOFF_KEY_FILE": str(tmp_path / "key")}, processes
@@ -397,3 +403,38 @@ async def test_the_command_of_a_shell(gate: Gate, grace: Program) -> None:
     out, said = await asyncio.wait_for(ended, 20)
     assert (process.returncode, out) == (0, b"piped prod\n")
     assert said.startswith(b"signoff: waiting for people")
+
+
+async def test_a_facts_command_tells_the_truth(gate: Gate, grace: Program) -> None:
+    """A lie in the arguments is asked about; another price at the claim is asked about again; then it runs."""
+    (gate.folder / "price").write_text('{"price": 1500}')
+    look = ("--facts-command", "sh -c 'cat > asked; cat price'")
+    started = gate("--action", "refund", "--arg", "amount:=1", *look, "--", "sh", "-c", "echo done > ran")
+    request = await gate.request()
+    assert json.loads((gate.folder / "asked").read_text())["amount"] == 1
+    assert (await grace.get(f"/pending/{request}")).json()["facts"] == {"price": 1500}
+    (gate.folder / "price").write_text('{"price": 2500}')
+    await grace.decides(request)
+    await started.says("asked again: the facts have changed since it was approved")
+    again = await gate.request()
+    assert (again != request, gate.ran) == (True, None)
+    await grace.decides(again)
+    code, said = await started.ends()
+    assert (code, gate.ran) == (0, "done"), said
+
+
+@pytest.mark.parametrize("look", ["false", "echo [1]", "sh -c 'echo {; exit 0'", "no-such-command"])
+def test_a_facts_command_that_fails_tells_no_facts(look: str) -> None:
+    """An exit code, what is no object, broken JSON and a missing command are all failures."""
+    with pytest.raises(SignoffError):
+        facts_command(look)(amount=1)
+
+
+async def test_a_facts_command_that_fails_lets_nothing_run(gate: Gate, grace: Program) -> None:
+    """People are asked, and an approval does not begin the command while the facts cannot be looked up."""
+    small = ("--action", "restart", "--arg", "env=test", "--facts-command", "false")
+    started = gate(*small, "--", "touch", "ran")
+    await grace.decides(await gate.request())
+    code, said = await started.ends()
+    assert (code, gate.ran) == (77, None)
+    assert "the facts command ended with exit code 1" in said

@@ -1,0 +1,142 @@
+"""What becomes of an approval: it is claimed, with the facts of now, and how the attempt went is reported."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
+from signoff.canonical import canonical_bytes
+from signoff.client.effects import HttpRequest, Operation
+from signoff.client.facts import FactsOrFunction, look_up_now
+from signoff.client.operations import PATIENCE, TIMEOUT, get, given_up, path_of
+from signoff.client.retries import send_with_retries
+from signoff.client.reviews import Approval, ClaimedAction, Review, concluded
+from signoff.errors import ApiError, MalformedArguments, SignoffError
+from signoff.values import Action
+
+log = logging.getLogger("signoff.client")
+
+MAX_RESULT = 20_000
+MAX_ERROR = 4_000
+
+
+def claim(
+    decision: Approval | Review | str,
+    *,
+    lease_seconds: float | None = None,
+    attempt: str | None = None,
+    patience: float = PATIENCE,
+    facts: FactsOrFunction = None,
+    timeout_seconds: float | None = TIMEOUT,
+    keep: bool = True,
+) -> Operation[ClaimedAction]:
+    """Take what was approved, to do it now: once, and only before the approval lapses.
+
+    ``lease_seconds`` is how long it may take; without a result by then people are asked what happened. ``attempt``
+    names this very claim (1 to 255 visible ASCII characters): claimed again under the same name within a day it is the
+    same claim, so that a process that was killed can take up what may safely be done twice, and only such. Raises
+    AlreadyClaimed, ApiError (409: not approved, lapsed, paused …) and Unreachable.
+
+    ``facts`` are told again as they are now: a function is called with the arguments of an Approval, and FactsFailed is
+    raised if it fails. Where they are not those that people approved, people are asked again, and the claim waits for
+    them as ``ask`` does: up to ``timeout_seconds``, then TimeoutError; the request goes on waiting under its name
+    unless ``keep`` is false. With `None` it does not wait, and ApiError is raised (409, `facts-changed`).
+    """
+    while True:
+        told = yield from look_up_now(facts, decision)
+        try:
+            return (yield from _claim(decision, told, lease_seconds, attempt, patience))
+        except ApiError as changed:
+            if changed.kind != "facts-changed" or timeout_seconds is None:
+                raise
+            again = str(changed.problem["id"])
+        log.info("asked again: the facts have changed since people approved it (request %s)", again)
+        review = yield from get(again, wait=timeout_seconds)
+        if review.status == "waiting":
+            review = yield from given_up(review, timeout_seconds, keep=keep)
+        decision = concluded(review, decision.arguments if isinstance(decision, Approval) else None)
+
+
+def _claim(
+    decision: Approval | Review | str,
+    facts: Mapping[str, Any] | None,
+    lease_seconds: float | None,
+    attempt: str | None,
+    patience: float,
+) -> Operation[ClaimedAction]:
+    name, digest = _named(decision)
+    body: dict[str, Any] = {"digest": digest} if digest else {}
+    if lease_seconds is not None:
+        body["lease_seconds"] = lease_seconds
+    if facts is not None:
+        body["facts"] = facts
+    call = HttpRequest(
+        "POST", f"{path_of(name)}/claim", body, headers={"Idempotency-Key": attempt or str(uuid4())}
+    )
+    told = yield from send_with_retries(call, time.monotonic() + patience)
+    action = Action(told["action"]["tool"], told["action"]["tool_version"], told["action"]["arguments"])
+    if action.digest.hex() != told["digest"] or (digest and told["digest"] != digest):
+        raise SignoffError(f"what came back is not what was approved (request {name}); nothing was done")
+    return ClaimedAction(
+        id=told["id"],
+        request_id=told["request_id"],
+        action=action.tool,
+        arguments=action.arguments,
+        digest=told["digest"],
+        revision=told["revision"],
+        edited=told["edited"],
+        attempt=told["attempt"],
+        execution_id=told["execution_id"],
+        idempotency_key=told["idempotency_key"],
+        token=told["token"],
+    )
+
+
+def report(
+    claimed: ClaimedAction,
+    result: Any = None,
+    *,
+    error: str | BaseException | None = None,
+    seconds: float | None = None,
+    patience: float = PATIENCE,
+) -> Operation[Review]:
+    """Report the result (what is no JSON as its text), or the error; the same report twice is one.
+
+    The card shows it. Raises ApiError and Unreachable.
+    """
+    body: dict[str, Any] = {"token": claimed.token}
+    if error is None:
+        body |= {"status": "succeeded", "result": _reportable(result)}
+    else:
+        words = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+        body |= {"status": "failed", "error": _text(words)[:MAX_ERROR] or "failed"}
+    if seconds is not None:
+        body["seconds"] = seconds
+    told = yield from send_with_retries(
+        HttpRequest("POST", f"{path_of(claimed.id)}/result", body), time.monotonic() + patience
+    )
+    return Review.of(told)
+
+
+def _named(decision: Approval | Review | str) -> tuple[str, str | None]:
+    if isinstance(decision, str):
+        return decision, None
+    return decision.id or decision.request_id, decision.digest
+
+
+def _reportable(result: Any) -> Any:
+    """The result as the card can show it: JSON as it is unless it is too long, anything else as its text."""
+    try:
+        encoded = canonical_bytes(result)
+    except MalformedArguments:
+        return _text(str(result))[:MAX_RESULT]
+    return json.loads(encoded) if len(encoded) <= MAX_RESULT else encoded.decode()[:MAX_RESULT]
+
+
+def _text(words: str) -> str:
+    """Words that JSON can carry and a database can keep."""
+    return words.encode("utf-8", "replace").decode().replace("\x00", "␀")
