@@ -41,7 +41,9 @@ blocked_file_type file_deleted file_is_deleted file_not_found max_file_sharing_e
 slack_connect_blocked_file_type slack_connect_clip_sharing_blocked slack_connect_file_upload_sharing_blocked
 unable_to_share_files
 """
-OF_OPENING = "duplicate_external_id exchanged_trigger_id expired_trigger_id invalid_trigger_id view_too_large"
+OF_OPENING = """
+duplicate_external_id exchanged_trigger_id expired_trigger_id invalid_trigger_id push_limit_reached view_too_large
+"""
 OF_PUBLISHING = (
     "duplicate_external_id hash_conflict missing_profile_id not_enabled not_implemented view_too_large"
 )
@@ -101,13 +103,24 @@ def test_only_a_change_finds_its_message_closed(method: str) -> None:
     assert meaning_of("message_not_found", method) is Meaning.UNKNOWN
 
 
+def _told() -> list[list[str]]:
+    """The first two columns of what operators read about Slack's errors."""
+    section = OPERATIONS.read_text(encoding="utf-8").split("### What Slack does not take", 1)[1]
+    rows = section.split("\n#", 1)[0].splitlines()
+    return [line.split("|")[1:3] for line in rows if line.startswith("| ")]
+
+
+@pytest.mark.parametrize(("method", "own"), [(OPEN, OF_OPENING), (PUBLISH, OF_PUBLISHING)])
+def test_operators_read_what_follows_from_errors_of_views(method: str, own: str) -> None:
+    """`docs/operations.md` names each code that only forms, or only App Homes, are refused with."""
+    told = " ".join(codes for methods, codes in _told() if f"`{method}`" in methods)
+    assert set(own.split()) <= set(re.findall(r"`(\w+)`", told))
+
+
 @pytest.mark.parametrize("method", [POST, UPDATE])
 def test_the_table_for_operators_has_every_documented_code(method: str) -> None:
     """`docs/operations.md` says of each code what follows, in the same classes as the service."""
-    table = (
-        OPERATIONS.read_text(encoding="utf-8").split("### What Slack does not take", 1)[1].split("\n#", 1)[0]
-    )
-    rows = [line.split("|")[1:3] for line in table.splitlines() if line.startswith("| ")]
+    rows = _told()
     told = {code: meaning.strip() for meaning, codes in rows for code in re.findall(r"`(\w+)`", codes)}
     words = {
         Meaning.SLOW_DOWN: "slow down",
