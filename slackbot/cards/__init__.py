@@ -1,6 +1,7 @@
 """Stored facts become Block Kit here, and text from others becomes inert. No I/O, no clock."""
 
 from slackbot.cards.agent_form import AgentForm, agent_modal, read_agent_modal
+from slackbot.cards.answer import PAGE_OF_ANSWER, answer_modal
 from slackbot.cards.app_home import PAGE_OF_HOME, HomeView, home
 from slackbot.cards.combine_lines import combine_lines
 from slackbot.cards.details import PAGE_OF_DETAILS, details_modal, details_pages, details_text
@@ -31,6 +32,7 @@ from slackbot.cards.request import named_in, request_card, unreadable
 from slackbot.cards.scalars import amounts
 from slackbot.cards.values import (
     ACTION_AGENT,
+    ACTION_ANSWER,
     ACTION_APPROVE,
     ACTION_APPROVE_COMMENT,
     ACTION_ASK_AGAIN,
@@ -76,6 +78,7 @@ from slackbot.cards.vote_forms import (
 
 __all__ = [
     "ACTION_AGENT",
+    "ACTION_ANSWER",
     "ACTION_APPROVE",
     "ACTION_APPROVE_COMMENT",
     "ACTION_ASK_AGAIN",
@@ -103,6 +106,7 @@ __all__ = [
     "NEEDS_A_COMMENT",
     "NEEDS_A_REASON",
     "OWN_WORDS_EXCLUDE",
+    "PAGE_OF_ANSWER",
     "PAGE_OF_DETAILS",
     "PAGE_OF_HOME",
     "PAGE_OF_WAITING",
@@ -118,6 +122,7 @@ __all__ = [
     "agent_list",
     "agent_modal",
     "amounts",
+    "answer_modal",
     "approve_modal",
     "argument_fields",
     "button_value",

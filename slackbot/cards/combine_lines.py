@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from slackbot.cards import blocks, inert
 from slackbot.cards.values import Card, Json, metadata
 
-MAX_WHOLE = 40
+MAX_WHOLE = 28  # blocks; a short form has two at most, and a message has 50
 MAX_SIZE = 8000  # what one line may hold at most; the short forms come on top
-MAX_BRIEF = 15
+MAX_BRIEF = 10
 MAX_TEXT = 3000
 
 
@@ -21,11 +21,10 @@ def combine_lines(lines: Sequence[Card], *, delivery_id: object | None = None) -
         return lines[0]
     whole = _how_many_fit(lines)
     rows = [block for line in lines[:whole] for block in line.blocks]
-    brief = [_in_short(line) for line in lines[whole : whole + MAX_BRIEF]]
+    brief = lines[whole : whole + MAX_BRIEF]
+    rows += [block for line in brief for block in _in_short(line)]
     if more := len(lines) - whole - len(brief):
-        brief.append(blocks.section(blocks.text(f"… and {more:,} more events", italic=True)))
-    if brief:
-        rows.append(blocks.rich_text(*brief))
+        rows.append(blocks.rich_text(blocks.section(blocks.text(f"… and {more:,} more events", italic=True))))
     return Card(_text(lines), blocks.with_ids(rows, "together"), metadata(delivery_id))
 
 
@@ -39,10 +38,10 @@ def _how_many_fit(lines: Sequence[Card]) -> int:
     return len(lines)
 
 
-def _in_short(line: Card) -> Json:
-    """Our own sentence, without what it quotes."""
-    first: Json = line.blocks[0]["elements"][0]
-    return first
+def _in_short(line: Card) -> list[Json]:
+    """Our own sentence, without what it quotes, and its buttons."""
+    said = blocks.rich_text(line.blocks[0]["elements"][0])
+    return [said, *(each for each in line.blocks if each["type"] == "actions")]
 
 
 def _text(lines: Sequence[Card]) -> str:

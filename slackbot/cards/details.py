@@ -1,7 +1,4 @@
-"""All that is stored about a request, in a modal of as many pages as it takes, and as one text for a file.
-
-Slack has no documented limit on the text of a view; pages stay well below that of a message and below 250 KB.
-"""
+"""All that is stored about a request, in a modal of as many pages as it takes, and as one text for a file."""
 
 from __future__ import annotations
 
@@ -9,15 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agent.domain.request import RequestView
-from slackbot.cards import blocks, buttons, facts, inert, json_text, status, tree
+from slackbot.cards import blocks, buttons, facts, inert, json_text, paging, status, tree
 from slackbot.cards.modals import modal
 from slackbot.cards.request import arguments_label, origin, small_print, title, unreadable, withheld_note
-from slackbot.cards.values import ACTION_FILE, Json, Names, Pages, button_value, page_value
+from slackbot.cards.values import ACTION_FILE, Json, Names, button_value
 
-MAX_PAGE = 9_000
-"""What the blocks of a page weigh, its frame not counted."""
-MAX_PAGE_BLOCKS = 60
-MAX_BOX = 2_900
 PAGES_BEFORE_FILE = 5
 """From here on a file is offered as well."""
 MAX_READABLE = 3_000
@@ -36,13 +29,14 @@ def details_modal(
 ) -> Json:
     """A page of the details, from 1, or the nearest; with the card's buttons when `view.place_nonce` names a place."""
     names = names or Names()
-    pages = _pages(list(_content(view, names, permalink)))
+    pages = paging.in_pages(list(_content(view, names, permalink)))
     page = max(1, min(page, len(pages)))
     above = [blocks.header(inert.line(title(view), blocks.HEADER_LIMIT))]
     withheld = unreadable(view)
+    turns = paging.turns(PAGE_OF_DETAILS, page, len(pages), request=view.id, revision=view.revision)
     below = [
         blocks.context(f"{small_print(view, str(view.id))} · page {page} of {len(pages)}"),
-        *buttons.turning(_turns(view, page, len(pages))),
+        *buttons.turning(turns),
         *withheld_note(view, withheld),
         *buttons.row(view, names, approvable=not withheld, details=False),
         *_file(view, len(pages)),
@@ -61,7 +55,7 @@ def details_text(view: RequestView) -> str:
 
 
 def details_pages(view: RequestView) -> int:
-    return len(_pages(list(_content(view, Names(), None))))
+    return len(paging.in_pages(list(_content(view, Names(), None))))
 
 
 # ---------------------------------------------------------------- what there is, in order
@@ -92,7 +86,7 @@ def _values(label: Json, values: Mapping[str, Any]) -> Iterator[Json]:
 
 
 def _boxes(label: Json, text: str) -> Iterator[Json]:
-    for number, piece in enumerate(_pieces(text)):
+    for number, piece in enumerate(paging.pieces(text)):
         head = [label] if number == 0 else []
         yield blocks.rich_text(*head, blocks.preformatted(piece))
 
@@ -164,40 +158,6 @@ def _text(value: Any) -> str:
 
 def _sequence(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list | tuple) else []
-
-
-# ---------------------------------------------------------------- pages
-def _pieces(text: str) -> Iterator[str]:
-    """The text in boxes, cut at the end of a line where one is near."""
-    rest = text
-    while rest:
-        piece, more = inert.cut(rest, MAX_BOX)
-        if more and (end := piece.rfind("\n") + 1) > len(piece) // 2:
-            piece = piece[:end]
-        rest = rest[len(piece) :]
-        yield piece
-
-
-def _pages(content: Sequence[Json]) -> list[list[Json]]:
-    pages: list[list[Json]] = [[]]
-    used = 0
-    for block in content:
-        size = blocks.size(block)
-        if pages[-1] and (used + size > MAX_PAGE or len(pages[-1]) == MAX_PAGE_BLOCKS):
-            pages.append([])
-            used = 0
-        pages[-1].append(block)
-        used += size
-    return pages
-
-
-def _turns(view: RequestView, page: int, pages: int) -> Pages:
-    def to(number: int) -> str | None:
-        if not 1 <= number <= pages:
-            return None
-        return page_value(PAGE_OF_DETAILS, request=view.id, revision=view.revision, page=number)
-
-    return Pages(back=to(page - 1), forward=to(page + 1))
 
 
 def _file(view: RequestView, pages: int) -> list[Json]:

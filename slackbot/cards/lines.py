@@ -12,6 +12,7 @@ from agent.domain.request import ExecutionStatus
 from agent.domain.run import RunStatus, RunView
 from agent.domain.short_ids import short_id
 from slackbot.cards import blocks, buttons, inert, status, tree
+from slackbot.cards.answer import answer_line
 from slackbot.cards.values import (
     ACTION_DONE_CALL,
     ACTION_RESUME_RUN,
@@ -24,8 +25,6 @@ from slackbot.cards.values import (
 
 MAX_QUOTED = 1500
 MAX_QUOTED_LINES = 20
-MAX_ANSWER = 9000
-MAX_ANSWER_LINES = 120
 MAX_TASK = 1500
 MAX_EDITS = 3000
 MAX_ASKERS = 160
@@ -131,11 +130,11 @@ def thread_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -
 
 
 def run_line(body: Mapping[str, Any], *, delivery_id: object | None = None) -> Card:
-    """A line of a run's thread; an answer is shown as far as a message can hold it."""
+    """A line of a run's thread."""
     kind = str(body.get("line"))
     words, label = _RUN_LINES.get(kind) or _unknown(kind)
     if kind == "answer":
-        return _answer(words, str(body.get("text") or ""), delivery_id)
+        return answer_line(words, body, delivery_id)
     words, body = _settled(_voted(words, body), body)
     words = _DOUBT_ON_CARD if kind == "in_doubt" and body.get("request") else words
     words = _DECIDED.get(str(body.get("outcome")), words) if kind == "decided" else words
@@ -259,13 +258,6 @@ def _circumstances(body: Mapping[str, Any]) -> Iterator[Json]:
         if body.get(name):
             yield blocks.text(f" · {name} ")
             yield blocks.text(inert.line(str(body[name]), 80), code=True)
-
-
-def _answer(words: str, answer: str, delivery_id: object | None) -> Card:
-    parts = [blocks.section(blocks.text(words, bold=True))]
-    parts += _quoted("", answer, MAX_ANSWER, MAX_ANSWER_LINES) or _quoted("", "(nothing)", 20, 1)
-    text = f"{words}: {inert.mrkdwn(answer, 500)}"
-    return Card(text, blocks.with_ids([blocks.rich_text(*parts)], "answer"), metadata(delivery_id))
 
 
 def _quoted(label: str, content: Any, limit: int, max_lines: int) -> list[Json]:

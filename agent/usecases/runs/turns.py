@@ -144,9 +144,10 @@ def _messages(held: HeldRun, turn: Turn, *, answers: bool) -> list[OutboxMessage
     run = held.run
     if run.destination is None:
         return []
-    words = (
-        [outbox.run_line(run.destination, run.id, "answer", text=turn.text)] if answers and turn.text else []
-    )
+    words = []
+    if answers and turn.text:
+        said = {"text": turn.text, "run": str(run.id), "turn": run.turn + 1}
+        words.append(outbox.run_line(run.destination, run.id, "answer", **said))
     above = ancestors.ancestor_roots(run.destination, run.ancestor_ids) if held.asked else []
     return [*words, outbox.run_root(run.destination, run.id), *above]
 

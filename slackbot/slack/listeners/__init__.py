@@ -7,6 +7,7 @@ from slack_bolt.async_app import AsyncApp
 from slackbot.slack.bolt_app import new_app
 from slackbot.slack.listeners import (
     agent_form,
+    answers,
     app_home,
     cancel,
     catch_all,
@@ -29,6 +30,7 @@ _ROOMS = (
     unstorable_texts,
     clicks,
     details,
+    answers,
     settlements,
     resume,
     list_buttons,

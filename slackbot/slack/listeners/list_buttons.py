@@ -13,6 +13,7 @@ from slackbot.cards import (
     ACTION_LIST,
     ACTION_PAGE,
     ACTION_PAGE_BACK,
+    PAGE_OF_ANSWER,
     PAGE_OF_DETAILS,
     PAGE_OF_HOME,
     Card,
@@ -22,7 +23,7 @@ from slackbot.cards import (
     parse_page_value,
 )
 from slackbot.cards.cursor import Cursor
-from slackbot.slack.listeners import details, listing
+from slackbot.slack.listeners import answers, details, listing
 from slackbot.slack.listeners.button_click import person_of
 from slackbot.slack.listeners.catch_all import OLD_BUTTON
 from slackbot.slack.listeners.context import ListenerContext
@@ -67,6 +68,8 @@ def _turn(ctx: ListenerContext, body: dict[str, Any], what: str, query: dict[str
             if request_id is None or not page.isdecimal():
                 return False
             ctx.background.start(details.fill(ctx, view["id"], person_of(body), request_id, int(page[:6])))
+        case _, "modal" if what == PAGE_OF_ANSWER:
+            return answers.begin(ctx, body, view["id"], query)
         case _, "home" if what == PAGE_OF_HOME:
             waiting, mine = (Cursor.read(query.get(name)) for name in ("waiting", "mine"))
             ctx.homes.turn_to(person_of(body), waiting, mine)

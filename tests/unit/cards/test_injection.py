@@ -21,6 +21,7 @@ from slackbot.cards import (
     Names,
     agent_list,
     agent_modal,
+    answer_modal,
     approve_modal,
     combine_lines,
     details_modal,
@@ -401,6 +402,7 @@ def test_other_surfaces_stay_inert(samples: Any, referee: Any, attack: str) -> N
         thread_line({"line": line, **body}) for line in ("reminder", "rejected", "settled", "failed", attack)
     ]
     lines += [run_line({"line": line, **body}) for line in ("answer", "pending", "retrying", attack)]
+    lines += [run_line({"line": "answer", "text": attack * 50, "run": str(UUID(int=1)), "turn": 3})]
     run = RunView(
         UUID(int=1), attack, attack, attack, RunStatus.FAILED, attack, person, None, attack, None, 1, 1, 1, 0, at, at
     )  # fmt: skip
@@ -426,7 +428,11 @@ def test_other_surfaces_stay_inert(samples: Any, referee: Any, attack: str) -> N
     text = refusal_text(attack)
     assert "<" not in text
     assert not referee.invisible(text)
-    for modal in (skeleton_modal(attack), notice_modal(attack, attack)):
+    for modal in (
+        skeleton_modal(attack),
+        notice_modal(attack, attack),
+        answer_modal(UUID(int=1), 3, attack * 50, 1),
+    ):
         referee.judge_view(modal)
 
 

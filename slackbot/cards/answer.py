@@ -1,0 +1,46 @@
+"""An agent's answer: its beginning in the run's thread, all of it in a modal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from agent.domain.short_ids import short_id
+from slackbot.cards import blocks, buttons, inert, paging
+from slackbot.cards.modals import modal
+from slackbot.cards.values import ACTION_ANSWER, Card, Json, metadata, page_value, parse_id
+
+MAX_ANSWER = 1500
+MAX_ANSWER_LINES = 30
+_NO_LIMIT = 2**62
+
+PAGE_OF_ANSWER = "answer"
+"""What the page values of this modal are about; their query has `run`, `turn` and `page`."""
+
+
+def answer_line(words: str, body: Mapping[str, Any], delivery_id: object | None) -> Card:
+    """The line in the thread; a button leads to the rest, if there is any."""
+    answer = str(body.get("text") or "")
+    shown = inert.paragraph(answer, MAX_ANSWER, MAX_ANSWER_LINES) or "(nothing)"
+    rows = [
+        blocks.rich_text(blocks.section(blocks.text(words, bold=True)), blocks.quote(*blocks.texts(shown)))
+    ]
+    run, turn = parse_id(body.get("run")), body.get("turn")
+    if run and isinstance(turn, int) and shown != inert.paragraph(answer, _NO_LIMIT, _NO_LIMIT):
+        whole = page_value(PAGE_OF_ANSWER, run=run, turn=turn, page=1)
+        rows += blocks.actions(blocks.button("Whole answer", ACTION_ANSWER, whole))
+    text = f"{words}: {inert.mrkdwn(answer, 500)}"
+    return Card(text, blocks.with_ids(rows, f"answer:{run}:{turn}"), metadata(delivery_id))
+
+
+def answer_modal(run_id: UUID, turn: int, text: str, page: int) -> Json:
+    """A page of the whole answer, from 1, or the nearest."""
+    whole = inert.paragraph(text, _NO_LIMIT, _NO_LIMIT)
+    content = [blocks.rich_text(blocks.quote(*blocks.texts(piece))) for piece in paging.pieces(whole)]
+    pages = paging.in_pages(content)
+    page = max(1, min(page, len(pages)))
+    turns = paging.turns(PAGE_OF_ANSWER, page, len(pages), run=run_id, turn=turn)
+    place = f"run {short_id(run_id)} · step {turn:,} · page {page:,} of {len(pages):,}"
+    rows = [*pages[page - 1], blocks.context(place), *buttons.turning(turns)]
+    return modal("The agent's answer", blocks.with_ids(rows, f"{run_id}:{turn}:{page}"), close="Close")

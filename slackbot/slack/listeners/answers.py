@@ -1,0 +1,85 @@
+"""The whole of an agent's answer, for those who may see its run."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from slack_bolt.async_app import AsyncAck, AsyncApp
+
+from agent.domain.errors import Refused
+from agent.store import views
+from signoff.values import Person
+from slackbot.cards import (
+    ACTION_ANSWER,
+    PAGE_OF_ANSWER,
+    answer_modal,
+    notice_modal,
+    parse_id,
+    parse_page_value,
+)
+from slackbot.masking import clean_text, hidden_in_run
+from slackbot.reviewing.members import check_member
+from slackbot.reviewing.visibility import visible_runs
+from slackbot.slack.listeners.button_click import person_of
+from slackbot.slack.listeners.catch_all import OLD_BUTTON
+from slackbot.slack.listeners.context import ListenerContext
+from slackbot.slack.listeners.details import FAILED, PATIENCE
+from slackbot.slack.listeners.modals import Shown, draw, show_empty, tell
+
+log = logging.getLogger(__name__)
+
+HEADING = "The agent's answer"
+NOT_OPENED = "Slack did not open the answer in time. Please press the button again."
+NOT_VISIBLE = "There is no such answer that you may see."
+
+
+def register(app: AsyncApp, ctx: ListenerContext) -> None:
+    """The button below the beginning of an answer."""
+
+    @app.action(ACTION_ANSWER)
+    async def asked(ack: AsyncAck, body: dict[str, Any]) -> None:
+        what, query = parse_page_value(body["actions"][0].get("value")) or ("", {})
+        view_id = await show_empty(ctx, body, HEADING) if what == PAGE_OF_ANSWER else None
+        await ack()
+        if view_id is None or not begin(ctx, body, view_id, query):
+            tell(ctx, body, NOT_OPENED if what == PAGE_OF_ANSWER else OLD_BUTTON)
+
+
+def begin(ctx: ListenerContext, body: Mapping[str, Any], view_id: str, query: Mapping[str, str]) -> bool:
+    """Begin to draw a page of an answer into a modal. False: the query is none of ours."""
+    run_id, turn, page = parse_id(query.get("run")), query.get("turn", ""), query.get("page", "")
+    if run_id is None or not turn.isdecimal() or not page.isdecimal():
+        return False
+    ctx.background.start(_fill(ctx, view_id, person_of(body), run_id, int(turn[:9]), int(page[:6])))
+    return True
+
+
+async def _fill(
+    ctx: ListenerContext, view_id: str, person: Person, run_id: UUID, turn: int, page: int
+) -> None:
+    try:
+        async with asyncio.timeout(PATIENCE):
+            shown = await _answer(ctx, person, run_id, turn, page)
+    except Refused as refused:
+        shown = notice_modal(HEADING, refused.sentence)
+    except Exception as error:
+        log.warning("an answer failed: %s", type(error).__name__, extra={"action": "answer_failed"})
+        shown = notice_modal(HEADING, FAILED)
+    await draw(ctx, view_id, shown)
+
+
+async def _answer(ctx: ListenerContext, person: Person, run_id: UUID, turn: int, page: int) -> Shown:
+    """Raises Refused for who does not belong here."""
+    await check_member(ctx.directory, person)
+    async with ctx.db.connection() as connection:
+        run = await views.run_view(connection, run_id)
+        messages = await views.messages(connection, run_id)
+        values = (await views.values_of(connection, [run_id])).get(run_id)
+    text = next((each.text for each in messages if (each.role, each.turn) == ("assistant", turn)), None)
+    if text is None or run is None or not await visible_runs(ctx.directory, person, [run]):
+        return notice_modal(HEADING, NOT_VISIBLE)
+    return answer_modal(run_id, turn, await clean_text(text, hidden_in_run(values)), page)
