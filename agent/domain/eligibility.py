@@ -185,6 +185,13 @@ def resume_refusal(requester: Person | None, by: Standing, *, administrator: boo
     return None if by.person == requester or administrator else Refusal.NOT_YOURS_TO_RESUME
 
 
+def revocation_refusal(approvers: Collection[str], by: Standing, *, administrator: bool) -> Refusal | None:
+    """Why this person may not revoke a grant, or ``None``. Reviewers may, also those who had a part in a call."""
+    if by.refusal is not None:
+        return by.refusal
+    return None if administrator or not by.roles.isdisjoint(approvers) else Refusal.NOT_YOURS_TO_REVOKE
+
+
 def _counts_against(why: Involvement, prevent_self_review: bool, editor_may_approve: bool) -> bool:
     if why is Involvement.EDITOR:
         return not editor_may_approve

@@ -4,6 +4,7 @@ SignoffError
 ├── PolicyError             the checkpoints file cannot be enforced as written; the service does not start
 ├── Refused                 somebody may not do what they tried to do; `sentence` is what they are told
 ├── NotFound                no such thing (or none that the asker may know of)
+├── GrantRefused            no grant like this can be given; `sentence` says why
 ├── LeaseLost               another worker has taken the run over; nothing more may be written
 └── NoRoom                  as many calls run as their tool or agent allows
 """
@@ -28,6 +29,14 @@ class PolicyError(SignoffError):
 
 class NotFound(SignoffError):
     """There is no such thing; says no more, so that ids cannot be probed."""
+
+
+class GrantRefused(SignoffError):
+    """No grant like this can be given. `sentence` is what the person is told."""
+
+    def __init__(self, sentence: str) -> None:
+        self.sentence = sentence
+        super().__init__(sentence)
 
 
 class LeaseLost(SignoffError):
@@ -77,6 +86,7 @@ class Refusal(StrEnum):
     NOT_YOURS_TO_SETTLE = "not_yours_to_settle"
     NOT_YOURS_TO_RESUME = "not_yours_to_resume"
     NOT_YOURS_TO_TAKE_UP = "not_yours_to_take_up"
+    NOT_YOURS_TO_REVOKE = "not_yours_to_revoke"
 
 
 DOUBTFUL = frozenset({Refusal.LOOKUP_FAILED, Refusal.RATE_LIMITED_LOOKUP})
@@ -155,6 +165,10 @@ _SENTENCES: dict[Refusal, str] = {
     ),
     Refusal.NOT_YOURS_TO_RESUME: (
         "Only who started this run, or an administrator of this workspace, can resume it. Nothing was changed."
+    ),
+    Refusal.NOT_YOURS_TO_REVOKE: (
+        "Only a reviewer of these calls, or an administrator of this workspace, can revoke this grant. Nothing was "
+        "changed."
     ),
     Refusal.NOT_YOURS_TO_TAKE_UP: (
         "This run is over, so the agent was not told what you wrote. Only who started it, or an administrator of "

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -32,18 +32,7 @@ GRANT = "allow_similar"
 """The action, and the `source`, of the request by which people give a grant."""
 
 GRANT_VERSION = "1"
-MOST_LIVE = 50
-"""Grants of one agent for one tool that may be live at a time."""
-
 ANYONE = "anyone"
-
-
-@dataclass(frozen=True, slots=True)
-class GrantLimits:
-    """The `[grants]` of the policy: beyond them a grant is refused."""
-
-    max_for: timedelta
-    max_uses: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,24 +204,6 @@ def granters_refusal(granters: Iterable[Standing], call: Reviewed) -> Standing |
         if eligibility.reviewer_refusal(call, each, Verdict.APPROVE) is not None:
             return each
     return None
-
-
-def rule_of_grant(rule: Rule) -> Rule:
-    """How the request that gives a grant is decided: by the people and the quorum of the calls that it covers."""
-    return rule.model_copy(
-        update={
-            "when": None,
-            "description_template": None,
-            "link_template": None,
-            "allow_edit": False,
-            "allow_grants": False,
-            "grant_free": (),
-            "on_timeout": "expire",
-            "escalate_to": (),
-            "email": (),
-            "email_facts": (),
-        }
-    )
 
 
 def _other_kind(granted: CallKind, call: CallKind) -> str | None:

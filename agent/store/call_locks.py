@@ -166,6 +166,25 @@ async def lock_ready(
     }
 
 
+async def lock_to_claim(
+    connection: Connection, call_id: UUID, run_id: UUID, bounds: Collection[ConcurrencyLimit]
+) -> ReadyCall | None:
+    """A call in whatever state, locked behind its run, without the head of its chain."""
+    bounded = (concurrency.TAKE, concurrency.COUNT) if bounds else ()
+    _, _, _, *counted, found = await query(
+        connection,
+        pause.HOLD,
+        runs.TAKE,
+        _TAKE_CALLS,
+        *bounded,
+        _CALL,
+        calls=[call_id],
+        runs=[run_id],
+        **concurrency.parameters(bounds),
+    )
+    return ReadyCall(_stored(found[0]), None, Room(*counted)) if found else None
+
+
 def _ready(row: Row[Any], head: Row[Any] | None, room: Room) -> ReadyCall:
     return ReadyCall(_stored(row), audit.chain_head(head, row.at) if head else None, room)
 

@@ -94,7 +94,7 @@ WITH e AS (
     FROM e WHERE c.id = e.call_id AND c.state = 'asked'
 )
 UPDATE approval_request AS r SET status = e.outcome, decided_at = e.decided_at,
-    lapse_at = CASE WHEN e.outcome = 'approved' AND r.call_id IS NULL
+    lapse_at = CASE WHEN e.outcome = 'approved' AND r.source = 'api'
                     THEN e.decided_at + make_interval(secs => (r.policy->>'execute_within')::float) END
 FROM e WHERE r.id = e.request_id AND r.status = 'waiting'
 """)

@@ -24,6 +24,7 @@ LOCK_ORDER = (
     "tool_call",
     "execution",
     CONCURRENCY,
+    "approval_grant",
     "audit_head",
     "delivery",
     RETENTION,

@@ -7,7 +7,7 @@ one row (``coalesce_key``): it is drawn from the facts when it is sent.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -25,6 +25,8 @@ URGENT, CARD, LINE = 0, 1, 2
 
 _ANSWERS = frozenset({"answer", "failed", "denied", "cancelled"})
 """Lines that tell whoever gave a run its task what came of it."""
+
+GRANT_LINES_WAIT = 60.0
 
 MAX_CHANGES = 10
 """Changes of an edit that a line in the thread shows; the details show all."""
@@ -50,6 +52,8 @@ class OutboxMessage:
     priority: int = LINE
     coalesce_key: str | None = None
     agent: str | None = None
+    wait: float = 0.0
+    """Seconds before it may be sent; the lines of its thread that come meanwhile go with it."""
 
 
 def card(destination: Destination, request_id: UUID, *, new: bool = False) -> OutboxMessage:
@@ -66,6 +70,11 @@ def request_line(
     """A line in the request's thread, its history."""
     who = {"team": by.team_id, "user": by.user_id} if by else {"team": None, "user": None}
     return OutboxMessage("thread_line", destination, {"line": line, **who, **facts}, request_id=request_id)
+
+
+def grant_used_line(destination: Destination, grant_id: UUID, **facts: Any) -> OutboxMessage:
+    """A use of a grant, in the thread of its request: those of a minute are one message."""
+    return replace(request_line(destination, grant_id, "grant_used", **facts), wait=GRANT_LINES_WAIT)
 
 
 def edited_line(
@@ -156,6 +165,7 @@ def _row(message: OutboxMessage) -> dict[str, Any]:
         "agent": message.agent,
         "body": dict(message.body),
         "coalesce_key": message.coalesce_key,
+        "wait": message.wait,
     }
 
 
@@ -164,10 +174,14 @@ SELECT EXISTS (SELECT 1 FROM delivery WHERE request_id = :request AND coalesce_k
 """)
 # Of rows with one key the first is written: a statement cannot count up the same row twice.
 _INSERT = text("""
-INSERT INTO delivery (id, kind, priority, team_id, channel_id, request_id, run_id, agent, body, coalesce_key)
-SELECT DISTINCT ON (coalesce(coalesce_key, id::text)) * FROM json_to_recordset(:rows) AS t (
+INSERT INTO delivery (id, kind, priority, team_id, channel_id, request_id, run_id, agent, body, coalesce_key,
+                      not_before)
+SELECT DISTINCT ON (coalesce(coalesce_key, id::text))
+       id, kind, priority, team_id, channel_id, request_id, run_id, agent, body, coalesce_key,
+       clock_timestamp() + make_interval(secs => wait)
+FROM json_to_recordset(:rows) AS t (
     id uuid, kind delivery_kind, priority smallint, team_id text, channel_id text, request_id uuid, run_id uuid,
-    agent text, body jsonb, coalesce_key text)
+    agent text, body jsonb, coalesce_key text, wait float)
 ORDER BY coalesce(coalesce_key, id::text), priority, id
 ON CONFLICT (coalesce_key) WHERE state = 'pending' AND coalesce_key IS NOT NULL
 DO UPDATE SET wanted = delivery.wanted + 1, priority = least(delivery.priority, excluded.priority)

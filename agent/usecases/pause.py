@@ -14,6 +14,7 @@ from agent.store import audit, outbox
 from agent.store import pause as pauses
 from agent.store.audit import AuditEntry
 from agent.store.outbox import Destination
+from agent.usecases import grants
 from signoff.values import Person
 
 SUBJECT = "pause"
@@ -48,6 +49,8 @@ async def _turn(db: Database, agent: str | None, by: Person | str, reason: str |
         stopped = any((each.agent or EVERYTHING) == scope for each in await pauses.active_pauses(tx))
         if stopped is stop:
             return False
+        if stop:  # consent in advance does not sleep: people give it again, or not
+            await grants.end_all(tx, by=actor, because="paused", scope=scope)
         await audit.create_head(tx, SUBJECT)
         head = await audit.lock_head(tx, SUBJECT)
         if stop:

@@ -14,6 +14,8 @@ ALLOWED = {
     "ancestors.py": 1,  # the order in which a cancellation locks them
     "views/runs.py": 2,  # who may cancel the run; values to hide in what is shown of it
     "views/waiting_time.py": 1,  # how long one of them waited for people
+    # Downwards from the first run: whether people said no to a tool in any of them, asked once for each use of a grant.
+    "grants.py": 1,
     # From a call that is asked again to the one it repeats, usually none.
     "exclusions.py": 1,
     # Downwards through delegated calls only: which child runs a run waits for changes all the time.

@@ -8,6 +8,7 @@ from agent.store.tables.access import api_key, http_reply, key_use, pause, sign_
 from agent.store.tables.audit import audit_event, audit_head
 from agent.store.tables.columns import metadata
 from agent.store.tables.executions import execution, retry_vote, settlement
+from agent.store.tables.grants import approval_grant, grant_use
 from agent.store.tables.messages import delivery, destination, digest_card, notice, webhook
 from agent.store.tables.requests import approval_request, card_place, decision, request_revision, vote
 from agent.store.tables.runs import agent_run, run_message, run_status, tool_call
@@ -16,6 +17,7 @@ from agent.store.tables.search import request_search, search_due
 __all__ = [
     "agent_run",
     "api_key",
+    "approval_grant",
     "approval_request",
     "audit_event",
     "audit_head",
@@ -25,6 +27,7 @@ __all__ = [
     "destination",
     "digest_card",
     "execution",
+    "grant_use",
     "http_reply",
     "key_use",
     "metadata",

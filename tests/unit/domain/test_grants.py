@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from agent.domain.field_constraints import Between, Exact, Fits, OneOf, read_constraint
-from agent.domain.grants import CallToCover, Grant, granters_refusal, rule_of_grant, uncoverable
+from agent.domain.grant_terms import rule_of_grant
+from agent.domain.grants import CallToCover, Grant, granters_refusal, uncoverable
 from agent.domain.people import Exclusion, Involvement, Standing
 from agent.domain.policy import Rule
 from signoff.values import Action, Person, Risk

@@ -1,0 +1,80 @@
+"""What a reviewer may allow in advance: within the policy's `[grants]`, and only what the checkpoint lets them free."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any, assert_never
+
+from agent.domain.field_constraints import Between, Constraint, Exact, Fits, OneOf, exact_number
+from agent.domain.policy import Rule
+from signoff.json_paths import is_redacted
+
+MOST_LIVE = 50
+"""Grants of one agent for one tool that may be live at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class GrantLimits:
+    """The `[grants]` of the policy: beyond them a grant is refused."""
+
+    max_for: timedelta
+    max_uses: int
+
+
+def limits_problem(
+    limits: GrantLimits, lasts: timedelta, uses: int, sum_of: str | None, max_sum: Decimal | None
+) -> str | None:
+    """What of this is beyond the policy, as a sentence, or ``None``."""
+    if not timedelta() < lasts <= limits.max_for:
+        return f"A grant can last at most {_hours(limits.max_for)}, and not less than a second."
+    if not 1 <= uses <= limits.max_uses:
+        return f"A grant can be used 1 to {limits.max_uses:,} times."
+    if (sum_of is None) != (max_sum is None):
+        return "A sum needs a number to add up, and what it may come to."
+    return None if max_sum is None or max_sum >= 0 else "A sum cannot be negative."
+
+
+def freeing_problem(
+    rule: Rule, root: str, name: str, value: Any, constraint: Constraint, choices: Sequence[Any]
+) -> str | None:
+    """Why this argument or fact of an approved call cannot be freed so, as a sentence, or ``None``."""
+    match constraint:
+        case Exact():
+            allowed = constraint.allows(value)
+        case Between():
+            allowed = exact_number(value) is not None
+        case OneOf(values):
+            offered = OneOf((True, False) if isinstance(value, bool) else tuple(choices) or (value,))
+            allowed = all(map(offered.allows, values))
+        case Fits(pattern):
+            allowed = dict(rule.grant_free).get(f"{root}.{name}") == pattern
+        case _:
+            assert_never(constraint)
+    hidden = not isinstance(constraint, Exact) and is_redacted((name,), rule.redact, root)
+    return None if allowed and not hidden else f"{root}.{name} cannot be left open in this way."
+
+
+def rule_of_grant(rule: Rule) -> Rule:
+    """How the request that gives a grant is decided: by the people and the quorum of the calls that it covers."""
+    return rule.model_copy(
+        update={
+            "when": None,
+            "description_template": None,
+            "link_template": None,
+            "allow_edit": False,
+            "allow_grants": False,
+            "grant_free": (),
+            "on_timeout": "expire",
+            "escalate_to": (),
+            "email": (),
+            "email_facts": (),
+        }
+    )
+
+
+def _hours(length: timedelta) -> str:
+    hours = length.total_seconds() / 3600
+    return f"{hours:,g} hours"

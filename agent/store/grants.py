@@ -1,0 +1,242 @@
+"""Grants: consent that people give in advance, found by agent, tool and checkpoint, and each of its uses.
+
+What a grant allows stands in the action of its request. A trigger counts the uses and refuses one too many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Row, text
+
+from agent.database.transaction import Connection, Transaction, fetch, query
+from agent.domain.audit import request_subject
+from agent.domain.grant_terms import MOST_LIVE
+from agent.domain.grants import Grant
+from agent.store.outbox import Destination
+from agent.store.rows import row_as
+from signoff.values import Person
+
+
+@dataclass(frozen=True, slots=True)
+class StoredGrant:
+    """A grant that people approved, with what has become of it. ``at`` is the time of the database."""
+
+    id: UUID
+    agents: tuple[str, ...]
+    uses: int
+    used_sum: Decimal
+    ended: bool
+    at: datetime
+    approvers: tuple[str, ...]
+    destination: Destination
+    """Of its request's card."""
+    action: bytes
+    decided_digest: bytes
+    recorded_digest: bytes | None
+    """The decided digest as the audit log has it."""
+    granters: tuple[Person, ...]
+
+    @property
+    def subject(self) -> str:
+        """Its audit chain."""
+        return request_subject(self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierUse:
+    """A use that is written already."""
+
+    grant_id: UUID
+    content: bytes
+
+
+def insert(tx: Transaction, grant_id: UUID, grant: Grant) -> None:
+    """The grant of a request that is written in the same transaction."""
+    tx.add(
+        _INSERT,
+        id=grant_id,
+        agent=grant.kind.agent,
+        tool=grant.kind.tool,
+        checkpoint=grant.kind.checkpoint,
+        agents=[*grant.kind.above, grant.kind.agent],
+        until=grant.until,
+        uses=grant.max_uses,
+        sum=grant.max_sum,
+    )
+
+
+async def exists(connection: Connection, grant_id: UUID) -> bool:
+    """Whether there ever was such a grant."""
+    return bool(await fetch(connection, _EXISTS, id=grant_id))
+
+
+async def signature_of(connection: Connection, request_id: UUID) -> bytes | None:
+    """The digest of the tool's parameters when a request was opened."""
+    found = await fetch(connection, _SIGNATURE, id=request_id)
+    return bytes(found[0].signature_digest) if found and found[0].signature_digest else None
+
+
+async def lock_count(connection: Connection, agent: str, tool: str) -> int:
+    """How many grants of this agent for this tool are live or wait for votes; nobody adds one before COMMIT."""
+    _, counted = await query(connection, _TAKE_COUNT, _COUNT, agent=agent, tool=tool)
+    found: int = counted[0].live
+    return found
+
+
+async def candidates(
+    connection: Connection, agent: str, tool: str, checkpoint_id: str
+) -> Sequence[StoredGrant]:
+    """What might cover a call, the first to end first."""
+    rows = await fetch(
+        connection, _READ, ids=[], agent=agent, tool=tool, checkpoint=checkpoint_id, most=MOST_LIVE
+    )
+    return [_stored(row) for row in rows]
+
+
+async def lock(
+    connection: Connection, grant_id: UUID, key: str
+) -> tuple[StoredGrant | None, EarlierUse | None]:
+    """The grant, locked, and the use of this key, of whichever grant."""
+    nothing = {"agent": None, "tool": None, "checkpoint": None, "most": 0}
+    _, found, used = await query(connection, _TAKE, _READ, _USE, ids=[grant_id], key=key, **nothing)
+    return (_stored(found[0]) if found else None), (row_as(EarlierUse, used[0]) if used else None)
+
+
+async def earlier_use(connection: Connection, key: str) -> EarlierUse | None:
+    """The use of this key, of whichever grant."""
+    found = await fetch(connection, _USE, key=key)
+    return row_as(EarlierUse, found[0]) if found else None
+
+
+async def contradicted(connection: Connection, run_id: UUID, tool: str) -> bool:
+    """Whether people rejected or edited a call of this tool in this run, one above it or one beside it."""
+    return bool((await fetch(connection, _CONTRADICTED, run=run_id, tool=tool))[0].contradicted)
+
+
+async def contradicted_program(connection: Connection, principal: str, digest: bytes) -> bool:
+    """Whether people rejected or edited this very action of this program."""
+    found = await fetch(connection, _CONTRADICTED_PROGRAM, principal=principal, digest=digest)
+    return bool(found[0].contradicted)
+
+
+def use(
+    tx: Transaction, grant_id: UUID, *, key: str, amount: Decimal, digest: bytes, content: bytes = b""
+) -> None:
+    """Write a use of a locked grant; the database refuses the second of one key and one too many."""
+    tx.add(_INSERT_USE, id=grant_id, key=key, amount=amount, digest=digest, content=content)
+
+
+@dataclass(frozen=True, slots=True)
+class EndedGrant:
+    """A grant that ends, with where its card is."""
+
+    id: UUID
+    destination: Destination
+
+
+async def lock_live(
+    connection: Connection,
+    *,
+    ids: Collection[UUID] = (),
+    scope: str | None = None,
+    checkpoints: Collection[str] = (),
+) -> list[EndedGrant]:
+    """Those of these that have not ended, locked: by id, by agent (`*`: all) or by checkpoint."""
+    locked = await fetch(connection, _TAKE_LIVE, ids=list(ids), scope=scope, checkpoints=list(checkpoints))
+    if not locked:
+        return []
+    rows = await fetch(connection, _DESTINATIONS, ids=[row.request_id for row in locked])
+    return [row_as(EndedGrant, row) for row in rows]
+
+
+def end(tx: Transaction, grant_ids: Sequence[UUID], *, by: str, because: str) -> None:
+    """These locked grants cover nothing any more."""
+    tx.add(_END, ids=list(grant_ids), by=by, because=because)
+
+
+def _stored(row: Row[Any]) -> StoredGrant:
+    granters = tuple(Person(each["team"], each["user"]) for each in row.granters or ())
+    return row_as(StoredGrant, row, granters=granters)
+
+
+_INSERT = text("""
+INSERT INTO approval_grant (request_id, agent, tool, checkpoint_id, agents, until, max_uses, max_sum)
+VALUES (:id, :agent, :tool, :checkpoint, :agents, :until, :uses, :sum)
+""")
+_EXISTS = text("SELECT 1 AS there FROM approval_grant WHERE request_id = :id")
+_SIGNATURE = text("SELECT signature_digest FROM request_revision WHERE request_id = :id AND n = 1")
+_TAKE_COUNT = text("""
+SELECT pg_advisory_xact_lock(hashtextextended(
+    'signoff grants ' || current_schema() || ' ' || :agent || chr(10) || :tool, 0)) IS NOT NULL AS locked
+""")
+_COUNT = text("""
+SELECT count(*) AS live FROM approval_grant AS g JOIN approval_request AS r ON r.id = g.request_id
+WHERE g.agent = :agent AND g.tool = :tool AND g.ended_at IS NULL AND g.until > clock_timestamp()
+  AND g.uses < g.max_uses AND r.status IN ('waiting', 'approved')
+""")
+_TAKE = text("""
+SELECT request_id FROM approval_grant WHERE request_id = ANY (ARRAY(SELECT unnest(CAST(:ids AS uuid[]))))
+ORDER BY request_id FOR NO KEY UPDATE
+""")
+# Those of these ids, and those that may cover a call of this kind.
+_READ = text("""
+SELECT g.request_id AS id, g.agents, g.uses, g.used_sum, g.ended_at IS NOT NULL AS ended, clock_timestamp() AS at,
+       r.approvers, r.team_id, r.channel_id, v.action, d.digest AS decided_digest,
+       (SELECT decode(detail ->> 'digest', 'hex') FROM audit_event
+        WHERE subject = 'request:' || r.id AND event = 'request.decided') AS recorded_digest,
+       (SELECT json_agg(json_build_object('team', b.team_id, 'user', b.user_id)) FROM vote AS b
+        WHERE b.request_id = r.id AND b.revision = d.revision AND b.superseded_by IS NULL
+          AND b.verdict = 'approve') AS granters
+FROM approval_grant AS g
+JOIN approval_request AS r ON r.id = g.request_id
+JOIN decision AS d ON d.request_id = r.id AND d.outcome = 'approved'
+JOIN request_revision AS v ON v.request_id = r.id AND v.n = d.revision
+WHERE g.request_id = ANY (ARRAY(
+    SELECT unnest(CAST(:ids AS uuid[]))
+    UNION ALL (
+        SELECT request_id FROM approval_grant
+        WHERE agent = CAST(:agent AS text) AND tool = CAST(:tool AS text)
+          AND checkpoint_id = CAST(:checkpoint AS text) AND ended_at IS NULL
+          AND until > (SELECT clock_timestamp()) AND uses < max_uses
+        ORDER BY until LIMIT :most)))
+ORDER BY g.until, g.request_id
+""")
+_USE = text("SELECT grant_id, content FROM grant_use WHERE key = :key")
+# A model that was told no may propose nearly the same, also through another run below the same one.
+_CONTRADICTED = text("""
+WITH RECURSIVE family AS (
+    SELECT coalesce(ancestor_ids[1], id) AS id FROM agent_run WHERE id = :run
+    UNION SELECT child.id FROM family JOIN agent_run AS child ON child.parent_run_id = family.id
+)
+SELECT EXISTS (
+    SELECT FROM family JOIN approval_request AS r ON r.run_id = family.id
+    JOIN request_revision AS v ON v.request_id = r.id AND v.tool = :tool
+    WHERE r.status = 'rejected' OR v.editor_user_id IS NOT NULL) AS contradicted
+""")
+_CONTRADICTED_PROGRAM = text("""
+SELECT EXISTS (
+    SELECT FROM approval_request AS r JOIN request_revision AS v ON v.request_id = r.id AND v.n = 1
+    WHERE r.principal = :principal AND v.digest = :digest
+      AND (r.status = 'rejected' OR r.revision > 1)) AS contradicted
+""")
+_INSERT_USE = text("""
+INSERT INTO grant_use (key, grant_id, n, amount, digest, content) VALUES (:key, :id, 1, :amount, :digest, :content)
+""")
+_TAKE_LIVE = text("""
+SELECT request_id FROM approval_grant
+WHERE ended_at IS NULL AND (request_id = ANY(CAST(:ids AS uuid[]))
+                            OR CAST(:scope AS text) = '*' OR CAST(:scope AS text) = ANY (agents)
+                            OR checkpoint_id = ANY(CAST(:checkpoints AS text[])))
+ORDER BY request_id FOR NO KEY UPDATE
+""")
+_DESTINATIONS = text("SELECT id, team_id, channel_id FROM approval_request WHERE id = ANY(:ids) ORDER BY id")
+_END = text("""
+UPDATE approval_grant SET ended_at = clock_timestamp(), ended_by = :by, ended_because = :because
+WHERE request_id = ANY(:ids) AND ended_at IS NULL
+""")

@@ -1,0 +1,19 @@
+"""Grants, consent in advance: `giving` one, each of its `uses`, and its `endings`."""
+
+from agent.usecases.grants.endings import end_all, revoke, revoke_as_operator
+from agent.usecases.grants.giving import GrantWish, propose
+from agent.usecases.grants.uses import Cover, ProgramCall, check_repeated, claim, granted, use_by_program
+
+__all__ = [
+    "Cover",
+    "GrantWish",
+    "ProgramCall",
+    "check_repeated",
+    "claim",
+    "end_all",
+    "granted",
+    "propose",
+    "revoke",
+    "revoke_as_operator",
+    "use_by_program",
+]

@@ -1,0 +1,100 @@
+"""Grants end: revoked by a reviewer or an operator, or with a pause or a change of their checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import partial
+from uuid import UUID
+
+import structlog
+
+from agent.database.pools import Database
+from agent.database.transaction import Transaction
+from agent.domain import eligibility
+from agent.domain.audit import AuditKind, request_subject
+from agent.domain.errors import NotFound, Refused
+from agent.domain.people import Standing
+from agent.store import audit, grants, outbox
+from agent.store.audit import AuditEntry, ChainHead
+from agent.store.outbox import Destination
+from signoff.values import Person
+
+log = structlog.get_logger(__name__)
+
+REVOKED = "revoked"
+
+
+async def revoke(
+    db: Database, grant_id: UUID, by: Standing, approvers: Sequence[str], *, administrator: bool, path: str
+) -> bool:
+    """End a grant for good; False: it had ended. Every reviewer and every administrator may.
+
+    ``approvers`` are those of its request. Raises ``NotFound`` and ``Refused`` (recorded before).
+    """
+    refusal = eligibility.revocation_refusal(approvers, by, administrator=administrator)
+    async with db.transaction() as tx:
+        if refusal is None:
+            return await _end(tx, grant_id, audit.actor(by.person), REVOKED, path)
+        detail = {"refusal": refusal.value, "path": path}
+        subject, actor = request_subject(grant_id), audit.actor(by.person)
+        await audit.record(tx, subject, AuditKind.GRANT_REVOKE_REFUSED, actor, detail)
+    raise Refused(refusal)
+
+
+async def revoke_as_operator(db: Database, grant_id: UUID, by: str) -> bool:
+    """The same from the command line. Raises ``NotFound``."""
+    async with db.transaction() as tx:
+        return await _end(tx, grant_id, by, REVOKED, "cli")
+
+
+async def end_all(
+    tx: Transaction,
+    *,
+    by: str,
+    because: str,
+    scope: str | None = None,
+    checkpoints: Collection[str] = (),
+) -> None:
+    """End every grant of this agent, or below it (`*`: of any), or of these checkpoints; comes before other heads."""
+    found = await grants.lock_live(tx, scope=scope, checkpoints=checkpoints)
+    heads = await audit.lock_heads(tx, [request_subject(each.id) for each in found]) if found else {}
+    ended = [(each.id, each.destination, heads[request_subject(each.id)]) for each in found]
+    write_end(tx, ended, by=by, because=because)
+
+
+def write_end(
+    tx: Transaction,
+    ended: Sequence[tuple[UUID, Destination, ChainHead]],
+    *,
+    by: str,
+    because: str,
+    path: str | None = None,
+) -> None:
+    """End these locked grants."""
+    if not ended:
+        return
+    grants.end(tx, [grant_id for grant_id, _, _ in ended], by=by, because=because)
+    detail = {"because": because, **({"path": path} if path else {})}
+    audit.append_all(tx, [(head, AuditEntry(AuditKind.GRANT_ENDED, by, detail)) for _, _, head in ended])
+    for grant_id, destination, _ in ended:
+        line = outbox.request_line(destination, grant_id, "grant_ended", _person(by), text=because)
+        outbox.enqueue(tx, [outbox.card(destination, grant_id), line])
+        about = {"action": "grant.ended", "grant": str(grant_id), "by": by, "because": because}
+        tx.after_commit(partial(log.info, "a grant has ended", **about))
+
+
+async def _end(tx: Transaction, grant_id: UUID, by: str, because: str, path: str) -> bool:
+    found = await grants.lock_live(tx, ids=[grant_id])
+    if not found:
+        if not await grants.exists(tx, grant_id):
+            raise NotFound(f"no grant {grant_id}")
+        return False
+    head = await audit.lock_head(tx, request_subject(grant_id))
+    write_end(tx, [(grant_id, found[0].destination, head)], by=by, because=because, path=path)
+    return True
+
+
+def _person(actor: str) -> Person | None:
+    """Whom the record names, if it is somebody in Slack."""
+    team, _, user = actor.removeprefix("slack:").partition("/")
+    return Person(team, user) if actor.startswith("slack:") else None

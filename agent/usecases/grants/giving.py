@@ -1,0 +1,165 @@
+"""A reviewer who approves a call proposes a grant; it holds once as many people approve that as approve the call."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from uuid import UUID
+
+from agent.database.pools import Database
+from agent.domain.audit import request_subject
+from agent.domain.errors import GrantRefused, Refusal, Refused
+from agent.domain.field_constraints import Constraint, constraint_as_json
+from agent.domain.grant_terms import MOST_LIVE, GrantLimits, freeing_problem, limits_problem, rule_of_grant
+from agent.domain.grants import GRANT, CallToCover, Grant, uncoverable
+from agent.domain.policy import Rule
+from agent.domain.request import RequestStatus, RequestView, Verdict
+from agent.store import audit, clock, grants, request_locks, views
+from agent.store.ids import new_id
+from agent.store.outbox import Destination
+from agent.store.requests import NewRequest
+from agent.usecases.requests.opening import OpenOutcome, write_request
+from signoff.canonical import canonical_bytes
+from signoff.values import Person
+
+MAX_DESCRIPTION = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class GrantWish:
+    """What a reviewer wants to allow: a constraint for every argument and fact of the call that they approved."""
+
+    origin: UUID
+    by: Person
+    arguments: Mapping[str, Constraint]
+    facts: Mapping[str, Constraint] | None
+    anyone: bool
+    lasts: timedelta
+    max_uses: int
+    sum_of: str | None = None
+    max_sum: Decimal | None = None
+
+    def digest(self) -> bytes:
+        """SHA-256 by which the same wish is known again."""
+        told: dict[str, object] = {
+            "arguments": {name: constraint_as_json(each) for name, each in self.arguments.items()},
+            "facts": {name: constraint_as_json(each) for name, each in (self.facts or {}).items()},
+            "anyone": self.anyone,
+            "seconds": self.lasts.total_seconds(),
+            "uses": self.max_uses,
+            "sum": [self.sum_of, None if self.max_sum is None else str(self.max_sum)],
+        }
+        return hashlib.sha256(canonical_bytes(told)).digest()
+
+
+async def propose(
+    db: Database,
+    wish: GrantWish,
+    limits: GrantLimits | None,
+    choices: Mapping[str, Sequence[object]],
+    destination: Destination,
+) -> OpenOutcome:
+    """Put the grant to those who may approve the call; the same wish again is one.
+
+    ``choices``: of arguments that take one of a list, by name. The vote of who proposes is cast afterwards, like any
+    other. Raises ``GrantRefused``, and ``Refused`` for an unknown request.
+    """
+    async with db.transaction() as tx:
+        client_id, content = f"{wish.origin}:{wish.by}", wish.digest()
+        existing = await request_locks.lock_client_id(tx, GRANT, client_id)
+        if existing is not None:
+            if existing[1] != content:
+                raise GrantRefused("You have already allowed similar calls from this card, in another way.")
+            return OpenOutcome(existing[0], created=False)
+        origin = await request_locks.lock(tx, wish.origin)
+        view = await views.request_view(tx, wish.origin) if origin else None
+        if view is None:
+            raise Refused(Refusal.UNKNOWN_REQUEST)
+        rule = (await request_locks.revision(tx, view.id, view.revision)).rule
+        signature = await grants.signature_of(tx, view.id)
+        call = _call(view, rule, signature)
+        now = await clock.now(tx)
+        grant = Grant(
+            kind=call.kind,
+            arguments=wish.arguments,
+            facts=wish.facts,
+            anyone=wish.anyone,
+            requester=None if wish.anyone else view.requester,
+            until=now + wish.lasts,
+            max_uses=wish.max_uses,
+            sum_of=wish.sum_of,
+            max_sum=wish.max_sum,
+            like=str(view.id),
+        )
+        problem = _problem(view, call, grant, wish, limits, choices)
+        if problem is None and await grants.lock_count(tx, view.agent, view.action.tool) >= MOST_LIVE:
+            problem = f"There are {MOST_LIVE} live grants of this agent for this tool; revoke one first."
+        if problem is not None:
+            raise GrantRefused(problem)
+        grant_id = new_id()
+        new = NewRequest(
+            rule=rule_of_grant(rule),
+            action=grant.as_action(),
+            facts=None,
+            description=grant.describe()[:MAX_DESCRIPTION],
+            rationale=None,
+            context={},
+            agent=view.agent,
+            agent_version=view.agent_version,
+            requester=None,
+            requester_asserted="none",
+            destination=destination,
+            principal=GRANT,
+            client_id=client_id,
+            source=GRANT,
+            content=content,
+        )
+        head = audit.new_head(request_subject(grant_id), now)
+        write_request(tx, grant_id, new, 1, head, view.excluded)
+        grants.insert(tx, grant_id, grant)
+    return OpenOutcome(grant_id, created=True)
+
+
+def _call(view: RequestView, rule: Rule, signature: bytes | None) -> CallToCover:
+    return CallToCover(
+        action=view.action,
+        facts=view.facts,
+        facts_failed=False,
+        rule=rule,
+        requester=view.requester,
+        agent=view.agent,
+        agent_version=view.agent_version,
+        above=view.above,
+        signature=signature,
+    )
+
+
+def _problem(
+    view: RequestView,
+    call: CallToCover,
+    grant: Grant,
+    wish: GrantWish,
+    limits: GrantLimits | None,
+    choices: Mapping[str, Sequence[object]],
+) -> str | None:
+    """Why there can be no such grant, as a sentence, or ``None``."""
+    approved = any(vote.person == wish.by and vote.verdict is Verdict.APPROVE for vote in view.votes)
+    if view.status not in (RequestStatus.WAITING, RequestStatus.APPROVED) or view.voided or not approved:
+        return "Only somebody whose approval of this request stands can allow similar calls."
+    if limits is None or (why := uncoverable(call)) is not None:
+        return f"No grant can be given here: {why if limits else 'the policy allows none'}."
+    if view.revision != 1 or view.editor is not None:
+        return "This request was edited, so it is no model for others."
+    problem = limits_problem(limits, wish.lasts, wish.max_uses, wish.sum_of, wish.max_sum)
+    for root, constraints, values in (
+        ("args", wish.arguments, view.action.arguments),
+        ("facts", wish.facts or {}, view.facts or {}),
+    ):
+        for name, constraint in constraints.items():
+            offered = choices.get(name, ()) if root == "args" else ()
+            problem = problem or freeing_problem(call.rule, root, name, values.get(name), constraint, offered)
+    misfit = grant.objection(call)
+    return problem or (f"The approved call itself would not be covered: {misfit}." if misfit else None)

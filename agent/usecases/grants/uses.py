@@ -1,0 +1,273 @@
+"""A use of a grant: judged behind its lock, and written in the transaction of what it lets begin.
+
+Whoever calls has judged the call a moment before (`CallToCover`) and asked the directory about those who gave the
+grant. If anything speaks against it nothing begins, and people are asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import partial
+from uuid import UUID
+
+import structlog
+
+from agent.database.pools import Database
+from agent.database.transaction import Transaction
+from agent.domain import eligibility
+from agent.domain.audit import AuditKind, run_subject
+from agent.domain.errors import DOUBTFUL, NoRoom
+from agent.domain.grants import CallToCover, Grant, granters_refusal
+from agent.domain.people import Exclusion, Involvement, Standing
+from agent.domain.run import CallState
+from agent.fault_points import point
+from agent.store import audit, call_locks, calls, exclusions, grants, outbox, pause, request_locks
+from agent.store.audit import AuditEntry
+from agent.store.call_locks import ReadyCall
+from agent.store.grants import EarlierUse, StoredGrant
+from agent.usecases import attempts
+from agent.usecases.executions.claims import CallToClaim, begin_attempt
+from agent.usecases.grants.endings import write_end
+from signoff.errors import Conflict
+from signoff.values import Person
+
+log = structlog.get_logger(__name__)
+
+LOST_REVIEWER = "somebody who gave it is no reviewer any more"
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """A grant that seems to cover a call, with what the directory says of those who gave it."""
+
+    grant_id: UUID
+    call: CallToCover
+    standings: Mapping[Person, Standing]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramCall:
+    """A program's question that a grant may answer; ``content`` is the digest of all that it sent."""
+
+    principal: str
+    client_id: str
+    content: bytes
+    api_key_id: UUID
+
+    @property
+    def key(self) -> str:
+        return f"{self.principal} {self.client_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Reviewed:
+    """The call, as those who gave the grant are judged against it."""
+
+    approvers: tuple[str, ...]
+    excluded: tuple[Exclusion, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """A use to be written."""
+
+    cover: Cover
+    grant: StoredGrant
+    allowed: Grant
+    key: str
+    content: bytes = b""
+
+
+async def claim(db: Database, member: CallToClaim, cover: Cover) -> attempts.Claim | None:
+    """Take the one open attempt at a call that nobody was asked about, as a use of the grant.
+
+    A further attempt at the same call is the same use. ``None``: nothing was written, and people have to be asked.
+    Raises ``NoRoom``. After ``OutcomeUnknown``, ``executions.find_claim`` tells whether it was written.
+    """
+    async with db.transaction() as tx:
+        tx.after_commit(partial(point, "after_claim"))
+        found = await call_locks.lock_to_claim(tx, member.call_id, member.run_id, member.terms.concurrency)
+        if found is None:
+            return None
+        grant, used = await grants.lock(tx, cover.grant_id, key := f"call:{member.call_id}")
+        if grant is None or not _may_begin(found, cover, used):
+            return None
+        if await grants.contradicted(tx, member.run_id, cover.call.action.tool):
+            return None
+        _, involved = await exclusions.involved(tx, member.call_id, None)
+        allowed = await _covering(tx, grant, cover, involved, used)
+        if allowed is None:
+            return None
+        return await _begin(tx, member, found, _Use(cover, grant, allowed, key), again=used is not None)
+
+
+async def use_by_program(db: Database, asked: ProgramCall, cover: Cover) -> bool:
+    """Let a program act without asking, as a use of the grant; the same question again is the same use.
+
+    Raises ``Conflict`` when the same name was used for other content.
+    """
+    async with db.transaction() as tx:
+        if await request_locks.lock_client_id(tx, asked.principal, asked.client_id) is not None:
+            return False
+        paused = {each.agent for each in await pause.active_pauses(tx)}
+        grant, used = await grants.lock(tx, cover.grant_id, asked.key)
+        if used is not None:
+            return check_repeated(asked, used)
+        call = cover.call
+        if grant is None or paused & {None, call.agent, *call.above}:
+            return False
+        if await grants.contradicted_program(tx, asked.principal, call.action.digest):
+            return False
+        _, involved = await exclusions.involved(tx, None, asked.api_key_id)
+        allowed = await _covering(tx, grant, cover, involved, None)
+        if allowed is None:
+            return False
+        await audit.create_head(tx, asked.principal)
+        heads = await audit.lock_heads(tx, [asked.principal, grant.subject])
+        told = {"grant": str(grant.id), "request": asked.client_id, "tool": call.action.tool}
+        detail = {**told, "digest": call.action.digest.hex()}
+        entry = AuditEntry(AuditKind.GRANT_USED, asked.principal, detail)
+        audit.append_all(tx, [(heads[asked.principal], entry), (heads[grant.subject], entry)])
+        _write_use(tx, _Use(cover, grant, allowed, asked.key, asked.content))
+    return True
+
+
+def check_repeated(asked: ProgramCall, used: EarlierUse) -> bool:
+    """True. Raises ``Conflict`` when the earlier question of this name had other content."""
+    if bytes(used.content) != asked.content:
+        raise Conflict(f"request {asked.client_id!r} exists with other content")
+    return True
+
+
+def _may_begin(found: ReadyCall, cover: Cover, used: EarlierUse | None) -> bool:
+    """Whether it is a call that nobody was asked about, or one more attempt that nobody had to ask for."""
+    call = found.call
+    if call.ask_no or call.repeats is not None or call.paused or call.in_vain:
+        return False
+    if call.state is CallState.NEW:
+        return used is None
+    again = call.state is CallState.READY and call.attempts > 0 and not call.wanted_again
+    return (
+        again
+        and used is not None
+        and used.grant_id == cover.grant_id
+        and call.action == cover.call.action.canonical
+    )
+
+
+async def _covering(
+    tx: Transaction,
+    grant: StoredGrant,
+    cover: Cover,
+    involved: Sequence[Exclusion],
+    used: EarlierUse | None,
+) -> Grant | None:
+    """What the locked grant allows, if that covers the call now; one whose giver is no reviewer any more ends."""
+    allowed = None if grant.ended else granted(grant)
+    if allowed is None:
+        why: str | None = "it has ended, or what is stored is not what was approved"
+    else:
+        why = _objection(grant, allowed, cover, involved, used)
+    if why is None:
+        return allowed
+    log.info("not covered", action="grant.unused", grant=str(grant.id), because=why)
+    if why == LOST_REVIEWER:
+        head = await audit.lock_head(tx, grant.subject)
+        write_end(tx, [(grant.id, grant.destination, head)], by=audit.SYSTEM, because=why)
+    return None
+
+
+def _objection(
+    grant: StoredGrant,
+    allowed: Grant,
+    cover: Cover,
+    involved: Sequence[Exclusion],
+    used: EarlierUse | None,
+) -> str | None:
+    """Why it does not cover the call, or ``None``."""
+    call, rule = cover.call, cover.call.rule
+    uses, total = (grant.uses, grant.used_sum) if used is None else (0, Decimal(0))
+    why = allowed.objection(call) or allowed.exhausted(grant.at, uses, total, allowed.amount(call))
+    if why is not None:
+        return why
+    standings = [cover.standings[each] for each in grant.granters if each in cover.standings]
+    if len(standings) < max(len(grant.granters), rule.approvals_required):
+        return "it is not known who gave it"
+    asker = [Exclusion(call.requester, Involvement.REQUESTER)] if call.requester else []
+    excluded = eligibility.exclusions(
+        [*asker, *involved],
+        prevent_self_review=rule.prevent_self_review,
+        editor_may_approve=rule.editor_may_approve,
+    )
+    refused = granters_refusal(standings, _Reviewed(rule.approvers, excluded))
+    if refused is None:
+        return None
+    lost = refused.refusal not in DOUBTFUL and (refused.refusal or refused.roles.isdisjoint(rule.approvers))
+    return LOST_REVIEWER if lost else "somebody who gave it could not approve this call"
+
+
+def granted(grant: StoredGrant) -> Grant | None:
+    """What people approved, if it is still what is stored."""
+    action = (
+        attempts.approved_action(grant.action, grant.decided_digest, grant.recorded_digest)
+        if grant.action
+        else None
+    )
+    try:
+        return Grant.from_action(action) if action is not None else None
+    except ValueError:
+        return None
+
+
+async def _begin(
+    tx: Transaction,
+    member: CallToClaim,
+    found: ReadyCall,
+    use: _Use,
+    *,
+    again: bool,
+) -> attempts.Claim:
+    grant, action, subject = use.grant, use.cover.call.action, run_subject(member.run_id)
+    heads = await audit.lock_heads(tx, [subject, grant.subject])
+    if found.call.state is CallState.NEW:
+        calls.mark_ready(tx, member.call_id, action)
+    ready = replace(found.call, state=CallState.READY, action=action.canonical)
+    begun = await begin_attempt(tx, replace(found, call=ready, head=heads[subject]), member.terms)
+    if isinstance(begun, NoRoom):
+        raise begun
+    if begun is None:
+        raise Conflict(f"tool call {member.call_id} cannot begin")
+    claimed, after = begun
+    if not again:
+        detail = {
+            "grant": str(grant.id),
+            "call": str(member.call_id),
+            "run": str(member.run_id),
+            "execution": str(claimed.execution_id),
+            "digest": action.digest.hex(),
+        }
+        entry = AuditEntry(AuditKind.GRANT_USED, f"agent:{use.cover.call.agent}", detail)
+        audit.append_all(tx, [(after, entry), (heads[grant.subject], entry)])
+        _write_use(tx, use)
+    return claimed
+
+
+def _write_use(tx: Transaction, use: _Use) -> None:
+    call, grant = use.cover.call, use.grant
+    grants.use(
+        tx,
+        grant.id,
+        key=use.key,
+        amount=use.allowed.amount(call),
+        digest=call.action.digest,
+        content=use.content,
+    )
+    text = call.rule.describe(call.action, call.facts)
+    line = outbox.grant_used_line(
+        grant.destination, grant.id, text=text, n=grant.uses + 1, of=use.allowed.max_uses
+    )
+    outbox.enqueue(tx, [line, outbox.card(grant.destination, grant.id)])
+    about = {"action": "grant.used", "grant": str(grant.id), "key": use.key}
+    tx.after_commit(partial(log.info, "a grant was used", **about))

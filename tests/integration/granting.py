@@ -1,0 +1,111 @@
+"""The shortest way to a grant, and to a call that it covers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from agent.database.pools import Database
+from agent.domain.field_constraints import Between, Constraint
+from agent.domain.grant_terms import GrantLimits
+from agent.domain.grants import CallToCover
+from agent.domain.people import Standing
+from agent.domain.policy import Rule
+from agent.usecases import grants
+from agent.usecases.attempts import Claim, ClaimTerms
+from agent.usecases.executions import CallToClaim
+from agent.usecases.grants import Cover, GrantWish
+from signoff.values import Action, Person
+from tests.integration import alone
+from tests.integration.asking import ADA, GRACE, REVIEWS, Asked, ask, asked_as, ballot, reviewer, rule, start
+
+LIMITS = GrantLimits(max_for=timedelta(days=7), max_uses=100)
+
+
+def granting_rule(**changes: Any) -> Rule:
+    """A checkpoint on refunds that allows grants."""
+    return rule(allow_grants=True, **changes)
+
+
+def wish(asked: Asked, by: Person = GRACE, **changes: Any) -> GrantWish:
+    """Refunds of any order up to 2,000, three times and up to 4,500 in total, for whoever asks."""
+    arguments: Mapping[str, Constraint] = {"order_id": Between(Decimal(0), Decimal(100))}
+    fields: dict[str, Any] = {
+        "origin": asked.request_id,
+        "by": by,
+        "arguments": arguments,
+        "facts": {"price": Between(Decimal(0), Decimal(2000))},
+        "anyone": True,
+        "lasts": timedelta(hours=8),
+        "max_uses": 3,
+        "sum_of": "facts.price",
+        "max_sum": Decimal(4500),
+    }
+    return GrantWish(**(fields | changes))
+
+
+async def propose(
+    db: Database, wanted: GrantWish, limits: GrantLimits | None = LIMITS, **choices: tuple[object, ...]
+) -> UUID:
+    """The grant's request, for which nobody has voted yet."""
+    return (await grants.propose(db, wanted, limits, choices, REVIEWS)).request_id
+
+
+async def approve(db: Database, asked: Asked, *people: Person) -> None:
+    """These reviewers approve it, one after the other."""
+    standings = [reviewer(each) for each in people]
+    for each in standings:
+        await alone.vote(db, ballot(asked, each, others=standings))
+
+
+async def allow(
+    db: Database, terms: Rule | None = None, by: Iterable[Person] = (GRACE,), **changes: Any
+) -> UUID:
+    """A grant that holds: these people approved a call, and then calls like it."""
+    people = tuple(by)
+    asked = await ask(db, terms or granting_rule())
+    await approve(db, asked, *people)
+    grant_id = await propose(db, wish(asked, people[0], **changes))
+    await approve(db, await asked_as(db, grant_id, asked.call_id, asked.run_id), *people)
+    return grant_id
+
+
+def to_cover(terms: Rule | None = None, *, order: int = 1, price: Any = 1500, **changes: Any) -> CallToCover:
+    """A refund as a worker has judged it."""
+    fields: dict[str, Any] = {
+        "action": Action("process_refund", "1", {"order_id": order}),
+        "facts": {"price": price},
+        "facts_failed": False,
+        "rule": terms or granting_rule(),
+        "requester": ADA,
+        "agent": "refunds",
+        "agent_version": "1",
+    }
+    return CallToCover(**(fields | changes))
+
+
+def cover(
+    grant_id: UUID, call: CallToCover | None = None, standings: Iterable[Standing] | None = None
+) -> Cover:
+    """That grant, given by reviewers in good standing unless said otherwise."""
+    known = [reviewer(GRACE)] if standings is None else standings
+    return Cover(grant_id, call or to_cover(), {each.person: each for each in known})
+
+
+async def use(
+    db: Database,
+    covering: Cover,
+    call: tuple[UUID, UUID] | None = None,
+    *,
+    idempotent: bool = False,
+    worker: str = "w",
+) -> Claim | None:
+    """Claim a call (run and call) under the grant; a new one of a new run where none is given."""
+    if call is None:
+        run_id, (call_id,) = await start(db)
+        call = run_id, call_id
+    member = CallToClaim(call[1], call[0], None, ClaimTerms(worker, idempotent))
+    return await grants.claim(db, member, covering)

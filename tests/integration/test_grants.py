@@ -1,0 +1,493 @@
+"""Grants: given by those who may approve, used only within what they said, and dead at once when anything ends them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from sqlalchemy.exc import DBAPIError
+
+from agent.database.pools import Database
+from agent.domain.api_keys import Scope
+from agent.domain.errors import GrantRefused, NotFound, Refusal, Refused
+from agent.domain.field_constraints import Between, Exact, Fits, OneOf
+from agent.domain.grant_terms import MOST_LIVE, GrantLimits
+from agent.domain.people import Standing
+from agent.domain.request import ExecutionStatus
+from agent.domain.run import CallState
+from agent.store import views
+from agent.usecases import api_keys, executions, grants, pause, requests
+from agent.usecases.executions import Outcome
+from agent.usecases.grants import ProgramCall
+from agent.usecases.requests import Edit
+from signoff.errors import Conflict
+from signoff.values import Action, Person, Risk
+from tests.integration import alone
+from tests.integration.asking import (
+    ADA,
+    GRACE,
+    LINUS,
+    REVIEWERS,
+    TEAM,
+    Asked,
+    ask,
+    asked_as,
+    ballot,
+    column,
+    question,
+    reviewer,
+    rows,
+    start,
+    write,
+)
+from tests.integration.granting import (
+    LIMITS,
+    allow,
+    approve,
+    cover,
+    granting_rule,
+    propose,
+    to_cover,
+    use,
+    wish,
+)
+
+USED = "SELECT uses FROM approval_grant WHERE request_id = :id"
+
+
+async def events(db: Database, subject: str) -> list[str]:
+    return await column(db, "SELECT event FROM audit_event WHERE subject = :of ORDER BY seq", of=subject)
+
+
+async def ended(db: Database, grant_id: UUID) -> str | None:
+    [because] = await column(
+        db, "SELECT ended_because FROM approval_grant WHERE request_id = :id", id=grant_id
+    )
+    return because
+
+
+async def test_a_use_claims_the_call_and_is_on_record(database: Database) -> None:
+    """A covered call is claimed with its use; both chains tell of it, and so does the grant's thread."""
+    grant_id = await allow(database)
+    claim = await use(database, cover(grant_id))
+    assert claim is not None
+    assert claim.action.arguments == {"order_id": 1}
+    [(key, n, amount)] = await rows(database, "SELECT key, n, amount FROM grant_use")
+    assert (key, n, amount) == (f"call:{claim.call_id}", 1, Decimal(1500))
+    assert (await events(database, f"run:{claim.run_id}"))[-2:] == ["execution.claimed", "grant.used"]
+    assert (await events(database, f"request:{grant_id}"))[-1] == "grant.used"
+    [bundled] = await column(
+        database,
+        "SELECT not_before > created_at + interval '50 s' FROM delivery WHERE body ->> 'line' = 'grant_used'",
+    )
+    assert bundled
+    async with database.connection() as connection:
+        [call] = await views.calls(connection, claim.run_id)
+    assert (call.state, call.request_id) == (CallState.CLAIMED, None)
+
+
+async def test_uses_and_sum_are_never_exceeded(database: Database) -> None:
+    """The third use fits and a fourth does not, nor does one that exceeds the sum."""
+    grant_id = await allow(database)
+    dear = cover(grant_id, to_cover(price=2000))
+    for expected in (True, True, False):
+        assert (await use(database, dear) is not None) is expected
+    assert await use(database, cover(grant_id, to_cover(price=500))) is not None
+    assert await use(database, cover(grant_id, to_cover(price=0))) is None
+    assert await column(database, USED, id=grant_id) == [3]
+
+
+@pytest.mark.parametrize(
+    ("terms", "last"),
+    [({"max_uses": 4, "sum_of": None, "max_sum": None}, 4), ({"max_uses": 50, "max_sum": Decimal(4500)}, 3)],
+)
+async def test_twenty_workers_race_for_the_last_use(
+    database: Database, terms: dict[str, Any], last: int
+) -> None:
+    """However many ask at once, exactly as many begin as uses, or as the sum, allow."""
+    grant_id = await allow(database, **terms)
+    begun = [await start(database) for _ in range(20)]
+    claims = await asyncio.gather(
+        *(use(database, cover(grant_id), (run_id, call_id)) for run_id, (call_id,) in begun)
+    )
+    assert sum(each is not None for each in claims) == last
+    assert await column(database, USED, id=grant_id) == [last]
+    assert await column(database, "SELECT count(*) FROM execution") == [last]
+
+
+async def test_expiry_is_by_the_clock_of_the_database(database: Database) -> None:
+    """A grant whose time is over covers nothing, whatever a worker's clock says."""
+    grant_id = await allow(database, lasts=timedelta(milliseconds=1))
+    assert await use(database, cover(grant_id)) is None
+
+
+@pytest.mark.parametrize("scope", ["refunds", None])
+async def test_a_pause_ends_a_grant_for_good(database: Database, scope: str | None) -> None:
+    """Resuming does not wake it up: consent in advance was for work that nobody had to stop."""
+    grant_id = await allow(database)
+    await pause.pause(database, scope, by="cli:root")
+    await pause.resume(database, scope, by="cli:root")
+    assert await use(database, cover(grant_id)) is None
+    assert await ended(database, grant_id) == "paused"
+    assert (await events(database, f"request:{grant_id}"))[-1] == "grant.ended"
+
+
+async def test_a_pause_of_another_agent_ends_nothing(database: Database) -> None:
+    """Only the agent of a grant, and those above it, matter."""
+    grant_id = await allow(database)
+    await pause.pause(database, "other", by="cli:root")
+    assert await use(database, cover(grant_id)) is not None
+
+
+async def test_a_revoked_grant_covers_nothing(database: Database) -> None:
+    """One click ends it; a second one changes nothing."""
+    grant_id = await allow(database)
+    for expected in (True, False):
+        done = await grants.revoke(
+            database, grant_id, reviewer(LINUS), (REVIEWERS,), administrator=False, path="slack_button"
+        )
+        assert done is expected
+    assert await use(database, cover(grant_id)) is None
+
+
+@pytest.mark.parametrize(
+    ("standing", "administrator", "refusal"),
+    [
+        (reviewer(LINUS), False, None),
+        (reviewer(GRACE), False, None),
+        (reviewer(ADA), False, None),
+        (Standing(LINUS), True, None),
+        (Standing(LINUS), False, Refusal.NOT_YOURS_TO_REVOKE),
+        (Standing(LINUS, frozenset({"U0OTHER"})), False, Refusal.NOT_YOURS_TO_REVOKE),
+        (Standing(LINUS, frozenset({REVIEWERS}), Refusal.GUEST), False, Refusal.GUEST),
+        (Standing(LINUS, refusal=Refusal.LOOKUP_FAILED), True, Refusal.LOOKUP_FAILED),
+    ],
+)
+async def test_who_may_revoke(
+    database: Database, standing: Standing, administrator: bool, refusal: Refusal | None
+) -> None:
+    """Every reviewer of such calls may, whatever part they had in one, and administrators; a no is recorded."""
+    grant_id = await allow(database)
+    revoking = grants.revoke(
+        database, grant_id, standing, (REVIEWERS,), administrator=administrator, path="page"
+    )
+    if refusal is None:
+        assert await revoking
+        return
+    with pytest.raises(Refused) as caught:
+        await revoking
+    assert caught.value.code is refusal
+    assert (await events(database, f"request:{grant_id}"))[-1] == "grant.revoke_refused"
+    assert await use(database, cover(grant_id)) is not None
+
+
+async def test_an_operator_revokes_from_the_command_line(database: Database) -> None:
+    """Whoever has the machine may, and an id that is none is said to be none."""
+    grant_id = await allow(database)
+    assert await grants.revoke_as_operator(database, grant_id, "cli:root")
+    assert not await grants.revoke_as_operator(database, grant_id, "cli:root")
+    with pytest.raises(NotFound):
+        await grants.revoke_as_operator(database, uuid4(), "cli:root")
+
+
+@pytest.mark.parametrize(
+    ("standings", "because"),
+    [
+        ([Standing(GRACE)], "somebody who gave it is no reviewer any more"),
+        ([Standing(GRACE, refusal=Refusal.DEACTIVATED)], "somebody who gave it is no reviewer any more"),
+        ([Standing(GRACE, refusal=Refusal.LOOKUP_FAILED)], None),
+        ([], None),
+    ],
+)
+async def test_who_gave_it_must_be_a_reviewer_now(
+    database: Database, standings: list[Standing], because: str | None
+) -> None:
+    """One who is none any more ends the grant; one of whom that is not known makes people be asked."""
+    grant_id = await allow(database)
+    assert await use(database, cover(grant_id, standings=standings)) is None
+    assert await ended(database, grant_id) == because
+    assert (await use(database, cover(grant_id)) is None) is (because is not None)
+
+
+async def test_who_gave_it_must_be_able_to_approve_this_very_call(database: Database) -> None:
+    """Not what they ask for themselves, nor what they have told the agent to do; the grant goes on for others."""
+    grant_id = await allow(database)
+    run_id, (call_id,) = await start(database, requester=GRACE)
+    for requester in (GRACE, ADA):
+        covering = cover(grant_id, to_cover(requester=requester))
+        assert await use(database, covering, (run_id, call_id)) is None
+    assert await use(database, cover(grant_id)) is not None
+
+
+async def test_every_one_of_a_quorum_counts(database: Database) -> None:
+    """A grant needs as many votes as its calls do, and later every one of those who gave them."""
+    terms = granting_rule(approvals_required=2)
+    asked = await ask(database, terms)
+    await approve(database, asked, GRACE)
+    grant_id = await propose(database, wish(asked))
+    proposed = await asked_as(database, grant_id, asked.call_id, asked.run_id)
+    both = [reviewer(GRACE), reviewer(LINUS)]
+    covering = cover(grant_id, to_cover(terms), both)
+    assert await use(database, covering) is None
+    await approve(database, proposed, GRACE)
+    assert await use(database, covering) is None
+    await alone.vote(database, ballot(proposed, both[1], others=both))
+    assert await use(database, covering) is not None
+    for standings in ([both[0]], [both[0], Standing(LINUS, refusal=Refusal.LOOKUP_FAILED)]):
+        assert await use(database, cover(grant_id, to_cover(terms), standings)) is None
+
+
+@pytest.mark.parametrize("how", ["rejected", "edited"])
+async def test_a_no_in_the_run_stands_against_the_tool(database: Database, how: str) -> None:
+    """After a rejection or an edit people are asked again in that run, also about a slightly other call."""
+    grant_id = await allow(database)
+    run_id, (first, second) = await start(database, calls=2)
+    opened = await requests.open(database, question(run_id, first, granting_rule(allow_edit=True)))
+    asked = await asked_as(database, opened.request_id, first, run_id)
+    if how == "rejected":
+        await alone.vote(database, ballot(asked, reviewer(LINUS), "reject"))
+    else:
+        action = Action("process_refund", "1", {"order_id": 5})
+        await requests.edit(
+            database,
+            Edit(asked.request_id, 1, reviewer(LINUS), action, {"price": 1}, None, "Refund 1", "slack_edit"),
+        )
+    assert await use(database, cover(grant_id, to_cover(order=9)), (run_id, second)) is None
+    child, (below,) = await start(database, parent_run_id=run_id)
+    assert await use(database, cover(grant_id), (child, below)) is None
+    assert await use(database, cover(grant_id)) is not None
+
+
+async def test_a_call_that_people_are_asked_about_is_never_covered(database: Database) -> None:
+    """A question that was put is answered by people."""
+    grant_id = await allow(database)
+    asked = await ask(database, granting_rule())
+    assert await use(database, cover(grant_id), (asked.run_id, asked.call_id)) is None
+
+
+async def test_a_call_is_one_use(database: Database) -> None:
+    """A second worker gets nothing; after a lost one, a tool that may be repeated goes on under the same use."""
+    grant_id = await allow(database)
+    run_id, (call_id,) = await start(database)
+    assert await use(database, cover(grant_id), (run_id, call_id), idempotent=True) is not None
+    assert await use(database, cover(grant_id), (run_id, call_id), worker="other") is None
+    await write(database, "UPDATE execution SET lease_until = clock_timestamp() - interval '1 s'")
+    await executions.rescue(database)
+    again = await use(database, cover(grant_id), (run_id, call_id), worker="other")
+    assert again is not None
+    assert again.attempt == 2
+    assert await column(database, USED, id=grant_id) == [1]
+
+
+async def test_a_lost_attempt_does_not_go_on_under_a_grant_that_has_ended(database: Database) -> None:
+    """The further attempt is judged as the first one was."""
+    grant_id = await allow(database)
+    run_id, (call_id,) = await start(database)
+    await use(database, cover(grant_id), (run_id, call_id), idempotent=True)
+    await write(database, "UPDATE execution SET lease_until = clock_timestamp() - interval '1 s'")
+    await executions.rescue(database)
+    await grants.revoke_as_operator(database, grant_id, "cli:root")
+    assert await use(database, cover(grant_id), (run_id, call_id)) is None
+
+
+async def test_a_retry_is_no_use(database: Database) -> None:
+    """Who started the run settles its doubt, and that is nobody's consent to a second effect."""
+    grant_id = await allow(database)
+    claim = await use(database, cover(grant_id))
+    assert claim is not None
+    await alone.report(database, claim, Outcome(ExecutionStatus.IN_DOUBT, "gone"))
+    await requests.settle(database, claim.execution_id, reviewer(ADA), "retry")
+    [state] = await column(database, "SELECT state::text FROM tool_call WHERE id = :id", id=claim.call_id)
+    assert state == "ready"
+    assert await use(database, cover(grant_id), (claim.run_id, claim.call_id)) is None
+
+
+async def test_nothing_is_covered_while_its_agent_is_paused(database: Database) -> None:
+    """A pause that ended no grant stops its uses all the same."""
+    grant_id = await allow(database)
+    run_id, (call_id,) = await start(database)
+    await write(database, "INSERT INTO pause (scope, by) VALUES ('refunds', 'cli:root')")
+    assert await use(database, cover(grant_id), (run_id, call_id)) is None
+    assert not await grants.use_by_program(database, await key_call(database), cover(grant_id))
+
+
+async def test_the_database_counts(database: Database) -> None:
+    """Rows that are written past the use cases cannot overdraw a grant, bring it back, or change what it allows."""
+    grant_id = await allow(database, max_uses=1)
+    insert = "INSERT INTO grant_use (key, grant_id, n, amount, digest, content) VALUES (:key, :id, 1, :sum, 'd', '')"
+    with pytest.raises(DBAPIError, match="sum_within"):
+        await write(database, insert, key="one", id=grant_id, sum=5000)
+    await write(database, insert, key="one", id=grant_id, sum=1)
+    with pytest.raises(DBAPIError, match="uses_within"):
+        await write(database, insert, key="two", id=grant_id, sum=1)
+    for change in ("uses = 0", "max_uses = 9", "until = until + interval '1 day'", "tool = 'other'"):
+        with pytest.raises(DBAPIError, match="only counts its uses"):
+            await write(database, f"UPDATE approval_grant SET {change}")
+    await grants.revoke_as_operator(database, grant_id, "cli:root")
+    with pytest.raises(DBAPIError, match="only counts its uses"):
+        await write(
+            database, "UPDATE approval_grant SET ended_at = NULL, ended_by = NULL, ended_because = NULL"
+        )
+    with pytest.raises(DBAPIError, match="not live"):
+        await write(database, insert, key="three", id=grant_id, sum=0)
+
+
+async def key_call(database: Database, name: str = "r-1", content: bytes = b"c" * 32) -> ProgramCall:
+    if not await column(database, "SELECT id FROM api_key"):
+        await api_keys.create(
+            database, "agency", frozenset({Scope.REQUEST}), by="cli:root", owner=Person(TEAM, "U0OWNER")
+        )
+    [key_id] = await column(database, "SELECT id FROM api_key")
+    return ProgramCall("key:agency", name, content, key_id)
+
+
+async def test_a_programs_question_is_one_use(database: Database) -> None:
+    """The same question again is answered the same and counted once; another one of that name is refused."""
+    grant_id = await allow(database)
+    asked = await key_call(database)
+    for _ in range(2):
+        assert await grants.use_by_program(database, asked, cover(grant_id))
+    assert await column(database, USED, id=grant_id) == [1]
+    assert (await events(database, "key:agency"))[-1] == "grant.used"
+    with pytest.raises(Conflict):
+        await grants.use_by_program(database, await key_call(database, content=b"d" * 32), cover(grant_id))
+
+
+async def test_a_program_is_bounded_as_a_run_is(database: Database) -> None:
+    """No use beyond the last, none under a grant of its owner, and none for what people rejected before."""
+    grant_id = await allow(database, max_uses=1)
+    assert await grants.use_by_program(database, await key_call(database), cover(grant_id))
+    assert not await grants.use_by_program(database, await key_call(database, "r-2"), cover(grant_id))
+    own = await allow(database, by=(Person(TEAM, "U0OWNER"),))
+    standing = reviewer(Person(TEAM, "U0OWNER"))
+    assert not await grants.use_by_program(
+        database, await key_call(database, "r-3"), cover(own, standings=[standing])
+    )
+    fresh = await allow(database)
+    asked = await ask_as_program(database)
+    await alone.vote(database, ballot(asked, reviewer(LINUS), "reject"))
+    same = to_cover(order=0)
+    assert not await grants.use_by_program(database, await key_call(database, "r-4"), cover(fresh, same))
+    assert await grants.use_by_program(database, await key_call(database, "r-5"), cover(fresh))
+
+
+async def ask_as_program(database: Database) -> Asked:
+    """A question of the key about order 0."""
+    run_id, (call_id,) = await start(database)
+    theirs = replace(
+        question(run_id, call_id, granting_rule()),
+        principal="key:agency",
+        client_id="r-asked",
+        source="api",
+        run_id=None,
+        call_id=None,
+        content=b"a" * 32,
+    )
+    request_id = (await requests.open(database, theirs)).request_id
+    return await asked_as(database, request_id, call_id, run_id)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"lasts": timedelta(days=7, seconds=1)}, "at most 168 hours"),
+        ({"lasts": timedelta(0)}, "at most 168 hours"),
+        ({"max_uses": 101}, "1 to 100 times"),
+        ({"max_uses": 0}, "1 to 100 times"),
+        ({"max_sum": None}, "needs a number"),
+        ({"sum_of": "facts.weight"}, "cannot be added up"),
+        ({"max_sum": Decimal(-1)}, "negative"),
+        ({"arguments": {"order_id": Fits("[0-9]+")}}, "args.order_id cannot be left open"),
+        ({"arguments": {"order_id": OneOf((0, 1))}}, "args.order_id cannot be left open"),
+        ({"arguments": {"order_id": Exact(5)}}, "args.order_id cannot be left open"),
+        ({"arguments": {"order_id": Between(Decimal(1), Decimal(2))}}, "would not be covered"),
+        ({"arguments": {}}, "would not be covered"),
+        ({"facts": None}, "would not be covered"),
+        ({"by": LINUS}, "whose approval of this request stands"),
+    ],
+)
+async def test_what_cannot_be_allowed_is_refused_not_clamped(
+    database: Database, changes: dict[str, Any], words: str
+) -> None:
+    """Beyond the maximum, and what the checkpoint does not let them free, there is no grant at all."""
+    asked = await ask(database, granting_rule())
+    await approve(database, asked, GRACE)
+    with pytest.raises(GrantRefused, match=words):
+        await propose(database, wish(asked, **changes))
+    assert await column(database, "SELECT count(*) FROM approval_grant") == [0]
+
+
+@pytest.mark.parametrize(
+    ("terms", "limits", "words"),
+    [
+        (granting_rule(risk=Risk.CRITICAL), LIMITS, "critical"),
+        (granting_rule().model_copy(update={"allow_grants": False}), LIMITS, "allows no grants"),
+        (granting_rule(), None, "policy allows none"),
+        (granting_rule(), GrantLimits(timedelta(hours=1), 100), "at most 1 hours"),
+    ],
+)
+async def test_where_no_grant_can_be_given(
+    database: Database, terms: Any, limits: GrantLimits | None, words: str
+) -> None:
+    """Critical risk, a checkpoint that does not say so, and a policy without `[grants]` allow none."""
+    asked = await ask(database, terms)
+    await approve(database, asked, GRACE)
+    with pytest.raises(GrantRefused, match=words):
+        await propose(database, wish(asked), limits)
+
+
+async def test_an_edited_or_undecided_call_is_no_model(database: Database) -> None:
+    """What a reviewer made of a call, and a call that they have not approved, cannot be allowed in advance."""
+    asked = await ask(database, granting_rule(allow_edit=True))
+    with pytest.raises(GrantRefused, match="approval of this request stands"):
+        await propose(database, wish(asked))
+    action = Action("process_refund", "1", {"order_id": 5})
+    changed = Edit(asked.request_id, 1, reviewer(LINUS), action, {"price": 1}, None, "Refund 1", "slack_edit")
+    await requests.edit(database, changed)
+    await alone.vote(database, ballot(asked, reviewer(GRACE), revision=2))
+    with pytest.raises(GrantRefused, match="edited"):
+        await propose(database, wish(asked))
+
+
+async def test_a_requester_cannot_give_a_grant(database: Database) -> None:
+    """Whoever may not approve the call may not approve calls like it either."""
+    asked = await ask(database, granting_rule())
+    await approve(database, asked, GRACE)
+    grant_id = await propose(database, wish(asked))
+    proposed = await asked_as(database, grant_id, asked.call_id, asked.run_id)
+    with pytest.raises(Refused) as caught:
+        await alone.vote(database, ballot(proposed, reviewer(ADA)))
+    assert caught.value.code is Refusal.SELF_REVIEW
+
+
+async def test_the_same_wish_is_one_grant(database: Database) -> None:
+    """A form that is sent twice makes one grant; another wish from the same card is refused."""
+    asked = await ask(database, granting_rule())
+    await approve(database, asked, GRACE)
+    first = await propose(database, wish(asked))
+    assert await propose(database, wish(asked)) == first
+    with pytest.raises(GrantRefused, match="already"):
+        await propose(database, wish(asked, max_uses=2))
+
+
+async def test_grants_of_a_tool_are_few(database: Database) -> None:
+    """At most fifty are live for one agent and tool; one that is revoked makes room."""
+    for _ in range(MOST_LIVE):
+        last = await allow(database)
+    with pytest.raises(GrantRefused, match="50 live"):
+        await allow(database)
+    await grants.revoke_as_operator(database, last, "cli:root")
+    await allow(database)
+
+
+async def test_an_approved_grant_does_not_lapse(database: Database) -> None:
+    """Nobody claims it, so `execute_within` says nothing about it."""
+    grant_id = await allow(database)
+    assert await column(database, "SELECT lapse_at FROM approval_request WHERE id = :id", id=grant_id) == [
+        None
+    ]
