@@ -15,6 +15,7 @@ from typing import Any
 
 from agent.domain import eligibility
 from agent.domain.eligibility import Reviewed
+from agent.domain.facts import Facts
 from agent.domain.field_constraints import (
     Constraint,
     constraint_as_json,
@@ -39,6 +40,8 @@ ANYONE = "anyone"
 class CallKind:
     """What must be the same for a grant to cover a call, to the letter."""
 
+    principal: str
+    """`run`, or the API key of a program: a key that is bound to no agent may name any."""
     agent: str
     agent_version: str
     above: tuple[str, ...]
@@ -50,6 +53,8 @@ class CallKind:
     checkpoint: str
     policy: str
     """The digest of the rule that asks, in hexadecimal."""
+    facts_source: str | None
+    """Who told or looked up the facts of a program's question; ``None``: the tool itself, or nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +62,19 @@ class CallToCover:
     """A call that policy asks people about, as a grant sees it."""
 
     action: Action
-    facts: Mapping[str, Any] | None
-    facts_failed: bool
+    facts: Facts
     rule: Rule
     requester: Person | None
     agent: str
     agent_version: str
     above: tuple[str, ...] = ()
     signature: bytes | None = None
+    principal: str = "run"
 
     @property
     def kind(self) -> CallKind:
         return CallKind(
+            principal=self.principal,
             agent=self.agent,
             agent_version=self.agent_version,
             above=self.above,
@@ -77,6 +83,7 @@ class CallToCover:
             parameters=self.signature.hex() if self.signature else None,
             checkpoint=self.rule.checkpoint_id,
             policy=snapshot_digest(self.rule.snapshot()).hex(),
+            facts_source=self.facts.source.value if self.facts.source else None,
         )
 
 
@@ -162,7 +169,7 @@ class Grant:
             or _other_kind(self.kind, call.kind)
             or (None if self.anyone or call.requester == self.requester else "it is asked for somebody else")
             or _misfit("args", self.arguments, call.action.arguments)
-            or _facts_misfit(self.facts, call.facts)
+            or _facts_misfit(self.facts, call.facts.values)
             or self._uncountable(call)
         )
 
@@ -193,7 +200,7 @@ def uncoverable(call: CallToCover) -> str | None:
         return "its checkpoint allows no grants"
     if call.rule.risk >= Risk.CRITICAL:
         return "it is critical"
-    if call.facts_failed:
+    if call.facts.failed:
         return "its facts could not be looked up"
     return None
 
@@ -216,6 +223,7 @@ def _other_kind(granted: CallKind, call: CallKind) -> str | None:
 
 
 _KIND_WORDS = (
+    ("principal", "whoever asks is"),
     ("agent", "its agent is"),
     ("agent_version", "its agent's version is"),
     ("above", "the agent above is"),
@@ -224,6 +232,7 @@ _KIND_WORDS = (
     ("parameters", "its tool's parameters are"),
     ("checkpoint", "its checkpoint is"),
     ("policy", "the rule of its checkpoint is"),
+    ("facts_source", "the source of its facts is"),
 )
 
 
@@ -244,7 +253,7 @@ def _misfit(root: str, granted: Mapping[str, Constraint], values: Mapping[str, A
 
 def _field(path: str, call: CallToCover) -> Decimal | None:
     root, _, name = path.partition(".")
-    values = call.action.arguments if root == "args" else call.facts
+    values = call.action.arguments if root == "args" else call.facts.values
     return exact_number((values or {}).get(name))
 
 

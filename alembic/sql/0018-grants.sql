@@ -19,7 +19,7 @@ CREATE TABLE approval_grant (
     CONSTRAINT fk_approval_grant_request_id
         FOREIGN KEY (request_id) REFERENCES approval_request (id) ON DELETE CASCADE,
     CONSTRAINT ck_approval_grant_uses_within CHECK (uses BETWEEN 0 AND max_uses),
-    CONSTRAINT ck_approval_grant_sum_within CHECK (used_sum >= 0 AND used_sum <= coalesce(max_sum, used_sum)),
+    CONSTRAINT ck_approval_grant_sum_within CHECK (used_sum <= coalesce(max_sum, used_sum)),
     CONSTRAINT ck_approval_grant_ended_whole CHECK (num_nonnulls(ended_at, ended_by, ended_because) IN (0, 3))
 );
 CREATE INDEX ix_approval_grant_live ON approval_grant (agent, tool, checkpoint_id, until) WHERE ended_at IS NULL;

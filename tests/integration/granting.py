@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from agent.database.pools import Database
+from agent.domain.facts import Facts
 from agent.domain.field_constraints import Between, Constraint
 from agent.domain.grant_terms import GrantLimits
 from agent.domain.grants import CallToCover
@@ -77,8 +78,7 @@ def to_cover(terms: Rule | None = None, *, order: int = 1, price: Any = 1500, **
     """A refund as a worker has judged it."""
     fields: dict[str, Any] = {
         "action": Action("process_refund", "1", {"order_id": order}),
-        "facts": {"price": price},
-        "facts_failed": False,
+        "facts": Facts({"price": price}),
         "rule": terms or granting_rule(),
         "requester": ADA,
         "agent": "refunds",

@@ -33,6 +33,8 @@ WORLD = f"""
         VALUES ('{VOTE}', '{REQUEST}', 1, 'T1', 'U1', 'approve', 'slack_button');
     INSERT INTO execution (id, call_id, request_id, attempt, digest, idempotent, worker, lease_until)
         VALUES ('{EXECUTION}', '{CALL}', '{REQUEST}', 1, sha256('a'), false, 'w1', clock_timestamp());
+    INSERT INTO approval_grant (request_id, agent, tool, checkpoint_id, agents, until, max_uses, max_sum)
+        VALUES ('{REQUEST}', 'refunds', 'refund', 'large', '{{refunds}}', now() + interval '1 day', 1, 10);
     INSERT INTO retry_vote (execution_id, team_id, user_id) VALUES ('{EXECUTION}', 'T1', 'U1');
     INSERT INTO settlement (execution_id, verdict, team_id, user_id) VALUES ('{EXECUTION}', 'done', 'T1', 'U1');
     INSERT INTO run_message (run_id, seq, turn, role) VALUES ('{RUN}', 1, 0, 'user');
@@ -244,6 +246,14 @@ BROKEN = {
     "uq_card_place_own": f"""
         INSERT INTO card_place (nonce, request_id, surface, team_id, user_id)
             SELECT repeat(letter, 22), '{REQUEST}', 'home', 'T1', 'U1' FROM unnest(ARRAY['h', 'i']) AS letter""",
+    "ck_approval_grant_uses_within": f"""
+        INSERT INTO grant_use (key, grant_id, n, amount, digest, content)
+            SELECT letter, '{REQUEST}', 1, 1, 'd', '' FROM unnest(ARRAY['a', 'b']) AS letter""",
+    "ck_approval_grant_sum_within": f"""
+        INSERT INTO grant_use (key, grant_id, n, amount, digest, content) VALUES ('a', '{REQUEST}', 1, 11, 'd', '')""",
+    "ck_approval_grant_ended_whole": "UPDATE approval_grant SET ended_at = now()",
+    "ck_grant_use_adds_up": f"""
+        INSERT INTO grant_use (key, grant_id, n, amount, digest, content) VALUES ('a', '{REQUEST}', 1, -1, 'd', '')""",
     "pk_retry_vote": f"""
         INSERT INTO retry_vote (execution_id, team_id, user_id) VALUES ('{EXECUTION}', 'T1', 'U1')""",
     "pk_settlement": f"""

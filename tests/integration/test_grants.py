@@ -477,8 +477,23 @@ async def test_the_same_wish_is_one_grant(database: Database) -> None:
 
 async def test_grants_of_a_tool_are_few(database: Database) -> None:
     """At most fifty are live for one agent and tool; one that is revoked makes room."""
-    for _ in range(MOST_LIVE):
-        last = await allow(database)
+    asked = await ask(database, granting_rule())
+    await approve(database, asked, GRACE)
+    last = await propose(database, wish(asked))
+    await write(
+        database,
+        "INSERT INTO approval_request SELECT (jsonb_populate_record(r, jsonb_build_object("
+        "    'id', gen_random_uuid(), 'client_id', 'copy ' || n))).*"
+        " FROM approval_request AS r, generate_series(2, :most) AS n WHERE r.id = :id",
+        id=last,
+        most=MOST_LIVE,
+    )
+    await write(
+        database,
+        "INSERT INTO approval_grant (request_id, agent, tool, checkpoint_id, agents, until, max_uses)"
+        " SELECT r.id, g.agent, g.tool, g.checkpoint_id, g.agents, g.until, g.max_uses"
+        " FROM approval_grant AS g, approval_request AS r WHERE r.source = 'allow_similar' AND r.id <> g.request_id",
+    )
     with pytest.raises(GrantRefused, match="50 live"):
         await allow(database)
     await grants.revoke_as_operator(database, last, "cli:root")

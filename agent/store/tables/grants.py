@@ -41,7 +41,7 @@ approval_grant = Table(
     Column("ended_by", Text),
     Column("ended_because", Text),
     CheckConstraint("uses BETWEEN 0 AND max_uses", name="uses_within"),
-    CheckConstraint("used_sum >= 0 AND used_sum <= coalesce(max_sum, used_sum)", name="sum_within"),
+    CheckConstraint("used_sum <= coalesce(max_sum, used_sum)", name="sum_within"),
     CheckConstraint("num_nonnulls(ended_at, ended_by, ended_because) IN (0, 3)", name="ended_whole"),
     Index(
         "ix_approval_grant_live",

@@ -12,6 +12,7 @@ from uuid import UUID
 from agent.database.pools import Database
 from agent.domain.audit import request_subject
 from agent.domain.errors import GrantRefused, Refusal, Refused
+from agent.domain.facts import Facts
 from agent.domain.field_constraints import Constraint, constraint_as_json
 from agent.domain.grant_terms import MOST_LIVE, GrantLimits, freeing_problem, limits_problem, rule_of_grant
 from agent.domain.grants import GRANT, CallToCover, Grant, uncoverable
@@ -126,14 +127,14 @@ async def propose(
 def _call(view: RequestView, rule: Rule, signature: bytes | None) -> CallToCover:
     return CallToCover(
         action=view.action,
-        facts=view.facts,
-        facts_failed=False,
+        facts=Facts(view.facts, source=view.facts_source),
         rule=rule,
         requester=view.requester,
         agent=view.agent,
         agent_version=view.agent_version,
         above=view.above,
         signature=signature,
+        principal=view.principal,
     )
 
 

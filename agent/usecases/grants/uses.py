@@ -264,7 +264,7 @@ def _write_use(tx: Transaction, use: _Use) -> None:
         digest=call.action.digest,
         content=use.content,
     )
-    text = call.rule.describe(call.action, call.facts)
+    text = call.rule.describe(call.action, call.facts.values)
     line = outbox.grant_used_line(
         grant.destination, grant.id, text=text, n=grant.uses + 1, of=use.allowed.max_uses
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from agent.domain.facts import Facts, FactsSource
 from agent.domain.field_constraints import Between, Exact, Fits, OneOf, read_constraint
 from agent.domain.grant_terms import rule_of_grant
 from agent.domain.grants import CallToCover, Grant, granters_refusal, uncoverable
@@ -26,14 +27,14 @@ RULE = Rule(
     allow_grants=True,
     grant_free=(("args.order_id", "[0-9]+"),),
 )
+FACTS = Facts({"price": 100, "customer": "acme"})
 ARGUMENTS: dict[str, Any] = {"order_id": "7", "amount": 100, "reason": "late", "express": True}
 
 
 def call(arguments: dict[str, Any] | None = None, **changes: Any) -> CallToCover:
     fields: dict[str, Any] = {
         "action": Action("process_refund", "3", ARGUMENTS | (arguments or {})),
-        "facts": {"price": 100, "customer": "acme"},
-        "facts_failed": False,
+        "facts": FACTS,
         "rule": RULE,
         "requester": ADA,
         "agent": "refunds",
@@ -67,7 +68,8 @@ def grant(**changes: Any) -> Grant:
 def test_a_call_within_everything_that_was_allowed_is_covered() -> None:
     """Numbers within their bounds, a listed choice and a text that fits its pattern are covered."""
     similar = call(
-        {"order_id": "12", "amount": 500.5, "reason": "broken"}, facts={"price": 500, "customer": "acme"}
+        {"order_id": "12", "amount": 500.5, "reason": "broken"},
+        facts=Facts({"price": 500, "customer": "acme"}),
     )
     assert grant().objection(similar) is None
     assert grant().amount(similar) == Decimal(500)
@@ -111,7 +113,7 @@ def test_an_argument_beyond_what_was_allowed_is_named(arguments: dict[str, Any],
 )
 def test_facts_count_as_arguments_do(facts: dict[str, Any] | None) -> None:
     """A missing, further or different fact is not covered: arguments alone are only the model's words."""
-    assert grant().objection(call(facts=facts)) is not None
+    assert grant().objection(call(facts=Facts(facts))) is not None
 
 
 @pytest.mark.parametrize(
@@ -131,7 +133,9 @@ def test_facts_count_as_arguments_do(facts: dict[str, Any] | None) -> None:
         {"rule": RULE.model_copy(update={"allow_grants": False})},
         {"requester": GRACE},
         {"requester": None},
-        {"facts_failed": True},
+        {"principal": "key:other"},
+        {"facts": replace(FACTS, source=FactsSource.PROGRAM)},
+        {"facts": replace(FACTS, failed=True)},
     ],
 )
 def test_another_kind_of_call_is_not_covered(changes: dict[str, Any]) -> None:
@@ -144,7 +148,7 @@ def test_what_no_grant_covers_is_not_covered_by_one_that_was_made_for_it() -> No
     for changes in (
         {"rule": RULE.model_copy(update={"allow_grants": False})},
         {"rule": RULE.model_copy(update={"risk": Risk.CRITICAL})},
-        {"facts_failed": True},
+        {"facts": replace(FACTS, failed=True)},
     ):
         odd = call(**changes)
         assert grant(kind=odd.kind).objection(odd) == uncoverable(odd) is not None
@@ -162,7 +166,7 @@ def test_what_cannot_be_added_up_is_not_covered(price: Any) -> None:
     """A negative amount would make room for others, and what is no number has no amount."""
     facts = {"price": OneOf((-1, "100", None, True)), "customer": Exact("acme")}
     assert "added up" in (
-        grant(facts=facts).objection(call(facts={"price": price, "customer": "acme"})) or ""
+        grant(facts=facts).objection(call(facts=Facts({"price": price, "customer": "acme"}))) or ""
     )
 
 
@@ -178,7 +182,7 @@ def test_uses_sum_and_time_end_a_grant() -> None:
 
 def test_sums_are_exact() -> None:
     """Ten times 0.1 is 1, as people count."""
-    tenth = call(facts={"price": 0.1, "customer": "acme"})
+    tenth = call(facts=Facts({"price": 0.1, "customer": "acme"}))
     mine = grant(max_sum=Decimal(1))
     assert mine.exhausted(NOON, 0, 9 * mine.amount(tenth), mine.amount(tenth)) is None
 
