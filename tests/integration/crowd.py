@@ -67,7 +67,7 @@ class Crowd:
 
     async def say(self, db: Database) -> object:
         run_id = await self.any(db, "SELECT id FROM agent_run")
-        return await runs.add_message(db, run_id, "and?", ADA, f"said-{self.dice.randrange(1000)}")
+        return await runs.add_message(db, run_id, "and?", ADA, f"{run_id}-{self.dice.randrange(1000)}")
 
     async def judge(self, db: Database) -> object:
         call_id = await self.any(db, "SELECT id FROM tool_call WHERE state = 'new'")

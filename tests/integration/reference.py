@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 OVER = ("denied", "failed", "cancelled")
 DECIDES = {"approve": "approved", "reject": "rejected"}
+MAX_ATTEMPTS = 3  # lost attempts after which a call is in doubt, though it may be repeated
 ANSWERS = {"rejected": "rejected", "expired": "expired", "cancelled": "withdrawn"}
 
 
@@ -199,7 +200,7 @@ class Attempt:
         return max(0, needed - len(self.wanted - lost | {who}))
 
     def rescue(self) -> None:
-        if self.idempotent and not self.call.in_vain:
+        if self.idempotent and not self.call.in_vain and len(self.call.attempts) < MAX_ATTEMPTS:
             self.status, self.call.state = "failed", "ready"
         else:
             self.report("in_doubt", None)
