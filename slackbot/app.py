@@ -26,6 +26,7 @@ from slackbot.outbound.mail import Mailer
 from slackbot.outbound.mail_server import MailServer
 from slackbot.outbound.sender import OutboundSender
 from slackbot.outbound.webhook_post import WebhookPoster
+from slackbot.reviewing.grant_checks import SlackGrantChecks
 from slackbot.service.scheduler import Scheduler
 from slackbot.service.telemetry import Telemetry
 from slackbot.settings import Role, Settings
@@ -71,6 +72,7 @@ class Service:
             heartbeat=Heartbeat(db, self.name),
             worker=self.name,
             destination=self.slack.destination,
+            grant_checks=SlackGrantChecks(self.slack.connection),
             user_code=UserCode(threads=settings.concurrency + SPARE_THREADS),
         )
         self._executor = Executor(

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any, assert_never
 
 from agent.domain.field_constraints import Between, Constraint, Exact, Fits, OneOf, exact_number
-from agent.domain.policy import Rule
+from agent.domain.policy import GrantLimits, Rule
 from signoff.json_paths import is_redacted
 
 MOST_LIVE = 50
 """Grants of one agent for one tool that may be live at a time."""
-
-
-@dataclass(frozen=True, slots=True)
-class GrantLimits:
-    """The `[grants]` of the policy: beyond them a grant is refused."""
-
-    max_for: timedelta
-    max_uses: int
 
 
 def limits_problem(

@@ -222,12 +222,22 @@ class Judgement:
     description: str
 
 
+@dataclass(frozen=True, slots=True)
+class GrantLimits:
+    """The `[grants]` of the policy: beyond them a grant is refused."""
+
+    max_for: timedelta
+    max_uses: int
+
+
 @dataclass(frozen=True)
 class Policy:
     """All checkpoints, in file order, and the defaults. Without any file: `Policy()` asks for everything."""
 
     rules: tuple[Rule, ...] = ()
     defaults: Defaults = field(default_factory=Defaults)
+    grants: GrantLimits | None = None
+    """``None``: no grant is given or used."""
 
     @cached_property
     def digest(self) -> bytes:

@@ -31,8 +31,9 @@ from agent.runtime.user_call import UserCall
 from agent.runtime.work_queue import give_back_slot
 from agent.store.concurrency import ConcurrencyLimit
 from agent.store.views import OpenCallDetails
-from agent.usecases import executions, runs
+from agent.usecases import executions, grants, runs
 from agent.usecases.executions import CallToClaim, Claim, ClaimTerms, Outcome, Report, hook_state
+from agent.usecases.grants import Cover
 from signoff.values import Action
 
 log = structlog.get_logger(__name__)
@@ -78,10 +79,36 @@ async def run_tool(services: Services, work: OpenCallDetails, tool: Tool, judged
         return
     everywhere = tuple(limit for limit in _concurrency(services, work, tool) if limit.across_processes)
     terms = ClaimTerms(services.worker, tool.repeatable, tool.read_only, concurrency=everywhere)
-    claimed = await _claim(services, work, terms)
-    if claimed is None:
-        return
-    claim, asked_at = claimed
+    claim = partial(services.joint_writes.claims.join, _to_claim(work, terms))
+    if (claimed := await _claim(services, work, terms, claim)) is not None:
+        await _run_as_claimed(services, work, tool, judged, *claimed)
+
+
+async def run_covered(
+    services: Services, work: OpenCallDetails, tool: Tool, judged: Action, covers: Sequence[Cover]
+) -> bool:
+    """Claim the call as a use of the first of these grants that covers it, and run its tool, in a `room`.
+
+    False: none of them does, and nothing was written. NoRoom: as for `run_tool`.
+    """
+    everywhere = tuple(limit for limit in _concurrency(services, work, tool) if limit.across_processes)
+    for cover in covers:
+        terms = ClaimTerms(services.worker, tool.repeatable, tool.read_only, concurrency=everywhere)
+        claim = partial(grants.claim, services.db, _to_claim(work, terms), cover)
+        if (claimed := await _claim(services, work, terms, claim)) is not None:
+            await _run_as_claimed(services, work, tool, judged, *claimed)
+            return True
+    return False
+
+
+async def _run_as_claimed(
+    services: Services,
+    work: OpenCallDetails,
+    tool: Tool,
+    judged: Action | None,
+    claim: Claim,
+    asked_at: float,
+) -> None:
     with services.heartbeat.holding_execution(claim.execution_id, asked_at):
         if claim.action.tool_version != tool.version or (
             judged and judged.canonical != claim.action.canonical
@@ -92,12 +119,16 @@ async def run_tool(services: Services, work: OpenCallDetails, tool: Tool, judged
         await _traced(services, work.run, tool, claim)
 
 
-async def _claim(services: Services, work: OpenCallDetails, terms: ClaimTerms) -> tuple[Claim, float] | None:
+async def _claim(
+    services: Services,
+    work: OpenCallDetails,
+    terms: ClaimTerms,
+    claim: Callable[[], Awaitable[Claim | None]],
+) -> tuple[Claim, float] | None:
     """Claim the call; the claim and the time (``lease_clock``) from which its lease counts.
 
     A COMMIT that was not answered is looked up, so that no call is in doubt whose tool never began.
     """
-    claim = partial(services.joint_writes.claims.join, _to_claim(work, terms))
     while True:
         try:
             return await _timed(claim)
@@ -144,7 +175,9 @@ async def _hand_down(services: Services, work: OpenCallDetails, agent: Agent) ->
 
 async def give_up(services: Services, work: OpenCallDetails, tool: Tool | None, why: str) -> None:
     """End a call that may run but cannot any more; nothing is executed, and the tool and the record hear of it."""
-    claimed = await _claim(services, work, ClaimTerms(services.worker, idempotent=True))
+    terms = ClaimTerms(services.worker, idempotent=True)
+    claim_it = partial(services.joint_writes.claims.join, _to_claim(work, terms))
+    claimed = await _claim(services, work, terms, claim_it)
     if claimed is not None:
         claim, asked_at = claimed
         with services.heartbeat.holding_execution(claim.execution_id, asked_at):

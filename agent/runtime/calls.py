@@ -8,18 +8,20 @@ from uuid import UUID
 
 import structlog
 
-from agent.domain.policy import Rule
+from agent.domain.facts import Facts
+from agent.domain.policy import Judgement, Rule
 from agent.domain.run import AnswerKind, CallAnswer, CallState, RunStatus
 from agent.fault_points import point
 from agent.runtime import approval_check, attempts, stored_text
 from agent.runtime.agents import Agent
+from agent.runtime.granted_calls import covers_of_call
 from agent.runtime.hooks import run_hook
 from agent.runtime.judgement import judge, look_up, question, read_action
 from agent.runtime.services import Services
 from agent.runtime.tool import NotDone, Tool
 from agent.store import views
 from agent.store.views import OpenCallDetails
-from agent.usecases import executions, requests, runs
+from agent.usecases import executions, grants, requests, runs
 from agent.usecases.executions import hook_state
 from signoff.errors import CollaborationError, Conflict, MalformedArguments
 from signoff.values import Action
@@ -95,8 +97,25 @@ async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: 
             with attempts.room(services, work, tool):
                 await attempts.run_tool(services, work, tool, action)
         return True
+    return await _ask(services, work, agent, tool, action, facts, judgement)
+
+
+async def _ask(
+    services: Services,
+    work: OpenCallDetails,
+    agent: Agent,
+    tool: Tool,
+    action: Action,
+    facts: Facts,
+    judgement: Judgement,
+) -> bool:
+    """Ask people, unless they have said no in this run or yes in advance."""
     if (no := await _earlier_no(services, work, action)) is not None:
         return await _refuse(services, work, AnswerKind.DENIED, no)
+    if judgement.rule is not None and await _run_under_grant(
+        services, work, agent, tool, action, facts, judgement.rule
+    ):
+        return True
     # What people were asked about before is asked again, also where policy would let it run by now.
     rule = judgement.rule or Rule.from_snapshot(work.policy or {})
     new = await question(services, work, agent, tool, action, facts, rule, judgement.description)
@@ -114,6 +133,23 @@ async def _judge(services: Services, work: OpenCallDetails, agent: Agent, tool: 
         because=judgement.because,
     )
     return True
+
+
+async def _run_under_grant(
+    services: Services,
+    work: OpenCallDetails,
+    agent: Agent,
+    tool: Tool,
+    action: Action,
+    facts: Facts,
+    rule: Rule,
+) -> bool:
+    """Run a call that people would be asked about, if they have allowed calls like it in advance."""
+    covers = await covers_of_call(services, work, agent, tool, action, facts, rule)
+    if not covers:
+        return False
+    with attempts.room(services, work, tool):
+        return await attempts.run_covered(services, work, tool, action, covers)
 
 
 def _in_vain(work: OpenCallDetails) -> bool:
@@ -149,9 +185,8 @@ async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool
         await attempts.give_up(services, work, tool, f"the arguments do not fit the tool any more: {error}")
         return False
     except NotDone as nothing:
-        if (
-            work.attempts and tool.repeatable
-        ):  # an earlier attempt may have done it: the tool knows by its key
+        # An earlier attempt may have done it: the tool knows by its key. A grant covers nothing without its facts.
+        if work.attempts and tool.repeatable and not await grants.has_used(services.db, work.call.id):
             await attempts.run_tool(services, work, tool, decided)
         else:
             await attempts.give_up(services, work, tool, str(nothing))
@@ -159,7 +194,10 @@ async def _execute(services: Services, work: OpenCallDetails, agent: Agent, tool
     judgement = judge(services, work.run, tool, action, facts)
     if judgement.verdict == "deny":
         await attempts.give_up(services, work, tool, f"policy denies this now: {judgement.because}")
-    elif decided is None and judgement.verdict == "ask":
+    elif decided is None and judgement.rule is not None:
+        covers = await covers_of_call(services, work, agent, tool, action, facts, judgement.rule)
+        if await attempts.run_covered(services, work, tool, action, covers):
+            return False
         await attempts.give_up(services, work, tool, "this needs approval now; nothing ran, propose it again")
     elif decided is not None and (
         changed := _outdated(work)

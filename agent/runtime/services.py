@@ -4,11 +4,13 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from agent.database.pools import Database
+from agent.domain.grants import CallToCover
+from agent.domain.people import Standing
 from agent.domain.policy import Policy
 from agent.runtime.agents import Registry
 from agent.runtime.concurrency import Concurrency
@@ -17,11 +19,24 @@ from agent.runtime.joint_writes import JointWrites
 from agent.runtime.model import Model
 from agent.runtime.user_code import UserCode
 from agent.store.outbox import Destination
+from signoff.values import Person
 
 
 def worker_name() -> str:
     """A name for this process that no other one has, and that says where to look for it."""
     return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+
+
+class GrantChecks(Protocol):
+    """What only the front end knows when a grant is used."""
+
+    async def standings(
+        self, people: Collection[Person], approvers: Sequence[str], channel_id: str
+    ) -> Mapping[Person, Standing]:
+        """What these people may do now about a request with these reviewers, known for at most a minute."""
+
+    async def is_scanned(self, call: CallToCover) -> bool:
+        """Whether all of the call could be looked through for secrets in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +50,8 @@ class Services:
     heartbeat: Heartbeat
     worker: str
     destination: Callable[[str | None], Destination]
+    grant_checks: GrantChecks | None = None
+    """``None``: no grant covers anything."""
     user_code: UserCode = field(default_factory=UserCode, repr=False)
     joint_writes: JointWrites = field(init=False, repr=False)
     concurrency: Concurrency = field(init=False, repr=False)

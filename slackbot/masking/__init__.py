@@ -16,6 +16,7 @@ from slackbot.masking.views import (
     clean_view,
     hidden_in_run,
     hidden_values,
+    is_scanned,
     work_for,
 )
 
@@ -34,5 +35,6 @@ __all__ = [
     "guard_tracebacks",
     "hidden_in_run",
     "hidden_values",
+    "is_scanned",
     "work_for",
 ]

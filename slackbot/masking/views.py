@@ -134,6 +134,20 @@ async def clean_value(value: T, hidden: Hidden = ()) -> T:
     return await off_the_loop(lambda find: redact_value(value, find=find).value, hidden)
 
 
+async def is_scanned(
+    arguments: Mapping[str, Any], facts: Mapping[str, Any] | None, redact: Sequence[str]
+) -> bool:
+    """Whether all of an action and its facts could be looked through for secrets in time."""
+
+    def look(find: Find) -> bool:
+        shown = redact_value(arguments, find=find, redact=redact)
+        return not is_unseen(shown) and not is_unseen(
+            redact_value(facts, find=find, redact=redact, root="facts")
+        )
+
+    return await off_the_loop(look)
+
+
 async def clean_text(text: str, hidden: Hidden = ()) -> str:
     """Any text: an answer, an error, a file."""
     return await off_the_loop(lambda find: mask(text, find(text)), hidden)

@@ -11,10 +11,9 @@ from uuid import UUID
 from agent.database.pools import Database
 from agent.domain.facts import Facts
 from agent.domain.field_constraints import Between, Constraint
-from agent.domain.grant_terms import GrantLimits
 from agent.domain.grants import CallToCover
 from agent.domain.people import Standing
-from agent.domain.policy import Rule
+from agent.domain.policy import GrantLimits, Rule
 from agent.usecases import grants
 from agent.usecases.attempts import Claim, ClaimTerms
 from agent.usecases.executions import CallToClaim

@@ -16,8 +16,9 @@ from agent.database.pools import Database
 from agent.domain.api_keys import Scope
 from agent.domain.errors import GrantRefused, NotFound, Refusal, Refused
 from agent.domain.field_constraints import Between, Exact, Fits, OneOf
-from agent.domain.grant_terms import MOST_LIVE, GrantLimits
+from agent.domain.grant_terms import MOST_LIVE
 from agent.domain.people import Standing
+from agent.domain.policy import GrantLimits
 from agent.domain.request import ExecutionStatus
 from agent.domain.run import CallState
 from agent.store import views

@@ -2,16 +2,25 @@
 
 from agent.usecases.grants.endings import end_all, revoke, revoke_as_operator
 from agent.usecases.grants.giving import GrantWish, propose
-from agent.usecases.grants.uses import Cover, ProgramCall, check_repeated, claim, granted, use_by_program
+from agent.usecases.grants.uses import (
+    Cover,
+    ProgramCall,
+    claim,
+    find_use,
+    granted,
+    has_used,
+    use_by_program,
+)
 
 __all__ = [
     "Cover",
     "GrantWish",
     "ProgramCall",
-    "check_repeated",
     "claim",
     "end_all",
+    "find_use",
     "granted",
+    "has_used",
     "propose",
     "revoke",
     "revoke_as_operator",

@@ -14,9 +14,9 @@ from agent.domain.audit import request_subject
 from agent.domain.errors import GrantRefused, Refusal, Refused
 from agent.domain.facts import Facts
 from agent.domain.field_constraints import Constraint, constraint_as_json
-from agent.domain.grant_terms import MOST_LIVE, GrantLimits, freeing_problem, limits_problem, rule_of_grant
+from agent.domain.grant_terms import MOST_LIVE, freeing_problem, limits_problem, rule_of_grant
 from agent.domain.grants import GRANT, CallToCover, Grant, uncoverable
-from agent.domain.policy import Rule
+from agent.domain.policy import GrantLimits, Rule
 from agent.domain.request import RequestStatus, RequestView, Verdict
 from agent.store import audit, clock, grants, request_locks, views
 from agent.store.ids import new_id

@@ -91,7 +91,7 @@ async def claim(db: Database, member: CallToClaim, cover: Cover) -> attempts.Cla
         found = await call_locks.lock_to_claim(tx, member.call_id, member.run_id, member.terms.concurrency)
         if found is None:
             return None
-        grant, used = await grants.lock(tx, cover.grant_id, key := f"call:{member.call_id}")
+        grant, used = await grants.lock(tx, cover.grant_id, key := _key(member.call_id))
         if grant is None or not _may_begin(found, cover, used):
             return None
         if await grants.contradicted(tx, member.run_id, cover.call.action.tool):
@@ -101,6 +101,19 @@ async def claim(db: Database, member: CallToClaim, cover: Cover) -> attempts.Cla
         if allowed is None:
             return None
         return await _begin(tx, member, found, _Use(cover, grant, allowed, key), again=used is not None)
+
+
+async def has_used(db: Database, call_id: UUID) -> bool:
+    """Whether the call has begun as a use of a grant."""
+    async with db.connection() as connection:
+        return await grants.earlier_use(connection, _key(call_id)) is not None
+
+
+async def find_use(db: Database, asked: ProgramCall) -> UUID | None:
+    """The grant under which this question was answered before. Raises ``Conflict`` for other content of that name."""
+    async with db.connection() as connection:
+        used = await grants.earlier_use(connection, asked.key)
+    return used.grant_id if used is not None and _is_repeated(asked, used) else None
 
 
 async def use_by_program(db: Database, asked: ProgramCall, cover: Cover) -> bool:
@@ -114,7 +127,7 @@ async def use_by_program(db: Database, asked: ProgramCall, cover: Cover) -> bool
         paused = {each.agent for each in await pause.active_pauses(tx)}
         grant, used = await grants.lock(tx, cover.grant_id, asked.key)
         if used is not None:
-            return check_repeated(asked, used)
+            return _is_repeated(asked, used)
         call = cover.call
         if grant is None or paused & {None, call.agent, *call.above}:
             return False
@@ -134,7 +147,11 @@ async def use_by_program(db: Database, asked: ProgramCall, cover: Cover) -> bool
     return True
 
 
-def check_repeated(asked: ProgramCall, used: EarlierUse) -> bool:
+def _key(call_id: UUID) -> str:
+    return f"call:{call_id}"
+
+
+def _is_repeated(asked: ProgramCall, used: EarlierUse) -> bool:
     """True. Raises ``Conflict`` when the earlier question of this name had other content."""
     if bytes(used.content) != asked.content:
         raise Conflict(f"request {asked.client_id!r} exists with other content")

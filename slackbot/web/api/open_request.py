@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from uuid import UUID
 
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from agent.domain.api_keys import Principal
-from agent.domain.audit import AuditKind
 from agent.domain.facts import Facts, FactsSource
+from agent.domain.grants import CallToCover
 from agent.domain.policy import Judgement, Rule, ToolTraits
 from agent.domain.request import API, EXTERNAL
 from agent.store import views
 from agent.usecases import requests
-from agent.usecases.executions import external
+from agent.usecases.grants import ProgramCall
 from agent.usecases.requests import NewRequest
 from signoff.canonical import canonical_bytes
 from signoff.context_limit import fit_context
 from signoff.description import quoted
 from signoff.errors import Conflict, SignoffError
 from signoff.values import Action
-from slackbot.masking import clean_value
 from slackbot.reviewing.members import check_member
 from slackbot.reviewing.run_starts import Requester
 from slackbot.web.api.facts import check_may_tell_facts, narrowed, told_facts
 from slackbot.web.api.requesters import claimed_requester
-from slackbot.web.api.shapes import ActionOut, RequestModel, ResponseModel, SentTime
+from slackbot.web.api.shapes import RequestModel, ResponseModel, SentTime
+from slackbot.web.api.without_review import GRANTED, NotRequiredOut, not_required, use_grant, without_review
 from slackbot.web.http.bodies import by_size
 from slackbot.web.http.context import WebContext
 from slackbot.web.http.problems import ProblemRaised, retry_later
@@ -135,34 +135,6 @@ class AskIn(RequestModel):
         )
 
 
-class NotRequiredOut(ResponseModel):
-    """Nobody has to be asked: the checkpoints let this action run. It is on record that they did."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        json_schema_extra={
-            "examples": [
-                {
-                    "request_id": "read-7",
-                    "status": "not_required",
-                    "because": "no checkpoint names this tool; it is unmatched, and unmatched tools are allowed",
-                    "action": {"tool": "read_record", "tool_version": "external", "arguments": {"id": 7}},
-                    "digest": "f" * 64,
-                }
-            ]
-        },
-    )
-
-    request_id: str
-    status: Literal["not_required"] = "not_required"
-    because: str
-    action: ActionOut
-    digest: str
-    facts_source: FactsSource | None = Field(
-        default=None, description="Whose facts let it run; their digest is on record."
-    )
-
-
 class OpenedRequest(ResponseModel):
     """The request that stands for the question."""
 
@@ -201,7 +173,19 @@ async def ask(
         facts_failed=facts.failed,
     )
     if judged.rule is None:
-        return await _without_review(ctx, principal, body, action, facts, judged)
+        return await without_review(ctx, principal, body.request_id, action, facts, judged)
+    call = CallToCover(
+        action=action,
+        facts=facts,
+        rule=narrowed(judged.rule, facts),
+        requester=requester.person,
+        agent=agent,
+        agent_version=EXTERNAL,
+        principal=principal.name,
+    )
+    asked = ProgramCall(principal.name, body.request_id, content, principal.key_id)
+    if (grant := await use_grant(ctx, call, asked)) is not None:
+        return await not_required(body.request_id, action, facts, because=GRANTED, grant=grant)
     if waiting.requests >= MAX_WAITING or waiting.size >= MAX_WAITING_BYTES:
         words = (
             f"{waiting.requests:,} requests of the key {principal.key} wait for people; no more are taken before some "
@@ -214,7 +198,7 @@ async def ask(
     except SignoffError as away:
         raise retry_later("slack-away", "Slack cannot be reached", str(away), 5) from None
     new = NewRequest(
-        rule=narrowed(judged.rule, facts),
+        rule=call.rule,
         action=action,
         facts=facts.values,
         facts_source=facts.source,
@@ -234,30 +218,6 @@ async def ask(
     )
     opened = await requests.open(ctx.db, new)
     return OpenedRequest(id=opened.request_id, created=opened.created)
-
-
-async def _without_review(
-    ctx: WebContext, principal: Principal, body: AskIn, action: Action, facts: Facts, judged: Judgement
-) -> NotRequiredOut:
-    """Policy lets it run, or denies it. Either is on record with the facts it rests on, in the chain of the key."""
-    denied = judged.verdict != "run"
-    kind = AuditKind.REVIEW_DENIED if denied else AuditKind.REVIEW_NOT_REQUIRED
-    digest = action.digest.hex()
-    detail = {"request": body.request_id, "tool": action.tool, "digest": digest, **facts.on_record}
-    await external.record_in_key_chain(ctx.db, principal, kind, detail)
-    because = await clean_value(judged.because)
-    if denied:
-        raise ProblemRaised(403, "denied", "Denied by policy", f"Policy denies this action: {because}.")
-    shown = ActionOut(
-        tool=action.tool, tool_version=EXTERNAL, arguments=await clean_value(dict(action.arguments))
-    )
-    return NotRequiredOut(
-        request_id=body.request_id,
-        because=because,
-        action=shown,
-        digest=digest,
-        facts_source=facts.source,
-    )
 
 
 def _agent(principal: Principal, body: AskIn) -> str:

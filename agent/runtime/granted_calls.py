@@ -1,0 +1,73 @@
+"""Which grants seem to cover a call that people would be asked about; the claim judges it behind their locks.
+
+Whatever is not known (Slack is away, the scan for secrets did not end in time) is no consent: people are asked.
+"""
+
+from __future__ import annotations
+
+from agent.domain.facts import Facts
+from agent.domain.grants import CallToCover, uncoverable
+from agent.domain.policy import Rule
+from agent.runtime.agents import Agent, Delegate
+from agent.runtime.services import Services
+from agent.runtime.tool import Tool
+from agent.store import grants as stored_grants
+from agent.store.views import OpenCallDetails
+from agent.usecases import grants
+from agent.usecases.grants import Cover
+from signoff.errors import SignoffError
+from signoff.values import Action
+
+
+async def covers_of_call(
+    services: Services,
+    work: OpenCallDetails,
+    agent: Agent,
+    tool: Tool,
+    action: Action,
+    facts: Facts,
+    rule: Rule,
+) -> list[Cover]:
+    """The grants that seem to cover a call of a run that nobody was asked about."""
+    asked = work.call.request_id is not None or work.call.repeats is not None
+    if asked or isinstance(tool, Delegate):
+        return []
+    call = CallToCover(
+        action=action,
+        facts=facts,
+        rule=rule,
+        requester=work.run.requester,
+        agent=agent.name,
+        agent_version=agent.version,
+        above=work.run.above,
+        signature=tool.signature.digest,
+    )
+    return await covers_of(services, call)
+
+
+async def covers_of(services: Services, call: CallToCover) -> list[Cover]:
+    """The grants that seem to cover it, the first to end first."""
+    checks = services.grant_checks
+    if checks is None or services.policy.grants is None or uncoverable(call) is not None:
+        return []
+    async with services.db.connection() as connection:
+        found = await stored_grants.candidates(
+            connection, call.agent, call.action.tool, call.rule.checkpoint_id
+        )
+    fitting = [each for each in found if _fits(each, call)]
+    if not fitting or not await checks.is_scanned(call):
+        return []
+    try:
+        channel_id = services.destination(call.rule.channel).channel_id
+    except SignoffError:  # Slack has not been reached yet
+        return []
+    people = {person for each in fitting for person in each.granters}
+    standings = await checks.standings(people, call.rule.approvers, channel_id)
+    return [Cover(each.id, call, standings) for each in fitting]
+
+
+def _fits(stored: stored_grants.StoredGrant, call: CallToCover) -> bool:
+    allowed = grants.granted(stored)
+    if allowed is None or allowed.objection(call) is not None:
+        return False
+    return allowed.exhausted(stored.at, stored.uses, stored.used_sum, allowed.amount(call)) is None

@@ -1,0 +1,41 @@
+"""What Slack and the scan for secrets say when a grant is used: whoever gave it must be a reviewer now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from agent.domain.errors import Refusal
+from agent.domain.grants import CallToCover
+from agent.domain.people import Standing
+from signoff.values import Person
+from slackbot.masking import is_scanned
+from slackbot.slack_api.directory import Directory
+
+
+class Connected(Protocol):
+    """What asks Slack about people."""
+
+    @property
+    def directory(self) -> Directory: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SlackGrantChecks:
+    """The checks of a process; ``connection`` returns ``None`` until Slack has told us who we are."""
+
+    connection: Callable[[], Connected | None]
+
+    async def standings(
+        self, people: Collection[Person], approvers: Sequence[str], channel_id: str
+    ) -> Mapping[Person, Standing]:
+        """What these people may do now, from answers that are at most a minute old."""
+        connected = self.connection()
+        if connected is None:
+            return {each: Standing(each, refusal=Refusal.LOOKUP_FAILED) for each in people}
+        return await connected.directory.standings(people, approvers, channel_id)
+
+    async def is_scanned(self, call: CallToCover) -> bool:
+        """Whether all of the call could be looked through in time."""
+        return await is_scanned(call.action.arguments, call.facts.values, call.rule.redact)

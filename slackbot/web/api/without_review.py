@@ -1,0 +1,99 @@
+"""What a program may do without anybody being asked now: policy lets it, or reviewers have allowed it in advance."""
+
+from __future__ import annotations
+
+from typing import Literal
+from uuid import UUID
+
+from pydantic import ConfigDict, Field
+
+from agent.domain.api_keys import Principal
+from agent.domain.audit import AuditKind
+from agent.domain.facts import Facts, FactsSource
+from agent.domain.grants import CallToCover
+from agent.domain.policy import Judgement
+from agent.domain.request import EXTERNAL
+from agent.runtime.granted_calls import covers_of
+from agent.usecases import grants
+from agent.usecases.executions import external
+from agent.usecases.grants import ProgramCall
+from signoff.values import Action
+from slackbot.masking import clean_value
+from slackbot.web.api.shapes import ActionOut, ResponseModel
+from slackbot.web.http.context import WebContext
+from slackbot.web.http.problems import ProblemRaised
+
+GRANTED = "reviewers have allowed similar calls in advance"
+
+
+class NotRequiredOut(ResponseModel):
+    """Nobody has to be asked: the checkpoints let this action run. It is on record that they did."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        json_schema_extra={
+            "examples": [
+                {
+                    "request_id": "read-7",
+                    "status": "not_required",
+                    "because": "no checkpoint names this tool; it is unmatched, and unmatched tools are allowed",
+                    "action": {"tool": "read_record", "tool_version": "external", "arguments": {"id": 7}},
+                    "digest": "f" * 64,
+                }
+            ]
+        },
+    )
+
+    request_id: str
+    status: Literal["not_required"] = "not_required"
+    because: str
+    action: ActionOut
+    digest: str
+    facts_source: FactsSource | None = Field(
+        default=None, description="Whose facts let it run; their digest is on record."
+    )
+    grant: UUID | None = Field(
+        default=None, description="The grant of which it is a use: reviewers allowed such calls in advance."
+    )
+
+
+async def without_review(
+    ctx: WebContext, principal: Principal, request_id: str, action: Action, facts: Facts, judged: Judgement
+) -> NotRequiredOut:
+    """Policy lets it run, or denies it. Either is on record with the facts it rests on, in the chain of the key."""
+    denied = judged.verdict != "run"
+    kind = AuditKind.REVIEW_DENIED if denied else AuditKind.REVIEW_NOT_REQUIRED
+    digest = action.digest.hex()
+    detail = {"request": request_id, "tool": action.tool, "digest": digest, **facts.on_record}
+    await external.record_in_key_chain(ctx.db, principal, kind, detail)
+    because = await clean_value(judged.because)
+    if denied:
+        raise ProblemRaised(403, "denied", "Denied by policy", f"Policy denies this action: {because}.")
+    return await not_required(request_id, action, facts, because=because)
+
+
+async def use_grant(ctx: WebContext, call: CallToCover, asked: ProgramCall) -> UUID | None:
+    """The grant of which this question is a use, now or before; ``None``: people have to be asked."""
+    if ctx.services.policy.grants is None or not call.rule.allow_grants:
+        return None
+    if (used := await grants.find_use(ctx.db, asked)) is not None:
+        return used
+    for cover in await covers_of(ctx.services, call):
+        if await grants.use_by_program(ctx.db, asked, cover):
+            return cover.grant_id
+    return None
+
+
+async def not_required(
+    request_id: str, action: Action, facts: Facts, *, because: str, grant: UUID | None = None
+) -> NotRequiredOut:
+    """The answer to a question that nobody has to be asked."""
+    arguments = await clean_value(dict(action.arguments))
+    return NotRequiredOut(
+        request_id=request_id,
+        because=because,
+        action=ActionOut(tool=action.tool, tool_version=EXTERNAL, arguments=arguments),
+        digest=action.digest.hex(),
+        facts_source=facts.source,
+        grant=grant,
+    )

@@ -1,0 +1,212 @@
+"""Calls that people have allowed in advance: run without a question, unless anything is in doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from agent.domain.errors import Refusal
+from agent.domain.facts import Facts
+from agent.domain.field_constraints import Between
+from agent.domain.grants import CallToCover
+from agent.domain.people import Standing
+from agent.domain.policy import GrantLimits, Policy, Rule
+from agent.domain.request import Verdict
+from agent.domain.run import CallState
+from agent.runtime.agents import Agent
+from agent.runtime.model_turn import advance_run
+from agent.runtime.tool import NotDone, tool
+from agent.store.outbox import Destination
+from agent.usecases import executions, grants
+from agent.usecases.executions import CallToClaim, ClaimTerms
+from agent.usecases.grants import Cover, GrantWish
+from signoff.values import Action, Person
+from slack_sandbox.model import ScriptedCall, ScriptedTurn
+from tests.integration.runtime.conftest import ASKER, CHANNEL, REVIEWER, TEAM, Stage
+
+RULE = Rule(
+    checkpoint_id="refunds",
+    action_pattern="refund",
+    on_reject="tell_model",
+    allow_grants=True,
+)
+POLICY = Policy(rules=(RULE,), grants=GrantLimits(timedelta(days=1), 10))
+
+
+@dataclass
+class Checks:
+    """What the front end says of people and of the scan for secrets."""
+
+    standing: Standing = field(default_factory=lambda: Standing(REVIEWER, frozenset({"channel"})))
+    scanned: bool = True
+    asked: int = 0
+
+    async def standings(
+        self, people: Collection[Person], approvers: Sequence[str], channel_id: str
+    ) -> Mapping[Person, Standing]:
+        self.asked += 1
+        assert (set(people), tuple(approvers), channel_id) == ({REVIEWER}, ("channel",), CHANNEL)
+        return {self.standing.person: self.standing}
+
+    async def is_scanned(self, call: CallToCover) -> bool:
+        return self.scanned
+
+
+@dataclass
+class Shop:
+    """A stage with an agent that refunds, and what its tool has done."""
+
+    stage: Stage
+    checks: Checks
+    done: list[int]
+    prices: dict[int, Any]
+
+    async def refund(self, amount: int) -> UUID:
+        """A run that proposes this refund, played as far as it goes without people."""
+        self.stage.model.script(ScriptedTurn("I refund it.", (ScriptedCall("refund", {"amount": amount}),)))
+        return await self.stage.go("shop", f"refund {amount}")
+
+    async def allow(self, amount: int = 10, **changes: Any) -> UUID:
+        """People approve this refund, and refunds up to 100."""
+        run_id = await self.refund(amount)
+        [call] = await self.stage.calls(run_id)
+        await self.stage.approve(call)
+        assert call.request_id is not None
+        terms: dict[str, Any] = {
+            "origin": call.request_id,
+            "by": REVIEWER,
+            "arguments": {"amount": Between(Decimal(1), Decimal(100))},
+            "facts": {"price": Between(Decimal(0), Decimal(1000))},
+            "anyone": False,
+            "lasts": timedelta(hours=1),
+            "max_uses": 2,
+        }
+        wish = GrantWish(**(terms | changes))
+        opened = await grants.propose(self.stage.db, wish, POLICY.grants, {}, Destination(TEAM, CHANNEL))
+        await self.stage.vote(replace(call, request_id=opened.request_id), Verdict.APPROVE)
+        return opened.request_id
+
+    async def lose(self, grant_id: UUID, amount: int) -> UUID:
+        """A run whose call was claimed under the grant by a worker that is gone."""
+        self.stage.model.script(ScriptedTurn("I refund it.", (ScriptedCall("refund", {"amount": amount}),)))
+        run_id = await self.stage.start("shop", f"refund {amount}")
+        await advance_run(self.stage.services, run_id)
+        [call] = await self.stage.calls(run_id)
+        agent = self.stage.services.registry.find("shop")
+        tool = agent.tool("refund") if agent else None
+        assert agent is not None
+        assert tool is not None
+        covered = CallToCover(
+            action=Action("refund", tool.version, {"amount": amount}),
+            facts=Facts({"price": amount}),
+            rule=RULE,
+            requester=ASKER,
+            agent="shop",
+            agent_version=agent.version,
+            signature=tool.signature.digest,
+        )
+        member = CallToClaim(call.id, run_id, None, ClaimTerms("dead", idempotent=True))
+        cover = Cover(grant_id, covered, {REVIEWER: self.checks.standing})
+        assert await grants.claim(self.stage.db, member, cover) is not None
+        await self.stage.sql("UPDATE execution SET lease_until = clock_timestamp() - interval '1 s'")
+        await executions.rescue(self.stage.db)
+        return run_id
+
+    async def state(self, run_id: UUID) -> CallState:
+        [call] = await self.stage.calls(run_id)
+        return call.state
+
+
+@pytest.fixture
+async def shop(stage) -> Shop:
+    done: list[int] = []
+    prices: dict[int, Any] = {}
+
+    async def facts(amount: int) -> dict[str, Any]:
+        price = prices.get(amount, amount)
+        if isinstance(price, Exception):
+            raise price
+        return {"price": price}
+
+    @tool(facts=facts, idempotent=True)
+    async def refund(amount: int) -> str:
+        """Refund.
+
+        Args:
+            amount: how much
+        """
+        done.append(amount)
+        return "refunded"
+
+    checks = Checks()
+    made = await stage(Agent("shop", "Refund.", tools=[refund]), policy=POLICY)
+    made.services = replace(made.services, grant_checks=checks)
+    return Shop(made, checks, done, prices)
+
+
+async def test_a_covered_call_runs_without_a_question(shop: Shop) -> None:
+    """Two similar calls run at once; the third, beyond the uses, waits for people."""
+    grant_id = await shop.allow()
+    for amount in (20, 30):
+        assert await shop.state(await shop.refund(amount)) is CallState.ANSWERED
+    assert await shop.state(await shop.refund(40)) is CallState.ASKED
+    assert shop.done == [10, 20, 30]
+    used = await shop.stage.sql("SELECT uses FROM approval_grant WHERE request_id = :id", id=grant_id)
+    assert [row.uses for row in used] == [2]
+
+
+async def test_what_does_not_fit_or_is_not_known_is_asked(shop: Shop) -> None:
+    """Another amount, another fact, a failed look-up, an unknown reviewer, an unfinished scan: people are asked."""
+    await shop.allow()
+    shop.prices |= {50: 5000, 51: ValueError("away")}
+    for amount in (101, 50, 51):
+        assert await shop.state(await shop.refund(amount)) is CallState.ASKED
+    asked = shop.checks.asked
+    shop.checks.scanned = False
+    assert await shop.state(await shop.refund(21)) is CallState.ASKED
+    shop.checks.scanned = True
+    shop.checks.standing = Standing(REVIEWER, refusal=Refusal.LOOKUP_FAILED)
+    assert await shop.state(await shop.refund(22)) is CallState.ASKED
+    assert shop.checks.asked == asked + 1
+    assert shop.done == [10]
+
+
+async def test_without_checks_or_limits_no_grant_covers(shop: Shop) -> None:
+    """A policy that has lost its `[grants]`, and a process that cannot ask Slack, use none."""
+    await shop.allow()
+    served = shop.stage.services
+    for changes in ({"policy": replace(POLICY, grants=None)}, {"grant_checks": None}):
+        shop.stage.services = replace(served, **changes)
+        assert await shop.state(await shop.refund(20)) is CallState.ASKED
+
+
+async def test_a_lost_worker_leaves_one_use(shop: Shop) -> None:
+    """A worker that dies after its claim has used the grant once; the tool is repeated under that use."""
+    grant_id = await shop.allow()
+    run_id = await shop.lose(grant_id, 20)
+    await shop.stage.play()
+    assert await shop.state(run_id) is CallState.ANSWERED
+    assert shop.done == [10, 20]
+    [row] = await shop.stage.sql("SELECT uses FROM approval_grant WHERE request_id = :id", id=grant_id)
+    assert row.uses == 1
+
+
+@pytest.mark.parametrize("change", ["revoked", "not done"])
+async def test_a_repeated_attempt_is_judged_again(shop: Shop, change: str) -> None:
+    """When the grant has ended since, or its facts cannot be had, the lost attempt is not made again."""
+    grant_id = await shop.allow()
+    run_id = await shop.lose(grant_id, 20)
+    if change == "revoked":
+        await grants.revoke_as_operator(shop.stage.db, grant_id, "cli:root")
+    else:
+        shop.prices[20] = NotDone("nothing to refund")
+    await shop.stage.play()
+    assert shop.done == [10]
+    [call] = await shop.stage.calls(run_id)
+    assert call.state is CallState.ANSWERED
