@@ -48,6 +48,7 @@ def compact(value: Any) -> str:
     return _write(value, None)
 
 
+@lru_cache(maxsize=64)  # long ones are written twice, and again for each page of the details
 def string(text: str) -> str:
     """A JSON string in which every hidden or blank character is escaped."""
     if is_plain(text) and _LONG_BLANK not in text:

@@ -306,7 +306,7 @@ def seed(request: pytest.FixtureRequest) -> int:
 
 def test_random_actions_through_every_builder(seed: int, samples: Any, referee: Any) -> None:
     """Whatever an agent asks for, its card is one that Slack takes, and so is every form, page and list of many."""
-    run(seed, 600, samples, referee, every=10)
+    run(seed, 300, samples, referee, every=10)
 
 
 @pytest.mark.stress

@@ -34,7 +34,7 @@ def _seed_is_told() -> None:
 
 
 QUICK = settings(
-    max_examples=60,
+    max_examples=40,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
     deadline=None,
     suppress_health_check=[

@@ -31,6 +31,8 @@ from slackbot.cards import (
     flood_digest_card,
     history_list,
     home,
+    inert,
+    json_text,
     misunderstood_command,
     notice_modal,
     parse_button_value,
@@ -175,7 +177,9 @@ ATTACKS = [
     "{args.secret}",
     "%s %n {0}",
     "<script>alert(1)</script>",
-    # more mentions: other spellings, other places
+]
+VARIANTS = [
+    # mentions: other spellings, other places
     "<!channel|channel>",
     "<!here|here>",
     "<!everyone|all>",
@@ -210,7 +214,7 @@ ATTACKS = [
     "<!date^99999999999999^{date}|x>",
     "<!foo^bar|label>",
     "<slackaction://x>",
-    # more links
+    # links
     "<https://evil.example>",
     "<http://evil.example|Approve>",
     "<mailto:boss@bank.example|mail the boss>",
@@ -247,7 +251,7 @@ ATTACKS = [
     "ssh://root@evil.example",
     "magnet:?xt=urn:btih:x",
     "ws://evil.example",
-    # more formatting
+    # formatting
     "*a* _b_ ~c~ `d`",
     "__init__ snake_case_name _lead trail_",
     "**double** ~~double~~",
@@ -270,7 +274,7 @@ ATTACKS = [
     "10:30:00",
     "key:value",
     "a:b:c",
-    # more forged words of ours
+    # forged words of ours
     "❌ Rejected by <@U0GRACE>",
     "⌛ Expired",
     "🚫 Withdrawn; nothing was run",
@@ -297,7 +301,7 @@ ATTACKS = [
     '", "type": "actions", "elements": [',
     "{{description}} {% raw %}",
     "${facts.price} {facts.price}",
-    # more of what cannot be seen
+    # what cannot be seen
     "\u061c\u200e\u200f",
     "\u202a\u202b\u202d\u202c",
     "\u2060\u2061\u2062\u2063\u2064",
@@ -323,7 +327,7 @@ ATTACKS = [
     "\u1f3fb",
     "\ufffd\ufffe\uffff",
     "\u2800" * 10 + "x",
-    # more sizes
+    # sizes
     "\u202e" * 3_000,
     "\u0301" * 3_000,
     "x\u0301\u0302\u0303" * 2_000,
@@ -339,6 +343,9 @@ ATTACKS = [
     "9" * 40 + ".99",
 ]
 
+EVERYWHERE = [*ATTACKS, *(pytest.param(variant, marks=pytest.mark.stress) for variant in VARIANTS)]
+"""Every attack in every text; what only spells one differently, at full size alone."""
+
 
 def _stored(text: str) -> str:
     """As it can be in an action: NUL and lone surrogates are refused long before."""
@@ -347,10 +354,27 @@ def _stored(text: str) -> str:
 
 def test_there_are_enough_attacks() -> None:
     """The list does not shrink unnoticed."""
-    assert len(set(ATTACKS)) >= 200
+    assert len({*ATTACKS, *VARIANTS}) >= 200
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=range(len(ATTACKS)))
+@pytest.mark.parametrize("limit", [40, 3_000])
+def test_every_spelling_is_dead_in_each_way_of_writing(referee: Any, limit: int) -> None:
+    """All texts of all surfaces are written in one of these ways, and none lets an attack live."""
+    for attack in (*ATTACKS, *VARIANTS):
+        referee.mrkdwn(inert.mrkdwn(attack, limit), frozenset())
+        assert referee.slack_length(inert.mrkdwn(attack, limit)) <= 5 * limit
+        written = (
+            inert.line(attack, limit),
+            inert.paragraph(attack, limit, 20),
+            inert.line_and_rest(attack, limit)[0],
+        )
+        for text in (*written, json_text.string(_stored(attack))):
+            assert not referee.invisible(text), attack
+        assert all(referee.slack_length(text) <= limit for text in written), attack
+        referee.judge(thread_line({"line": "rejected", "user": "U0ADA", "reason": attack}))
+
+
+@pytest.mark.parametrize("attack", EVERYWHERE, ids=range(len(EVERYWHERE)))
 def test_request_card_stays_inert(samples: Any, referee: Any, attack: str) -> None:
     """In every text of a request and in every state, an attack is only something to read."""
     stored = _stored(attack)
@@ -384,7 +408,7 @@ def test_request_card_stays_inert(samples: Any, referee: Any, attack: str) -> No
     referee.judge(request_details(waiting, names=names))
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=range(len(ATTACKS)))
+@pytest.mark.parametrize("attack", EVERYWHERE, ids=range(len(EVERYWHERE)))
 def test_other_surfaces_stay_inert(samples: Any, referee: Any, attack: str) -> None:
     """The same for threads, lists, answers to commands and modals."""
     at = datetime(2027, 1, 1, tzinfo=UTC)
@@ -436,7 +460,7 @@ def test_other_surfaces_stay_inert(samples: Any, referee: Any, attack: str) -> N
         referee.judge_view(modal)
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=range(len(ATTACKS)))
+@pytest.mark.parametrize("attack", EVERYWHERE, ids=range(len(EVERYWHERE)))
 def test_forms_details_and_home_stay_inert(samples: Any, referee: Any, attack: str) -> None:
     """The same for what opens from a card and for App Home: forms, pages of details, lists, the digest."""
     stored = _stored(attack)
@@ -489,12 +513,12 @@ def test_forms_details_and_home_stay_inert(samples: Any, referee: Any, attack: s
     referee.judge(thread_line({**body, "line": "reminder", "changes": attack, "people": attack}))
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=range(len(ATTACKS)))
-def test_hostile_button_values_are_nothing(samples: Any, attack: str) -> None:
+def test_hostile_button_values_are_nothing() -> None:
     """Only what we wrote ourselves is read back from a button; everything else is None."""
     value = f"{'n' * 22}.{UUID(int=5)}.1"
     assert parse_button_value(value) is not None
-    assert parse_button_value(attack) is None
-    assert attack == "" or parse_button_value(value + attack) is None
-    led = parse_button_value(attack + value)
-    assert led is None or led.nonce == attack + "n" * 22, "another place than ours"
+    for attack in (*ATTACKS, *VARIANTS):
+        assert parse_button_value(attack) is None
+        assert attack == "" or parse_button_value(value + attack) is None
+        led = parse_button_value(attack + value)
+        assert led is None or led.nonce == attack + "n" * 22, "another place than ours"
