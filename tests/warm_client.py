@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import sys
 
@@ -25,7 +26,26 @@ def main() -> None:
         server.shutdown(socket.SHUT_WR)
         for number in files:
             os.close(number)
+        if is_program(arguments):
+            _end_like(server)
         server.recv(1)
+
+
+def is_program(arguments: list[str]) -> bool:
+    """Whether they name a module or a file, and not code (of a worker, which says itself how it ends)."""
+    return arguments[0] == "-m" or not arguments[0].startswith("-")
+
+
+def _end_like(server: socket.socket) -> None:
+    """Pass signals on to the forked process, and end as it has ended."""
+    process = int.from_bytes(server.recv(4))
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda number, _: os.kill(process, number))
+    code = server.recv(1)
+    server.recv(1)
+    if not code:
+        os.kill(os.getpid(), signal.SIGKILL)
+    os._exit(code[0])
 
 
 def _is_open(number: int) -> bool:

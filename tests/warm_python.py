@@ -1,6 +1,6 @@
-"""A Python that has loaded the tests and all that they import. Test processes are forked from it.
+"""A Python that has loaded the tests and all that they import. Test processes and programs are forked from it.
 
-Each of them would otherwise spend five seconds of a core on loading the same, and keep it in memory of its own.
+Each of them would otherwise spend seconds of a core on loading the same, and keep it in memory of its own.
 """
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ from __future__ import annotations
 import fcntl
 import gc
 import json
-import multiprocessing
+import multiprocessing.spawn
 import os
+import runpy
 import select
 import shlex
 import shutil
@@ -18,6 +19,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,12 +29,18 @@ import pytest
 from tests import warm_client
 
 ROOT = Path(__file__).parents[1]
+F_SETSIG = 10
+"""Of Linux: which signal tells that a file has something to say. Without it a killed program would go on."""
 _SERVER = "from tests import warm_python; exec(warm_python.serve({!r}, {!r}, {!r}))"
 
 
 @dataclass
 class WarmPython:
-    """The server, and a program that is run like Python and starts in milliseconds. It knows `-c` alone."""
+    """The server, and a program that is run like Python and starts in milliseconds.
+
+    It knows `-c`, `-m` and files. A process that a module or a file runs in ends with the program's own, even by
+    `kill -9`, and the other way round; its own `sys.executable` is the program.
+    """
 
     folder: Path
     server: subprocess.Popen[bytes]
@@ -69,6 +77,11 @@ class WarmPython:
         """End the server, and what was forked from it and has not ended."""
         self.server.communicate()
         shutil.rmtree(self.folder)
+
+
+def warm() -> str:
+    """The program to run like Python: a warm one where there is one, else this Python."""
+    return os.fsdecode(multiprocessing.spawn.get_executable())
 
 
 def serve(listens: int, program: str, tests: Sequence[str]) -> str:
@@ -112,7 +125,7 @@ def _become(asked: socket.socket) -> str:
     numbers: list[int] = wanted["files"]
     above = max(*numbers, *files, asked.fileno()) + 1
     # While this descriptor is open, in this process or one that it has forked, the one that asked does not end.
-    fcntl.fcntl(asked.detach(), fcntl.F_DUPFD_CLOEXEC, above)
+    kept = fcntl.fcntl(asked.detach(), fcntl.F_DUPFD_CLOEXEC, above)
     files = [fcntl.fcntl(file, fcntl.F_DUPFD, above) for file in files]
     for number, file in zip(numbers, files, strict=True):
         os.dup2(file, number)
@@ -121,7 +134,41 @@ def _become(asked: socket.socket) -> str:
     os.environ.clear()
     os.environ.update(wanted["environment"])
     arguments: list[str] = wanted["arguments"]
-    code = arguments.index("-c") + 1
-    sys.argv = ["-c", *arguments[code + 1 :]]
-    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
-    return arguments[code]
+    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", 1)  # noqa: SIM115
+    if "PYTHONUNBUFFERED" in os.environ:
+        sys.stdout.reconfigure(line_buffering=True)
+    if not warm_client.is_program(arguments):
+        code = arguments.index("-c") + 1
+        sys.argv = ["-c", *arguments[code + 1 :]]
+        return arguments[code]
+    is_module = arguments[0] == "-m"
+    sys.executable = warm()
+    sys.argv = arguments[is_module:]
+    first = "" if is_module else str(Path(sys.argv[0]).parent)
+    sys.path[:0] = [first, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return f"from tests import warm_python; warm_python.run_program({kept}, {is_module})"
+
+
+def run_program(asked: int, is_module: bool) -> None:
+    """Run what `sys.argv` names as Python would, and tell the one that asked its number and how it ended."""
+    os.write(asked, os.getpid().to_bytes(4))
+    fcntl.fcntl(asked, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(asked, F_SETSIG, signal.SIGKILL)  # when the one that asked is gone
+    flags = fcntl.fcntl(asked, fcntl.F_GETFL)
+    fcntl.fcntl(asked, fcntl.F_SETFL, flags | os.O_ASYNC)
+    code = 0
+    try:
+        if is_module:
+            runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(sys.argv[0], run_name="__main__")
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)  # noqa: T201
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    fcntl.fcntl(asked, fcntl.F_SETFL, flags)
+    os.write(asked, bytes([code]))
+    sys.exit(code)

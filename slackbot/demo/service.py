@@ -15,7 +15,6 @@ import psutil
 from signoff.errors import SignoffError
 from slackbot.demo.workdir import Workdir
 
-COMMAND = (sys.executable, "-m", "slackbot", "serve")
 OURS = ("SIGNOFF_", "SLACK_", "OPENAI_", "DATABASE_URL")
 """Settings of the caller's environment that the demo's service must not see."""
 
@@ -45,13 +44,13 @@ class ServiceProcess:
         environment: Mapping[str, str],
         connected: Callable[[], Awaitable[object]],
         tell: Callable[[str], None],
-        command: Sequence[str] = COMMAND,
+        command: Sequence[str] = (),
     ) -> None:
         self._workdir = workdir
         self._environment = dict(environment)
         self._connected = connected
         self._tell = tell
-        self._command = command
+        self._command = command or (sys.executable, "-m", "slackbot", "serve")
         self.pid = 0
         self.endings: list[int] = []  # the exit codes so far; a negative one is a signal
         self.ready = asyncio.Event()

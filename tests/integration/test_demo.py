@@ -25,6 +25,7 @@ from slackbot.demo.environment import _sandbox, open_environment
 from slackbot.demo.rules import of_folder, workspace_of_agents
 from slackbot.demo.scene import Scene
 from slackbot.demo.workdir import claim_workdir
+from tests.warm_python import warm
 
 ROOT = Path(__file__).resolve().parents[2]
 HOSTILE = {
@@ -37,12 +38,12 @@ HOSTILE = {
 class Demo:
     """`signoff demo` in a process and a folder of its own."""
 
-    def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, python: str = "", **environment: str) -> None:
         self.home = folder / "home"
         self.output = folder / "output.txt"
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "slackbot", "demo", "--port", "0", *arguments],
+                [python or warm(), "-m", "slackbot", "demo", "--port", "0", *arguments],
                 cwd=folder,
                 env=os.environ | {"PYTHONPATH": str(ROOT), "SIGNOFF_HOME": str(self.home)} | environment,
                 stdout=output,
@@ -136,7 +137,7 @@ def test_a_service_that_cannot_start_is_told_with_its_log(scratch: Path, demos: 
     (scratch / "sitecustomize.py").write_text(
         "import os, sys\nif 'SLACK_API_URL' in os.environ:\n    sys.exit('the disk is full of bees')\n"
     )
-    demo = Demo(scratch, "--auto", PYTHONPATH=f"{ROOT}:{scratch}")
+    demo = Demo(scratch, "--auto", python=sys.executable, PYTHONPATH=f"{ROOT}:{scratch}")
     demos.append(demo)
     assert demo.process.wait(60) == 1
     assert "the service does not start" in demo.said()
@@ -152,6 +153,7 @@ def test_a_step_that_goes_wrong_gives_a_failing_exit_code(
         scene.note("order 1", "REFUNDED", await actors.status(1))
 
     monkeypatch.setenv("SIGNOFF_HOME", str(scratch / "home"))
+    monkeypatch.setattr(sys, "executable", warm())
     monkeypatch.setattr(play, "PLAY", ((("Wrong", wrong),),))
     assert run_demo(auto=True, agents=None, port=0) == 1
     assert "✗ order 1: PAID, expected REFUNDED" in capsys.readouterr().out
@@ -176,6 +178,7 @@ async def test_somebodys_own_agents_run_in_the_sandbox(
     write_starter(scratch)
     monkeypatch.chdir(scratch)
     monkeypatch.setenv("SIGNOFF_HOME", str(scratch / "home"))
+    monkeypatch.setattr(sys, "executable", warm())
     with claim_workdir() as folder:
         async with open_environment(
             folder, of_folder(scratch), workspace_of_agents(), {}, print, port=0, agents="my_agents"

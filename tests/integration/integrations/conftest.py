@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
@@ -22,6 +21,7 @@ from agent.usecases.requests import Edit
 from signoff.values import Action
 from tests.integration.asking import rows
 from tests.integration.web.conftest import ADA, GRACE, Program, Street, agents, settings, site, until  # noqa: F401
+from tests.warm_python import warm
 
 __all__ = ["ADA", "GRACE", "POLICY", "ROOT", "Desk", "until"]
 
@@ -130,7 +130,7 @@ class Desk:
     async def run(self, script: Path, *arguments: str, **environment: str) -> Process:
         """A program of its own, with what it says on a pipe; `kill()` is kill -9."""
         process = await asyncio.create_subprocess_exec(
-            sys.executable,
+            warm(),
             str(script),
             *arguments,
             env={**self.environment, **environment},

@@ -35,6 +35,7 @@ from tests.integration.asking import column, write
 from tests.integration.web.conftest import ADA, GRACE, Program, Street, until
 from tests.integration.web.line import a_line
 from tests.patience import promised
+from tests.warm_python import warm
 
 ARGUMENTS = {"table_name": "users", "count": 50}
 
@@ -525,7 +526,7 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "guide_agent.py"
 async def test_the_guides_agent(site: Street, key: str, grace: Program, decision: str) -> None:
     """The example as a process: approved it deletes within five seconds; rejected it ends with the error, logged."""
     agent = await asyncio.create_subprocess_exec(
-        sys.executable,
+        warm(),
         str(EXAMPLE),
         env=os.environ | {"SIGNOFF_URL": site.url, "SIGNOFF_KEY": key, "PYTHONPATH": str(EXAMPLE.parents[1])},
         stdout=asyncio.subprocess.PIPE,
