@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,8 @@ settings.load_profile("signoff")  # how fast the machine is says nothing about t
 gc.disable()  # until all tests are known: what is imported stays
 
 _PROCESSORS = structlog.get_config()["processors"]
+FILES = "PYTEST_SERVER_FILES"
+"""Where the files are that each test process copies for its server."""
 OF_THE_MACHINE = ("SIGNOFF_", "SLACK_", "OPENAI_", "DATABASE_URL")
 
 
@@ -45,12 +49,16 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config: pytest.Config, specs: list[Any]) -> None:
-    """Fork the workers from a process that has loaded the tests."""
+    """Fork the workers from a process that has loaded the tests, and make the files of their servers meanwhile."""
     warm = WarmPython.start(config.args)
     config.add_cleanup(warm.stop)
     for spec in specs:
         if spec.popen and not spec.python:
             spec.python = warm.program
+    home = new_home()
+    config.add_cleanup(partial(shutil.rmtree, home, ignore_errors=True))
+    make_server_files(home / "pg")
+    os.environ[FILES] = str(home / "pg")
 
 
 def fastest_folder() -> Path:
@@ -76,20 +84,47 @@ def _nothing_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Postgres]:
-    """One server per test process, in a short path because socket paths end at 103 bytes."""
+def new_home() -> Path:
+    """A folder for a server, in a short path because socket paths end at 103 bytes."""
     home = Path(tempfile.mkdtemp(prefix="signoff-test-", dir=fastest_folder()))
     home.chmod(0o755)  # as root the server runs as another user, who has to pass
+    return home
+
+
+def make_server_files(folder: Path) -> None:
+    """The files of a server that has the migrated database."""
+    server = embedded_server.start(folder, durable=False)
+    try:
+        with psycopg.connect(server.conninfo, autocommit=True) as admin:
+            admin.execute("ALTER SYSTEM SET autovacuum = off")  # a test must not depend on when it runs
+            admin.execute(f"CREATE DATABASE {TEMPLATE} TEMPLATE template0")
+        migrations.upgrade(server.url.replace("/postgres?", f"/{TEMPLATE}?"))
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def server_files() -> Iterator[Path]:
+    """Such files, for all workers: copy them, with their owner."""
+    if FILES in os.environ:
+        yield Path(os.environ[FILES])
+        return
+    home = new_home()
+    make_server_files(home / "pg")
+    yield home / "pg"
+    shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres(server_files: Path) -> Iterator[Postgres]:
+    """One server per test process."""
+    home = new_home()
+    subprocess.run(["cp", "-a", server_files, home / "pg"], check=True)
     lock_recorder.install()
     server = embedded_server.start(home / "pg", durable=False)
     try:
         with psycopg.connect(server.conninfo, autocommit=True) as admin:
-            admin.execute("ALTER SYSTEM SET autovacuum = off")  # a test must not depend on when it runs
-            admin.execute("SELECT pg_reload_conf()")
             found = Postgres(server, admin)
-            admin.execute(f"CREATE DATABASE {TEMPLATE} TEMPLATE template0")
-            migrations.upgrade(found.url(TEMPLATE))
             yield found
             found.retire()
     finally:

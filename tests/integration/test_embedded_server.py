@@ -64,12 +64,19 @@ def place() -> Iterator[Path]:
 
 
 @pytest.fixture
-def data_dir(place: Path) -> Iterator[Path]:
+def new_data_dir(place: Path) -> Iterator[Path]:
     """Where a server may live; whatever still runs there at the end is stopped."""
     folder = place / "postgres"
     yield folder
     if (folder / "postmaster.pid").exists():
         start(folder, durable=False).stop()
+
+
+@pytest.fixture
+def data_dir(new_data_dir: Path, server_files: Path) -> Path:
+    """The same, with the files of a server that ran there before."""
+    subprocess.run(["cp", "-a", server_files, new_data_dir], check=True)
+    return new_data_dir
 
 
 @pytest.fixture
@@ -103,9 +110,9 @@ def running(data_dir: Path, *, durable: bool = False) -> Iterator[EmbeddedServer
         server.stop()
 
 
-def test_cold_start(data_dir: Path) -> None:
+def test_cold_start(new_data_dir: Path) -> None:
     """A first start makes a durable PostgreSQL 18 that many can use and no network can reach."""
-    with running(data_dir, durable=True) as server:
+    with running(new_data_dir, durable=True) as server:
         assert server.owned
         assert ask(server, "SHOW server_version").startswith("18")
         assert ask(server, "SHOW max_connections") == "200"
@@ -113,8 +120,8 @@ def test_cold_start(data_dir: Path) -> None:
         for name in ("fsync", "synchronous_commit", "full_page_writes"):
             assert ask(server, f"SHOW {name}") == "on"
         assert server.socket_dir.stat().st_mode & 0o077 == 0
-    assert not runs_on(server.pid, data_dir)
-    assert not (data_dir / "postmaster.pid").exists()
+    assert not runs_on(server.pid, new_data_dir)
+    assert not (new_data_dir / "postmaster.pid").exists()
 
 
 def test_warm_start(data_dir: Path) -> None:
@@ -184,12 +191,12 @@ def test_stale_address(data_dir: Path, record: str) -> None:
         assert ask(server, "SELECT 1") == "1"
 
 
-def test_half_made_data(data_dir: Path) -> None:
+def test_half_made_data(new_data_dir: Path) -> None:
     """A first start that was killed half-way is begun afresh by the next one."""
-    half = data_dir.with_name("postgres.new")
+    half = new_data_dir.with_name("postgres.new")
     half.mkdir()
     (half / "PG_VERSION").write_text("18\n")
-    with running(data_dir) as server:
+    with running(new_data_dir) as server:
         assert ask(server, "SELECT 1") == "1"
     assert not half.exists()
 
@@ -216,15 +223,15 @@ def test_survivor_of_a_test_is_made_durable(data_dir: Path, owner: Owner) -> Non
         assert ask(server, "SHOW fsync") == "on"
 
 
-def test_many_start_at_once(data_dir: Path) -> None:
+def test_many_start_at_once(new_data_dir: Path) -> None:
     """Of several processes that start it at the same moment, all get one server, and only one owns it."""
     with ThreadPoolExecutor(4) as pool:
-        servers = list(pool.map(lambda _: start(data_dir, durable=False), range(4)))
+        servers = list(pool.map(lambda _: start(new_data_dir, durable=False), range(4)))
     assert len({server.pid for server in servers}) == 1
     assert sorted(server.owned for server in servers) == [False, False, False, True]
     for server in sorted(servers, key=lambda server: server.owned):
         server.stop()
-    assert not runs_on(servers[0].pid, data_dir)
+    assert not runs_on(servers[0].pid, new_data_dir)
 
 
 def test_no_folder_is_opened(place: Path) -> None:
