@@ -183,7 +183,7 @@ async def test_a_click_and_a_withdrawal_at_once_have_one_outcome(
     assert await invariants.broken(database) == []
 
 
-@sized(600, 10_000)
+@sized(200, 10_000)
 async def test_three_schedulers_expire_each_request_once(
     database: Database, other: Database, rounds: int
 ) -> None:

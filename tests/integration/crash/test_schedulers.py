@@ -24,8 +24,8 @@ async def house(database_url: str) -> AsyncIterator[House]:
 
 
 async def test_three_schedulers_expire_each_request_once(house: House) -> None:
-    """300 requests due at once: one decision and one event each, and one card update, whoever came first."""
-    await expire_all(house, 300)
+    """100 requests due at once: one decision and one event each, and one card update, whoever came first."""
+    await expire_all(house, 100)
 
 
 async def _ask_hundred(house: House) -> None:

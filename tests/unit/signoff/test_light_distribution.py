@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -46,7 +47,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
             target = (packages / file).resolve()
             if target.is_relative_to(packages) and (whole := Path(str(file.locate()))).is_file():
                 target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(whole.read_bytes())
+                shutil.copy2(whole, target)  # what is compiled already stays so
     return folder / "venv" / "bin" / "python"
 
 
