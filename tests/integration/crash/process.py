@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import MappingProxyType
-from typing import cast
+from typing import Protocol, cast
 
 import pytest
 
@@ -31,9 +31,9 @@ START_SECONDS = 60.0
 _LISTENING = re.compile(r"listening on http://127\.0\.0\.1:(\d+)")
 
 
-def environment(settings: Mapping[str, str], *paths: Path) -> dict[str, str]:
+def environment(settings: Mapping[str, str], *paths: Path, tree: Path = ROOT) -> dict[str, str]:
     """What a process of ours sees: this code, these folders with modules, these settings, and nothing else."""
-    path = os.pathsep.join(str(each) for each in (*paths, ROOT))
+    path = os.pathsep.join(str(each) for each in (*paths, tree))
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     return kept | {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1", "COLUMNS": "200", **settings}
 
@@ -44,6 +44,17 @@ class Ended:
 
     status: int
     said: str
+
+
+class AnyLife(Protocol):
+    """One process of `signoff serve`, whatever it was started from."""
+
+    @property
+    def stdout(self) -> asyncio.StreamReader: ...
+    @property
+    def alive(self) -> bool: ...
+    def send_signal(self, number: int) -> None: ...
+    async def wait(self) -> int: ...
 
 
 @dataclass
@@ -141,7 +152,7 @@ class Serve:
     folder: Path
     lines: list[str] = field(default_factory=list)
     port: int = 0
-    _process: Life | None = None
+    _process: AnyLife | None = None
     _reader: asyncio.Task[None] | None = None
     _heard: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -158,11 +169,15 @@ class Serve:
         `fault` is a point at which it is to die. `may_end`: it may end before that.
         """
         settings = {**self.settings, **changes} | ({"SIGNOFF_FAULT": fault} if fault else {})
-        self._process = await Life.begin(environment(settings, self.folder), self.folder)
+        self._process = await self.begin(settings)
         began = len(self.lines)
         self._reader = asyncio.create_task(self._read(self._process))
         sign = _LISTENING.pattern if listens else "service.started"
         await self.says(sign, since=began, seconds=START_SECONDS, dead=bool(fault) or may_end)
+
+    async def begin(self, settings: Mapping[str, str]) -> AnyLife:
+        """The process of one life."""
+        return await Life.begin(environment(settings, self.folder), self.folder)
 
     async def says(
         self, words: str, *, since: int = 0, seconds: float = 30.0, dead: bool = False
@@ -214,7 +229,7 @@ class Serve:
         """The end of all that it said."""
         return "\n".join(self.lines[-last:])
 
-    async def _read(self, process: Life) -> None:
+    async def _read(self, process: AnyLife) -> None:
         async for line in process.stdout:
             self.lines.append(line.decode(errors="replace").rstrip())
             if match := _LISTENING.search(self.lines[-1]):

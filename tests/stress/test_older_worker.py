@@ -1,0 +1,73 @@
+"""The version before, beside this one, on one database: as while an installation is upgraded process by process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterable
+from pathlib import Path
+
+import pytest
+
+from agent.usecases import audit
+from tests.integration.crash.older import OlderServe, unpack
+from tests.integration.crash.process import Serve
+from tests.integration.crash.street import CHECKPOINT, Street, street, until
+from tests.stress.budget import full
+
+LANES = max(8, full(80))
+TWO = "approvals_required = 2\n"
+VOTED = "SELECT 1 FROM vote AS v JOIN approval_request AS r ON r.id = v.request_id WHERE r.channel_id = :lane"
+
+
+@pytest.mark.stress
+async def test_an_older_worker_beside_this_one(database_url: str, tmp_path: Path) -> None:
+    """Both vote, judge, claim and report on the same requests: nothing is lost or done twice. Or the older refuses."""
+    if unpack(tree := tmp_path / "older") is None:
+        pytest.skip("the history of this checkout is not here")
+    async with street(database_url, tmp_path, lanes=LANES) as here:
+        rules = (CHECKPOINT.format(lane=n) + (TWO if n % 2 else "") for n in range(LANES))
+        (tmp_path / "checkpoints.toml").write_text("".join(rules))
+        older = OlderServe(here.serve.settings, tmp_path, tree=tree)
+        try:
+            await here.start()
+            await older.start(may_end=True)
+            if not older.alive:
+                assert len(older.lines) == 1, older.said()
+                return
+            await _work(here, older)
+            assert await older.stop() == 0, older.said()
+        finally:
+            await older.kill()
+        await here.settle_all()
+        await here.check()
+        assert len(await here.column("SELECT DISTINCT worker FROM execution")) == 2
+        _, problems = await audit.find_problems(here.db)
+        assert problems == []
+
+
+async def _work(here: Street, older: OlderServe) -> None:
+    """Half of the runs begin in each, and each request that takes two people hears one of them in each."""
+    ways = (here.serve, older)
+    for turn, way in enumerate(ways):
+        await _through(here, way, (here.ask(lane) for lane in range(LANES) if lane // 2 % 2 == turn))
+    await asyncio.gather(*(here.card(lane) for lane in range(LANES)))
+    for turn, (way, person) in enumerate(zip(ways, ("U0GRACE", "U0LINUS"), strict=True)):
+        alone = (lane for lane in range(0, LANES, 2) if lane // 4 % 2 == turn)
+        await _through(here, way, (_approve(here, lane, person) for lane in (*alone, *range(1, LANES, 2))))
+
+
+async def _through(here: Street, way: Serve, acts: Iterable[Awaitable[object]]) -> None:
+    """Slack sends what people do to this process."""
+    here.slack.request_url = f"http://127.0.0.1:{way.port}/slack/events"
+    await asyncio.gather(*acts)
+
+
+async def _approve(here: Street, lane: int, person: str) -> None:
+    """Approve until the vote counts: a look-up may take too long on a busy machine."""
+
+    async def counts() -> bool:
+        answer = await here.slack.person(person).click(await here.card(lane), "signoff:approve")
+        return answer.error is None and len(await here.column(VOTED, lane=f"C0LANE{lane}")) > 0
+
+    await until(counts, 30.0)
+    here.approved.add(lane)
