@@ -64,6 +64,10 @@ class OlderLife:
     process: Process
 
     @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
     def stdout(self) -> asyncio.StreamReader:
         assert self.process.stdout is not None
         return self.process.stdout
